@@ -1,0 +1,44 @@
+// The compiler's one entry point: job files and overrides in, a plan and diagnostics out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/diag/diag.h"
+#include "compiler/source/source.h"
+#include "runtime/plan/plan.h"
+
+namespace flow {
+
+/// What the plan is for. `auto` placements become `device` of it.
+struct Target {
+  plan::DeviceKind device = plan::DeviceKind::kCpu;
+  int count = 1;
+  bool forced = false;  // `--device`: placements of the file give way
+};
+
+struct CompileRequest {
+  std::string file;                  // path of the job file, as the user wrote it
+  std::vector<std::string> sets;     // --set texts: "vars.lr=0.02", "+jobs.train...", "~..."
+  std::vector<std::string> watches;  // --watch NAME[:every]
+  std::vector<std::string> watch_diffs;
+  std::optional<std::string> job;  // compile this job alone
+  std::optional<int64_t> steps;    // --steps
+  Target target;
+  std::string dump_after;  // a pass's name: its graph is appended to `dump`
+};
+
+struct CompileResult {
+  Sources sources;
+  std::string messages;  // rendered diagnostics, errors and warnings; empty when there are none
+  size_t errors = 0;
+  std::optional<plan::Plan> plan;  // when there were no errors
+  std::string dump;
+};
+
+/// Compiles. Reads the job file and what it includes; opens no data. RequestError when the file
+/// cannot be read; everything else is a diagnostic.
+CompileResult compile(const CompileRequest& request, bool color = false);
+
+}  // namespace flow

@@ -1,0 +1,81 @@
+// User-facing errors and warnings: reported where they are found, as many as there are, rendered
+// together at the end. Kinds, codes and explanations are listed in diagnostics.def.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/source/source.h"
+
+namespace flow {
+
+enum class Diagnosis {
+#define FLOW_DIAGNOSTIC(kind, code, title, explanation) kind,
+#include "compiler/diag/diagnostics.def"
+#undef FLOW_DIAGNOSTIC
+};
+
+struct DiagnosisInfo {
+  std::string_view kind, code, title, explanation;
+};
+const DiagnosisInfo& info_of(Diagnosis diagnosis);
+/// The entry with this code ("E0302", any case), or null.
+const DiagnosisInfo* find_diagnosis(std::string_view code);
+
+enum class Severity { kError, kWarning };
+
+/// One message. Texts are lower case without a full stop, the user's text in backticks.
+class Diag {
+ public:
+  Diag(Diagnosis diagnosis, Severity severity, Span span, std::string message)
+      : diagnosis(diagnosis), severity(severity), span(span), message(std::move(message)) {}
+  /// A second place that matters, shown with its line: "first declared here".
+  Diag& label(Span where, std::string text) {
+    labels.emplace_back(where, std::move(text));
+    return *this;
+  }
+  /// A line below the source: the chain of shapes.
+  Diag& with_note(std::string text) {
+    notes.push_back(std::move(text));
+    return *this;
+  }
+  /// What to do, or what was probably meant. An empty text adds nothing.
+  Diag& with_hint(std::string text) {
+    if (!text.empty()) hints.push_back(std::move(text));
+    return *this;
+  }
+
+  Diagnosis diagnosis;
+  Severity severity;
+  Span span;
+  std::string message;
+  std::vector<std::pair<Span, std::string>> labels;
+  std::vector<std::string> notes;
+  std::vector<std::string> hints;
+};
+
+class Diags {
+ public:
+  explicit Diags(const Sources& sources) : sources_(&sources) {}
+  /// Reports an error; the reference lives as long as this.
+  Diag& error(Diagnosis diagnosis, Span span, std::string message);
+  Diag& warning(Diagnosis diagnosis, Span span, std::string message);
+  bool has_errors() const { return errors_ > 0; }
+  size_t error_count() const { return errors_; }
+  bool empty() const { return diags_.empty(); }
+  const Sources& sources() const { return *sources_; }
+  /// All messages sorted by source, line and column, duplicates dropped, each as
+  /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.
+  std::string render(bool color = false) const;
+
+ private:
+  const Sources* sources_;
+  std::deque<Diag> diags_;
+  size_t errors_ = 0;
+};
+
+}  // namespace flow

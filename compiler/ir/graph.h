@@ -1,0 +1,108 @@
+// The compiler's one representation of a job: values, nodes in execution order, and what of them
+// is read from outside. Static shapes, typed ids, no stored users.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/source/source.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/plan/plan.h"
+
+namespace flow {
+
+struct OpDef;
+
+namespace ir {
+
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
+using plan::Attributes;
+using plan::kMixedRows;
+using plan::kNoRows;
+
+/// A tensor of the graph. Made by a node, or an input or variable of the job (`producer` invalid).
+struct Value {
+  std::string name;  // unique: "images", "lenet/conv1/weight", "lenet/conv1/conv"
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  int rows = kNoRows;
+  NodeId producer;
+  plan::Role role = plan::Role::kResult;
+  Span span;  // where the user asked for it
+};
+
+/// An elementwise op fused onto a node's first result by a pass.
+struct Post {
+  const OpDef* op = nullptr;
+  std::string name;
+  std::vector<ValueId> operands;  // beyond the running value
+  ValueId replaced;               // the value that no longer exists: the operand it was fused onto
+  Attributes attributes;
+};
+
+struct Node {
+  const OpDef* op = nullptr;
+  std::string name;  // unique, the user's: "lenet/conv1/conv"
+  std::vector<ValueId> operands;
+  std::vector<ValueId> results;
+  Attributes attributes;  // all of the op's, defaults filled in
+  std::vector<Post> posts;
+  bool tap = false;  // read by hooks alone: runs only when one of them fires
+  Span span;         // the `op:` that asked for it; a gradient's is that of the forward op
+};
+
+struct Variable {
+  ValueId value;
+  plan::Initializer initializer;
+  bool trainable = true;
+  bool slot = false;
+  ValueId updated;  // its value after the step, or invalid
+};
+
+/// An entry as the user sees it: its name, and the value it stands for ("dense1" is the result
+/// after the activation, made by the primitive "dense1/relu").
+struct Alias {
+  std::string name;
+  ValueId value;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in execution order
+  std::vector<ValueId> inputs;
+  std::vector<Variable> variables;
+  std::vector<Alias> aliases;
+  /// Values that must survive every pass: returned, minimised.
+  std::vector<ValueId> results;
+  /// Values that hooks read. They decide nothing: one that exists only inside a fused node is
+  /// delivered by a tap, which the lowering adds.
+  std::vector<ValueId> watched;
+  /// (value, its gradient of the summed loss), filled by autodiff.
+  std::vector<std::pair<ValueId, ValueId>> gradients;
+
+  Value& operator[](ValueId id) { return values[id.index()]; }
+  const Value& operator[](ValueId id) const { return values[id.index()]; }
+  const Node& operator[](NodeId id) const { return nodes[id.index()]; }
+
+  /// The value, variable, input or entry of that name; invalid when there is none.
+  ValueId find(std::string_view name) const;
+  /// The gradient with respect to `value`; invalid when the loss does not depend on it.
+  ValueId gradient_of(ValueId value) const;
+  /// The variable whose value is `value`, or null.
+  const Variable* variable_of(ValueId value) const;
+};
+
+/// One line a value and node, in order; equal graphs print equally.
+std::string print(const Graph& graph);
+
+/// FLOW_CHECKs that ids are in range, names unique, nodes in execution order, each result made
+/// once, and that shapes, dtypes and rows are what the ops' shape rules say.
+void verify(const Graph& graph);
+
+}  // namespace ir
+}  // namespace flow

@@ -1,0 +1,50 @@
+// A YAML document as a tree whose every node knows where it stands. Scalars are untyped text:
+// the key they stand at types them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/diag/diag.h"
+#include "compiler/source/source.h"
+
+namespace flow::yaml {
+
+enum class Kind { kScalar, kList, kMapping };
+
+struct Entry;
+
+struct Node {
+  Kind kind = Kind::kScalar;
+  Span span;            // scalar: its text with quotes; list, mapping: from first to last character
+  std::string scalar;   // kScalar, quotes and escapes resolved
+  bool quoted = false;  // kScalar: quoting changes nothing but messages
+  std::vector<Node> items;     // kList
+  std::vector<Entry> entries;  // kMapping, in the order of the file
+
+  bool is_scalar() const { return kind == Kind::kScalar; }
+  bool is_list() const { return kind == Kind::kList; }
+  bool is_mapping() const { return kind == Kind::kMapping; }
+  /// The value at `key`, or null. REQUIRES: is_mapping().
+  const Node* find(std::string_view key) const;
+  Node* find(std::string_view key);
+};
+
+struct Entry {
+  std::string key;
+  Span key_span;
+  Node value;
+};
+
+/// "a text", "a list", "a mapping"
+std::string_view name_of(Kind kind);
+
+/// Parses the text of source `id`. Everything that YAML allows and the language does not is an
+/// error: duplicate keys, keys with nothing (also `~` and `null`) after them, a second document,
+/// tabs outside quoted and block text, tags, anchors, aliases, complex keys, nesting beyond 64.
+/// A syntax error comes alone, in our words. After an error the tree holds what could be read.
+Node parse(const Sources& sources, int32_t id, Diags& diags);
+
+}  // namespace flow::yaml

@@ -1,0 +1,28 @@
+// What flow does when it finds itself wrong: FLOW_CHECK, for conditions no input can break.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace flow {
+
+/// A defect of flow itself (exit status 70). Thrown by FLOW_CHECK alone, caught in `main` alone.
+class Defect : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const std::string& message);
+
+}  // namespace flow
+
+/// FLOW_CHECK(condition) or FLOW_CHECK(condition, "format {}", value): throws Defect when false.
+/// Never for what a user's file, data or machine can cause: those are Diags and RunError.
+#define FLOW_CHECK(condition, ...)                                                         \
+  do {                                                                                     \
+    if (!(condition)) [[unlikely]]                                                         \
+      ::flow::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
+  } while (false)

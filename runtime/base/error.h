@@ -1,0 +1,31 @@
+// Failures that are not flow's: the world failed during a run, or a request does not fit.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace flow {
+
+/// The run failed: a device, memory, a file, data (exit status 3). The message is lower case,
+/// without a full stop, names the job-file line where there is one ("lenet.yaml:12:5: ..."),
+/// the step where there is one, and the observed value; the hint says what to do.
+class RunError : public std::runtime_error {
+ public:
+  explicit RunError(const std::string& message, std::string hint = {}, int exit_status = 3)
+      : std::runtime_error(message), hint_(std::move(hint)), exit_status_(exit_status) {}
+  const std::string& hint() const { return hint_; }
+  int exit_status() const { return exit_status_; }
+
+ private:
+  std::string hint_;
+  int exit_status_;
+};
+
+/// What was asked for is wrong: usage, a plan, input that does not fit the job (exit status 2).
+class RequestError : public RunError {
+ public:
+  explicit RequestError(const std::string& message, std::string hint = {})
+      : RunError(message, std::move(hint), 2) {}
+};
+
+}  // namespace flow

@@ -1,0 +1,66 @@
+// Files: descriptors that close themselves, whole reads, atomic writes, read-only maps.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/error.h"
+
+namespace flow {
+
+namespace fs = std::filesystem;
+
+/// An owned descriptor, opened close-on-exec. Errors are RunErrors that name the path and errno.
+class File {
+ public:
+  File() = default;
+  static File open_read(const fs::path& path);
+  /// Creates or truncates.
+  static File create(const fs::path& path);
+  /// Opens for reading and writing, keeping what is there; creates when missing.
+  static File open_update(const fs::path& path);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+  const fs::path& path() const { return path_; }
+  uint64_t size() const;
+  /// Reads until `into` is full or the file ends; returns the bytes read.
+  size_t read(std::span<std::byte> into);
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  void sync();
+  void close();
+
+ private:
+  int descriptor_ = -1;
+  fs::path path_;
+};
+
+/// The whole file as text. RunError when it cannot be read.
+std::string read_text(const fs::path& path);
+
+/// Writes a temporary beside `path`, syncs it and renames it over `path`: readers see the old
+/// text or the new one, never a part.
+void write_text_atomically(const fs::path& path, std::string_view text);
+
+/// A file mapped read-only into memory.
+class MappedFile {
+ public:
+  explicit MappedFile(const fs::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace flow

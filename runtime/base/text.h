@@ -1,0 +1,34 @@
+// Small texts: joining, suggestions, numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flow {
+
+std::string join(std::span<const std::string> parts, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// The candidates a typist may have meant, nearest first, at most three: a Damerau-Levenshtein
+/// distance of at most a third of the word's length (at least 1), or the same word but for case.
+std::vector<std::string> suggest(std::string_view word, std::span<const std::string> candidates);
+
+/// "`a`, `b` or `c`"
+std::string quoted_alternatives(std::span<const std::string> words);
+
+/// Bytes in the largest binary unit that keeps three digits: "512 B", "1.5 MiB".
+std::string human_bytes(uint64_t bytes);
+
+/// The shortest decimal text that reads back as the same double: "0.1", "1e-09", "nan", "inf".
+std::string shortest(double value);
+
+/// True when `name` is a name of the language: [A-Za-z_][A-Za-z0-9_]*.
+bool is_name(std::string_view name);
+
+/// Glob match on names: `*` stays inside a component, `**` crosses `/`, and `**/x` is `x` too.
+bool glob_match(std::string_view pattern, std::string_view name);
+
+}  // namespace flow

@@ -1,0 +1,89 @@
+// What a device must do for the executor: prepare one call of a job function, then launch it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// One thing in a call that stops the run: a label or index out of range.
+struct Fault {
+  std::string where;    // of the step
+  std::string operand;  // the tensor that held it: "labels"
+  int64_t row = 0;
+  int64_t value = 0;
+  int64_t limit = 0;  // values are in [0, limit)
+};
+
+/// What differs from call to call.
+struct Call {
+  int64_t step = 0;          // global, from 0
+  double learning_rate = 0;  // of this step
+  /// For each tensor of Program::deliverables: is it wanted in this call? A tap runs if it is.
+  std::span<const uint8_t> wanted;
+};
+
+struct PrepareOptions {
+  int threads = 0;         // 0: as many as pay
+  size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
+  size_t output_slots = 1;
+  std::vector<plan::TensorId> deliverables;  // tensors that a call may be asked for
+};
+
+struct MemoryReport {
+  struct Holder {
+    std::string name;
+    size_t bytes;
+  };
+  size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes
+  std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
+  std::string peak_step;
+  size_t total() const { return variables + inputs + outputs + arena; }
+};
+
+/// One job function, prepared on one device. Buffers are the program's own; `prepare` has done
+/// everything that allocates or can fail. Thread use: launch and wait from the compute thread;
+/// an input slot is written only while no launched call uses it, an output slot read likewise.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual const MemoryReport& memory() const = 0;
+  /// Threads that a call uses, and the instruction set its kernels were chosen for.
+  virtual int threads() const = 0;
+  virtual void write_variable(plan::TensorId variable, const ArrayView& value) = 0;
+  /// Copies the variable's current value; not while a call is in flight.
+  virtual void read_variable(plan::TensorId variable, std::span<std::byte> into) const = 0;
+  /// Host memory in C order that the feed fills before a launch on that slot.
+  virtual std::span<std::byte> input(plan::TensorId input, size_t slot) = 0;
+  /// Starts a call: reads inputs of `input_slot`, leaves what is wanted in `output_slot`.
+  virtual void launch(const Call& call, size_t input_slot, size_t output_slot) = 0;
+  /// Returns when the call launched on `output_slot` is complete.
+  virtual void wait(size_t output_slot) = 0;
+  /// A wanted tensor of the completed call, in C order. (A variable: its value before the update.)
+  virtual ArrayView delivered(plan::TensorId tensor, size_t output_slot) const = 0;
+  /// What was out of range in the completed call. Its updates are not to be saved.
+  virtual std::optional<Fault> fault(size_t output_slot) const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
+  virtual std::string device() const = 0;
+  virtual std::string instruction_set() const = 0;
+  /// "onednn" -> "2.6.3"
+  virtual std::map<std::string, std::string> libraries() const = 0;
+  /// Chooses kernels and layouts, assigns memory, allocates. RunError naming the job-file line
+  /// where a step cannot run on this device or memory does not suffice.
+  virtual std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) = 0;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,69 @@
+// Running a job: what flowrun asks for, and what comes of it.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/backend.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// What a call tells whoever shows progress. Called from the delivery thread, once a step.
+struct Progress {
+  int64_t step = 0;   // calls completed, of this job, over all runs
+  int64_t steps = 0;  // at which it will stop
+  int64_t epoch = 0;
+  std::optional<double> loss;  // train jobs
+  double seconds = 0;          // since the first call
+};
+
+struct RunRequest {
+  const plan::Plan& plan;
+  const plan::Job& job;
+  fs::path root;       // what paths of the plan are relative to
+  fs::path directory;  // DIR; exists and is writable
+  std::vector<std::pair<std::string, std::string>> inputs;  // --input NAME=SPEC, parsed here
+  std::optional<std::string> load, save;                    // --load, --save
+  std::optional<int64_t> steps;                             // --steps
+  bool resume = false;
+  int threads = 0;
+  std::vector<std::string> overrides;             // for run.json
+  std::FILE* out = nullptr;                       // print sinks
+  bool json = false;                              // print sinks write objects
+  std::function<void(const Progress&)> progress;  // may be empty
+  std::function<void(const std::string&)>
+      say;  // one-off remarks: "the last batch of 40 rows is dropped"
+  /// Checked between steps: a signal number asks the run to finish the step, save and stop.
+  std::function<int()> stop_signal;
+};
+
+struct RunOutcome {
+  int exit_status = 0;  // 0, or 1: a check the user asked for failed
+  std::string error;    // what failed, for exit status 1
+  int64_t steps = 0;    // global step reached
+  int64_t epochs = 0;
+  std::optional<double> last_loss;
+  double seconds = 0;                  // of all calls
+  double seconds_to_first_step = 0;    // from the start of the process
+  std::optional<fs::path> checkpoint;  // the last state, where it was left
+  std::optional<fs::path> saved;       // the copy that `save` asked for
+  bool interrupted = false;
+};
+
+/// Everything that can be refused is refused before the first step: inputs, data files, the
+/// checkpoint, places that cannot be written. Then runs, and writes run.json last (with the error
+/// too, if one is thrown). Throws RunError.
+RunOutcome run(Backend& backend, const RunRequest& request);
+
+/// `--dry-run`: does all that comes before the first step; returns what memory it would take.
+MemoryReport dry_run(Backend& backend, const RunRequest& request);
+
+}  // namespace flow::exec

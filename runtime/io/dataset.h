@@ -1,0 +1,46 @@
+// Datasets: columns of rows in files, read through once, then converted a batch at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::io {
+
+/// The rows of one file, in memory (idx) or mapped (npy), in the file's dtype.
+class ColumnReader {
+ public:
+  /// Opens and checks the file: magic, dtype, extents, length, gzip's checksum. `root` is what the
+  /// column's path is relative to. RunError (it names column.where, the path, what was found and
+  /// what was expected) when it is missing, truncated, too long, not of that format, or when its
+  /// rows are not column.row_shape.
+  static std::unique_ptr<ColumnReader> open(const plan::Column& column, const fs::path& root);
+  virtual ~ColumnReader() = default;
+  virtual int64_t rows() const = 0;
+  virtual const Shape& row_shape() const = 0;
+  /// Writes row `rows[i]` to the i-th row of `out`, converted: (x * scale - mean) / std in float64,
+  /// rounded once to `dtype` (integers: must be whole and in range, else RunError). Allocates
+  /// nothing, is safe from one thread at a time.
+  virtual void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) = 0;
+};
+
+/// A dataset: its columns, of equal length.
+class Dataset {
+ public:
+  Dataset(const plan::Dataset& dataset, const fs::path& root);
+  const std::string& name() const { return name_; }
+  int64_t rows() const { return rows_; }
+  ColumnReader& column(std::string_view name);
+
+ private:
+  std::string name_;
+  int64_t rows_ = 0;
+  std::vector<std::pair<std::string, std::unique_ptr<ColumnReader>>> columns_;
+};
+
+}  // namespace flow::io

@@ -1,0 +1,67 @@
+// NumPy's .npy: read versions 1-3, both orders and byte orders, any of our dtypes; write 1.0,
+// C order, little-endian. Every file is hostile: sizes are checked before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+
+namespace flow::io {
+
+struct NpyHeader {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool fortran_order = false;
+  bool big_endian = false;
+  size_t data_offset = 0;
+};
+
+/// Reads a header from the first bytes of a file. `name` is for messages. RunError for a wrong
+/// magic or version, a header that is no such dictionary, a dtype that we do not have (named),
+/// a negative or overflowing shape, a truncated text.
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& name);
+
+/// The whole array, converted to C order and this machine's byte order. RunError when the file is
+/// truncated or has bytes beyond the array.
+Array read_npy(const fs::path& path);
+
+/// The header of a version 1.0 file, data begins on a multiple of 64. `grow` pads the first extent
+/// so that it can be rewritten in place up to 20 digits. bfloat16 must have become float32 before.
+std::string npy_header(DType dtype, const Shape& shape, bool grow = false);
+
+/// The whole file of an array in memory, as `write_npy` writes it.
+void write_npy(const fs::path& path, const ArrayView& array);
+
+/// `value.npy` of shape [n, ...], appended to as a run goes: data first, then the header, so that
+/// numpy.load reads it at any moment, also after a crash. Appending allocates nothing.
+class NpyStack {
+ public:
+  /// Creates the file (and its folders) for items of this dtype and shape; `concatenate`: items
+  /// are joined along their first axis instead of stacked along a new one.
+  NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool concatenate = false);
+  /// Opens one that a run left, keeping its first `length` entries of the first axis.
+  static NpyStack resume(const fs::path& path, DType dtype, Shape item_shape, bool concatenate,
+                         int64_t length);
+  /// REQUIRES: dtype and shape are the item's; a concatenated item may have fewer rows.
+  void append(const ArrayView& item);
+  int64_t length() const { return length_; }  // of the first axis
+  const fs::path& path() const { return file_.path(); }
+
+ private:
+  NpyStack(File file, DType dtype, Shape item_shape, bool concatenate, int64_t length);
+  void write_header();
+  File file_;
+  DType dtype_;
+  Shape item_shape_;
+  bool concatenate_;
+  int64_t length_ = 0;
+  size_t header_bytes_ = 0;
+};
+
+}  // namespace flow::io

@@ -1,0 +1,55 @@
+// Where delivered values go: .npy files, standard output, nowhere. Called by the delivery thread.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::io {
+
+/// One value of one step.
+struct Event {
+  int64_t step = 0, epoch = 0;
+  bool last_of_epoch = false;
+  ArrayView value;  // trimmed to its real rows
+};
+
+/// What a sink is told about the values it will get.
+struct SinkContext {
+  std::string name;  // "lenet/conv1", the tensor's; a folder in npy, the label in print
+  DType dtype = DType::kFloat32;
+  Shape shape;                    // of one full value
+  bool rows_concatenate = false;  // row-carrying values of predict jobs over datasets
+  bool gradient = false;          // diff.npy instead of value.npy
+  fs::path directory;             // DIR/returns/loss, DIR/watch/lenet/conv1
+  int64_t resume_from = 0;        // keep what was written for steps below; 0: a fresh run
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// "Reached" on return: a write has been handed to the system.
+  virtual void deliver(const Event& event) = 0;
+  /// After the last event.
+  virtual void finish() {}
+};
+
+/// stacked: value.npy and steps.npy; per_step: 000020.npy. Allocates nothing in deliver.
+std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
+/// A line an event: `LABEL: VALUE`.
+std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
+                                      std::FILE* out);
+/// The sink of any variety; null for `none`.
+std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
+                                std::FILE* out);
+
+/// An array as NumPy 1.24's str() prints it, on one line or several as it does: precision 8,
+/// threshold 1000, line width 75.
+std::string format_numpy(const ArrayView& array);
+
+}  // namespace flow::io

@@ -1,0 +1,42 @@
+// What an op or a step carries besides its operands: a small sorted map from name to value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/base/dtype.h"
+
+namespace flow::plan {
+
+/// Integers, numbers, texts (enumerations too), lists of integers (shapes, axes, paddings), dtypes.
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
+
+class Attributes {
+ public:
+  using Entry = std::pair<std::string, Attribute>;
+
+  void set(std::string_view name, Attribute value);
+  const Attribute* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// The value of `name`. REQUIRES: it is there, as a T; the compiler and the plan check see to it.
+  template <typename T>
+  const T& get(std::string_view name) const {
+    const Attribute* found = find(name);
+    FLOW_CHECK(found && std::holds_alternative<T>(*found), "attribute {}", name);
+    return std::get<T>(*found);
+  }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  bool empty() const { return entries_.empty(); }
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+
+ private:
+  std::vector<Entry> entries_;  // sorted by name
+};
+
+}  // namespace flow::plan

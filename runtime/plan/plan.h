@@ -1,0 +1,233 @@
+// The plan: the contract between the compiler and the runtime. Everything that can be known
+// before a run: tensors, the steps of one call of each job function, and, as data, what drives
+// the calls (inputs, returns, hooks, schedule, run section). Steps are not unrolled over time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/shape.h"
+#include "runtime/plan/attributes.h"
+
+namespace flow::plan {
+
+inline constexpr int kVersion = 1;
+
+using TensorId = Id<struct TensorTag>;
+using StepId = Id<struct StepTag>;
+
+/// Which axis of a tensor carries the rows of the batch. An axis >= 0, or one of these.
+inline constexpr int kNoRows = -1;     // the same for every row: variables, constants
+inline constexpr int kMixedRows = -2;  // made from several rows: a mean over the batch
+
+enum class Role { kInput, kVariable, kResult };
+
+/// A tensor of one call. A variable outlives the call; an input is written before it; a result
+/// is made by a step and lives from `first` to `last`.
+struct Tensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  Role role = Role::kResult;
+  int rows = kNoRows;
+  /// The tensor whose memory this one takes over, in place (an updated variable, a reshape).
+  TensorId alias;
+  /// Steps between which the memory is in use, both included. Variables and inputs: the whole call.
+  StepId first, last;
+  std::string where;  // "lenet.yaml:14:11"
+};
+
+/// An elementwise op fused onto the result of a step, in order: bias_add, relu, sgd_update, ...
+/// Its first operand is the running value, which it replaces.
+struct Post {
+  std::string op;
+  std::string name;                // of the primitive: "lenet/conv1/bias_add"
+  std::vector<TensorId> operands;  // the others
+  Attributes attributes;
+};
+
+struct Step {
+  std::string op;    // a primitive of the kernel lists
+  std::string name;  // unique in the job: "lenet/conv1/conv"
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;  // an invalid id: a second result that nobody reads
+  Attributes attributes;
+  std::vector<Post> posts;
+  bool tap = false;  // runs only in calls in which one of its readers fires
+  std::string where;
+};
+
+/// How a variable starts. The numbers that `type` needs are in `values`.
+struct Initializer {
+  std::string type =
+      "zeros";  // zeros ones constant random_uniform random_normal truncated_normal npy
+  std::map<std::string, double> values;  // value | min max | mean stddev
+  std::string path;                      // npy
+  friend bool operator==(const Initializer&, const Initializer&) = default;
+};
+
+struct Variable {
+  TensorId tensor;
+  Initializer initializer;
+  bool trainable = true;
+  bool slot = false;  // an optimizer's own state: not part of what `load` reads
+};
+
+/// A column of a dataset: rows of a file, each converted as (x * scale - mean) / std.
+struct Column {
+  std::string name;
+  std::string format;  // "idx" or "npy"
+  std::string path;    // as written
+  Shape row_shape;     // of one row, as the job sees it
+  double scale = 1;
+  std::vector<double> mean, std;  // empty, one, or one per leading channel
+  std::optional<std::pair<int64_t, int64_t>> rows;
+  std::string where;
+};
+
+struct Dataset {
+  std::string name;
+  std::vector<Column> columns;
+  std::string where;
+};
+
+struct FromDataset {
+  std::string dataset, column;
+};
+struct FromNpy {
+  std::string path;
+};
+/// random_uniform(low high), random_normal(mean stddev), random_int(low high), constant(value),
+/// iota
+struct FromGenerator {
+  std::string type;
+  std::map<std::string, double> values;
+};
+/// nothing in the file says where it comes from: `--input` must
+struct FromCommandLine {};
+using InputSource = std::variant<FromCommandLine, FromDataset, FromNpy, FromGenerator>;
+
+struct Input {
+  TensorId tensor;
+  InputSource source;
+  std::string where;
+  std::string from_where;  // of the `from:` key; empty when absent
+};
+
+struct NpySink {
+  bool per_step = false;
+};
+enum class Reduce { kNone, kMean, kSum, kMin, kMax, kNorm };
+enum class Over { kStep, kEpoch, kRun };
+struct PrintSink {
+  std::optional<std::string> label;  // default: the tensor's name
+  Reduce reduce = Reduce::kNone;
+  Over over = Over::kStep;
+  double scale = 1;
+  std::string format = "numpy";  // or one printf conversion of a double: "%.6g"
+  int64_t every = 1;
+};
+struct NoSink {};
+using Sink = std::variant<NpySink, PrintSink, NoSink>;
+
+/// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
+struct ReturnValue {
+  enum class Kind { kNumpy, kList, kTuple, kDict };
+  Kind kind = Kind::kNumpy;
+  TensorId tensor;  // kNumpy
+  std::vector<ReturnValue> items;
+  std::vector<std::string> keys;  // kDict, one for each item
+};
+
+struct Returns {
+  std::string type;  // as declared or inferred: "Tuple[Numpy, Numpy]"
+  ReturnValue value;
+  std::vector<Sink> sinks;
+  std::string where;
+};
+
+/// A range of steps: first, first + stride, ... below end.
+struct StepRange {
+  int64_t first = 0, end = 0, stride = 1;
+};
+
+struct Hook {
+  enum class Kind { kWatch, kWatchDiff };
+  Kind kind = Kind::kWatch;
+  std::string name;   // the watched tensor's, as delivered
+  TensorId tensor;    // the tensor itself; for watch_diff its gradient of the summed loss
+  double factor = 1;  // of: mean -> 1/elements of the loss
+  std::vector<StepRange> steps;  // in which it fires
+  bool check_finite = false;
+  std::vector<Sink> sinks;
+  std::string where;
+};
+
+/// A learning-rate schedule; runtime/plan/schedule.h evaluates it.
+struct Schedule {
+  std::string type = "constant";         // constant piecewise_constant
+  std::map<std::string, double> values;  // base
+  std::vector<int64_t> boundaries;       // steps
+  std::vector<double> rates;             // one more than boundaries
+};
+
+struct Optimizer {
+  std::string type;  // "sgd"
+  Schedule learning_rate;
+  TensorId loss;  // scalar: the mean that is minimised
+  std::string loss_name;
+  std::string where;
+};
+
+struct Checkpointing {
+  std::optional<std::string> load, save;      // paths as written
+  int64_t every_steps = 0, every_epochs = 0;  // 0: not
+  int64_t keep = 3;
+  std::string load_where, save_where;
+};
+
+struct Run {
+  std::optional<int64_t> epochs, steps;
+  bool shuffle = false;
+  int64_t log_every = 1;
+  bool fail_on_nonfinite = true;
+  Checkpointing checkpoint;
+};
+
+enum class DeviceKind { kCpu, kGpu };
+
+struct Job {
+  std::string name;
+  bool train = false;
+  DeviceKind device = DeviceKind::kCpu;
+  std::string precision = "float32";
+  uint64_t seed = 0;
+  std::vector<Tensor> tensors;
+  std::vector<Variable> variables;
+  std::vector<Dataset> datasets;  // those that the inputs read
+  std::vector<Input> inputs;
+  std::vector<Step> steps;
+  std::optional<Returns> returns;
+  std::vector<Hook> hooks;
+  std::optional<Optimizer> optimizer;  // train jobs
+  Run run;
+  std::string where;
+
+  const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
+};
+
+struct Plan {
+  int version = kVersion;
+  std::string source;  // the job file as written: "jobs/lenet.yaml"
+  std::string root;    // the job file's directory; outside the hash
+  std::vector<Job> jobs;
+  std::vector<std::string> notes;  // `note:` texts
+};
+
+}  // namespace flow::plan

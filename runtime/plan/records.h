@@ -1,0 +1,50 @@
+// The small JSON files of a run directory: run.json, metrics.jsonl, checkpoint.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flow::plan {
+
+/// One line of metrics.jsonl.
+struct Metrics {
+  int64_t step = 0, epoch = 0;
+  double loss = 0, learning_rate = 0, seconds = 0;
+};
+/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null.
+std::string to_json_line(const Metrics& metrics);
+
+/// checkpoint.json: what makes a directory of .npy files a checkpoint.
+struct CheckpointRecord {
+  std::string job;
+  int64_t step = 0;  // calls completed: the next call's global step
+  int64_t epoch = 0;
+  int64_t row = 0;  // rows of the epoch consumed
+  uint64_t seed = 0;
+  std::string plan_hash, resume_hash;
+  std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
+};
+std::string to_json(const CheckpointRecord& record);
+/// RequestError naming `path` when it is not one.
+CheckpointRecord checkpoint_from_json(const std::string& text, const std::string& path);
+
+/// run.json: written last.
+struct RunRecord {
+  std::string job, source, plan_hash, device, instruction_set, version;
+  std::vector<std::string> overrides;  // --set, --input, --watch as given
+  uint64_t seed = 0;
+  int threads = 0;
+  int64_t first_step = 0, last_step = 0;  // global steps run: [first, last)
+  int64_t epochs = 0;
+  double seconds = 0, seconds_to_first_step = 0;
+  uint64_t arena_bytes = 0, peak_memory_bytes = 0;
+  int exit_status = 0;
+  std::string error;                             // empty when there was none
+  std::map<std::string, std::string> libraries;  // "onednn": "2.6.3"
+};
+std::string to_json(const RunRecord& record);
+
+}  // namespace flow::plan
