@@ -1,0 +1,172 @@
+// What all programs share at the terminal.
+#include "cli/console.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "cli/exit_code.h"
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/json.h"
+
+namespace flow::cli {
+
+bool wants_color(std::FILE* stream) {
+  const char* term = std::getenv("TERM");
+  return isatty(fileno(stream)) && !std::getenv("NO_COLOR") && term &&
+         std::string_view(term) != "dumb";
+}
+
+void tell_error(const char* program, const std::string& message, const std::string& hint) {
+  const bool color = wants_color(stderr);
+  fmt::print(stderr, "{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
+             color ? "\033[0m" : "", message);
+  if (!hint.empty()) fmt::print(stderr, "   hint: {}\n", hint);
+}
+
+int guarded(const char* program, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const RunError& error) {
+    tell_error(program, error.what(), error.hint());
+    return error.exit_status();
+  } catch (const Defect& defect) {
+    tell_error(program, defect.what(),
+               "this is a defect of flow; please report it with the job file and this text");
+  } catch (const std::bad_alloc&) {
+    tell_error(program, "out of memory",
+               "a smaller batch needs less; `flowrun --dry-run` says how much");
+    return kRunFailed;
+  } catch (const std::exception& error) {
+    tell_error(program, fmt::format("unexpected: {}", error.what()),
+               "this is a defect of flow; please report it with the job file and this text");
+  }
+  return kDefect;
+}
+
+void dress(CLI::App& app, const std::string& name) {
+  app.set_version_flag("--version", name + " " FLOW_VERSION);
+  app.set_help_flag("-h,--help", "this help");
+  app.get_formatter()->column_width(34);
+  app.failure_message(
+      [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
+}
+
+namespace {
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+/// The innermost subcommand that was reached: the one whose usage is wrong.
+const CLI::App& reached(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : reached(*subcommands.back());
+}
+
+std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> flags = flags_of(app);
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = split(argv[i], '=').front();
+    if (!word.starts_with("--") || std::ranges::find(flags, word) != flags.end()) continue;
+    const auto near = suggest(word, flags);
+    if (!near.empty()) return fmt::format("did you mean {}?", near.front());
+  }
+  return {};
+}
+
+std::string lower_first(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+}  // namespace
+
+int parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return -1;
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    const CLI::App& at = reached(app);
+    std::string hint = nearest_flag(at, argc, argv);
+    const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
+    if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
+    tell_error(app.get_name().c_str(), lower_first(error.what()), hint);
+    return kRequestWrong;
+  }
+}
+
+std::string human_seconds(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+namespace {
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string bar_text(const std::string& job, const exec::Progress& at, int width) {
+  const double done =
+      at.steps > 0 ? static_cast<double>(at.step) / static_cast<double>(at.steps) : 0;
+  const double rate = at.seconds > 0 ? static_cast<double>(at.step) / at.seconds : 0;
+  std::string right = fmt::format(" {}/{}", at.step, at.steps);
+  if (rate > 0) right += fmt::format("  {:.3g} steps/s", rate);
+  if (at.loss) right += fmt::format("  loss {:.4g}", *at.loss);
+  if (rate > 0)
+    right += "  " + human_seconds(static_cast<double>(at.steps - at.step) / rate) + " left";
+  const int room = width - 1 - static_cast<int>(job.size() + right.size()) - 3;
+  if (room < 8) return job + right;
+  const int full = static_cast<int>(done * room);
+  return fmt::format("{} [{}{}]{}", job, std::string(static_cast<size_t>(full), '='),
+                     std::string(static_cast<size_t>(room - full), ' '), right);
+}
+
+}  // namespace
+
+void ProgressBar::show(const exec::Progress& progress) {
+  if (style_ == Style::kSilent) return;
+  // Ten times a second is as often as an eye follows.
+  if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step < progress.steps)
+    return;
+  shown_at_ = progress.seconds;
+  if (style_ == Style::kJson) {
+    OrderedJson line{{"event", "progress"},
+                     {"job", job_},
+                     {"step", progress.step},
+                     {"steps", progress.steps},
+                     {"epoch", progress.epoch}};
+    if (progress.loss) line["loss"] = *progress.loss;
+    line["seconds"] = progress.seconds;
+    fmt::print(stderr, "{}\n", line.dump());
+    return;
+  }
+  fmt::print(stderr, "\r{}\033[K", bar_text(job_, progress, terminal_width()));
+  std::fflush(stderr);
+  visible_ = true;
+}
+
+void ProgressBar::clear() {
+  if (!visible_) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  visible_ = false;
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,15 @@
+// The exit statuses of all programs.
+#pragma once
+
+namespace flow::cli {
+
+enum ExitCode : int {
+  kDone = 0,
+  kCheckFailed = 1,      // arrays differ, a non-finite loss or checked tensor
+  kRequestWrong = 2,     // usage, job file, input that does not fit
+  kRunFailed = 3,        // device, memory, file, hook, label out of range
+  kNothingCompared = 4,  // flowdiff found no pair of arrays
+  kDefect = 70,          // of ours
+};
+
+}  // namespace flow::cli
