@@ -1,0 +1,285 @@
+// flowrun: runs a job of a job file or of a plan.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "cli/job_source.h"
+#include "cli/run_directory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/exec/run.h"
+#include "runtime/plan/json.h"
+
+namespace flow::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> words;  // [JOB] FILE
+  std::string job, file;
+  std::optional<std::string> directory, load, save, root;
+  std::vector<std::string> sets, inputs, watches, watch_diffs;
+  std::optional<int64_t> steps;
+  std::string device = "auto";
+  int threads = 0;
+  bool quiet = false, json = false, dry_run = false, force = false, resume = false;
+};
+
+/// The signal that asked the run to stop; the handler may touch nothing else.
+volatile std::sig_atomic_t stop_signal = 0;
+
+extern "C" void on_stop_signal(int signal) {
+  if (stop_signal) {  // the second one leaves at once
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+  stop_signal = signal;
+}
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void read_words(Options& options) {
+  options.file = options.words.back();
+  if (options.words.size() == 2) options.job = options.words.front();
+}
+
+CompileRequest compile_request(const Options& options) {
+  CompileRequest request;
+  request.file = options.file;
+  request.sets = options.sets;
+  request.watches = options.watches;
+  request.watch_diffs = options.watch_diffs;
+  request.steps = options.steps;
+  if (options.device == "gpu")
+    throw RequestError("no GPU was found on this machine",
+                       "run on the CPU with --device cpu, or where there is an NVIDIA driver");
+  request.target.forced = options.device == "cpu";
+  return request;
+}
+
+const plan::Job& choose_job(const plan::Plan& plan, const Options& options) {
+  if (!options.job.empty()) return find_job(plan, options.job);
+  if (plan.jobs.size() == 1) return plan.jobs.front();
+  throw RequestError(
+      fmt::format("{} has {} jobs: {}", options.file, plan.jobs.size(), job_names(plan)),
+      fmt::format("name one: flowrun {} {}", plan.jobs.front().name, options.file));
+}
+
+std::vector<std::string> overrides_of(const Options& options) {
+  std::vector<std::string> overrides;
+  const auto add = [&](const char* flag, const std::vector<std::string>& values) {
+    for (const std::string& value : values) overrides.push_back(std::string(flag) + " " + value);
+  };
+  add("--set", options.sets);
+  add("--input", options.inputs);
+  add("--watch", options.watches);
+  add("--watch-diff", options.watch_diffs);
+  if (options.steps) overrides.push_back(fmt::format("--steps {}", *options.steps));
+  return overrides;
+}
+
+/// "flowrun train lenet.yaml -o DIR --resume", with the overrides that shaped the run.
+std::string resume_command(const Options& options, const std::string& job,
+                           const fs::path& directory) {
+  std::string command =
+      fmt::format("flowrun {} {} -o {} --resume", job, options.file, directory.string());
+  for (const std::string& set : options.sets) command += fmt::format(" --set '{}'", set);
+  return command;
+}
+
+/// The last line on standard error: what a person would do now.
+void tell_next(const Options& options, const plan::Plan& plan, const plan::Job& job,
+               const fs::path& directory, const exec::RunOutcome& outcome) {
+  if (outcome.interrupted) {
+    fmt::print(stderr, "flowrun: stopped after step {}; go on with: {}\n", outcome.steps,
+               resume_command(options, job.name, directory));
+    return;
+  }
+  const std::string took = human_seconds(outcome.seconds);
+  if (!job.train) {
+    fmt::print(stderr, "flowrun: {} done in {}; outputs are in {}\n", job.name, took,
+               directory.string());
+    return;
+  }
+  const std::string loss =
+      outcome.last_loss ? fmt::format(", loss {:.4g}", *outcome.last_loss) : "";
+  std::string next;
+  for (const plan::Job& other : plan.jobs)
+    if (!other.train && !other.variables.empty()) {
+      next = fmt::format("; next: flowrun {} {} --load {}", other.name, options.file,
+                         directory.string());
+      break;
+    }
+  fmt::print(stderr, "flowrun: {} done, {} steps in {}{}; outputs are in {}{}\n", job.name,
+             outcome.steps, took, loss, directory.string(), next);
+}
+
+void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
+  fmt::print("job {}: {} at the peak\n", job.name, human_bytes(memory.total()));
+  fmt::print("  variables {}\n  inputs    {}\n  outputs   {}\n  arena     {}",
+             human_bytes(memory.variables), human_bytes(memory.inputs), human_bytes(memory.outputs),
+             human_bytes(memory.arena));
+  fmt::print("{}\n", memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
+  for (const auto& holder : memory.at_peak)
+    fmt::print("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
+}
+
+int finish(const Options& options, const plan::Plan& plan, const plan::Job& job,
+           const fs::path& directory, const exec::RunOutcome& outcome) {
+  if (!outcome.error.empty()) tell_error("flowrun", outcome.error, "");
+  if (options.json) {
+    OrderedJson line{{"event", "end"},
+                     {"job", job.name},
+                     {"directory", directory.string()},
+                     {"step", outcome.steps},
+                     {"seconds", outcome.seconds},
+                     {"interrupted", outcome.interrupted},
+                     {"exit_status", outcome.exit_status}};
+    fmt::print(stderr, "{}\n", line.dump());
+  } else if (outcome.exit_status == kDone) {
+    tell_next(options, plan, job, directory, outcome);
+  } else {
+    fmt::print(stderr, "flowrun: what was written until then is in {}\n", directory.string());
+  }
+  if (outcome.interrupted) {  // a shell loop stops when its command died of the signal
+    std::fflush(nullptr);
+    std::signal(stop_signal, SIG_DFL);
+    std::raise(stop_signal);
+  }
+  return outcome.exit_status;
+}
+
+ProgressBar::Style progress_style(const Options& options) {
+  if (options.quiet) return ProgressBar::Style::kSilent;
+  if (options.json) return ProgressBar::Style::kJson;
+  return isatty(STDERR_FILENO) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
+}
+
+int execute(const Options& options) {
+  plan::Plan plan;
+  if (!load(compile_request(options), &plan)) return kRequestWrong;
+  const plan::Job& job = choose_job(plan, options);
+  if (job.device == plan::DeviceKind::kGpu)
+    throw RequestError(
+        fmt::format("job `{}` is compiled for a GPU and none was found here", job.name),
+        "compile it with flowc build --device cpu");
+  const auto backend = cpu::make_backend();
+
+  ProgressBar bar(progress_style(options), job.name);
+  exec::RunRequest request{.plan = plan,
+                           .job = job,
+                           .root = options.root.value_or(plan.root),
+                           .directory = {},
+                           .inputs = {},
+                           .load = options.load,
+                           .save = options.save,
+                           .steps = options.steps,
+                           .resume = options.resume,
+                           .threads = options.threads,
+                           .overrides = overrides_of(options),
+                           .out = stdout,
+                           .json = options.json,
+                           .progress = [&](const exec::Progress& at) { bar.show(at); },
+                           .say =
+                               [&](const std::string& text) {
+                                 if (options.quiet) return;
+                                 bar.clear();
+                                 fmt::print(stderr, "flowrun: {}\n", text);
+                               },
+                           .stop_signal = [] { return static_cast<int>(stop_signal); }};
+  for (const std::string& input : options.inputs) {
+    const size_t equals = input.find('=');
+    if (equals == std::string::npos)
+      throw RequestError(fmt::format("--input `{}`: no `=`", input),
+                         "NAME=@FILE.npy, or NAME=random_uniform:-1:1");
+    request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
+  }
+  if (options.dry_run) {
+    tell_memory(job, exec::dry_run(*backend, request));
+    return kDone;
+  }
+  if (options.resume && !options.directory)
+    throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+  if (options.directory) {
+    request.directory = *options.directory;
+    take_directory(request.directory, options.force, options.resume);
+  } else {
+    request.directory = make_default_directory(options.file, job.name);
+  }
+  if (!options.quiet && !options.json)
+    fmt::print(stderr, "flowrun: {} on {}, writing to {}\n", job.name, backend->device(),
+               request.directory.string());
+  catch_stop_signals();
+  const exec::RunOutcome outcome = exec::run(*backend, request);
+  bar.clear();
+  return finish(options, plan, job, request.directory, outcome);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Runs a job of a job file, or of a plan that flowc built.", "flowrun");
+  dress(app, "flowrun");
+  Options options;
+  app.add_option("JOB FILE", options.words,
+                 "the job, and a job file or plan; JOB may be left out of a file with one job")
+      ->required()
+      ->expected(1, 2);
+  app.add_option("-o,--output", options.directory,
+                 "where outputs go; default: the next free runs/<file>-<job>-NNN")
+      ->type_name("DIR");
+  const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
+                               const char* text) {
+    app.add_option(flag, values, text)->type_name(type)->expected(1)->take_all();
+  };
+  add_many("--set", options.sets, "PATH=YAML", "change a node of the job file, as in vars.lr=0.02");
+  add_many("--input", options.inputs, "NAME=SPEC", "give an input: @x.npy, or random_uniform:-1:1");
+  add_many("--watch", options.watches, "NAME[:N]", "write this tensor every N steps");
+  add_many("--watch-diff", options.watch_diffs, "NAME[:N]", "write its gradient every N steps");
+  app.add_option("--load", options.load,
+                 "start from this checkpoint or run; `none`: from fresh variables")
+      ->type_name("CKPT");
+  app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
+      ->type_name("PATH");
+  app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
+  app.add_option("--steps", options.steps, "stop at this global step")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--device", options.device, "auto, cpu or gpu")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
+  app.add_option("--threads", options.threads, "at most so many threads compute; changes no number")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--root", options.root, "what the paths of the job are relative to")
+      ->type_name("DIR");
+  app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
+  app.add_flag("--dry-run", options.dry_run,
+               "prepare everything, say how much memory it takes, run nothing");
+  app.add_flag("--quiet", options.quiet, "no progress and no remarks");
+  app.add_flag("--json", options.json, "progress and print sinks as objects, one a line");
+  app.footer(
+      "Exit status: 0 done; 1 a check failed (a non-finite loss or checked tensor); 2 the request "
+      "is wrong;\n"
+      "3 the run failed; 70 a defect of flow.\nExample: flowrun train jobs/lenet.yaml -o out --set "
+      "vars.lr=0.05");
+  if (const int status = parse(app, argc, argv); status >= 0) return status;
+  read_words(options);
+  return execute(options);
+}
+
+}  // namespace
+}  // namespace flow::cli
+
+int main(int argc, char** argv) {
+  return flow::cli::guarded("flowrun", [&] { return flow::cli::run(argc, argv); });
+}

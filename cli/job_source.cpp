@@ -1,0 +1,59 @@
+// What a command names as FILE|PLAN.
+#include "cli/job_source.h"
+
+#include <fmt/format.h>
+
+#include "cli/console.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/serialize.h"
+
+namespace flow::cli {
+
+bool is_plan(const std::string& text) {
+  const size_t brace = text.find_first_not_of(" \t\r\n");
+  if (brace == std::string::npos || text[brace] != '{') return false;
+  const size_t key = text.find_first_not_of(" \t\r\n", brace + 1);
+  return key != std::string::npos && text[key] == '"';
+}
+
+bool load(const CompileRequest& request, plan::Plan* plan) {
+  if (const std::string text = read_text(request.file); is_plan(text)) {
+    if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty())
+      throw RequestError(
+          fmt::format("{} is a plan: --set and --watch need the job file", request.file),
+          "compile the job file with them, or run it directly");
+    *plan = plan::from_json(text, request.file);
+    return true;
+  }
+  CompileResult result = compile(request, wants_color(stderr));
+  fmt::print(stderr, "{}", result.messages);
+  if (result.errors > 0) {
+    fmt::print(stderr, "{}: {} error{}\n", request.file, result.errors,
+               result.errors == 1 ? "" : "s");
+    return false;
+  }
+  *plan = std::move(*result.plan);
+  return true;
+}
+
+std::string job_names(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const plan::Job& job : plan.jobs) names.push_back("`" + job.name + "`");
+  return join(names, ", ");
+}
+
+const plan::Job& find_job(const plan::Plan& plan, const std::string& name) {
+  std::vector<std::string> names;
+  for (const plan::Job& job : plan.jobs) {
+    if (job.name == name) return job;
+    names.push_back(job.name);
+  }
+  const auto near = suggest(name, names);
+  throw RequestError(fmt::format("no job `{}` in {}", name, plan.source),
+                     near.empty() ? fmt::format("its jobs are {}", job_names(plan))
+                                  : fmt::format("did you mean `{}`?", near.front()));
+}
+
+}  // namespace flow::cli

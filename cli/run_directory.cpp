@@ -1,0 +1,63 @@
+// Where a run writes.
+#include "cli/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "runtime/base/error.h"
+
+namespace flow::cli {
+
+namespace {
+
+/// All that a run writes into its directory.
+constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl",
+                                 "returns",   "watch",    "checkpoints"};
+
+[[noreturn]] void refuse(const fs::path& path, const std::error_code& error) {
+  throw RequestError(
+      fmt::format("cannot make the directory {}: {}", path.string(), error.message()),
+      "name another with -o DIR");
+}
+
+}  // namespace
+
+fs::path make_default_directory(const std::string& file, const std::string& job) {
+  const std::string stem = fs::path(file).stem().string() + "-" + job;
+  std::error_code error;
+  fs::create_directories("runs", error);
+  if (error) refuse("runs", error);
+  for (int number = 1; number < 1'000'000; ++number) {
+    const fs::path path = fs::path("runs") / fmt::format("{}-{:03}", stem, number);
+    if (fs::create_directory(path, error)) return path;
+    if (error) refuse(path, error);
+  }
+  throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
+}
+
+void take_directory(const fs::path& path, bool force, bool resume) {
+  std::error_code error;
+  if (resume) {
+    if (!fs::is_directory(path, error))
+      throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
+    return;
+  }
+  if (fs::exists(path, error) && !fs::is_directory(path, error))
+    throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
+                       "name another with -o DIR");
+  fs::create_directories(path, error);
+  if (error) refuse(path, error);
+  const bool empty = fs::is_empty(path, error);
+  if (error) refuse(path, error);
+  if (empty) return;
+  if (!force)
+    throw RequestError(fmt::format("{} is not empty", path.string()),
+                       "--force removes what an earlier run wrote there, --resume continues it");
+  for (const char* name : kWritten) {
+    fs::remove_all(path / name, error);
+    if (error) refuse(path, error);
+  }
+}
+
+}  // namespace flow::cli

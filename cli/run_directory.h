@@ -1,0 +1,18 @@
+// Where a run writes: DIR of `-o`, or the next free runs/<file>-<job>-NNN.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/file.h"
+
+namespace flow::cli {
+
+/// Makes the default directory, safe against others who do the same at the same time.
+fs::path make_default_directory(const std::string& file, const std::string& job);
+
+/// Makes `path`, or takes it when it is empty. A directory that is not empty is refused
+/// (RequestError) unless `force`: then what an earlier run wrote there is removed first, and
+/// nothing else is; or `resume`: then it is taken as it is.
+void take_directory(const fs::path& path, bool force, bool resume);
+
+}  // namespace flow::cli

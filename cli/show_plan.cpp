@@ -1,0 +1,155 @@
+// A plan as people read it.
+#include "cli/show_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "runtime/base/text.h"
+
+namespace flow::cli {
+
+namespace {
+
+/// Rows of cells, printed with each column as wide as its widest cell.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string str() const {
+    std::vector<size_t> widths;
+    for (const auto& cells : rows_) {
+      widths.resize(std::max(widths.size(), cells.size()));
+      for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+    }
+    std::string text;
+    for (const auto& cells : rows_) {
+      std::string line;
+      for (size_t i = 0; i < cells.size(); ++i)
+        line += fmt::format("  {:<{}}", cells[i], widths[i]);
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
+    return text;
+  }
+  bool empty() const { return rows_.empty(); }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string type_of(const plan::Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
+}
+
+std::string values_text(const std::map<std::string, double>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format(" {}={}", name, shortest(value));
+  return text;
+}
+
+std::string source_text(const plan::InputSource& source) {
+  if (const auto* column = std::get_if<plan::FromDataset>(&source))
+    return column->dataset + "." + column->column;
+  if (const auto* file = std::get_if<plan::FromNpy>(&source)) return file->path;
+  if (const auto* made = std::get_if<plan::FromGenerator>(&source))
+    return made->type + values_text(made->values);
+  return "--input";
+}
+
+std::string sink_text(const plan::Sink& sink) {
+  if (const auto* npy = std::get_if<plan::NpySink>(&sink))
+    return npy->per_step ? "npy, a file a step" : "npy";
+  if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
+    constexpr std::array<std::string_view, 6> kReduce = {"",     " mean", " sum",
+                                                         " min", " max",  " norm"};
+    return fmt::format("print{}{}", kReduce[static_cast<size_t>(print->reduce)],
+                       print->every > 1 ? fmt::format(" every {}", print->every) : "");
+  }
+  return "none";
+}
+
+std::string sinks_text(const std::vector<plan::Sink>& sinks) {
+  std::vector<std::string> texts;
+  for (const plan::Sink& sink : sinks) texts.push_back(sink_text(sink));
+  return join(texts, ", ");
+}
+
+std::string fires_text(const std::vector<plan::StepRange>& steps) {
+  std::vector<std::string> texts;
+  for (const plan::StepRange& range : steps) {
+    const bool endless = range.end == std::numeric_limits<int64_t>::max();
+    if (endless && range.first == 0)
+      texts.push_back(range.stride == 1 ? "every step"
+                                        : fmt::format("every {} steps", range.stride));
+    else if (range.end == range.first + 1)
+      texts.push_back(fmt::format("step {}", range.first));
+    else
+      texts.push_back(fmt::format("steps {}..{}/{}", range.first, range.end, range.stride));
+  }
+  return join(texts, ", ");
+}
+
+Table steps_table(const plan::Job& job) {
+  Table table;
+  table.row({"#", "step", "op", "result", "fused", "where"});
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    const plan::Step& step = job.steps[i];
+    std::vector<std::string> posts;
+    for (const plan::Post& post : step.posts) posts.push_back(post.op);
+    std::string result;
+    if (!step.outputs.empty() && step.outputs[0].valid()) result = type_of(job[step.outputs[0]]);
+    table.row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op, result,
+               join(posts, " "), step.where});
+  }
+  return table;
+}
+
+Table outputs_table(const plan::Job& job) {
+  Table table;
+  if (job.returns)
+    table.row(
+        {"return", job.returns->type, sinks_text(job.returns->sinks), "", job.returns->where});
+  for (const plan::Hook& hook : job.hooks)
+    table.row({hook.kind == plan::Hook::Kind::kWatch ? "watch" : "watch_diff", hook.name,
+               sinks_text(hook.sinks), fires_text(hook.steps), hook.where});
+  return table;
+}
+
+}  // namespace
+
+std::string show_job(const plan::Job& job) {
+  int64_t parameters = 0;
+  Table variables, inputs;
+  for (const plan::Variable& variable : job.variables) {
+    const plan::Tensor& tensor = job[variable.tensor];
+    if (!variable.slot) parameters += tensor.shape.elements();
+    variables.row({tensor.name, type_of(tensor),
+                   variable.initializer.type + values_text(variable.initializer.values),
+                   variable.slot        ? "slot"
+                   : variable.trainable ? ""
+                                        : "not trained"});
+  }
+  for (const plan::Input& input : job.inputs)
+    inputs.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});
+
+  std::string text = fmt::format("job {}: {}, {}, {}, seed {}; {} steps a call, {} parameters\n",
+                                 job.name, job.train ? "train" : "predict",
+                                 job.device == plan::DeviceKind::kCpu ? "cpu" : "gpu",
+                                 job.precision, job.seed, job.steps.size(), parameters);
+  const auto section = [&text](std::string_view title, const Table& table) {
+    if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());
+  };
+  section("inputs", inputs);
+  section("variables", variables);
+  section("steps", steps_table(job));
+  section("outputs", outputs_table(job));
+  if (job.optimizer)
+    text += fmt::format("\noptimizer {}, learning rate {}, minimizes {}\n", job.optimizer->type,
+                        job.optimizer->learning_rate.type, job.optimizer->loss_name);
+  return text;
+}
+
+}  // namespace flow::cli
