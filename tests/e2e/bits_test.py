@@ -1,0 +1,56 @@
+"""The same bits: two runs, any number of threads, hooks or none, interrupted and resumed."""
+import signal
+import subprocess
+import time
+import unittest
+
+from flow import BIN, JOBS, FlowTest
+
+
+class SameBits(FlowTest):
+    def train(self, net, out, *more, steps=6):
+        self.flowrun("train", JOBS / f"{net}.yaml", "-o", out, "--steps", steps, "--set", "jobs.train.returns.to=npy", *more)
+        return {**self.files(f"{out}/returns"), **{p: b for p, b in self.files(f"{out}/checkpoints").items() if p.endswith(".npy")}}
+
+    def test_two_runs_of_lenet_end_in_the_same_bits(self):
+        self.assertEqual(self.train("lenet", "a"), self.train("lenet", "b"))
+
+    def test_any_number_of_threads_ends_in_the_same_bits(self):
+        for net in ("lenet", "mlp"):
+            one = self.train(net, f"{net}-1", "--threads", 1)
+            for threads in (2, 3, 4, 8):
+                self.assertEqual(one, self.train(net, f"{net}-{threads}", "--threads", threads), f"{net}, {threads} threads")
+
+    def test_watching_changes_no_bit(self):
+        quiet = self.train("lenet", "quiet")
+        watched = self.train("lenet", "watched", "--watch", "lenet/**:2", "--watch-diff", "lenet/*/weight:2", "--watch-diff", "lenet/*/bias")
+        self.assertEqual(quiet, watched)
+
+    def test_a_resumed_run_ends_in_the_bits_of_an_uninterrupted_one(self):
+        shuffled = ("--set", "jobs.train.run.shuffle=true", "--set", "jobs.train.optimizer.momentum=0.9")
+        whole = self.train("mlp", "whole", *shuffled, steps=20)
+        self.train("mlp", "parts", *shuffled, steps=7)
+        resumed = self.train("mlp", "parts", *shuffled, "--resume", steps=20)
+        for name, content in whole.items():
+            self.assertEqual(resumed.get(name), content, name)
+        metrics = [(line["step"], line["loss"]) for line in self.metrics("parts")]
+        self.assertEqual(metrics, [(line["step"], line["loss"]) for line in self.metrics("whole")])
+
+    def test_an_interrupted_run_saves_dies_of_the_signal_and_goes_on(self):
+        command = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out"]
+        run = subprocess.Popen(command, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in run.stdout:  # two printed losses: it is running
+            if line.count(":") and run.stdout.readline():
+                break
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, -signal.SIGINT, errors)
+        last = errors.strip().splitlines()[-1]
+        self.assertIn("--resume", last)
+        step = int(self.checkpoint("out").name)
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--resume", "--steps", step + 3)
+        self.assertEqual([line["step"] for line in self.metrics("out")], list(range(step + 3)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+"""What the end-to-end tests share: the programs, run in a fresh directory, and NumPy as the outside judge."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("FLOW_BIN", SOURCE / "build" / "release" / "bin"))
+JOBS = SOURCE / "jobs"
+
+
+class FlowTest(unittest.TestCase):
+    """Each test has a directory of its own, `self.dir`, removed at its end."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flow-e2e-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def call(self, program, *words, status=0, env=None, timeout=600):
+        """Runs a program and checks its exit status; the finished process, its output as text."""
+        done = subprocess.run([str(BIN / program), *map(str, words)], cwd=self.dir, capture_output=True, text=True,
+                              timeout=timeout, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, f"{program} {' '.join(map(str, words))}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def flowrun(self, *words, **options):
+        return self.call("flowrun", *words, **options)
+
+    def write(self, name, text):
+        path = self.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def load(self, path):
+        return np.load(self.dir / path)
+
+    def metrics(self, run):
+        return [json.loads(line) for line in (self.dir / run / "metrics.jsonl").read_text().splitlines()]
+
+    def checkpoint(self, run):
+        """The newest checkpoint of a run directory."""
+        return max((self.dir / run / "checkpoints").iterdir())
+
+    def files(self, folder):
+        root = self.dir / folder
+        return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def relative(a, b):
+    """Relative L2 distance from b."""
+    return float(np.linalg.norm(np.asarray(a, np.float64) - b) / max(np.linalg.norm(b), 1e-300))

@@ -1,0 +1,209 @@
+"""flowrun's flags, its run directory, and what it refuses."""
+import json
+import unittest
+
+import numpy as np
+
+from flow import JOBS, FlowTest
+
+AFFINE = """flow: 1
+jobs:
+  double:
+    type: predict
+    inputs:
+      x: {shape: [2, 3], dtype: float32}
+    graph:
+      y: {op: add, in: [x, x]}
+    returns: {type: Numpy, value: y}
+"""
+
+ROWS = """flow: 1
+data:
+  d:
+    x: {npy: x.npy}
+jobs:
+  double:
+    type: predict
+    inputs:
+      x: {shape: [4, 3], dtype: float32, from: d.x}
+    graph:
+      y: {op: add, in: [x, x]}
+    returns: {type: Numpy, value: y}
+"""
+
+
+class Directories(FlowTest):
+    def test_a_single_job_needs_no_name_and_gets_a_fresh_directory_each_time(self):
+        self.write("one.yaml", AFFINE)
+        np.save(self.dir / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+        for number in ("001", "002"):
+            done = self.flowrun("one.yaml", "--input", "x=@x.npy")
+            self.assertIn(f"runs/one-double-{number}", done.stderr)
+            np.testing.assert_array_equal(self.load(f"runs/one-double-{number}/returns/y/value.npy"), [[[0, 2, 4], [6, 8, 10]]])
+
+    def test_several_jobs_are_listed(self):
+        done = self.flowrun(JOBS / "lenet.yaml", status=2)
+        self.assertIn("`train`, `eval`, `accuracy`", done.stderr)
+
+    def test_an_unknown_job_gets_a_suggestion(self):
+        self.assertIn("did you mean `train`?", self.flowrun("trian", JOBS / "lenet.yaml", status=2).stderr)
+
+    def test_a_directory_that_is_not_empty_is_refused_and_left_alone(self):
+        self.write("one.yaml", AFFINE)
+        self.write("out/precious.txt", "mine")
+        done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", status=2)
+        self.assertIn("not empty", done.stderr)
+        self.assertEqual(self.files("out"), {"precious.txt": b"mine"})
+
+    def test_force_removes_what_a_run_wrote_and_nothing_else(self):
+        self.write("one.yaml", AFFINE)
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
+        self.write("out/precious.txt", "mine")
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
+        self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
+
+    def test_train_leaves_its_plan_metrics_record_and_last_state(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
+        names = set(self.files("out"))
+        checkpoint = {f"checkpoints/000003/{name}" for name in ("checkpoint.json", "mlp/hidden/bias.npy", "mlp/hidden/weight.npy",
+                                                               "mlp/output/bias.npy", "mlp/output/weight.npy")}
+        self.assertEqual(names, {"plan.json", "run.json", "metrics.jsonl"} | checkpoint)
+        lines = self.metrics("out")
+        self.assertEqual([line["step"] for line in lines], [0, 1, 2])
+        self.assertEqual(set(lines[0]), {"step", "epoch", "loss", "learning_rate", "seconds"})
+        self.assertEqual(lines[0]["learning_rate"], 0.1)
+        final = self.files("final")
+        self.assertEqual(final["mlp/hidden/weight.npy"], self.files("out/checkpoints/000003")["mlp/hidden/weight.npy"])
+
+    def test_checkpoints_are_written_as_it_goes_and_the_newest_kept(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 10, "--set", "jobs.train.run.checkpoint={every: {steps: 2}, keep: 2}")
+        self.assertEqual(sorted(p.name for p in (self.dir / "out/checkpoints").iterdir()), ["000008", "000010"])
+
+    def test_save_replaces_a_checkpoint_and_refuses_anything_else(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1, "--save", "final")
+        before = self.files("final")
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 2, "--save", "final")
+        self.assertNotEqual(before, self.files("final"))
+        self.write("home/letter.txt", "dear")
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "c", "--steps", 1, "--save", "home", status=2)
+        self.assertIn("home", done.stderr)
+        self.assertEqual(self.files("home"), {"letter.txt": b"dear"})
+        self.assertFalse((self.dir / "c" / "metrics.jsonl").exists(), "refused before the first step")
+
+
+class Loading(FlowTest):
+    def test_a_predict_job_with_variables_needs_something_to_load(self):
+        done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", status=2)
+        self.assertIn("--load", done.stderr)
+
+    def test_a_checkpoint_of_another_shape_prints_both_lists(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1)
+        done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "b", "--load", "a", "--set", "networks.mlp.graph.hidden.units=64", status=2)
+        self.assertIn("[64, 784]", done.stderr)
+        self.assertIn("[512, 784]", done.stderr)
+
+    def test_a_damaged_checkpoint_is_refused(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1)
+        victim = self.checkpoint("a") / "mlp/output/weight.npy"
+        content = bytearray(victim.read_bytes())
+        content[-1] ^= 1
+        victim.write_bytes(content)
+        done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "b", "--load", "a", status=3)
+        self.assertIn("weight.npy", done.stderr)
+
+
+class Inputs(FlowTest):
+    def test_an_input_that_nobody_gives_is_an_error(self):
+        self.write("one.yaml", AFFINE)
+        done = self.flowrun("one.yaml", status=2)
+        self.assertIn("--input x=", done.stderr)
+
+    def test_an_npy_that_does_not_fit_is_an_error_with_both_shapes(self):
+        self.write("one.yaml", AFFINE)
+        np.save(self.dir / "x.npy", np.zeros((2, 4), np.float32))
+        done = self.flowrun("one.yaml", "--input", "x=@x.npy", status=2)
+        self.assertIn("[2, 4]", done.stderr)
+        self.assertIn("[2, 3]", done.stderr)
+
+    def test_one_more_axis_is_a_slice_a_step(self):
+        self.write("one.yaml", AFFINE)
+        x = np.arange(30, dtype=np.float32).reshape(5, 2, 3)
+        np.save(self.dir / "x.npy", x)
+        self.flowrun("one.yaml", "--input", "x=@x.npy", "-o", "out")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), 2 * x)
+
+    def test_an_incomplete_last_batch_of_a_predict_job_has_only_real_rows(self):
+        self.write("rows.yaml", ROWS)
+        x = np.arange(30, dtype=np.float32).reshape(10, 3)
+        np.save(self.dir / "x.npy", x)
+        self.flowrun("rows.yaml", "-o", "out")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), 2 * x)
+
+    def test_root_moves_the_paths_of_a_plan(self):
+        self.write("rows.yaml", ROWS)
+        self.call("flowc", "build", "rows.yaml", "-o", "rows.plan")
+        (self.dir / "elsewhere").mkdir()
+        np.save(self.dir / "elsewhere/x.npy", np.ones((4, 3), np.float32))
+        self.flowrun("double", "rows.plan", "-o", "out", "--root", "elsewhere")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.full((4, 3), 2))
+
+
+class Plans(FlowTest):
+    def test_a_plan_runs_alone_and_gives_the_bits_of_its_file(self):
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        self.flowrun("train", "mlp.plan", "-o", "a", "--steps", 3)
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 3)
+        weights = [self.files(run)["checkpoints/000003/mlp/hidden/weight.npy"] for run in "ab"]
+        self.assertEqual(*weights)
+
+    def test_the_same_file_gives_the_same_bytes(self):
+        for name in ("a.plan", "b.plan"):
+            self.call("flowc", "build", JOBS / "lenet.yaml", "-o", name)
+        self.assertEqual((self.dir / "a.plan").read_bytes(), (self.dir / "b.plan").read_bytes())
+
+    def test_a_changed_plan_and_one_of_another_version_are_refused(self):
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        text = (self.dir / "mlp.plan").read_text()
+        self.write("changed.plan", text.replace("[512,784]", "[513,784]"))
+        self.write("future.plan", text.replace('"version":1', '"version":2').replace('"version": 1', '"version": 2'))
+        self.assertIn("changed.plan", self.flowrun("train", "changed.plan", status=2).stderr)
+        self.assertIn("version", self.flowrun("train", "future.plan", status=2).stderr)
+
+    def test_set_needs_a_job_file(self):
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        self.assertIn("job file", self.flowrun("train", "mlp.plan", "--set", "vars.lr=1", status=2).stderr)
+
+
+class Manners(FlowTest):
+    def test_a_dry_run_says_the_memory_and_writes_nothing(self):
+        done = self.flowrun("train", JOBS / "lenet.yaml", "--dry-run")
+        self.assertIn("at the peak", done.stdout)
+        self.assertEqual(self.files("."), {})
+
+    def test_json_prints_one_object_a_line(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 40, "--json")
+        printed = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(printed), 2)
+        told = [json.loads(line) for line in done.stderr.splitlines()]
+        self.assertEqual(told[-1]["event"], "end")
+
+    def test_quiet_says_nothing_but_what_was_asked_for(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+
+    def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)
+        self.assertIn("loss", done.stderr)
+        self.assertIn("step", done.stderr)
+        record = json.loads((self.dir / "out/run.json").read_text())
+        self.assertEqual(record["exit_status"], 1)
+
+    def test_gpu_without_a_gpu_says_what_to_do(self):
+        self.assertIn("--device cpu", self.flowrun("train", JOBS / "mlp.yaml", "--device", "gpu", status=2).stderr)
+
+    def test_a_wrong_flag_gets_a_suggestion(self):
+        self.assertIn("--steps", self.flowrun("train", JOBS / "mlp.yaml", "--stpes", 3, status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# What takes too long for every change: twenty epochs of both networks for three seeds, and a
+# longer fuzzing. About half an hour on two cores. Usage: tests/long.sh [SECONDS OF EACH FUZZER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+./setup.sh test
+cmake --preset release >/dev/null
+cmake --build --preset release
+bin=$PWD/build/release/bin
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+train() {  # NET SEED FLOOR: twenty epochs end with at least FLOOR per cent
+  local net=$1 seed=$2 floor=$3 accuracy
+  "$bin/flowrun" train "jobs/$net.yaml" -o "$out/$net-$seed" --set "seed=$seed" --set vars.epochs=20 --quiet >/dev/null
+  accuracy=$("$bin/flowrun" accuracy "jobs/$net.yaml" -o "$out/$net-$seed-accuracy" --load "$out/$net-$seed" --quiet)
+  echo "$net, seed $seed, twenty epochs: $accuracy (at least $floor)"
+  awk -v floor="$floor" '{exit !($2 >= floor)}' <<<"$accuracy"
+}
+
+for seed in 1 2 3; do train mlp "$seed" 97.4; done
+for seed in 1 2 3; do train lenet "$seed" 98.9; done
+tests/fuzz/run.sh "${1:-600}"

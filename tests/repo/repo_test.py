@@ -1,0 +1,95 @@
+"""Facts about the source tree: who includes whom, one door for each library, complete lists, scripts that agree."""
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+# What a folder may include of ours, beside itself. The order of the table is the order of the layers.
+LAYERS = {
+    "runtime/base": [],
+    "runtime/plan": ["runtime/base"],
+    "runtime/io": ["runtime/base", "runtime/plan"],
+    "runtime/exec": ["runtime/base", "runtime/plan", "runtime/io"],
+    "runtime/cpu": ["runtime/base", "runtime/plan", "runtime/exec"],
+    "compiler": ["runtime/base", "runtime/plan"],
+    "cli": ["runtime", "compiler"],
+}
+
+# The only places that include a library's headers.
+DOORS = {
+    r"yaml-cpp/": ["compiler/yaml/"],
+    r"nlohmann/": ["runtime/plan/json.h"],
+    r"CLI/": ["cli/"],
+    r"dnnl": ["runtime/cpu/"],
+    r"omp\.h": ["runtime/cpu/"],
+    r"zlib\.h": ["runtime/io/"],
+    r"catch2/": ["tests/"],
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+CODE = (".h", ".cpp", ".def", ".cu", ".cuh")
+
+
+def sources(*folders):
+    for folder in folders:
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.suffix in CODE:
+                yield str(path.relative_to(SOURCE)), path.read_text()
+
+
+class Layering(unittest.TestCase):
+    def test_each_layer_includes_only_those_below(self):
+        for layer, below in LAYERS.items():
+            for name, text in sources(layer):
+                for header in INCLUDE.findall(text):
+                    if header.startswith(("runtime/", "compiler/", "cli/")):
+                        allowed = [layer, *below]
+                        self.assertTrue(any(header.startswith(folder + "/") for folder in allowed), f"{name} includes {header}")
+
+    def test_each_library_has_one_door(self):
+        for name, text in sources("runtime", "compiler", "cli", "tests"):
+            for header in INCLUDE.findall(text):
+                for library, doors in DOORS.items():
+                    if re.match(library, header):
+                        self.assertTrue(name.startswith(tuple(doors)), f"{name} includes {header}")
+
+
+class Lists(unittest.TestCase):
+    def test_every_op_family_and_kernel_file_stands_in_its_list(self):
+        for folder, listing in (("compiler/ops", "ops.def"),):
+            listed = set(re.findall(r"^FLOW_OPS\((\w+)\)", (SOURCE / folder / listing).read_text(), re.M))
+            files = {path.stem for path in (SOURCE / folder).glob("*.cpp") if "std::span<const OpDef>" in path.read_text()}
+            self.assertEqual(listed, files)
+
+    def test_diagnostic_codes_are_unique(self):
+        text = (SOURCE / "compiler/diag/diagnostics.def").read_text()
+        codes = re.findall(r'"([EW]\d{4})"', text)
+        declared = re.findall(r'FLOW_DIAGNOSTIC\(\s*\w+,\s*"([EW]\d{4})"', text)
+        self.assertEqual(len(declared), len(set(declared)))
+        self.assertLessEqual(set(declared), set(codes))
+
+
+class Texts(unittest.TestCase):
+    def test_every_source_file_says_first_what_it_is_for(self):
+        for name, text in sources("runtime", "compiler", "cli", "tests"):
+            self.assertTrue(text.startswith("// "), name)
+
+    def test_nothing_is_left_for_later(self):
+        word = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+        for name, text in sources("runtime", "compiler", "cli", "tests"):
+            self.assertIsNone(word.search(text), name)
+
+    def test_the_format_is_clang_formats(self):
+        clang_format = shutil.which("clang-format")
+        if not clang_format:
+            self.skipTest("clang-format is not installed")
+        files = [name for name, _ in sources("runtime", "compiler", "cli", "tests") if not name.endswith(".def")]
+        done = subprocess.run([clang_format, "--dry-run", "-Werror", *files], cwd=SOURCE, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, "\n".join(done.stderr.splitlines()[:20]))
+
+
+if __name__ == "__main__":
+    unittest.main()
