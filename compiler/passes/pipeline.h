@@ -20,6 +20,7 @@ struct Training {
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
   std::string optimizer = "sgd";
   double momentum = 0;
+  bool nesterov = false;
   Span span;  // of `minimize:`
 };
 
