@@ -23,8 +23,8 @@ DOORS = {
     r"yaml-cpp/": ["compiler/yaml/"],
     r"nlohmann/": ["runtime/plan/json.h"],
     r"CLI/": ["cli/"],
-    r"dnnl": ["runtime/cpu/"],
-    r"omp\.h": ["runtime/cpu/"],
+    r"dnnl": ["runtime/cpu/", "tests/bench/"],
+    r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/"],
     r"catch2/": ["tests/"],
 }

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Training steps per second beside PyTorch, interleaved in one run; the machine's GEMM roof; time to the first step; compile time.
+
+Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--out FILE]
+
+PYTHON is an interpreter that has PyTorch (default: Debian's /usr/bin/python3, if it has one). Figures are medians over the rounds;
+each round runs every contestant once, in turn, so that a machine whose speed drifts is fair to all.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+BIN = SOURCE / "build" / "release" / "bin"
+OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # Debian's PyTorch is slow on the reference BLAS
+
+NETS = {  # name: (job file, overrides, steps of ours, steps of PyTorch, layouts, GFLOP a step or None)
+    "lenet": ("lenet.yaml", [], 120, 60, ["contiguous", "channels_last"], 7.24),
+    "mlp": ("mlp.yaml", [], 3000, 1000, ["contiguous"], None),
+    "mlp_small": ("mlp.yaml", ["vars.batch=32", "networks.mlp.graph.hidden.units=32"], 30000, 5000, ["contiguous"], None),
+}
+
+
+def output(*words, env=None):
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}).stdout
+
+
+def flow_steps(net, threads, steps):
+    """(steps/s after the first step, seconds from process start to the end of the first step, arena and peak bytes)."""
+    job, sets, *_ = NETS[net]
+    with tempfile.TemporaryDirectory() as folder:
+        words = [BIN / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--threads", threads, "--quiet",
+                 "--set", "vars.epochs=100"]
+        for s in sets:
+            words += ["--set", s]
+        output(*words)
+        record = json.load(open(f"{folder}/out/run.json"))
+    return record["steps_per_second"], record["seconds_to_first_step"], record["peak_memory_bytes"]
+
+
+def torch_steps(python, net, threads, steps):
+    env = {"LD_LIBRARY_PATH": OPENBLAS + ":" + os.environ.get("LD_LIBRARY_PATH", ""), "OMP_NUM_THREADS": str(threads)}
+    return max(float(output(python, HERE / "torch_steps.py", net, threads, layout, steps, env=env)) for layout in NETS[net][4])
+
+
+def has_torch(python):
+    return python and subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode == 0
+
+
+def compile_milliseconds(rounds):
+    times = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(max(5, rounds)):
+            start = time.perf_counter()
+            output(BIN / "flowc", "build", SOURCE / "jobs" / "lenet.yaml", "-o", f"{folder}/plan")
+            times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--torch", default="/usr/bin/python3")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    torch = has_torch(options.torch)
+    rows = []
+    for threads in map(int, options.threads.split(",")):
+        for net, (_, _, ours, theirs, _, gflop) in NETS.items():
+            flows, torches, firsts, roofs, peak = [], [], [], [], 0
+            for _ in range(options.rounds):
+                rate, first, peak = flow_steps(net, threads, ours)
+                flows.append(rate), firsts.append(first)
+                roofs.append(float(output(BIN / "gemm_roof", threads)))
+                if torch:
+                    torches.append(torch_steps(options.torch, net, threads, theirs))
+            row = {"net": net, "threads": threads, "flow": statistics.median(flows), "first step s": statistics.median(firsts),
+                   "peak MiB": peak / 2**20}
+            if torch:
+                row["torch"] = statistics.median(torches)
+                row["ratio"] = statistics.median(a / b for a, b in zip(flows, torches))
+            if gflop:
+                row["of GEMM roof"] = statistics.median(gflop * a / b for a, b in zip(flows, roofs))
+            rows.append(row)
+            print("  ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+    compiled = compile_milliseconds(options.rounds)
+    print(f"flowc build jobs/lenet.yaml: {compiled:.1f} ms")
+    if options.out:
+        json.dump({"rows": rows, "compile_ms": compiled}, open(options.out, "w"), indent=1)
+
+
+if __name__ == "__main__":
+    main()
