@@ -1,0 +1,166 @@
+// Files: descriptors that close themselves, whole reads, atomic writes, read-only maps.
+#include "runtime/base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace flow {
+
+namespace {
+
+[[noreturn]] void fail(const char* action, const fs::path& path, int code) {
+  throw RunError(fmt::format("cannot {} {}: {}", action, path.string(),
+                             std::generic_category().message(code)));
+}
+
+int open_or_fail(const fs::path& path, int flags, const char* action) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail(action, path, errno);
+  return descriptor;
+}
+
+}  // namespace
+
+File File::open_read(const fs::path& path) {
+  File file;
+  file.descriptor_ = open_or_fail(path, O_RDONLY, "read");
+  file.path_ = path;
+  struct stat status {};
+  if (::fstat(file.descriptor_, &status) == 0 && S_ISDIR(status.st_mode))
+    fail("read", path, EISDIR);
+  return file;
+}
+
+File File::create(const fs::path& path) {
+  File file;
+  file.descriptor_ = open_or_fail(path, O_RDWR | O_CREAT | O_TRUNC, "write");
+  file.path_ = path;
+  return file;
+}
+
+File File::open_update(const fs::path& path) {
+  File file;
+  file.descriptor_ = open_or_fail(path, O_RDWR | O_CREAT, "write");
+  file.path_ = path;
+  return file;
+}
+
+File::~File() { close(); }
+
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  if (this != &other) {
+    close();
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    path_ = std::move(other.path_);
+  }
+  return *this;
+}
+
+uint64_t File::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail("read", path_, errno);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+size_t File::read(std::span<std::byte> into) {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = ::read(descriptor_, into.data() + done, into.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path_, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write", path_, errno);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+}
+
+void File::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write", path_, errno);
+    offset += static_cast<uint64_t>(done);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+}
+
+void File::sync() {
+  // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("write", path_, errno);
+}
+
+void File::close() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+std::string read_text(const fs::path& path) {
+  File file = File::open_read(path);
+  std::string text;
+  constexpr size_t kChunk = size_t{1} << 16;
+  while (true) {  // not by size: a pipe has none
+    const size_t before = text.size();
+    text.resize(before + kChunk);
+    const size_t got = file.read(std::as_writable_bytes(std::span(text).subspan(before)));
+    text.resize(before + got);
+    if (got < kChunk) return text;
+  }
+}
+
+void write_text_atomically(const fs::path& path, std::string_view text) {
+  fs::path temporary = path;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  try {
+    File file = File::create(temporary);
+    file.write(text);
+    file.sync();
+    file.close();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("write", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const File file = File::open_read(path);
+  const uint64_t size = file.size();
+  if (size == 0) return;
+  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (mapped == MAP_FAILED) fail("map", path, errno);
+  bytes_ = {static_cast<const std::byte*>(mapped), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace flow

@@ -1,0 +1,145 @@
+// Small texts: joining, suggestions, numbers as people read them.
+#include "runtime/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace flow {
+
+std::string join(std::span<const std::string> parts, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += separator;
+    text += parts[i];
+  }
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (true) {
+    const size_t end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end == text.npos ? text.npos : end - begin));
+    if (end == text.npos) return parts;
+    begin = end + 1;
+  }
+}
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours that lead from a to b.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      now[j] =
+          std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, now);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::vector<std::string> suggest(std::string_view word, std::span<const std::string> candidates) {
+  // Distances are quadratic; nobody mistypes a word this long for another.
+  constexpr size_t kLongest = 200;
+  constexpr size_t kMost = 3;
+  std::vector<std::pair<size_t, std::string>> near;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > kLongest || word.size() > kLongest) continue;
+    const size_t distance = same_but_for_case(word, candidate) ? 0 : edit_distance(word, candidate);
+    if (distance <= std::max<size_t>(1, word.size() / 3)) near.emplace_back(distance, candidate);
+  }
+  std::ranges::stable_sort(near, {}, &std::pair<size_t, std::string>::first);
+  std::vector<std::string> words;
+  for (auto& [distance, candidate] : near)
+    if (words.size() < kMost) words.push_back(std::move(candidate));
+  return words;
+}
+
+std::string quoted_alternatives(std::span<const std::string> words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += "`" + words[i] + "`";
+  }
+  return text;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
+}
+
+std::string shortest(double value) {
+  if (std::isnan(value)) return "nan";
+  return fmt::format("{}", value);
+}
+
+bool is_name(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  if (name.empty() || !letter(name[0])) return false;
+  return std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+bool glob_match(std::string_view pattern, std::string_view name) {
+  // Backtracks to the last star of each kind only: linear for `*`, quadratic at worst for `**`.
+  if (pattern.starts_with("**/") && glob_match(pattern.substr(3), name)) return true;
+  constexpr size_t kNone = std::string_view::npos;
+  size_t p = 0, n = 0, star = kNone, star_at = 0, deep = kNone, deep_at = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      if (pattern.substr(p).starts_with("**")) {
+        deep = p += 2;
+        deep_at = n;
+        star = kNone;
+      } else {
+        star = ++p;
+        star_at = n;
+      }
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != kNone && name[star_at] != '/') {
+      p = star;
+      n = ++star_at;
+    } else if (deep != kNone) {
+      p = deep;
+      n = ++deep_at;
+      star = kNone;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace flow
