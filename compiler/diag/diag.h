@@ -3,7 +3,7 @@
 #pragma once
 
 #include <deque>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +22,8 @@ enum class Diagnosis {
 struct DiagnosisInfo {
   std::string_view kind, code, title, explanation;
 };
+/// All of diagnostics.def, in its order.
+std::span<const DiagnosisInfo> all_diagnoses();
 const DiagnosisInfo& info_of(Diagnosis diagnosis);
 /// The entry with this code ("E0302", any case), or null.
 const DiagnosisInfo* find_diagnosis(std::string_view code);
@@ -29,10 +31,15 @@ const DiagnosisInfo* find_diagnosis(std::string_view code);
 enum class Severity { kError, kWarning };
 
 /// One message. Texts are lower case without a full stop, the user's text in backticks.
-class Diag {
- public:
-  Diag(Diagnosis diagnosis, Severity severity, Span span, std::string message)
-      : diagnosis(diagnosis), severity(severity), span(span), message(std::move(message)) {}
+struct Diag {
+  Diagnosis diagnosis;
+  Severity severity;
+  Span span;
+  std::string message;
+  std::vector<std::pair<Span, std::string>> labels = {};
+  std::vector<std::string> notes = {};
+  std::vector<std::string> hints = {};
+
   /// A second place that matters, shown with its line: "first declared here".
   Diag& label(Span where, std::string text) {
     labels.emplace_back(where, std::move(text));
@@ -48,14 +55,6 @@ class Diag {
     if (!text.empty()) hints.push_back(std::move(text));
     return *this;
   }
-
-  Diagnosis diagnosis;
-  Severity severity;
-  Span span;
-  std::string message;
-  std::vector<std::pair<Span, std::string>> labels;
-  std::vector<std::string> notes;
-  std::vector<std::string> hints;
 };
 
 class Diags {
@@ -64,9 +63,12 @@ class Diags {
   /// Reports an error; the reference lives as long as this.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& warning(Diagnosis diagnosis, Span span, std::string message);
-  bool has_errors() const { return errors_ > 0; }
-  size_t error_count() const { return errors_; }
+  bool has_errors() const { return has_errors_; }
+  /// As many errors as `render` shows.
+  size_t error_count() const;
   bool empty() const { return diags_.empty(); }
+  /// In the order in which they are shown, duplicates dropped.
+  std::vector<const Diag*> sorted() const;
   const Sources& sources() const { return *sources_; }
   /// All messages sorted by source, line and column, duplicates dropped, each as
   /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.
@@ -75,7 +77,10 @@ class Diags {
  private:
   const Sources* sources_;
   std::deque<Diag> diags_;
-  size_t errors_ = 0;
+  bool has_errors_ = false;
 };
+
+/// One message as `Diags::render` shows it.
+std::string render(const Diag& diag, const Sources& sources, bool color = false);
 
 }  // namespace flow

@@ -1,0 +1,75 @@
+// The list of messages, and collecting them.
+#include "compiler/diag/diag.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <tuple>
+
+namespace flow {
+namespace {
+
+constexpr DiagnosisInfo kInfos[] = {
+#define FLOW_DIAGNOSTIC(kind, code, title, explanation) {#kind, code, title, explanation},
+#include "compiler/diag/diagnostics.def"
+#undef FLOW_DIAGNOSTIC
+};
+
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::toupper(x) == std::toupper(y);
+  });
+}
+
+auto order_of(const Diag& diag) {
+  return std::tie(diag.span.source, diag.span.begin, diag.span.end, diag.severity, diag.diagnosis,
+                  diag.message);
+}
+
+}  // namespace
+
+std::span<const DiagnosisInfo> all_diagnoses() { return kInfos; }
+
+const DiagnosisInfo& info_of(Diagnosis diagnosis) { return kInfos[static_cast<size_t>(diagnosis)]; }
+
+const DiagnosisInfo* find_diagnosis(std::string_view code) {
+  for (const DiagnosisInfo& info : kInfos)
+    if (same_but_for_case(info.code, code)) return &info;
+  return nullptr;
+}
+
+Diag& Diags::error(Diagnosis diagnosis, Span span, std::string message) {
+  has_errors_ = true;
+  return diags_.emplace_back(Diag{diagnosis, Severity::kError, span, std::move(message)});
+}
+
+Diag& Diags::warning(Diagnosis diagnosis, Span span, std::string message) {
+  return diags_.emplace_back(Diag{diagnosis, Severity::kWarning, span, std::move(message)});
+}
+
+std::vector<const Diag*> Diags::sorted() const {
+  std::vector<const Diag*> sorted;
+  for (const Diag& diag : diags_) sorted.push_back(&diag);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Diag* a, const Diag* b) { return order_of(*a) < order_of(*b); });
+  const auto repeated = std::unique(sorted.begin(), sorted.end(), [](const Diag* a, const Diag* b) {
+    return order_of(*a) == order_of(*b);
+  });
+  sorted.erase(repeated, sorted.end());
+  return sorted;
+}
+
+size_t Diags::error_count() const {
+  const auto shown = sorted();
+  return static_cast<size_t>(std::count_if(shown.begin(), shown.end(), [](const Diag* diag) {
+    return diag->severity == Severity::kError;
+  }));
+}
+
+std::string Diags::render(bool color) const {
+  std::string text;
+  for (const Diag* diag : sorted()) text += flow::render(*diag, *sources_, color);
+  return text;
+}
+
+}  // namespace flow

@@ -1,0 +1,31 @@
+// User's text on a terminal: how wide each character is, and what must not get there as it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace flow {
+
+/// One character of UTF-8 text. A byte that begins none is one of its own, not `valid`.
+struct Character {
+  uint32_t code = 0;
+  uint32_t bytes = 1;
+  bool valid = true;
+};
+
+/// The character at `offset`. REQUIRES: offset < text.size().
+Character character_at(std::string_view text, size_t offset);
+
+/// Terminal columns: 2 for East Asian wide characters, 0 for combining ones.
+int width_of(const Character& character);
+int width_of(std::string_view text);
+
+/// Must this not reach a terminal? Control characters, bytes that are no UTF-8, and characters
+/// that reorder the text around them.
+bool is_unprintable(const Character& character);
+
+/// The text with what is unprintable written as escapes: "\n", "\x1b", "\u202e".
+std::string escaped(std::string_view text);
+
+}  // namespace flow

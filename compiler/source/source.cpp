@@ -1,0 +1,62 @@
+// Lines and columns of source texts.
+#include "compiler/source/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace flow {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+}  // namespace
+
+Source::Source(std::string name, std::string text)
+    : name_(std::move(name)), text_(std::move(text)) {
+  // Offsets have 32 bits. Texts anywhere near that are refused by whoever parses them.
+  text_.resize(std::min<size_t>(text_.size(), std::numeric_limits<int32_t>::max()));
+  // A byte order mark is no part of the first line: columns count from behind it.
+  starts_.push_back(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+  for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n', end + 1))
+    starts_.push_back(static_cast<uint32_t>(end + 1));
+}
+
+std::string_view Source::line(int number) const {
+  const uint32_t begin = line_start(number);
+  size_t end = number < line_count() ? line_start(number + 1) - 1 : text_.size();
+  if (end > begin && text_[end - 1] == '\r' && number < line_count()) --end;
+  return std::string_view(text_).substr(begin, end - begin);
+}
+
+Position Source::position(uint32_t offset) const {
+  const auto after = std::upper_bound(starts_.begin() + 1, starts_.end(), offset);
+  const uint32_t begin = *(after - 1);
+  const auto first = text_.begin() + begin;
+  const auto last = text_.begin() + std::clamp<size_t>(offset, begin, text_.size());
+  const auto continued = std::count_if(first, last, continues_character);
+  return {static_cast<int>(after - starts_.begin()),
+          static_cast<int>(last - first - continued) + 1};
+}
+
+int32_t Sources::add(std::string name, std::string text) {
+  sources_.emplace_back(std::move(name), std::move(text));
+  return static_cast<int32_t>(sources_.size() - 1);
+}
+
+std::string Sources::where(Span span) const {
+  if (!span.valid()) return {};
+  const Source& source = (*this)[span.source];
+  const Position position = source.position(span.begin);
+  return fmt::format("{}:{}:{}", source.name(), position.line, position.column);
+}
+
+std::string_view Sources::text(Span span) const {
+  if (!span.valid()) return {};
+  return (*this)[span.source].text().substr(span.begin, span.end - span.begin);
+}
+
+}  // namespace flow
