@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runtime/exec/backend.h"
@@ -13,7 +16,15 @@
 namespace flow::cpu {
 
 /// How the elements of a 4-D activation lie in memory. Logical shapes stay [N, C, H, W].
-enum class Layout { kPlain, kChannelsLast };
+enum class Layout : uint8_t { kPlain, kChannelsLast };
+
+/// Which layouts a kernel takes and gives. Operands that are not 4-D are always plain, and so are
+/// variables, convolution weights and their gradients.
+enum class Layouts : uint8_t {
+  kPlain,  // plain alone; the backend reorders what is not
+  kSame,   // all 4-D operands plain, or all of them channels-last
+  kEach,   // each 4-D operand as its own desc says
+};
 
 struct TensorDesc {
   std::string_view name;
@@ -24,15 +35,18 @@ struct TensorDesc {
 };
 
 /// A step with its operands described. Posts: `post_operands[i]` belong to step.posts[i].
+/// Lives as long as prepare; a Launch keeps copies of what it needs.
 struct Request {
   const plan::Step& step;
   std::vector<TensorDesc> inputs, outputs;
   std::vector<std::vector<TensorDesc>> post_operands;
   uint64_t seed = 0;
-  int threads = 1;
+  int threads = 1;  // for parallel_for; results must not depend on it
 };
 
-/// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned.
+/// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
+/// is every buffer of the arena. Output 0 may lie exactly on the input that the plan's alias names
+/// (elementwise kernels, reshape, updates), never on a part of it.
 struct Buffers {
   std::span<std::byte*const> inputs, outputs;
   std::span<const std::span<std::byte* const>> post_operands;
@@ -62,7 +76,7 @@ using Prepare = Kernel (*)(const Request&);
 struct KernelEntry {
   std::string_view op;
   Prepare prepare;
-  bool channels_last;  // takes and gives 4-D operands in Layout::kChannelsLast too
+  Layouts layouts;
 };
 
 /// Float32 kernels (and integer ones), and the reference kernels: plain loops in float64.
@@ -70,5 +84,17 @@ std::span<const KernelEntry> fast_kernels();
 std::span<const KernelEntry> reference_kernels();
 /// The entry for `op`, or null.
 const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op);
+
+namespace fast {
+#define FLOW_CPU_KERNEL(op, layouts) Kernel op(const Request&);
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+}  // namespace fast
+
+namespace reference {
+#define FLOW_CPU_KERNEL(op, layouts) Kernel op(const Request&);
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+}  // namespace reference
 
 }  // namespace flow::cpu

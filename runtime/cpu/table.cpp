@@ -1,0 +1,33 @@
+// The kernel tables, from kernels.def.
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/cpu/kernel.h"
+
+namespace flow::cpu {
+namespace {
+
+constexpr KernelEntry kFast[] = {
+#define FLOW_CPU_KERNEL(op, layouts) {#op, fast::op, Layouts::layouts},
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+};
+
+constexpr KernelEntry kReference[] = {
+#define FLOW_CPU_KERNEL(op, layouts) {#op, reference::op, Layouts::kPlain},
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+};
+
+}  // namespace
+
+std::span<const KernelEntry> fast_kernels() { return kFast; }
+
+std::span<const KernelEntry> reference_kernels() { return kReference; }
+
+const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op) {
+  const auto found = std::ranges::find(kernels, op, &KernelEntry::op);
+  return found == kernels.end() ? nullptr : &*found;
+}
+
+}  // namespace flow::cpu
