@@ -1,0 +1,21 @@
+// A small sorted map from attribute names to values.
+#include "runtime/plan/attributes.h"
+
+#include <algorithm>
+
+namespace flow::plan {
+
+void Attributes::set(std::string_view name, Attribute value) {
+  const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  if (at != entries_.end() && at->first == name)
+    at->second = std::move(value);
+  else
+    entries_.emplace(at, std::string(name), std::move(value));
+}
+
+const Attribute* Attributes::find(std::string_view name) const {
+  const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
+  return at != entries_.end() && at->first == name ? &at->second : nullptr;
+}
+
+}  // namespace flow::plan
