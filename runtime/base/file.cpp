@@ -106,6 +106,10 @@ void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
+void File::truncate(uint64_t size) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("write", path_, errno);
+}
+
 void File::sync() {
   // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
   if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("write", path_, errno);

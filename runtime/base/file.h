@@ -35,6 +35,7 @@ class File {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  void truncate(uint64_t size);
   void sync();
   void close();
 

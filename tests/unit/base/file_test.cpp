@@ -1,0 +1,100 @@
+// Files: whole reads, updates in place, atomic writes, maps.
+#include "runtime/base/file.h"
+
+#include <fcntl.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "tests/support/fresh_directory.h"
+
+namespace flow {
+namespace {
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST_CASE("what is written is read back") {
+  const FreshDirectory directory;
+  const fs::path path = directory / "a.txt";
+  File file = File::create(path);
+  file.write("hello ");
+  file.write("world");
+  CHECK(file.size() == 11);
+  file.close();
+  CHECK_FALSE(file.is_open());
+  CHECK(read_text(path) == "hello world");
+}
+
+TEST_CASE("an update keeps what is there") {
+  const FreshDirectory directory;
+  const fs::path path = directory / "a.txt";
+  write_text_atomically(path, "hello world");
+  File file = File::open_update(path);
+  const std::string word = "there";
+  file.write_at(6, std::as_bytes(std::span(word)));
+  CHECK(read_text(path) == "hello there");
+  file.truncate(5);
+  CHECK(read_text(path) == "hello");
+}
+
+TEST_CASE("a long file is read whole") {
+  const FreshDirectory directory;
+  const std::string text(200000, 'x');
+  write_text_atomically(directory / "long", text);
+  CHECK(read_text(directory / "long") == text);
+}
+
+TEST_CASE("a failure names the path and the reason") {
+  const FreshDirectory directory;
+  const auto message_of = [](auto action) -> std::string {
+    try {
+      action();
+    } catch (const RunError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string missing = message_of([&] { read_text(directory / "missing"); });
+  CHECK(missing ==
+        "cannot read " + (directory / "missing").string() + ": No such file or directory");
+  CHECK(message_of([&] { read_text(directory.path()); }).find("Is a directory") !=
+        std::string::npos);
+  CHECK(message_of([&] { File::create(directory / "no" / "where"); }).find("cannot write") == 0);
+}
+
+TEST_CASE("an atomic write replaces the text and leaves no temporary behind") {
+  const FreshDirectory directory;
+  write_text_atomically(directory / "a", "one");
+  write_text_atomically(directory / "a", "two");
+  CHECK(read_text(directory / "a") == "two");
+  CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("an atomic write that fails leaves nothing") {
+  const FreshDirectory directory;
+  fs::create_directory(directory / "a");
+  CHECK_THROWS_AS(write_text_atomically(directory / "a", "text"), RunError);
+  CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a map shows the file, and an empty file is an empty map") {
+  const FreshDirectory directory;
+  write_text_atomically(directory / "a", "hello");
+  write_text_atomically(directory / "empty", "");
+  MappedFile file(directory / "a");
+  CHECK(text_of(file.bytes()) == "hello");
+  const MappedFile moved = std::move(file);
+  CHECK(text_of(moved.bytes()) == "hello");
+  CHECK(MappedFile(directory / "empty").bytes().empty());
+}
+
+TEST_CASE("descriptors are not inherited by other programs") {
+  const FreshDirectory directory;
+  const File file = File::create(directory / "a");
+  CHECK((fcntl(file.descriptor(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+}  // namespace
+}  // namespace flow

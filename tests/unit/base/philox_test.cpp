@@ -1,0 +1,96 @@
+// Philox and the draws made from it, against published answers and an implementation in NumPy.
+#include "runtime/base/philox.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace flow {
+namespace {
+
+TEST_CASE("philox4x32-10 gives its published answers") {
+  constexpr uint32_t kOnes = 0xffffffff;
+  CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) ==
+        PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox4x32_10({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}) ==
+        PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("a key is made of the seed and the name") {
+  CHECK(splitmix64(0) == 0xe220a8397b1dcdaf);
+  CHECK(splitmix64(1) == 0x910a2dec89025cc1);
+  CHECK(fnv1a64("") == 0xcbf29ce484222325);
+  CHECK(fnv1a64("a") == 0xaf63dc4c8601ec8c);
+  const PhiloxKey key = philox_key(1, "a");
+  CHECK(((uint64_t{key.high} << 32) | key.low) == (splitmix64(1) ^ fnv1a64("a")));
+  CHECK(philox_block(key, 0, 0) == PhiloxBlock{0x3b52ff48, 0xe815c4fa, 0x38e56644, 0xc09c85b8});
+  CHECK(philox_block(key, 0, 1)[0] == 0x32167f4e);
+}
+
+TEST_CASE("uniform draws are the reference's bit for bit") {
+  std::vector<double> values(6);
+  draw_uniform({7, "x", 3}, -1, 1, values.data(), 6);
+  CHECK(values == std::vector<double>{-0.378365159034729, -0.3419746160507202, 0.5638787746429443,
+                                      -0.3828667402267456, 0.1739342212677002,
+                                      0.49413323402404785});
+}
+
+TEST_CASE("normal draws are the reference's") {
+  std::vector<double> values(6);
+  draw_normal({1, "lenet/conv1/weight"}, values.data(), 6);
+  const std::vector<double> expected = {-0.5423552846786768, 0.2960135942287561,
+                                        -1.5102873387166122, 0.8618580470251005,
+                                        -1.2615737940623526, -0.1745687373862993};
+  for (size_t i = 0; i < 6; ++i) CHECK(values[i] == Approx(expected[i]).epsilon(1e-14));
+}
+
+TEST_CASE("a truncated draw keeps what is inside and redraws what is not") {
+  std::vector<double> plain(64), truncated(64);
+  draw_normal({5, "w"}, plain.data(), 64);
+  draw_truncated_normal({5, "w"}, truncated.data(), 64);
+  std::vector<size_t> redrawn;
+  for (size_t i = 0; i < 64; ++i)
+    if (plain[i] != truncated[i]) redrawn.push_back(i);
+  CHECK(redrawn == std::vector<size_t>{8, 12, 59});
+  CHECK(truncated[8] == Approx(1.107415372033187).epsilon(1e-14));
+  CHECK(truncated[59] == Approx(0.011571241775925719).epsilon(1e-13));
+
+  std::vector<double> many(1000);
+  draw_truncated_normal({1, "lenet/dense1/weight"}, many.data(), 1000);
+  CHECK(std::accumulate(many.begin(), many.end(), 0.0) == Approx(-0.8858084843354188));
+  for (const double z : many) CHECK(std::abs(z) < 2);
+}
+
+TEST_CASE("integers stay in the range, whose end is excluded") {
+  std::vector<int64_t> values(8);
+  draw_integers({3, "ids", 2}, -5, 7, values.data(), 8);
+  CHECK(values == std::vector<int64_t>{3, 5, 2, -4, -3, 0, -1, 4});
+}
+
+TEST_CASE("the order of rows is a function of seed and epoch") {
+  std::vector<int64_t> order(10);
+  draw_permutation({1, "d/shuffle", 0}, order.data(), 10);
+  CHECK(order == std::vector<int64_t>{9, 1, 3, 0, 5, 4, 2, 6, 8, 7});
+  draw_permutation({1, "d/shuffle", 1}, order.data(), 10);
+  CHECK(order == std::vector<int64_t>{7, 2, 9, 8, 6, 4, 0, 3, 1, 5});
+  draw_permutation({1, "d/shuffle", 0}, order.data(), 1);
+  CHECK(order[0] == 0);
+}
+
+TEST_CASE("dropout keeps the words at or above its threshold") {
+  CHECK(dropout_threshold(0) == 0);
+  CHECK(dropout_threshold(0.5) == 2147483648);
+  CHECK(dropout_threshold(0.1) == 429496730);
+  const PhiloxKey key = philox_key(1, "lenet/drop");
+  std::vector<int> kept;
+  for (uint64_t block = 0; block < 4; ++block)
+    for (const uint32_t word : philox_block(key, 0, block))
+      kept.push_back(word >= dropout_threshold(0.5));
+  CHECK(kept == std::vector<int>{1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0});
+}
+
+}  // namespace
+}  // namespace flow

@@ -1,0 +1,101 @@
+// Joining, suggestions, numbers as people read them, globs.
+#include "runtime/base/text.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+namespace flow {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("split is the inverse of join") {
+  CHECK(split("a,b,,c", ',') == Words{"a", "b", "", "c"});
+  CHECK(split("", ',') == Words{""});
+  CHECK(join(Words{"a", "b", "", "c"}, ",") == "a,b,,c");
+  CHECK(join(Words{}, ", ").empty());
+}
+
+TEST_CASE("a mistyped word is suggested, a different one is not") {
+  const Words names = {"kernel_size", "filters", "padding", "strides"};
+  CHECK(suggest("kernel_sise", names) == Words{"kernel_size"});
+  CHECK(suggest("Filters", names) == Words{"filters"});
+  CHECK(suggest("stridse", names) == Words{"strides"});  // neighbours swapped
+  CHECK(suggest("colour", names).empty());
+  CHECK(suggest("", names).empty());
+}
+
+TEST_CASE("at most three suggestions come, the nearest first") {
+  const Words names = {"abcdefxyz", "abcdefghx", "abcdefgxy", "abcdefgh_", "abcdefghi"};
+  const Words near = suggest("abcdefghi", names);
+  REQUIRE(near.size() == 3);
+  CHECK(near[0] == "abcdefghi");
+}
+
+TEST_CASE("alternatives read as a sentence") {
+  CHECK(quoted_alternatives(Words{}).empty());
+  CHECK(quoted_alternatives(Words{"a"}) == "`a`");
+  CHECK(quoted_alternatives(Words{"a", "b"}) == "`a` or `b`");
+  CHECK(quoted_alternatives(Words{"a", "b", "c"}) == "`a`, `b` or `c`");
+}
+
+TEST_CASE("bytes keep three digits in the largest unit") {
+  CHECK(human_bytes(0) == "0 B");
+  CHECK(human_bytes(999) == "999 B");
+  CHECK(human_bytes(1000) == "0.98 KiB");
+  CHECK(human_bytes(1536) == "1.50 KiB");
+  CHECK(human_bytes(1572864) == "1.50 MiB");
+  CHECK(human_bytes(123456789) == "118 MiB");
+  CHECK(human_bytes(std::numeric_limits<uint64_t>::max()) == "16.0 EiB");
+}
+
+TEST_CASE("a double is written with the fewest digits that read back the same") {
+  CHECK(shortest(0.1) == "0.1");
+  CHECK(shortest(1e-9) == "1e-09");
+  CHECK(shortest(1.0 / 3) == "0.3333333333333333");
+  CHECK(shortest(std::numeric_limits<double>::infinity()) == "inf");
+  CHECK(shortest(-std::numeric_limits<double>::quiet_NaN()) == "nan");
+}
+
+TEST_CASE("names are letters, digits and underscores, not beginning with a digit") {
+  CHECK(is_name("conv1"));
+  CHECK(is_name("_x"));
+  CHECK_FALSE(is_name("1x"));
+  CHECK_FALSE(is_name(""));
+  CHECK_FALSE(is_name("a-b"));
+  CHECK_FALSE(is_name("a/b"));
+}
+
+TEST_CASE("one star of a glob stays inside a component") {
+  CHECK(glob_match("lenet/*/weight", "lenet/conv1/weight"));
+  CHECK_FALSE(glob_match("lenet/*", "lenet/conv1/weight"));
+  CHECK(glob_match("*", "loss"));
+  CHECK_FALSE(glob_match("*", "lenet/loss"));
+  CHECK(glob_match("conv*1*", "conv_1_1"));
+  CHECK_FALSE(glob_match("conv?", "conv1"));
+}
+
+TEST_CASE("two stars of a glob cross components") {
+  CHECK(glob_match("**/weight", "lenet/conv1/weight"));
+  CHECK(glob_match("**/weight", "weight"));
+  CHECK_FALSE(glob_match("**/weight", "lenet/overweight"));
+  CHECK(glob_match("lenet/**", "lenet/conv1/weight"));
+  CHECK(glob_match("**", "a/b/c"));
+  CHECK(glob_match("**a*b", "x/a/ab"));
+}
+
+TEST_CASE("globs without stars match themselves alone") {
+  CHECK(glob_match("lenet/conv1", "lenet/conv1"));
+  CHECK_FALSE(glob_match("lenet/conv1", "lenet/conv10"));
+  CHECK_FALSE(glob_match("", "a"));
+  CHECK(glob_match("", ""));
+}
+
+TEST_CASE("a glob of many stars takes no exponential time") {
+  std::string pattern, name(5000, 'a');
+  for (int i = 0; i < 300; ++i) pattern += "*a";
+  CHECK_FALSE(glob_match(pattern + "b", name));
+}
+
+}  // namespace
+}  // namespace flow
