@@ -127,6 +127,9 @@ struct LayerContext {
   std::string name;  // of the entry: "lenet/conv1"
   std::vector<ir::ValueId> operands;
   const ir::Attributes& attributes;
+  /// As written, by attribute; absent ones are the fallback. Types that need fans are still
+  /// `variance_scaling`, `glorot_uniform`, `kaiming`, ...; each word that such a type takes (mode,
+  /// distribution, nonlinearity), default or not, is a key of `values` with the value 1: "fan_out".
   const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
   const AttributeSpans& spans;
   bool train = false;

@@ -1,0 +1,117 @@
+// Attributes of an entry, read as the op's table says.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+using plan::Attribute;
+
+/// `valid`, `same`, ... as words; 1, [1, 2] and [[0, 1], [2, 3]] as [top, bottom, left, right].
+std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
+                                      const std::string& what) {
+  static const std::vector<std::string> kWords = {"valid", "same", "same_upper", "same_lower"};
+  const Bounds bounds{.min = 0, .max = INT32_MAX};
+  const auto bad = [&](const yaml::Node& where) -> std::optional<Attribute> {
+    reader.error(Diagnosis::kBadScalar, where, fmt::format("{} cannot be read", what))
+        .with_hint("write `valid`, `same`, `same_lower`, `1`, `[1, 1]` or `[[0, 1], [0, 1]]`");
+    return {};
+  };
+  if (node.is_scalar()) {
+    if (std::ranges::find(kWords, node.scalar) != kWords.end()) return node.scalar;
+    if (!parse_number(node.scalar)) {
+      reader
+          .error(Diagnosis::kUnknownChoice, node,
+                 fmt::format("{} is `{}`, it must be {} or numbers", what, node.scalar,
+                             quoted_alternatives(kWords)))
+          .with_hint(suggestion(node.scalar, suggest(node.scalar, kWords), ""));
+      return {};
+    }
+    const auto all = read_integer(reader, node, what, bounds);
+    if (!all) return {};
+    return std::vector<int64_t>(4, *all);
+  }
+  if (!node.is_list() || node.items.size() != 2) return bad(node);
+  std::vector<int64_t> pads;
+  for (const yaml::Node& side : node.items) {
+    const auto pair = read_integers(reader, side, what, bounds);
+    if (!pair) return {};
+    if (pair->size() != (side.is_list() ? 2u : 1u)) return bad(side);
+    pads.push_back(pair->front());
+    pads.push_back(pair->back());
+  }
+  return pads;
+}
+
+std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
+                                         const std::string& what) {
+  std::vector<std::string> names{"none"};
+  for (const OpDef* op : all_ops())
+    if (op->infer && !op->internal && op->operands.size() == 1 &&
+        std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
+      names.emplace_back(op->name);
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  if (std::ranges::find(names, node.scalar) != names.end()) return node.scalar;
+  reader
+      .error(Diagnosis::kUnknownOp, node,
+             fmt::format("{} is `{}`, which is no op of one operand", what, node.scalar))
+      .with_hint(suggestion(node.scalar, names, "there are"));
+  return {};
+}
+
+template <typename T>
+std::optional<Attribute> as_attribute(std::optional<T> value) {
+  if (!value) return {};
+  return Attribute(std::move(*value));
+}
+
+std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
+                                    const AttributeDef& def) {
+  const std::string what = fmt::format("`{}`", def.name);
+  const Bounds bounds{def.min, def.max};
+  switch (def.type) {
+    case AttributeType::kBool:
+      return as_attribute(read_bool(reader, node, what));
+    case AttributeType::kInteger:
+      return as_attribute(read_integer(reader, node, what, bounds));
+    case AttributeType::kNumber:
+      return as_attribute(read_number(reader, node, what, bounds));
+    case AttributeType::kText:
+      return as_attribute(
+          read_choice(reader, node, what, {def.choices.begin(), def.choices.end()}));
+    case AttributeType::kIntegers:
+      if (node.is_scalar() && node.scalar == "all" && def.fallback == "all")
+        return std::vector<int64_t>{};
+      return as_attribute(read_integers(reader, node, what, bounds));
+    case AttributeType::kDType:
+      return as_attribute(read_dtype(reader, node, what));
+    case AttributeType::kPadding:
+      return read_padding(reader, node, what);
+    case AttributeType::kActivation:
+      return read_activation(reader, node, what);
+    case AttributeType::kInitializer:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry) {
+  entry.spans.spans.emplace_back(def.name, node.span);
+  const size_t before = reader.diags.error_count();
+  if (def.type == AttributeType::kInitializer) {
+    if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
+      entry.initializers.emplace_back(def.name, std::move(*initializer));
+  } else if (auto value = read_value(reader, node, def)) {
+    entry.attributes.set(def.name, std::move(*value));
+  }
+  if (reader.diags.error_count() > before) entry.poisoned = true;
+}
+
+}  // namespace flow::job

@@ -1,0 +1,124 @@
+// `data:`: datasets, their columns, and how a row of a file becomes a row of an input.
+#include <fmt/format.h>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// `mean` or `std`: one number or one per leading channel.
+std::vector<double> read_channels(const Fields& fields, std::string_view key,
+                                  const Column& column) {
+  Reader& reader = fields.reader();
+  const yaml::Node* node = fields.find(key);
+  if (!node) return {};
+  const auto values = read_numbers(reader, *node, fmt::format("`{}`", key));
+  if (!values) return {};
+  const Shape& row = column.plan.row_shape;
+  const bool one = values->size() == 1 && !node->is_list();
+  if (!one && column.has_shape &&
+      (row.rank() == 0 || row[0] != static_cast<int64_t>(values->size()))) {
+    reader
+        .error(
+            Diagnosis::kBadColumn, *node,
+            fmt::format("`{}` has {} values for rows of shape {}", key, values->size(), row.str()))
+        .with_hint("give one number, or one for each leading channel");
+    return {};
+  }
+  if (values->empty())
+    reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is an empty list", key));
+  for (const double value : *values) {
+    if (key != "std" || value > 0) continue;
+    reader.error(
+        Diagnosis::kOutOfRange, *node,
+        fmt::format("`std` is {}, it must be positive: values are divided by it", shortest(value)));
+  }
+  return *values;
+}
+
+void read_row_range(const Fields& fields, Column& column) {
+  const yaml::Node* node = fields.find("rows");
+  if (!node || !fields.reader().expect(*node, yaml::Kind::kScalar, "`rows`")) return;
+  const auto range = parse_range(node->scalar);
+  if (!range || range->first < 0 || range->second <= range->first) {
+    fields.reader()
+        .error(Diagnosis::kRowRange, *node,
+               fmt::format("`rows` is `{}`, which is no range of rows", node->scalar))
+        .with_hint("`0..50000` takes rows 0 to 49999");
+    return;
+  }
+  column.plan.rows = range;
+}
+
+Column read_column(Reader& reader, const yaml::Entry& entry) {
+  Column column;
+  column.plan.name = entry.key;
+  column.plan.where = reader.sources.where(entry.key_span);
+  column.span = entry.key_span;
+  const Fields fields(reader, entry.value, entry.key_span, "a column",
+                      {"idx", "npy", "shape", "scale", "mean", "std", "rows"});
+  const yaml::Node *idx = fields.find("idx"), *npy = fields.find("npy");
+  if (idx && npy)
+    reader
+        .error(Diagnosis::kBadColumn, fields.key_span("npy"),
+               fmt::format("`{}` has both `idx` and `npy`", entry.key))
+        .label(fields.key_span("idx"), "the other one");
+  if (!idx && !npy && fields.is_mapping())
+    reader
+        .error(Diagnosis::kBadColumn, entry.key_span,
+               fmt::format("`{}` says no file to read", entry.key))
+        .with_hint("add `idx: PATH` or `npy: PATH`");
+  if (const yaml::Node* path = idx ? idx : npy) {
+    column.plan.format = idx ? "idx" : "npy";
+    column.plan.path =
+        read_text(reader, *path, fmt::format("`{}`", column.plan.format)).value_or("");
+  }
+  if (const yaml::Node* shape = fields.find("shape")) {
+    if (const auto read = read_shape(reader, *shape, "`shape`")) {
+      column.plan.row_shape = *read;
+      column.has_shape = true;
+      column.span = shape->span;
+    }
+  }
+  if (const yaml::Node* scale = fields.find("scale"))
+    column.plan.scale = read_number(reader, *scale, "`scale`").value_or(1);
+  column.plan.mean = read_channels(fields, "mean", column);
+  column.plan.std = read_channels(fields, "std", column);
+  read_row_range(fields, column);
+  return column;
+}
+
+}  // namespace
+
+std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return {};
+  const auto first = parse_integer(text.substr(0, dots)),
+             end = parse_integer(text.substr(dots + 2));
+  if (!first || !end) return {};
+  return std::pair{*first, *end};
+}
+
+std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
+  std::vector<Dataset> datasets;
+  if (!reader.expect(node, yaml::Kind::kMapping, "`data`")) return datasets;
+  for (const yaml::Entry& entry : node.entries) {
+    if (entry.key == "note") continue;
+    Dataset& dataset = datasets.emplace_back(Dataset{{entry.key, entry.key_span}, {}});
+    reader.check_name(dataset.name);
+    if (!reader.expect(entry.value, yaml::Kind::kMapping, "a dataset")) continue;
+    for (const yaml::Entry& column : entry.value.entries) {
+      if (column.key == "note") continue;
+      reader.check_name({column.key, column.key_span});
+      dataset.columns.push_back(read_column(reader, column));
+    }
+    if (dataset.columns.empty())
+      reader.error(Diagnosis::kBadColumn, entry.key_span,
+                   fmt::format("the dataset `{}` has no columns", entry.key));
+  }
+  return datasets;
+}
+
+}  // namespace flow::job

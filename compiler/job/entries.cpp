@@ -1,0 +1,235 @@
+// One entry of a graph: the op or network it calls, its operands by name, its attributes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// What an op or network reads.
+struct Port {
+  std::string name;
+  bool optional = false, variadic = false;
+};
+
+std::vector<Port> ports_of(const Entry& entry, const std::vector<Network>& networks) {
+  std::vector<Port> ports;
+  if (entry.def)
+    for (const OperandDef& operand : entry.def->operands)
+      ports.push_back({std::string(operand.name), operand.optional, operand.variadic});
+  if (entry.network)
+    for (const Name& input : networks[*entry.network].inputs) ports.push_back({input.text});
+  return ports;
+}
+
+void find_callee(Reader& reader, const yaml::Node& op, const std::vector<Network>& networks,
+                 Entry& entry) {
+  entry.op = {op.scalar, op.span};
+  if (const OpDef* def = find_op(op.scalar); def && !def->internal) {
+    entry.def = def;
+    return;
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    if (networks[i].name.text == op.scalar) {
+      entry.network = i;
+      return;
+    }
+    names.push_back(networks[i].name.text);
+  }
+  for (const OpDef* other : all_ops())
+    if (!other->internal) names.emplace_back(other->name);
+  reader.error(Diagnosis::kUnknownOp, op, fmt::format("no op or network `{}`", op.scalar))
+      .with_hint(suggestion(op.scalar, names, "there are"));
+}
+
+class EntryReader {
+ public:
+  EntryReader(Reader& reader, const yaml::Node& node, Entry& entry, std::vector<Port> ports)
+      : reader_(reader), node_(node), entry_(entry), ports_(std::move(ports)) {}
+
+  void read(const std::optional<std::string>& fallback) {
+    check_keys();
+    read_named();
+    read_main(fallback);
+    bind();
+    read_attributes();
+  }
+
+ private:
+  std::string callee() const { return fmt::format("`{}`", entry_.op.text); }
+
+  bool is_layer() const { return entry_.def && entry_.def->expand; }
+  bool may_be_trainable() const { return is_layer() || entry_.network; }
+
+  const AttributeDef* attribute(std::string_view name) const {
+    if (!entry_.def) return nullptr;
+    const auto& all = entry_.def->attributes;
+    const auto found = std::ranges::find(all, name, &AttributeDef::name);
+    return found == all.end() ? nullptr : &*found;
+  }
+
+  Diag& error(Diagnosis diagnosis, Span span, std::string message) {
+    entry_.poisoned = true;
+    return reader_.error(diagnosis, span,
+                         fmt::format("{}: {}", entry_.name.text, std::move(message)));
+  }
+
+  void check_keys() {
+    std::vector<std::string> known{"in"};
+    for (const Port& port : ports_)
+      if (port.name != "in") known.push_back(port.name);
+    if (entry_.def)
+      for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
+    if (may_be_trainable()) known.emplace_back("trainable");
+    for (const yaml::Entry& field : node_.entries) {
+      if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
+      if (field.key == "note") {
+        if (reader_.expect(field.value, yaml::Kind::kScalar, "`note`"))
+          reader_.notes.push_back(field.value.scalar);
+        continue;
+      }
+      error(Diagnosis::kUnknownAttribute, field.key_span,
+            fmt::format("{} has no `{}`", callee(), field.key))
+          .with_hint(suggestion(field.key, known, "it takes"));
+    }
+  }
+
+  std::optional<Operand> read_operand(const yaml::Node& node, std::string_view key) {
+    if (reader_.expect(node, yaml::Kind::kScalar, fmt::format("`{}`", key)))
+      return Operand{node.scalar, node.span};
+    entry_.poisoned = true;
+    return {};
+  }
+
+  /// Operands given by their own names: `labels: labels`.
+  void read_named() {
+    entry_.operands.assign(ports_.size(), Operand{{}, {}, false});
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      const yaml::Node* node = node_.find(ports_[i].name);
+      if (!node || ports_[i].name == "in") continue;
+      if (const auto operand = read_operand(*node, ports_[i].name)) entry_.operands[i] = *operand;
+    }
+  }
+
+  /// `in:`, one or a list, or what it defaults to.
+  void read_main(const std::optional<std::string>& fallback) {
+    if (const yaml::Node* in = node_.find("in")) {
+      in_span_ = in->span;
+      const bool list = in->is_list();
+      const size_t count = list ? in->items.size() : 1;
+      for (size_t i = 0; i < count; ++i)
+        if (const auto operand = read_operand(list ? in->items[i] : *in, "in"))
+          in_.push_back(*operand);
+    } else if (!ports_.empty() && !entry_.operands[0].given && !ports_[0].optional) {
+      if (fallback)
+        in_.push_back({*fallback, entry_.op.span});
+      else
+        error(Diagnosis::kMissingOperand, entry_.op.span, "there is no entry above to read")
+            .with_hint(fmt::format("say what {} reads: `{}: NAME`", callee(), ports_[0].name));
+    }
+  }
+
+  /// Gives the operands of `in:` to the ports that were not given by name, in order.
+  void bind() {
+    std::vector<Operand> bound;
+    size_t next = 0;
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (entry_.operands[i].given) {
+        bound.push_back(entry_.operands[i]);
+      } else if (ports_[i].variadic) {
+        bound.insert(bound.end(), in_.begin() + static_cast<std::ptrdiff_t>(next), in_.end());
+        next = in_.size();
+      } else if (next < in_.size()) {
+        bound.push_back(in_[next++]);
+      } else if (!ports_[i].optional) {
+        missing.push_back(ports_[i].name);
+      } else {
+        bound.push_back(entry_.operands[i]);
+      }
+    }
+    if (next < in_.size()) too_many();
+    if (!missing.empty() && !entry_.poisoned) too_few(missing);
+    while (!bound.empty() && !bound.back().given) bound.pop_back();
+    entry_.operands = std::move(bound);
+    for (const Operand& operand : entry_.operands) entry_.spans.operands.push_back(operand.span);
+  }
+
+  void too_many() {
+    error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
+          fmt::format("`in` has {} operand{}, {} takes {}", in_.size(), in_.size() == 1 ? "" : "s",
+                      callee(), ports_.empty() ? "none" : std::to_string(ports_.size())));
+  }
+
+  void too_few(const std::vector<std::string>& missing) {
+    std::vector<std::string> names;
+    for (const Port& port : ports_) names.push_back(port.name);
+    error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
+          fmt::format("{} needs {} operands, {} given", callee(), ports_.size(),
+                      ports_.size() - missing.size()))
+        .with_hint(missing_hint(names, missing));
+  }
+
+  std::string missing_hint(const std::vector<std::string>& names,
+                           const std::vector<std::string>& missing) const {
+    const bool by_name = entry_.network || std::ranges::any_of(names, [](const std::string& name) {
+                           return name.size() > 1 && name != "in";
+                         });
+    if (!by_name) return fmt::format("write `in: [{}]`", join(names, ", "));
+    return fmt::format("{} missing: {}", missing.size() == 1 ? "this is" : "these are",
+                       join(missing, ", "));
+  }
+
+  void read_attributes() {
+    for (const yaml::Entry& field : node_.entries) {
+      if (const AttributeDef* def = attribute(field.key)) {
+        read_attribute(reader_, field.value, *def, entry_);
+      } else if (field.key == "trainable" && may_be_trainable()) {
+        entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
+      }
+    }
+    if (!entry_.def) return;
+    for (const AttributeDef& def : entry_.def->attributes)
+      if (def.fallback.empty() && !node_.find(def.name))
+        error(Diagnosis::kMissingAttribute, entry_.op.span,
+              fmt::format("{} needs `{}`", callee(), def.name))
+            .with_hint(std::string(def.doc));
+  }
+
+  Reader& reader_;
+  const yaml::Node& node_;
+  Entry& entry_;
+  std::vector<Port> ports_;
+  std::vector<Operand> in_;
+  Span in_span_;
+};
+
+}  // namespace
+
+Entry read_entry(Reader& reader, const yaml::Entry& field, const std::vector<Network>& networks,
+                 const std::optional<std::string>& fallback) {
+  Entry entry;
+  entry.name = {field.key, field.key_span};
+  entry.op.span = entry.spans.op = field.key_span;
+  entry.poisoned = true;
+  if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry")) return entry;
+  const yaml::Node* op = field.value.find("op");
+  if (!op) {
+    reader.error(Diagnosis::kMissingKey, field.key_span, fmt::format("`{}` needs `op`", field.key));
+    return entry;
+  }
+  if (!reader.expect(*op, yaml::Kind::kScalar, "`op`")) return entry;
+  entry.spans.op = op->span;
+  find_callee(reader, *op, networks, entry);
+  if (!entry.def && !entry.network) return entry;
+  entry.poisoned = false;
+  EntryReader(reader, field.value, entry, ports_of(entry, networks)).read(fallback);
+  return entry;
+}
+
+}  // namespace flow::job

@@ -1,0 +1,108 @@
+// The top level of a job file, and of a job.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+
+namespace flow::job {
+namespace {
+
+std::vector<Name> names_of(const std::vector<Input>& inputs) {
+  std::vector<Name> names;
+  for (const Input& input : inputs) names.push_back(input.name);
+  return names;
+}
+
+void read_version(const Fields& fields) {
+  Reader& reader = fields.reader();
+  const yaml::Node* version = fields.find("flow");
+  if (!version) {
+    reader.error(Diagnosis::kFlowVersion, fields.owner(), "the file does not say `flow: 1`")
+        .with_hint("every job file says in which version of the language it is written");
+  } else if (!version->is_scalar() || version->scalar != "1") {
+    reader.error(Diagnosis::kFlowVersion, *version,
+                 version->is_scalar()
+                     ? fmt::format("`flow` is `{}`, this program reads version 1", version->scalar)
+                     : "`flow` is not a version");
+  }
+}
+
+void read_training(const Fields& fields, Job& job) {
+  Reader& reader = fields.reader();
+  const yaml::Node* optimizer = fields.find("optimizer");
+  const Span key = fields.key_span("optimizer");
+  if (optimizer) {
+    job.optimizer = read_optimizer(reader, *optimizer, key);
+    if (job.train) return;
+    reader.error(Diagnosis::kOptimizerUnused, key, "a predict job has no `optimizer`");
+  } else if (job.train) {
+    reader
+        .error(Diagnosis::kNoOptimizer, fields.owner(),
+               fmt::format("the train job `{}` needs an `optimizer`", job.name.text))
+        .with_hint("optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}");
+  }
+}
+
+bool reads_dataset(const Job& job) {
+  return std::ranges::any_of(job.inputs, [](const Input& input) {
+    // An input whose `from:` is wrong may have meant one.
+    return std::holds_alternative<plan::FromDataset>(input.source) ||
+           (input.from_span.valid() && std::holds_alternative<plan::FromCommandLine>(input.source));
+  });
+}
+
+}  // namespace
+
+Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
+             const std::vector<Network>& networks) {
+  Job job;
+  job.name = {entry.key, entry.key_span};
+  job.placement.span = job.placement.ids_span = entry.key_span;
+  reader.check_name(job.name);
+  const Fields fields(reader, entry.value, entry.key_span, "a job",
+                      {"type", "placement", "precision", "inputs", "graph", "optimizer", "returns",
+                       "hooks", "run"});
+  if (const yaml::Node* type = fields.require("type"))
+    job.train = read_choice(reader, *type, "`type`", {"train", "predict"}) == "train";
+  if (const yaml::Node* placement = fields.find("placement"))
+    job.placement = read_placement(reader, *placement, fields.key_span("placement"));
+  if (const yaml::Node* precision = fields.find("precision"))
+    job.precision =
+        read_choice(reader, *precision, "`precision`", {"float32", "float64"}).value_or("float32");
+  if (const yaml::Node* inputs = fields.find("inputs"))
+    job.inputs = read_inputs(reader, *inputs, datasets);
+  job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, true);
+  read_training(fields, job);
+  if (const yaml::Node* returns = fields.find("returns"))
+    job.returns = read_returns(reader, *returns, fields.key_span("returns"));
+  if (const yaml::Node* hooks = fields.find("hooks")) job.hooks = read_hooks(reader, *hooks);
+  if (const yaml::Node* run = fields.find("run"))
+    job.run = read_run(reader, *run, fields.key_span("run"), job.train, reads_dataset(job));
+  return job;
+}
+
+File read_file(Reader& reader, const yaml::Node& node) {
+  File file;
+  const Span start{reader.file, node.span.begin, node.span.begin};
+  const Fields fields(reader, node, start, "the file",
+                      {"flow", "seed", "vars", "data", "networks", "jobs"});
+  read_version(fields);
+  if (const yaml::Node* seed = fields.find("seed"))
+    file.seed =
+        static_cast<uint64_t>(read_integer(reader, *seed, "`seed`", {.min = 0}).value_or(0));
+  if (const yaml::Node* data = fields.find("data")) file.datasets = read_data(reader, *data);
+  if (const yaml::Node* networks = fields.find("networks"))
+    file.networks = read_networks(reader, *networks);
+  const yaml::Node* jobs = fields.require("jobs");
+  if (!jobs || !reader.expect(*jobs, yaml::Kind::kMapping, "`jobs`")) return file;
+  for (const yaml::Entry& entry : jobs->entries)
+    if (entry.key != "note")
+      file.jobs.push_back(read_job(reader, entry, file.datasets, file.networks));
+  if (file.jobs.empty())
+    reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"), "`jobs` is empty");
+  return file;
+}
+
+}  // namespace flow::job

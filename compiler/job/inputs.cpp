@@ -1,0 +1,197 @@
+// `inputs:` of a job: shapes, dtypes, and where each step's values come from.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// The column that `text` ("mnist_train.images") names; null after an error.
+const Column* find_column(Reader& reader, const yaml::Node& node,
+                          const std::vector<Dataset>& datasets) {
+  const std::string& text = node.scalar;
+  const size_t dot = text.find('.');
+  if (dot == std::string::npos) {
+    reader
+        .error(Diagnosis::kBadSource, node, fmt::format("`from` is `{}`, which is no source", text))
+        .with_hint("write `dataset.column`, or `{npy: PATH}`");
+    return nullptr;
+  }
+  const std::string dataset_name = text.substr(0, dot), column_name = text.substr(dot + 1);
+  const auto dataset =
+      std::ranges::find(datasets, dataset_name, [](const Dataset& d) { return d.name.text; });
+  std::vector<std::string> names;
+  if (dataset == datasets.end()) {
+    for (const Dataset& other : datasets) names.push_back(other.name.text);
+    reader.error(Diagnosis::kUnknownDataset, node, fmt::format("no dataset `{}`", dataset_name))
+        .with_hint(names.empty() ? "the file has no `data:`"
+                                 : suggestion(dataset_name, names, "the datasets are"));
+    return nullptr;
+  }
+  for (const Column& column : dataset->columns) {
+    if (column.plan.name == column_name) return &column;
+    names.push_back(column.plan.name);
+  }
+  reader
+      .error(Diagnosis::kUnknownColumn, node,
+             fmt::format("the dataset `{}` has no column `{}`", dataset_name, column_name))
+      .label(dataset->name.span, "the dataset")
+      .with_hint(suggestion(column_name, names, "its columns are"));
+  return nullptr;
+}
+
+/// An input's shape is the batch, then the shape of a row.
+void check_row_shape(Reader& reader, const Input& input, const Column& column) {
+  const Shape& row = column.plan.row_shape;
+  const Shape rest(std::vector<int64_t>(input.shape.begin() + 1, input.shape.end()));
+  if (!column.has_shape || rest == row) return;
+  std::vector<int64_t> fits{input.shape[0]};
+  fits.insert(fits.end(), row.begin(), row.end());
+  reader
+      .error(Diagnosis::kRowShape, input.shape_span,
+             fmt::format("`{}` is {}, but a row of `{}` is {}", input.name.text, input.shape.str(),
+                         column.plan.name, row.str()))
+      .label(column.span, "the row's shape")
+      .with_hint(fmt::format("write `shape: {}`", Shape(fits).str()));
+}
+
+void read_column_source(Reader& reader, const yaml::Node& node,
+                        const std::vector<Dataset>& datasets, Input& input) {
+  const Column* column = find_column(reader, node, datasets);
+  if (!column) return;
+  const size_t dot = node.scalar.find('.');
+  input.source = plan::FromDataset{node.scalar.substr(0, dot), node.scalar.substr(dot + 1)};
+  if (input.poisoned) return;
+  if (input.shape.rank() == 0) {
+    reader
+        .error(Diagnosis::kRowShape, input.shape_span,
+               fmt::format("`{}` is [], but rows come in batches", input.name.text))
+        .with_hint("the leading dimension is the batch: `shape: [100]`");
+    input.poisoned = true;
+    return;
+  }
+  check_row_shape(reader, input, *column);
+}
+
+struct Generator {
+  std::string_view type;
+  std::vector<std::pair<std::string_view, std::optional<double>>> values;  // without default: !
+};
+
+const std::vector<Generator>& generators() {
+  static const std::vector<Generator> kAll = {{"random_uniform", {{"low", -1}, {"high", 1}}},
+                                              {"random_normal", {{"mean", 0}, {"stddev", 1}}},
+                                              {"random_int", {{"low", 0}, {"high", {}}}},
+                                              {"constant", {{"value", {}}}},
+                                              {"iota", {}}};
+  return kAll;
+}
+
+void check_generator(Reader& reader, const yaml::Node& node, const plan::FromGenerator& made,
+                     const Input& input) {
+  const auto value = [&](const char* key) { return made.values.at(key); };
+  const bool range = made.type == "random_uniform" || made.type == "random_int";
+  if (range && made.values.size() == 2 && value("low") >= value("high"))
+    reader.error(Diagnosis::kOutOfRange, node,
+                 fmt::format("`low` is {} and `high` {}, it must be larger", shortest(value("low")),
+                             shortest(value("high"))));
+  if (made.type == "random_normal" && made.values.size() == 2 && value("stddev") < 0)
+    reader.error(Diagnosis::kOutOfRange, node, "`stddev` is negative");
+  const bool fractions = made.type == "random_uniform" || made.type == "random_normal";
+  if (fractions && !is_float(input.dtype))
+    reader
+        .error(Diagnosis::kBadSource, node,
+               fmt::format("`{}` makes fractions, but `{}` is {}", made.type, input.name.text,
+                           name_of(input.dtype)))
+        .with_hint("`random_int` makes integers");
+}
+
+void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
+  const yaml::Node* type = node.find("type");
+  std::vector<std::string> types;
+  for (const Generator& generator : generators()) types.emplace_back(generator.type);
+  const auto name = read_choice(reader, *type, "`type`", types);
+  if (!name) return;
+  const Generator& generator =
+      *std::ranges::find(generators(), *name, [](const Generator& g) { return g.type; });
+  std::vector<std::string> keys{"type"};
+  for (const auto& [key, fallback] : generator.values) keys.emplace_back(key);
+  const Fields fields(reader, node, type->span, fmt::format("`{}`", *name), keys);
+  plan::FromGenerator made{*name, {}};
+  for (const auto& [key, fallback] : generator.values) {
+    const yaml::Node* given = fallback ? fields.find(key) : fields.require(key);
+    const auto value = given ? read_number(reader, *given, fmt::format("`{}`", key)) : fallback;
+    if (value) made.values[std::string(key)] = *value;
+  }
+  check_generator(reader, node, made, input);
+  input.source = std::move(made);
+}
+
+void read_source(Reader& reader, const yaml::Node& node, const std::vector<Dataset>& datasets,
+                 Input& input) {
+  input.from_span = node.span;
+  if (node.is_scalar()) return read_column_source(reader, node, datasets, input);
+  if (node.is_mapping() && node.find("type")) return read_generator(reader, node, input);
+  if (node.is_mapping() && node.find("npy")) {
+    const Fields fields(reader, node, node.span, "a source", {"npy"});
+    if (const auto path = read_text(reader, *fields.find("npy"), "`npy`"))
+      input.source = plan::FromNpy{*path};
+    return;
+  }
+  reader.error(Diagnosis::kBadSource, node, "`from` is no source")
+      .with_hint("write `dataset.column`, `{npy: PATH}` or `{type: random_uniform}`");
+}
+
+Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets) {
+  Input input;
+  input.name = {entry.key, entry.key_span};
+  reader.check_name(input.name);
+  const Fields fields(reader, entry.value, entry.key_span, "an input",
+                      {"shape", "dtype", "from", "rows"});
+  const yaml::Node *shape = fields.require("shape"), *dtype = fields.require("dtype");
+  const auto read_extents = shape ? read_shape(reader, *shape, "`shape`") : std::nullopt;
+  const auto read_type = dtype ? read_dtype(reader, *dtype, "`dtype`") : std::nullopt;
+  input.poisoned = !read_extents || !read_type;
+  input.shape = read_extents.value_or(Shape{});
+  input.dtype = read_type.value_or(DType::kFloat32);
+  input.shape_span = shape ? shape->span : entry.key_span;
+  if (const yaml::Node* rows = fields.find("rows"))
+    input.rows = read_bool(reader, *rows, "`rows`").value_or(true);
+  if (input.shape.rank() == 0) input.rows = false;
+  if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);
+  return input;
+}
+
+/// Inputs that come from datasets advance together: one batch for all.
+void check_batches(Reader& reader, const std::vector<Input>& inputs) {
+  const Input* first = nullptr;
+  for (const Input& input : inputs) {
+    if (input.poisoned || !std::holds_alternative<plan::FromDataset>(input.source)) continue;
+    if (!first) first = &input;
+    if (input.shape[0] == first->shape[0]) continue;
+    reader
+        .error(Diagnosis::kBatchMismatch, input.shape_span,
+               fmt::format("the batch of `{}` is {}, that of `{}` is {}", input.name.text,
+                           input.shape[0], first->name.text, first->shape[0]))
+        .label(first->shape_span, "the other batch")
+        .with_hint("inputs from datasets advance together, their leading dimensions agree");
+  }
+}
+
+}  // namespace
+
+std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
+                               const std::vector<Dataset>& datasets) {
+  std::vector<Input> inputs;
+  if (!reader.expect(node, yaml::Kind::kMapping, "`inputs`")) return inputs;
+  for (const yaml::Entry& entry : node.entries)
+    if (entry.key != "note") inputs.push_back(read_input(reader, entry, datasets));
+  check_batches(reader, inputs);
+  return inputs;
+}
+
+}  // namespace flow::job

@@ -1,0 +1,136 @@
+// A job file as values: what each section says, checked on its own, with the places of all that
+// later stages may have to complain about. Names are not resolved yet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/job/reader.h"
+#include "compiler/ops/op_def.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::job {
+
+struct Column {
+  plan::Column plan;  // row_shape: as `shape:` says, else filled in by the input that reads it
+  bool has_shape = false;
+  Span span;  // of `shape:`, or the column's key
+};
+
+struct Dataset {
+  Name name;
+  std::vector<Column> columns;
+};
+
+/// What an entry reads, as written: a name, a path, or a number.
+struct Operand {
+  std::string text;
+  Span span;
+  bool given = true;  // false: an optional operand that is absent
+};
+
+/// An entry of a graph: a call of an op or of a network.
+struct Entry {
+  Name name;
+  Name op;
+  const OpDef* def = nullptr;     // a built-in op, or
+  std::optional<size_t> network;  // a network of the file: its index
+  std::vector<Operand> operands;  // in the order of the op's or network's
+  ir::Attributes attributes;      // as written; defaults are not filled in
+  std::vector<std::pair<std::string, plan::Initializer>> initializers;
+  AttributeSpans spans;
+  bool trainable = true;
+  bool poisoned = false;  // an error was reported: its result is not known
+};
+
+/// Entries in an order in which each comes after those it reads.
+struct Graph {
+  std::vector<Entry> entries;
+};
+
+struct Network {
+  Name name;
+  std::vector<Name> inputs;
+  Graph graph;
+  Name output;  // an entry; empty after an error
+};
+
+struct Input {
+  Name name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool rows = true;  // the leading axis carries rows
+  plan::InputSource source;
+  Span shape_span, from_span;  // from_span: invalid where `from:` is absent
+  bool poisoned = false;
+};
+
+struct Optimizer {
+  std::string type = "sgd";
+  double momentum = 0;
+  bool nesterov = false;
+  plan::Schedule learning_rate;
+  Name minimize;
+  Span span;
+};
+
+/// The nested value of a return, by name.
+struct ReturnValue {
+  plan::ReturnValue::Kind kind = plan::ReturnValue::Kind::kNumpy;
+  std::string name;  // kNumpy
+  std::vector<ReturnValue> items;
+  std::vector<std::string> keys;
+  Span span;
+};
+
+struct Returns {
+  std::string type;
+  ReturnValue value;
+  std::vector<plan::Sink> sinks;
+  Span span;
+};
+
+struct Hook {
+  plan::Hook::Kind kind = plan::Hook::Kind::kWatch;
+  Name pattern;                // of tensors: a name or a glob
+  std::optional<Name> output;  // `as:`
+  std::vector<plan::StepRange> steps = {{0, kForever, 1}};
+  bool mean = false;  // `of: mean`
+  bool check_finite = false;
+  std::vector<plan::Sink> sinks;
+  Span span;
+
+  static constexpr int64_t kForever = INT64_MAX;
+};
+
+struct Placement {
+  std::string type = "auto";  // auto gpu cpu
+  Span span, ids_span;
+  int64_t devices = 1;
+};
+
+struct Job {
+  Name name;
+  bool train = false;
+  Placement placement;
+  std::string precision = "float32";
+  std::vector<Input> inputs;
+  Graph graph;
+  std::optional<Optimizer> optimizer;
+  std::optional<Returns> returns;
+  std::vector<Hook> hooks;
+  plan::Run run;
+  Span epochs_span;
+};
+
+struct File {
+  uint64_t seed = 0;
+  std::vector<Dataset> datasets;
+  std::vector<Network> networks;
+  std::vector<Job> jobs;
+};
+
+}  // namespace flow::job

@@ -1,0 +1,222 @@
+// Overrides: a path through keys and list positions, and what happens at its end.
+#include "compiler/job/overrides.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// Mappings whose keys are the user's names: a plain override must not add to them, or a typing
+/// error would. `*` stands for any one key. Keys elsewhere are checked when they are read.
+constexpr std::array<std::string_view, 9> kNamedByUser = {"vars",
+                                                          "data",
+                                                          "data.*",
+                                                          "networks",
+                                                          "networks.*.graph",
+                                                          "jobs",
+                                                          "jobs.*.inputs",
+                                                          "jobs.*.graph",
+                                                          "jobs.*.returns.value"};
+
+bool matches(std::string_view pattern, const std::vector<std::string>& path) {
+  const std::vector<std::string> parts = split(pattern, '.');
+  return std::ranges::equal(parts, path, [](const std::string& part, const std::string& key) {
+    return part == "*" || part == key;
+  });
+}
+
+bool named_by_user(const std::vector<std::string>& path) {
+  // What is inside of a variable is the user's, however deep.
+  return (!path.empty() && path[0] == "vars") ||
+         std::ranges::any_of(kNamedByUser, [&](std::string_view p) { return matches(p, path); });
+}
+
+/// Lists whose items a `+` may begin.
+bool is_list_key(const std::vector<std::string>& path) { return matches("jobs.*.hooks", path); }
+
+class Override {
+ public:
+  Override(Reader& reader, yaml::Node& file, const std::string& text)
+      : reader_(reader), file_(file), text_(text) {
+    source_ = reader.sources.add("--set " + text, text);
+  }
+
+  void apply() {
+    const bool adds = text_.starts_with("+"), deletes = text_.starts_with("~");
+    const size_t begin = adds || deletes ? 1 : 0;
+    const size_t equals = deletes ? text_.size() : text_.find('=');
+    if (equals == std::string::npos || equals == begin) {
+      reader_
+          .error(Diagnosis::kBadOverride, span(0, text_.size()),
+                 equals == begin ? "the path is empty" : "there is no `=`")
+          .with_hint("write PATH=YAML, as in `vars.lr=0.02`, `+PATH=YAML` or `~PATH`");
+      return;
+    }
+    if (!split_path(begin, equals)) return;
+    if (deletes) return remove();
+    const size_t before = reader_.diags.error_count();
+    yaml::Node value = parse(equals + 1);
+    if (reader_.diags.error_count() > before) return;
+    if (adds)
+      add(std::move(value));
+    else
+      set(std::move(value));
+  }
+
+ private:
+  Span span(size_t begin, size_t end) const {
+    return {source_, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  }
+  Span span_of(size_t part) const {
+    return span(starts_[part], starts_[part] + path_[part].size());
+  }
+  std::vector<std::string> head(size_t parts) const {
+    return {path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(parts)};
+  }
+
+  bool split_path(size_t begin, size_t end) {
+    path_ = split(std::string_view(text_).substr(begin, end - begin), '.');
+    for (const std::string& part : path_) {
+      starts_.push_back(begin);
+      if (part.empty()) {
+        reader_.error(Diagnosis::kBadOverride, span(begin, begin), "a part of the path is empty");
+        return false;
+      }
+      begin += part.size() + 1;
+    }
+    return true;
+  }
+
+  /// Parses the value where it stands: the path before it is blanked in a copy of the source, so
+  /// that places in the tree are places in the override.
+  yaml::Node parse(size_t begin) {
+    Sources blanked;
+    for (int32_t i = 0; i < source_; ++i) blanked.add({}, {});
+    const std::string name(reader_.sources[source_].name());
+    blanked.add(name, std::string(begin, ' ') + text_.substr(begin));
+    return yaml::parse(blanked, source_, reader_.diags);
+  }
+
+  /// The node that the first `parts` of the path lead to; null after an error. Mappings of the
+  /// language that are absent are made when `make` is set.
+  yaml::Node* walk(size_t parts, bool make) {
+    yaml::Node* node = &file_;
+    for (size_t i = 0; i < parts; ++i) {
+      yaml::Node* next = child(*node, i);
+      if (!next && make && node->is_mapping() && !named_by_user(head(i))) {
+        yaml::Node empty;
+        empty.kind = yaml::Kind::kMapping;
+        empty.span = span_of(i);
+        node->entries.push_back({path_[i], span_of(i), std::move(empty)});
+        next = &node->entries.back().value;
+      }
+      if (!next) {
+        no_such(*node, i);
+        return nullptr;
+      }
+      node = next;
+    }
+    return node;
+  }
+
+  yaml::Node* child(yaml::Node& node, size_t part) const {
+    if (node.is_mapping()) return node.find(path_[part]);
+    const auto index = node.is_list() ? parse_integer(path_[part]) : std::nullopt;
+    if (!index || *index < 0 || *index >= static_cast<int64_t>(node.items.size())) return nullptr;
+    return &node.items[static_cast<size_t>(*index)];
+  }
+
+  void no_such(const yaml::Node& node, size_t part) {
+    const std::string parent = part == 0 ? "the file" : "`" + join(head(part), ".") + "`";
+    if (node.is_scalar()) {
+      reader_.error(Diagnosis::kOverridePath, span_of(part),
+                    fmt::format("{} is the text `{}` and has no parts", parent, node.scalar));
+      return;
+    }
+    if (node.is_list()) {
+      reader_.error(Diagnosis::kOverridePath, span_of(part),
+                    fmt::format("{} has {} items, counted from 0, and no `{}`", parent,
+                                node.items.size(), path_[part]));
+      return;
+    }
+    std::vector<std::string> keys;
+    for (const yaml::Entry& entry : node.entries) keys.push_back(entry.key);
+    reader_
+        .error(Diagnosis::kOverridePath, span_of(part),
+               fmt::format("{} has no `{}`", parent, path_[part]))
+        .with_hint(suggestion(path_[part], keys, "it has"));
+  }
+
+  void set(yaml::Node value) {
+    const size_t last = path_.size() - 1;
+    yaml::Node* parent = walk(last, true);
+    if (!parent) return;
+    if (yaml::Node* found = child(*parent, last)) {
+      *found = std::move(value);
+    } else if (parent->is_mapping() && !named_by_user(head(last))) {
+      parent->entries.push_back({path_[last], span_of(last), std::move(value)});
+    } else {
+      no_such(*parent, last);
+    }
+  }
+
+  void add(yaml::Node value) {
+    const size_t last = path_.size() - 1;
+    yaml::Node* parent = walk(last, true);
+    if (!parent) return;
+    yaml::Node* found = child(*parent, last);
+    if (found && found->is_list()) {
+      found->items.push_back(std::move(value));
+    } else if (found) {
+      reader_
+          .error(Diagnosis::kOverridePath, span_of(last),
+                 fmt::format("`{}` is there already", join(path_, ".")))
+          .label(found->span, "it stands here")
+          .with_hint(fmt::format("without `+` it is replaced: --set {}", text_.substr(1)));
+    } else if (!parent->is_mapping()) {
+      no_such(*parent, last);
+    } else {
+      if (is_list_key(path_) && !value.is_list()) {
+        yaml::Node list;
+        list.kind = yaml::Kind::kList;
+        list.span = value.span;
+        list.items.push_back(std::move(value));
+        value = std::move(list);
+      }
+      parent->entries.push_back({path_[last], span_of(last), std::move(value)});
+    }
+  }
+
+  void remove() {
+    const size_t last = path_.size() - 1;
+    yaml::Node* parent = walk(last, false);
+    if (!parent) return;
+    yaml::Node* found = child(*parent, last);
+    if (!found) return no_such(*parent, last);
+    if (parent->is_list())
+      parent->items.erase(parent->items.begin() + (found - parent->items.data()));
+    else
+      std::erase_if(parent->entries, [&](const yaml::Entry& e) { return e.key == path_[last]; });
+  }
+
+  Reader& reader_;
+  yaml::Node& file_;
+  const std::string& text_;
+  int32_t source_ = -1;
+  std::vector<std::string> path_;
+  std::vector<size_t> starts_;  // of each part, in bytes of the override
+};
+
+}  // namespace
+
+void apply_overrides(Reader& reader, yaml::Node& file, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) Override(reader, file, set).apply();
+}
+
+}  // namespace flow::job

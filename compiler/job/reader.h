@@ -1,0 +1,90 @@
+// What every reader of the job file shares: where errors go, where substituted values come from,
+// the notes found, and the keys of a mapping.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compiler/diag/diag.h"
+#include "compiler/source/source.h"
+#include "compiler/yaml/tree.h"
+
+namespace flow::job {
+
+/// A text of the file with its place: the key of an entry, the name of a tensor.
+struct Name {
+  std::string text;
+  Span span;
+};
+
+/// Values that stand for a variable, by where they are used: what variable, and its value's place.
+class Origins {
+ public:
+  void add(Span use, std::string variable, Span value);
+  /// Tells where the value at `use` comes from, if it was substituted.
+  void explain(Span use, Diag& diag) const;
+
+ private:
+  struct Origin {
+    std::string variable;
+    Span value;
+  };
+  std::map<std::pair<int32_t, uint32_t>, Origin> by_use_;
+};
+
+class Reader {
+ public:
+  Reader(Sources& all, Diags& to, int32_t job_file) : sources(all), diags(to), file(job_file) {}
+
+  Sources& sources;
+  Diags& diags;
+  const int32_t file;  // the job file's source
+  Origins origins;
+  std::vector<std::string> notes;  // `note:` texts, in the order of reading
+
+  /// An error at a value; where the value came from a variable, that is shown too.
+  Diag& error(Diagnosis diagnosis, Span span, std::string message);
+  Diag& error(Diagnosis diagnosis, const yaml::Node& node, std::string message) {
+    return error(diagnosis, node.span, std::move(message));
+  }
+
+  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list".
+  bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what);
+
+  /// True when the key can be a name; else an error.
+  bool check_name(const Name& name);
+};
+
+/// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` or `c`"; empty without candidates.
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
+                       std::string_view lead);
+
+/// A mapping whose keys are known. Unknown keys are errors at once, missing ones when asked for.
+class Fields {
+ public:
+  /// `owner`: where a missing key is reported, the key of the mapping. `what`: "a hook". A node
+  /// that is no mapping is an error, and behaves as one without keys.
+  Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
+         const std::vector<std::string>& keys);
+
+  /// The value, or null.
+  const yaml::Node* find(std::string_view key) const;
+  /// The value; an error where it is missing (unless the node is no mapping at all).
+  const yaml::Node* require(std::string_view key) const;
+  /// Where the key stands; the owner where it is absent.
+  Span key_span(std::string_view key) const;
+  Span owner() const { return owner_; }
+  Reader& reader() const { return reader_; }
+  bool is_mapping() const { return node_.is_mapping(); }
+
+ private:
+  Reader& reader_;
+  const yaml::Node& node_;
+  Span owner_;
+  std::string what_;
+};
+
+}  // namespace flow::job

@@ -1,0 +1,244 @@
+// `returns:`: a value, its type in OneFlow's words, and whether the two agree.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+using Kind = plan::ReturnValue::Kind;
+constexpr int kMaxDepth = 32;
+
+/// Numpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
+struct Type {
+  Kind kind = Kind::kNumpy;
+  std::vector<Type> items;  // kTuple: each; kList, kDict: one for all
+  bool integer_keys = false;
+
+  std::string str() const {
+    std::vector<std::string> parts;
+    if (kind == Kind::kDict) parts.push_back(integer_keys ? "int" : "str");
+    for (const Type& item : items) parts.push_back(item.str());
+    switch (kind) {
+      case Kind::kNumpy:
+        return "Numpy";
+      case Kind::kList:
+        return fmt::format("List[{}]", join(parts, ", "));
+      case Kind::kTuple:
+        return fmt::format("Tuple[{}]", join(parts, ", "));
+      case Kind::kDict:
+        return fmt::format("Dict[{}]", join(parts, ", "));
+    }
+    return {};
+  }
+};
+
+class TypeParser {
+ public:
+  explicit TypeParser(std::string_view text) : text_(text) {}
+
+  /// The type, or nothing and `wrong` says what was found and what was expected.
+  std::optional<Type> parse() {
+    const auto type = parse_type(0);
+    if (type && (skip_space(), at_ < text_.size())) return fail("the end");
+    return type;
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  std::nullopt_t fail(std::string_view expected) {
+    skip_space();
+    if (wrong_.empty())
+      wrong_ = at_ < text_.size()
+                   ? fmt::format("{} is expected at `{}`", expected, text_.substr(at_))
+                   : fmt::format("{} is expected at its end", expected);
+    return std::nullopt;
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  bool take_word(std::string_view word) {
+    skip_space();
+    size_t end = at_;
+    while (end < text_.size() && is_name(text_.substr(at_, end - at_ + 1))) ++end;
+    if (text_.substr(at_, end - at_) != word) return false;
+    at_ = end;
+    return true;
+  }
+
+  std::optional<Type> parse_type(int depth) {
+    if (depth > kMaxDepth) return fail("less nesting");
+    if (take_word("Numpy")) return Type{};
+    if (take_word("Tuple")) return parse_items({Kind::kTuple, {}, false}, depth, true);
+    if (take_word("List")) return parse_items({Kind::kList, {}, false}, depth, false);
+    if (!take_word("Dict")) return fail("`Numpy`, `Tuple`, `List` or `Dict`");
+    Type dict{Kind::kDict, {}, false};
+    if (!take('[')) return fail("`[`");
+    dict.integer_keys = take_word("int");
+    if (!dict.integer_keys && !take_word("str")) return fail("`str` or `int`");
+    if (!take(',')) return fail("`,`");
+    return parse_rest(std::move(dict), depth, false);
+  }
+
+  std::optional<Type> parse_items(Type type, int depth, bool several) {
+    if (!take('[')) return fail("`[`");
+    return parse_rest(std::move(type), depth, several);
+  }
+
+  std::optional<Type> parse_rest(Type type, int depth, bool several) {
+    do {
+      auto item = parse_type(depth + 1);
+      if (!item) return {};
+      type.items.push_back(std::move(*item));
+    } while (several && take(','));
+    if (!take(']')) return fail(several ? "`,` or `]`" : "`]`");
+    return type;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  std::string wrong_;
+};
+
+std::string_view article_name(Kind kind) {
+  switch (kind) {
+    case Kind::kNumpy:
+      return "a name";
+    case Kind::kList:
+    case Kind::kTuple:
+      return "a list";
+    case Kind::kDict:
+      return "a mapping";
+  }
+  return {};
+}
+
+/// Keys name folders of the run directory.
+bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
+  const std::string& key = entry.key;
+  if (!key.empty() && key.find('/') == std::string::npos && key != "." && key != "..") return true;
+  reader.error(Diagnosis::kBadName, entry.key_span,
+               fmt::format("`{}` cannot be a key: keys name folders", key));
+  return false;
+}
+
+/// The value as written; a list is a tuple until a type says that it is a List.
+std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node) {
+  ReturnValue value;
+  value.span = node.span;
+  bool good = true;
+  const auto add = [&](const yaml::Node& item) {
+    if (auto read = read_value(reader, item))
+      value.items.push_back(std::move(*read));
+    else
+      good = false;
+  };
+  if (node.is_scalar()) {
+    const auto name = read_text(reader, node, "`value`");
+    if (!name) return {};
+    value.name = *name;
+    return value;
+  }
+  value.kind = node.is_list() ? Kind::kTuple : Kind::kDict;
+  for (const yaml::Node& item : node.items) add(item);
+  for (const yaml::Entry& entry : node.entries) {
+    good = check_dict_key(reader, entry) && good;
+    value.keys.push_back(entry.key);
+    add(entry.value);
+  }
+  if (good && value.items.empty()) {
+    reader.error(Diagnosis::kReturnMismatch, node, "the value is empty, it must name a tensor");
+    return {};
+  }
+  if (!good) return {};
+  return value;
+}
+
+/// What the value says of itself: a list is a Tuple, a mapping a Dict of its first item's type.
+Type infer(const ReturnValue& value) {
+  Type type{value.kind, {}, false};
+  for (const ReturnValue& item : value.items) {
+    type.items.push_back(infer(item));
+    if (value.kind == Kind::kDict) break;
+  }
+  return type;
+}
+
+/// Where value and type part, or null. `wrong` says how.
+const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::string& wrong) {
+  if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
+  if (type.kind != value.kind) {
+    wrong = fmt::format("{} stands where the type has `{}`", article_name(value.kind), type.str());
+    return &value;
+  }
+  if (type.kind == Kind::kTuple && type.items.size() != value.items.size()) {
+    wrong = fmt::format("{} items stand where the type has `{}`", value.items.size(), type.str());
+    return &value;
+  }
+  for (const std::string& key : value.keys) {
+    if (!type.integer_keys || parse_integer(key)) continue;
+    wrong = fmt::format("the key `{}` is no integer as in `{}`", key, type.str());
+    return &value;
+  }
+  for (size_t i = 0; i < value.items.size(); ++i) {
+    const Type& item = type.kind == Kind::kTuple ? type.items[i] : type.items[0];
+    if (const ReturnValue* at = find_mismatch(item, value.items[i], wrong)) return at;
+  }
+  return nullptr;
+}
+
+void check_type(Reader& reader, const Type& type, Span type_span, Returns& returns) {
+  std::string wrong;
+  const ReturnValue* at = find_mismatch(type, returns.value, wrong);
+  if (!at) return;
+  Diag& diag = reader.error(Diagnosis::kReturnMismatch, at->span, wrong);
+  if (type_span.valid()) diag.label(type_span, "the declared type");
+  diag.with_note(
+      fmt::format("declared {}, the value is {}", type.str(), infer(returns.value).str()));
+}
+
+}  // namespace
+
+std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key) {
+  const Fields fields(reader, node, key, "`returns`", {"type", "value", "to"});
+  Returns returns;
+  returns.span = key;
+  if (const yaml::Node* to = fields.find("to"))
+    returns.sinks = read_sinks(reader, *to);
+  else
+    returns.sinks = {plan::NpySink{}};
+  std::optional<Type> declared;
+  const yaml::Node* type = fields.find("type");
+  if (type && reader.expect(*type, yaml::Kind::kScalar, "`type`")) {
+    TypeParser parser(type->scalar);
+    declared = parser.parse();
+    if (!declared)
+      reader
+          .error(Diagnosis::kReturnType, *type,
+                 fmt::format("`{}` is no return type: {}", type->scalar, parser.wrong()))
+          .with_hint(
+              "types are `Numpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, `Dict[int, R]`");
+  }
+  const yaml::Node* value = fields.require("value");
+  auto read = value ? read_value(reader, *value) : std::nullopt;
+  if (!read || (type && !declared)) return {};
+  returns.value = std::move(*read);
+  const Type agreed = declared ? *declared : infer(returns.value);
+  check_type(reader, agreed, declared ? type->span : Span{}, returns);
+  returns.type = agreed.str();
+  return returns;
+}
+
+}  // namespace flow::job

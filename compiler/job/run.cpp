@@ -1,0 +1,119 @@
+// `run:` and `placement:`: how long a job runs, what it keeps, and where.
+#include <fmt/format.h>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+
+namespace flow::job {
+namespace {
+
+const Bounds kPositive{.min = 1};
+
+std::optional<int64_t> read_count(const Fields& fields, std::string_view key) {
+  const yaml::Node* node = fields.find(key);
+  if (!node) return {};
+  return read_integer(fields.reader(), *node, fmt::format("`{}`", key), kPositive);
+}
+
+void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
+  if (has_dataset) return;
+  reader
+      .error(Diagnosis::kEpochsWithoutData, span,
+             "no input comes from a dataset, so there are "
+             "no epochs")
+      .with_hint("count `steps` instead");
+}
+
+void read_every(const Fields& checkpoint, bool has_dataset, plan::Checkpointing& made) {
+  const yaml::Node* node = checkpoint.find("every");
+  if (!node) return;
+  Reader& reader = checkpoint.reader();
+  const Fields every(reader, *node, checkpoint.key_span("every"), "`every`", {"steps", "epochs"});
+  if (!every.is_mapping()) return;
+  made.every_steps = read_count(every, "steps").value_or(0);
+  made.every_epochs = read_count(every, "epochs").value_or(0);
+  if (every.find("epochs")) epochs_need_data(reader, every.key_span("epochs"), has_dataset);
+  if (!every.find("steps") && !every.find("epochs"))
+    reader.error(Diagnosis::kMissingKey, checkpoint.key_span("every"),
+                 "`every` needs `steps` or `epochs`");
+}
+
+plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
+                                    bool has_dataset) {
+  plan::Checkpointing made;
+  const Fields fields(reader, node, key, "`checkpoint`", {"load", "save", "every", "keep"});
+  if (const yaml::Node* load = fields.find("load")) {
+    made.load = read_text(reader, *load, "`load`");
+    made.load_where = reader.sources.where(load->span);
+  }
+  for (const char* name : {"save", "every", "keep"}) {
+    if (train || !fields.find(name)) continue;
+    reader.error(Diagnosis::kCheckpoint, fields.key_span(name),
+                 fmt::format("a predict job saves no checkpoints, so it has no `{}`", name));
+  }
+  if (const yaml::Node* save = fields.find("save")) {
+    made.save = read_text(reader, *save, "`save`");
+    made.save_where = reader.sources.where(save->span);
+  }
+  read_every(fields, has_dataset, made);
+  if (const auto keep = read_count(fields, "keep")) made.keep = *keep;
+  return made;
+}
+
+/// The devices that `ids` names, or nothing where it cannot be read: "0:0-3".
+std::optional<int64_t> count_devices(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return {};
+  const size_t dash = text.find('-', colon);
+  const auto machine = parse_integer(text.substr(0, colon));
+  const auto first = parse_integer(text.substr(colon + 1, dash - colon - 1));
+  const auto last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
+  if (machine != 0 || !first || !last || *first < 0 || *last < *first) return {};
+  // Devices are taken from the first on.
+  return *last + (*last < INT64_MAX);
+}
+
+}  // namespace
+
+Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
+  Placement placement;
+  placement.span = placement.ids_span = key;
+  const Fields fields(reader, node, key, "`placement`", {"device", "ids"});
+  if (const yaml::Node* device = fields.find("device")) {
+    placement.type =
+        read_choice(reader, *device, "`device`", {"auto", "gpu", "cpu"}).value_or("auto");
+    placement.span = device->span;
+  }
+  if (const yaml::Node* ids = fields.find("ids")) {
+    placement.ids_span = ids->span;
+    const auto text = read_text(reader, *ids, "`ids`");
+    const auto count = text ? count_devices(*text) : 1;
+    if (!count)
+      reader
+          .error(Diagnosis::kPlacement, *ids,
+                 fmt::format("`ids` is `{}`, which names no devices", *text))
+          .with_hint("write `machine:first-last`, as in `\"0:0\"`; there is one machine, 0");
+    placement.devices = count.value_or(1);
+  }
+  return placement;
+}
+
+plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset) {
+  plan::Run run;
+  const Fields fields(reader, node, key, "`run`",
+                      {"epochs", "steps", "shuffle", "log_every", "on_nonfinite", "checkpoint"});
+  run.epochs = read_count(fields, "epochs");
+  run.steps = read_count(fields, "steps");
+  if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
+  if (const yaml::Node* shuffle = fields.find("shuffle"))
+    run.shuffle = read_bool(reader, *shuffle, "`shuffle`").value_or(false);
+  run.log_every = read_count(fields, "log_every").value_or(1);
+  if (const yaml::Node* on = fields.find("on_nonfinite"))
+    run.fail_on_nonfinite = read_choice(reader, *on, "`on_nonfinite`", {"fail", "warn"}) != "warn";
+  if (const yaml::Node* checkpoint = fields.find("checkpoint"))
+    run.checkpoint =
+        read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), train, has_dataset);
+  return run;
+}
+
+}  // namespace flow::job

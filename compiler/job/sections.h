@@ -1,0 +1,53 @@
+// The readers of a job file's sections: each takes a node of the tree and returns what it says.
+// All report every error they find and return what could be read.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "compiler/job/job.h"
+
+namespace flow::job {
+
+/// The whole file, after variables and overrides.
+File read_file(Reader& reader, const yaml::Node& node);
+
+std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
+std::vector<Network> read_networks(Reader& reader, const yaml::Node& node);
+Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
+             const std::vector<Network>& networks);
+
+std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
+                               const std::vector<Dataset>& datasets);
+/// The entries of a graph that reads `inputs`, sorted so that each comes after those it reads.
+/// `in_job`: a first entry must say `in:`; `node` may be null, for an empty graph.
+Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
+                 const std::vector<Network>& networks, bool in_job);
+/// One entry. `fallback`: what `in:` is where it is left out, or nothing.
+Entry read_entry(Reader& reader, const yaml::Entry& entry, const std::vector<Network>& networks,
+                 const std::optional<std::string>& fallback);
+/// Reports unknown operands and cycles, poisons what has them, and sorts.
+void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);
+/// The written value of one attribute goes into `entry`.
+void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry);
+/// `zeros`, a number, or a mapping with a type. Words become keys, see LayerContext.
+std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::Node& node,
+                                                  std::string_view what);
+
+std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key);
+std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
+std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node);
+/// A hook from the command line, NAME or NAME:EVERY.
+std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
+                                     const std::string& text, plan::Hook::Kind kind);
+/// One sink or a list of them.
+std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
+Placement read_placement(Reader& reader, const yaml::Node& node, Span key);
+/// `has_dataset`: an epoch is known.
+plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset);
+
+/// "0..50000", the second number left out.
+std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text);
+
+}  // namespace flow::job

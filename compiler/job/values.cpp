@@ -1,0 +1,253 @@
+// Typed scalars, with a hint for each way of writing that other YAML readers take.
+#include "compiler/job/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Length of the digits at the start of `text`.
+size_t digits(std::string_view text) {
+  return static_cast<size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+}
+
+/// An unsigned decimal without leading zeros: "0", "12", "0.5", ".5", "1e-3".
+bool is_decimal(std::string_view text) {
+  const size_t whole = digits(text);
+  if (whole > 1 && text[0] == '0') return false;
+  text.remove_prefix(whole);
+  size_t fraction = 0;
+  if (!text.empty() && text[0] == '.') {
+    fraction = digits(text.substr(1));
+    if (fraction == 0) return false;
+    text.remove_prefix(1 + fraction);
+  }
+  if (whole + fraction == 0) return false;
+  if (text.empty()) return true;
+  if (text[0] != 'e' && text[0] != 'E') return false;
+  text.remove_prefix(1);
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return !text.empty() && digits(text) == text.size();
+}
+
+std::optional<double> parse_decimal(std::string_view text) {
+  const bool negative = !text.empty() && text[0] == '-';
+  if (!is_decimal(text.substr(negative))) return {};
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size()) return {};
+  // A number too small to hold is 0; one too large is none.
+  if (error == std::errc::result_out_of_range && std::fabs(value) >= 1) return {};
+  if (!std::isfinite(value)) return {};
+  return value;
+}
+
+std::optional<int64_t> whole(double value) {
+  constexpr double kLimit = 9223372036854775808.0;
+  if (value != std::floor(value) || value < -kLimit || value >= kLimit) return {};
+  return static_cast<int64_t>(value);
+}
+
+/// What the writer of a text that is no number may have meant.
+std::string number_hint(std::string text) {
+  const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
+  std::string plain = text;
+  std::erase(plain, '_');
+  if (plain != text && reads(plain)) return fmt::format("write `{}`, without `_`", plain);
+  plain = text;
+  std::erase(plain, ',');
+  if (plain != text && reads(plain)) return fmt::format("write `{}`, without `,`", plain);
+  if (text.starts_with("+") && reads(text.substr(1)))
+    return fmt::format("write `{}`, without `+`", text.substr(1));
+  if (text.ends_with(".") && reads(text.substr(0, text.size() - 1)))
+    return fmt::format("write `{}`", text.substr(0, text.size() - 1));
+  if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
+      text.starts_with("0b"))
+    return "numbers are decimal";
+  const size_t zeros = std::min(text.find_first_not_of('0'), text.size() - 1);
+  if (text.size() > 1 && zeros > 0 && reads(text.substr(zeros)))
+    return fmt::format("write `{}`: numbers are decimal and have no leading zeros",
+                       text.substr(zeros));
+  if (text.ends_with("%") && reads(text.substr(0, text.size() - 1)))
+    return fmt::format("write `{}/100`", text.substr(0, text.size() - 1));
+  return {};
+}
+
+/// "at least 1", "from 0 to 1", "at most 5"
+std::string range_text(Bounds bounds) {
+  if (bounds.min && bounds.max)
+    return fmt::format("from {} to {}", shortest(*bounds.min), shortest(*bounds.max));
+  return bounds.min ? fmt::format("at least {}", shortest(*bounds.min))
+                    : fmt::format("at most {}", shortest(*bounds.max));
+}
+
+bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, double value,
+              Bounds bounds) {
+  if ((!bounds.min || value >= *bounds.min) && (!bounds.max || value <= *bounds.max)) return true;
+  reader.error(Diagnosis::kOutOfRange, node,
+               fmt::format("{} is {}, it must be {}", what, node.scalar, range_text(bounds)));
+  return false;
+}
+
+/// One value, or each item of a list.
+template <typename T, typename Read>
+std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
+                                        std::string_view what, Read read) {
+  std::vector<T> values;
+  bool good = true;
+  const auto add = [&](const yaml::Node& item) {
+    if (const auto value = read(reader, item, what))
+      values.push_back(*value);
+    else
+      good = false;
+  };
+  if (node.is_list())
+    for (const yaml::Node& item : node.items) add(item);
+  else
+    add(node);
+  if (!good) return {};
+  return values;
+}
+
+}  // namespace
+
+std::optional<double> parse_number(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return parse_decimal(text);
+  const auto above = parse_decimal(text.substr(0, slash));
+  const auto below = parse_decimal(text.substr(slash + 1));
+  if (!above || !below || *below == 0 || !std::isfinite(*above / *below)) return {};
+  return *above / *below;
+}
+
+std::optional<int64_t> parse_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool negative = !text.empty() && text[0] == '-';
+  if (error == std::errc() && end == text.data() + text.size() && is_decimal(text.substr(negative)))
+    return value;
+  const auto number = parse_number(text);
+  return number ? whole(*number) : std::nullopt;
+}
+
+std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,
+                                  Bounds bounds) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  const auto value = parse_number(node.scalar);
+  if (!value) {
+    reader
+        .error(Diagnosis::kBadScalar, node,
+               fmt::format("{} is `{}`, which is not a number", what, node.scalar))
+        .with_hint(number_hint(node.scalar));
+    return {};
+  }
+  if (!in_range(reader, node, what, *value, bounds)) return {};
+  return value;
+}
+
+std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std::string_view what,
+                                    Bounds bounds) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  const auto value = parse_integer(node.scalar);
+  if (!value) {
+    const auto number = parse_number(node.scalar);
+    const char* rule = !number                          ? "not an integer"
+                       : *number == std::floor(*number) ? "too large for 64 bits"
+                                                        : "not a whole number";
+    reader
+        .error(Diagnosis::kBadScalar, node,
+               fmt::format("{} is `{}`, which is {}", what, node.scalar, rule))
+        .with_hint(number ? std::string() : number_hint(node.scalar));
+    return {};
+  }
+  if (!in_range(reader, node, what, static_cast<double>(*value), bounds)) return {};
+  return value;
+}
+
+std::optional<bool> read_bool(Reader& reader, const yaml::Node& node, std::string_view what) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  if (node.scalar == "true" || node.scalar == "false") return node.scalar == "true";
+  std::string lower = node.scalar;
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  Diag& diag = reader.error(
+      Diagnosis::kBadScalar, node,
+      fmt::format("{} is `{}`, which is neither `true` nor `false`", what, node.scalar));
+  for (const std::string_view word : {"yes", "on", "1", "true", "y"})
+    if (lower == word) diag.with_hint("write `true`");
+  for (const std::string_view word : {"no", "off", "0", "false", "n"})
+    if (lower == word) diag.with_hint("write `false`");
+  return {};
+}
+
+std::optional<std::string> read_text(Reader& reader, const yaml::Node& node,
+                                     std::string_view what) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  if (!node.scalar.empty()) return node.scalar;
+  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty", what));
+  return {};
+}
+
+std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
+                                       std::string_view what,
+                                       const std::vector<std::string>& choices) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  if (std::ranges::find(choices, node.scalar) != choices.end()) return node.scalar;
+  reader
+      .error(
+          Diagnosis::kUnknownChoice, node,
+          fmt::format("{} is `{}`, it must be {}", what, node.scalar, quoted_alternatives(choices)))
+      .with_hint(suggestion(node.scalar, suggest(node.scalar, choices), ""));
+  return {};
+}
+
+std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what) {
+  std::vector<std::string> names;
+  for (const DType dtype : all_dtypes())
+    if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) names.emplace_back(name_of(dtype));
+  const auto name = read_choice(reader, node, what, names);
+  return name ? parse_dtype(*name) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> read_integers(Reader& reader, const yaml::Node& node,
+                                                  std::string_view what, Bounds bounds) {
+  return read_list<int64_t>(reader, node, what, [bounds](Reader& r, const auto& n, auto w) {
+    return read_integer(r, n, w, bounds);
+  });
+}
+
+std::optional<std::vector<double>> read_numbers(Reader& reader, const yaml::Node& node,
+                                                std::string_view what, Bounds bounds) {
+  return read_list<double>(reader, node, what, [bounds](Reader& r, const auto& n, auto w) {
+    return read_number(r, n, w, bounds);
+  });
+}
+
+std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::string_view what) {
+  if (!reader.expect(node, yaml::Kind::kList, what)) return {};
+  const auto extents = read_integers(reader, node, what, {.min = 1});
+  if (!extents) return {};
+  constexpr size_t kMaxRank = 8;
+  const Shape shape(*extents);
+  if (extents->size() > kMaxRank) {
+    reader.error(Diagnosis::kOutOfRange, node,
+                 fmt::format("{} has {} dimensions, at most {} are possible", what, extents->size(),
+                             kMaxRank));
+    return {};
+  }
+  if (shape.checked_elements()) return shape;
+  reader.error(Diagnosis::kTensorTooLarge, node,
+               fmt::format("{} {} has more elements than can be counted", what, shape.str()));
+  return {};
+}
+
+}  // namespace flow::job
