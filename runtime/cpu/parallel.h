@@ -24,4 +24,17 @@ void parallel_for(int threads, int64_t chunks, Body&& body) {
 /// Sets flush-to-zero and denormals-are-zero on this thread (workers of parallel_for have them).
 void flush_denormals();
 
+/// While one lives, libraries called from this thread use no threads of their own. Bodies of
+/// parallel_for need none.
+class SingleThreadedLibraries {
+ public:
+  SingleThreadedLibraries();
+  ~SingleThreadedLibraries();
+  SingleThreadedLibraries(const SingleThreadedLibraries&) = delete;
+  SingleThreadedLibraries& operator=(const SingleThreadedLibraries&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace flow::cpu

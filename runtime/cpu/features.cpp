@@ -1,0 +1,57 @@
+// What this CPU can do.
+#include "runtime/cpu/features.h"
+
+#include <dnnl.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+namespace flow::cpu {
+
+std::string instruction_set() {
+  switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41:
+      return "sse41";
+    case dnnl_cpu_isa_avx:
+      return "avx";
+    case dnnl_cpu_isa_avx2:
+      return "avx2";
+    case dnnl_cpu_isa_avx2_vnni:
+      return "avx2_vnni";
+    case dnnl_cpu_isa_avx512_core:
+      return "avx512_core";
+    case dnnl_cpu_isa_avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl_cpu_isa_avx512_core_bf16:
+      return "avx512_core_bf16";
+    case dnnl_cpu_isa_avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return "x86-64";
+  }
+}
+
+std::string onednn_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
+}
+
+int usable_cores() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  std::set<std::string> cores;  // by the list of their hyperthreads
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    std::string siblings;
+    std::ifstream file(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+    std::getline(file, siblings);
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,119 @@
+// Layouts: a tensor joins the channels-last group of a convolution through steps whose kernels
+// want all their 4-D operands alike.
+#include "runtime/cpu/layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/check.h"
+#include "runtime/cpu/parallel.h"
+
+namespace flow::cpu {
+namespace {
+
+using plan::TensorId;
+
+/// Calls f for each activation operand of a convolution step: neither weights nor their gradient.
+template <typename F>
+void for_each_activation(const plan::Step& step, F f) {
+  if (step.op == "convolution" || step.op == "convolution_grad_data") {
+    f(step.inputs[0]);
+    f(step.outputs[0]);
+  } else if (step.op == "convolution_grad_weight") {
+    f(step.inputs[0]);
+    f(step.inputs[1]);
+  }
+}
+
+template <typename F>
+void for_each_operand(const plan::Step& step, F f) {
+  for (TensorId id : step.inputs) f(id);
+  for (TensorId id : step.outputs)
+    if (id.valid()) f(id);
+}
+
+/// Makes all free 4-D operands of the step channels-last if one of them is.
+/// Returns whether that changed anything.
+bool spread(const plan::Step& step, const std::vector<bool>& free, std::vector<Layout>& layouts) {
+  bool any = false, changed = false;
+  for_each_operand(step, [&](TensorId id) { any |= layouts[id.index()] == Layout::kChannelsLast; });
+  if (!any) return false;
+  for_each_operand(step, [&](TensorId id) {
+    if (!free[id.index()] || layouts[id.index()] == Layout::kChannelsLast) return;
+    layouts[id.index()] = Layout::kChannelsLast;
+    changed = true;
+  });
+  return changed;
+}
+
+/// Transposes each image from [rows, columns] to [columns, rows], in tiles that stay in L1.
+template <typename T>
+void transpose_images(int threads, int64_t images, int64_t rows, int64_t columns,
+                      const std::byte* from, std::byte* to) {
+  constexpr int64_t kTile = 16;
+  parallel_for(threads, images, [&](int64_t image, int) {
+    const T* in = reinterpret_cast<const T*>(from) + image * rows * columns;
+    T* out = reinterpret_cast<T*>(to) + image * rows * columns;
+    for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+      for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
+        const int64_t r1 = std::min(rows, r0 + kTile), c1 = std::min(columns, c0 + kTile);
+        for (int64_t c = c0; c < c1; ++c)
+          for (int64_t r = r0; r < r1; ++r) out[c * rows + r] = in[r * columns + c];
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<Layout> assign_layouts(const plan::Job& job,
+                                   std::span<const KernelEntry* const> kernels) {
+  std::vector<bool> free(job.tensors.size());
+  for (size_t i = 0; i < free.size(); ++i)
+    free[i] = job.tensors[i].role == plan::Role::kResult && job.tensors[i].shape.rank() == 4;
+  for (const plan::Step& step : job.steps) {
+    if (step.op == "convolution" || step.op == "convolution_grad_data")
+      free[step.inputs[1].index()] = false;
+    if (step.op == "convolution_grad_weight") free[step.outputs[0].index()] = false;
+  }
+  std::vector<Layout> layouts(job.tensors.size(), Layout::kPlain);
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    if (kernels[i]->layouts != Layouts::kEach) continue;
+    for_each_activation(job.steps[i], [&](TensorId id) {
+      if (free[id.index()]) layouts[id.index()] = Layout::kChannelsLast;
+    });
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < job.steps.size(); ++i)
+      if (kernels[i]->layouts == Layouts::kSame) changed |= spread(job.steps[i], free, layouts);
+  }
+  return layouts;
+}
+
+bool layouts_coincide(const Shape& shape) {
+  return shape.rank() != 4 || shape[1] == 1 || shape.elements(2, 4) == 1;
+}
+
+void reorder(int threads, size_t element, const Shape& shape, Layout from, const std::byte* in,
+             Layout to, std::byte* out) {
+  if (from == to || layouts_coincide(shape)) {
+    std::memcpy(out, in, static_cast<size_t>(shape.elements()) * element);
+    return;
+  }
+  const int64_t channels = shape[1], pixels = shape.elements(2, 4);
+  const int64_t rows = from == Layout::kPlain ? channels : pixels;
+  const int64_t columns = from == Layout::kPlain ? pixels : channels;
+  switch (element) {
+    case 1:
+      return transpose_images<uint8_t>(threads, shape[0], rows, columns, in, out);
+    case 4:
+      return transpose_images<uint32_t>(threads, shape[0], rows, columns, in, out);
+    case 8:
+      return transpose_images<uint64_t>(threads, shape[0], rows, columns, in, out);
+    default:
+      FLOW_CHECK(false, "elements of {} bytes", element);
+  }
+}
+
+}  // namespace flow::cpu
