@@ -1,10 +1,10 @@
 // The list of messages, and collecting them.
 #include "compiler/diag/diag.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <tuple>
 
 namespace flow {
 namespace {
@@ -38,13 +38,18 @@ const DiagnosisInfo* find_diagnosis(std::string_view code) {
   return nullptr;
 }
 
+Diag& Diags::add(Diag diag) {
+  if (diag.severity == Severity::kError) ++errors_;
+  const bool silenced = silenced_.contains(key_of(diag.span));
+  return (silenced ? unseen_ : diags_).emplace_back(std::move(diag));
+}
+
 Diag& Diags::error(Diagnosis diagnosis, Span span, std::string message) {
-  has_errors_ = true;
-  return diags_.emplace_back(Diag{diagnosis, Severity::kError, span, std::move(message)});
+  return add({diagnosis, Severity::kError, span, std::move(message)});
 }
 
 Diag& Diags::warning(Diagnosis diagnosis, Span span, std::string message) {
-  return diags_.emplace_back(Diag{diagnosis, Severity::kWarning, span, std::move(message)});
+  return add({diagnosis, Severity::kWarning, span, std::move(message)});
 }
 
 std::vector<const Diag*> Diags::sorted() const {
@@ -59,7 +64,7 @@ std::vector<const Diag*> Diags::sorted() const {
   return sorted;
 }
 
-size_t Diags::error_count() const {
+size_t Diags::distinct_errors() const {
   const auto shown = sorted();
   return static_cast<size_t>(std::count_if(shown.begin(), shown.end(), [](const Diag* diag) {
     return diag->severity == Severity::kError;
@@ -67,8 +72,12 @@ size_t Diags::error_count() const {
 }
 
 std::string Diags::render(bool color) const {
+  constexpr size_t kMost = 1000;
+  const auto shown = sorted();
   std::string text;
-  for (const Diag* diag : sorted()) text += flow::render(*diag, *sources_, color);
+  for (const Diag* diag : std::span(shown).first(std::min(shown.size(), kMost)))
+    text += flow::render(*diag, *sources_, color);
+  if (shown.size() > kMost) text += fmt::format("and {} more\n", shown.size() - kMost);
   return text;
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,9 +65,16 @@ class Diags {
   /// Reports an error; the reference lives as long as this.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& warning(Diagnosis diagnosis, Span span, std::string message);
-  bool has_errors() const { return has_errors_; }
-  /// As many errors as `render` shows.
-  size_t error_count() const;
+  /// The same of a message made elsewhere.
+  Diag& add(Diag diag);
+  /// The place has been blamed for what nobody can read past: what else is reported at exactly
+  /// this span is not shown.
+  void silence(Span span) { silenced_.insert(key_of(span)); }
+  bool has_errors() const { return errors_ > 0; }
+  /// Errors reported so far, duplicates and silenced ones too.
+  size_t error_count() const { return errors_; }
+  /// As many errors as the user sees.
+  size_t distinct_errors() const;
   bool empty() const { return diags_.empty(); }
   /// In the order in which they are shown, duplicates dropped.
   std::vector<const Diag*> sorted() const;
@@ -77,7 +86,12 @@ class Diags {
  private:
   const Sources* sources_;
   std::deque<Diag> diags_;
-  bool has_errors_ = false;
+  using Key = std::tuple<int32_t, uint32_t, uint32_t>;
+  static Key key_of(Span span) { return {span.source, span.begin, span.end}; }
+
+  std::set<Key> silenced_;
+  std::deque<Diag> unseen_;  // reported at silenced places
+  size_t errors_ = 0;
 };
 
 /// One message as `Diags::render` shows it.

@@ -82,6 +82,13 @@ std::vector<Cell> cells_of(std::string_view line, size_t begin, size_t end, Exce
   return cells;
 }
 
+/// The offset of the character that begins at or nearest before `offset`.
+size_t first_character(std::string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  while (offset > 0 && offset < text.size() && (text[offset] & 0xC0) == 0x80) --offset;
+  return offset;
+}
+
 /// Shows the columns [from, to) of the cells; a cut is marked where there is more.
 void cut(const std::vector<Cell>& cells, int from, int to, Excerpt* excerpt) {
   const int lead = from > 0 ? static_cast<int>(kCut.size()) : 0;
@@ -95,16 +102,28 @@ void cut(const std::vector<Cell>& cells, int from, int to, Excerpt* excerpt) {
   }
   if (!cells.empty() && cells.back().column + cells.back().width > to) excerpt->text += kCut;
   excerpt->begin = std::max(excerpt->begin - from, 0) + lead;
-  excerpt->end = std::clamp(excerpt->end - from, excerpt->begin - lead + 1, column + 1) + lead;
+  const int first = excerpt->begin - lead;
+  excerpt->end = std::clamp(excerpt->end - from, first + 1, std::max(column, first + 1)) + lead;
 }
 
+/// At most this much of a line is looked at, on either side of what is underlined.
+constexpr size_t kNearby = 1000;
+
 Excerpt excerpt_of(const Source& source, Span span, int line_number, int columns) {
-  const std::string_view line = source.line(line_number);
+  std::string_view line = source.line(line_number);
   const uint32_t start = source.line_start(line_number);
   // A span of several lines is underlined to the end of its first.
-  const size_t begin = std::min<size_t>(std::max(span.begin, start) - start, line.size());
+  size_t begin = std::min<size_t>(std::max(span.begin, start) - start, line.size());
   size_t end = std::min<size_t>(std::max(span.end, start) - start, line.size());
   while (end > begin && (line[end - 1] == ' ' || line[end - 1] == '\t')) --end;
+  if (begin > kNearby) {
+    const size_t skipped = first_character(line, begin - kNearby);
+    line.remove_prefix(skipped);
+    begin -= skipped;
+    end -= skipped;
+  }
+  line = line.substr(0, first_character(line, begin + kNearby));
+  end = std::min(end, line.size());
 
   Excerpt excerpt;
   const std::vector<Cell> cells = cells_of(line, begin, end, &excerpt);

@@ -1,0 +1,98 @@
+// What YAML allows and the language does not.
+#include "compiler/yaml/forbidden.h"
+
+#include <fmt/format.h>
+
+namespace flow::yaml {
+namespace {
+
+Diag error(Diagnosis diagnosis, Span span, std::string message) {
+  return {diagnosis, Severity::kError, span, std::move(message)};
+}
+
+constexpr const char* kUseVariable =
+    "declare the value once under `vars:` and write `$name` where it is used";
+
+}  // namespace
+
+Diag tag_error(Span span, std::string_view text) {
+  return error(Diagnosis::kTag, span, fmt::format("the tag `{}` has no meaning here", text))
+      .with_hint(
+          "delete it, the key decides how its value is read; text that begins with `!` is "
+          "quoted");
+}
+
+Diag anchor_error(Span span, std::string_view text) {
+  return error(Diagnosis::kAnchor, span,
+               fmt::format("the anchor `{}` is not part of the language", text))
+      .with_hint(kUseVariable);
+}
+
+Diag alias_error(Span span, std::string_view text) {
+  return error(Diagnosis::kAnchor, span,
+               fmt::format("the alias `{}` is not part of the language", text))
+      .with_hint(kUseVariable);
+}
+
+Diag merge_key_error(Span span) {
+  return error(Diagnosis::kAnchor, span, "merge keys are not part of the language")
+      .with_hint(kUseVariable);
+}
+
+Diag complex_key_error(Span span) {
+  return error(Diagnosis::kComplexKey, span, "a key is a name on one line, with a colon behind it")
+      .with_hint("write `key: value`; text that begins with a bracket, a brace or `? ` is quoted");
+}
+
+Diag duplicate_key_error(Span span, std::string_view key, Span first) {
+  return error(Diagnosis::kDuplicateKey, span,
+               fmt::format("the key `{}` stands twice in this mapping", key))
+      .label(first, "here first")
+      .with_hint("delete or rename one of them");
+}
+
+Diag null_value_error(Span span, std::string_view word, std::string_view key) {
+  return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` gives `{}` no value", word, key))
+      .with_hint(fmt::format("leave `{}` out for its default; the word for none is `none`", key));
+}
+
+Diag empty_value_error(Span span, std::string_view key) {
+  return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` has nothing after it", key))
+      .with_hint(
+          fmt::format("what belongs to `{}` is indented further than it; a key whose default "
+                      "is wanted is left out",
+                      key));
+}
+
+Diag empty_item_error(Span span) {
+  return error(Diagnosis::kEmptyValue, span, "a list item with nothing in it")
+      .with_hint("delete it, or write `\"\"` for an empty text");
+}
+
+Diag empty_key_error(Span span, std::string_view text) {
+  if (text == ":") return error(Diagnosis::kComplexKey, span, "a colon with no key before it");
+  if (text == ",") return error(Diagnosis::kComplexKey, span, "a comma with nothing before it");
+  return error(Diagnosis::kComplexKey, span, fmt::format("`{}` cannot be a key", text));
+}
+
+size_t colon_inside(std::string_view key) {
+  const size_t colon = key.find(':');
+  return colon == 0 || colon + 1 == key.size() ? key.npos : colon;
+}
+
+Diag missing_colon_error(Span span, std::string_view key) {
+  const size_t colon = colon_inside(key);
+  if (colon == key.npos)
+    return error(Diagnosis::kMissingColon, span, fmt::format("`{}` has no colon after it", key))
+        .with_hint(fmt::format("write `{}: VALUE`", key));
+  return error(Diagnosis::kMissingColon, span,
+               fmt::format("`{}` has no space after its colon", key))
+      .with_hint(fmt::format("write `{}: {}`", key.substr(0, colon), key.substr(colon + 1)));
+}
+
+Diag nesting_error(Span span, size_t deepest) {
+  return error(Diagnosis::kNesting, span,
+               fmt::format("nested deeper than {} lists and mappings", deepest));
+}
+
+}  // namespace flow::yaml

@@ -1,0 +1,29 @@
+// What YAML allows and the language does not, as it is told to the user. `text` is the source's.
+#pragma once
+
+#include <string_view>
+
+#include "compiler/diag/diag.h"
+
+namespace flow::yaml {
+
+Diag tag_error(Span span, std::string_view text);
+Diag anchor_error(Span span, std::string_view text);
+Diag alias_error(Span span, std::string_view text);
+Diag merge_key_error(Span span);
+Diag complex_key_error(Span span);
+Diag duplicate_key_error(Span span, std::string_view key, Span first);
+/// `key: null`; the span is that of the word.
+Diag null_value_error(Span span, std::string_view word, std::string_view key);
+/// `key:`; the span is the key's.
+Diag empty_value_error(Span span, std::string_view key);
+Diag empty_item_error(Span span);
+/// A colon without a key before it, or `~` and `null` as a key.
+Diag empty_key_error(Span span, std::string_view text);
+/// A key without a colon, or with one that no space follows: "filters:32".
+Diag missing_colon_error(Span span, std::string_view key);
+/// Where the colon stands in "filters:32"; npos in a key that has none.
+size_t colon_inside(std::string_view key);
+Diag nesting_error(Span span, size_t deepest);
+
+}  // namespace flow::yaml

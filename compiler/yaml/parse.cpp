@@ -1,0 +1,72 @@
+// Text -> tree: is it text, what are its pieces, what does the parser make of them, and what of
+// that does the language not allow.
+#include <fmt/format.h>
+
+#include "compiler/yaml/syntax_error.h"
+#include "compiler/yaml/text_check.h"
+#include "compiler/yaml/token_rules.h"
+#include "compiler/yaml/tokens.h"
+#include "compiler/yaml/tree.h"
+#include "compiler/yaml/tree_builder.h"
+
+namespace flow::yaml {
+namespace {
+
+constexpr const char* kHowToBegin = "a job file begins with `flow: 1` and has `jobs:`";
+
+/// Reports a text without a mapping at its top.
+void check_top(const Parsed& parsed, int32_t id, const Sources& sources, Diags& diags) {
+  if (parsed.empty) {
+    const uint32_t begin = sources[id].line_start(1);
+    diags.error(Diagnosis::kEmptyFile, {id, begin, begin}, "the file holds nothing")
+        .with_hint(kHowToBegin);
+  } else if (!parsed.root.is_mapping()) {
+    diags
+        .error(Diagnosis::kNotAMapping, parsed.root.span,
+               fmt::format("the file is {}, not a mapping", name_of(parsed.root.kind)))
+        .with_hint(kHowToBegin);
+  }
+}
+
+/// A syntax error comes alone: what was read before it may be a consequence of the same mistake.
+void report_syntax_error(const Parsed& parsed, const Sources& sources, int32_t id,
+                         const std::vector<Token>& tokens, const std::vector<Span>& splits,
+                         Diags& diags) {
+  if (check_tabs(sources[id].text(), id, tokens, diags)) return;
+  if (!splits.empty()) return report_splits(sources, splits, diags);
+  explain_syntax_error(sources, id, tokens, parsed.error_offset, diags);
+}
+
+}  // namespace
+
+Node parse(const Sources& sources, int32_t id, Diags& diags) {
+  if (!check_text(sources, id, diags)) return {};
+  const std::string_view text = sources[id].text();
+  const std::vector<Token> tokens = tokens_of(text);
+  const std::vector<Span> splits = split_expressions(text, id, tokens);
+  Parsed parsed = build_tree(sources, id, tokens, splits);
+  if (parsed.syntax_error) {
+    report_syntax_error(parsed, sources, id, tokens, splits, diags);
+    return {};
+  }
+  if (parsed.too_deep) {
+    diags.add(std::move(parsed.diags.back()));
+    return {};
+  }
+  for (Diag& diag : parsed.diags) {
+    const Span span = diag.span;
+    diags.add(std::move(diag));
+    diags.silence(span);
+  }
+  report_splits(sources, splits, diags);
+  check_tabs(text, id, tokens, diags);
+  check_directives(id, tokens, diags);
+  const bool second = check_one_document(id, tokens, diags);
+  if (parsed.rest && !second)
+    diags.error(Diagnosis::kYamlSyntax, {id, parsed.rest_offset, parsed.rest_offset + 1},
+                "nothing may follow the value that is the file");
+  check_top(parsed, id, sources, diags);
+  return std::move(parsed.root);
+}
+
+}  // namespace flow::yaml

@@ -1,0 +1,287 @@
+// The parser stops where a text can no longer be YAML, which is often far from the mistake, and
+// for one of few reasons. Each of the functions below knows one mistake; the first that finds its
+// own before the place where the parser stopped explains the error.
+#include "compiler/yaml/syntax_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "compiler/yaml/forbidden.h"
+#include "runtime/base/check.h"
+
+namespace flow::yaml {
+namespace {
+
+class Explainer {
+ public:
+  Explainer(std::string_view text, int32_t id, const std::vector<Token>& tokens, uint32_t offset,
+            Diags& diags)
+      : text_(text), id_(id), tokens_(tokens), offset_(offset), diags_(diags) {}
+
+  void explain() {
+    if (behind_a_value() || quote() || bracket() || alias() || reserved() || escape() || dash() ||
+        second_colon() || missing_colon() || indentation())
+      return;
+    const Token& token = tokens_[index_at_offset()];
+    report(Diagnosis::kYamlSyntax, span_of(token), "this is not YAML")
+        .with_hint("text that holds YAML's own characters is quoted");
+  }
+
+ private:
+  Span span_of(const Token& token) const { return {id_, token.begin, token.end}; }
+  std::string_view text_of(const Token& token) const {
+    return text_.substr(token.begin, token.end - token.begin);
+  }
+  Diag& report(Diagnosis diagnosis, Span span, std::string message) {
+    return diags_.error(diagnosis, span, std::move(message));
+  }
+
+  /// The last token that begins no later than where the parser stopped.
+  size_t index_at_offset() const {
+    const auto after =
+        std::upper_bound(tokens_.begin(), tokens_.end(), offset_,
+                         [](uint32_t offset, const Token& token) { return offset < token.begin; });
+    return after == tokens_.begin() ? 0 : static_cast<size_t>(after - tokens_.begin()) - 1;
+  }
+  bool is(size_t i, TokenKind kind) const { return i < tokens_.size() && tokens_[i].kind == kind; }
+  bool is_text(size_t i) const {
+    return i < tokens_.size() && (tokens_[i].kind == TokenKind::kPlain || is_quoted(tokens_[i]));
+  }
+  /// A key: text or an alias with a colon behind it.
+  bool is_key(size_t i) const { return is_text(i) && is(i + 1, TokenKind::kColon); }
+  /// The token before i that is no comment, or i when there is none.
+  size_t before(size_t i) const {
+    size_t j = i;
+    while (j > 0)
+      if (tokens_[--j].kind != TokenKind::kComment) return j;
+    return i;
+  }
+  /// Quoted text that goes on to the end of the file.
+  bool quote() {
+    if (tokens_.back().closed) return false;
+    const Token& token = tokens_.back();
+    report(Diagnosis::kUnclosed, {id_, token.begin, token.begin + 1},
+           fmt::format("the quote {} is not closed", text_[token.begin]))
+        .with_hint(fmt::format("close it with {}", text_[token.begin]));
+    return true;
+  }
+
+  /// Braces and brackets that close nothing, another one, or not where the next key begins.
+  bool bracket() {
+    std::vector<const Token*> open;
+    int line_indent = 0, outer_indent = 0;
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (token.first_on_line) line_indent = token.column;
+      if (token.kind == TokenKind::kOpen) {
+        if (open.empty()) outer_indent = line_indent;
+        open.push_back(&token);
+      } else if (token.kind == TokenKind::kClose) {
+        if (open.empty()) return token.begin <= offset_ && closes_nothing(token);
+        if (!match(*open.back(), token)) return closes_another(token, *open.back());
+        open.pop_back();
+      } else if (!open.empty() && token.first_on_line && is_key(i) &&
+                 token.column <= outer_indent) {
+        return not_closed(*open.back(), &token);
+      }
+    }
+    return !open.empty() && not_closed(*open.back(), nullptr);
+  }
+
+  bool match(const Token& open, const Token& close) const {
+    return (text_[open.begin] == '{') == (text_[close.begin] == '}');
+  }
+  bool closes_nothing(const Token& close) {
+    report(Diagnosis::kUnclosed, span_of(close),
+           fmt::format("`{}` closes nothing that was opened", text_of(close)))
+        .with_hint("delete it");
+    return true;
+  }
+  bool closes_another(const Token& close, const Token& open) {
+    report(Diagnosis::kUnclosed, span_of(close),
+           fmt::format("`{}` cannot close `{}`", text_of(close), text_of(open)))
+        .label(span_of(open), "opened here")
+        .with_hint(fmt::format("close it with `{}`", text_[open.begin] == '{' ? '}' : ']'));
+    return true;
+  }
+  bool not_closed(const Token& open, const Token* next_key) {
+    Diag& diag = report(Diagnosis::kUnclosed, span_of(open),
+                        fmt::format("`{}` is not closed", text_of(open)));
+    if (next_key) diag.label(span_of(*next_key), "the next key begins here");
+    diag.with_hint(fmt::format("close it with `{}`", text_[open.begin] == '{' ? '}' : ']'));
+    return true;
+  }
+
+  /// Text directly behind a closing quote, brace or bracket.
+  bool behind_a_value() {
+    for (size_t i = 1; i < tokens_.size() && tokens_[i].begin <= offset_; ++i) {
+      const Token& value = tokens_[i - 1];
+      const Token& rest = tokens_[i];
+      const bool ended = is_quoted(value) || value.kind == TokenKind::kClose;
+      if (!ended || rest.first_on_line) continue;
+      if (rest.in_flow && (is_quoted(rest) || rest.kind == TokenKind::kOpen))
+        return report_missing_comma(span_of(rest));
+      if (rest.kind != TokenKind::kPlain && !is_quoted(rest)) continue;
+      if (is_quoted(value)) return behind_a_quote(value, rest);
+      report(Diagnosis::kYamlSyntax, span_of(rest),
+             fmt::format("nothing may follow the closing `{}`", text_of(value)));
+      return true;
+    }
+    return false;
+  }
+
+  bool behind_a_quote(const Token& value, const Token& rest) {
+    const std::string quote(1, text_[value.begin]);
+    if (rest.line != value.line) {
+      report(Diagnosis::kUnclosed, {id_, value.begin, value.begin + 1},
+             fmt::format("the quote {} is not closed on its line", quote))
+          .label(span_of(rest), "the next one ends the text, and this is left over")
+          .with_hint(fmt::format("close it with {}", quote));
+      return true;
+    }
+    report(Diagnosis::kYamlSyntax, span_of(rest), "nothing may follow the closing quote")
+        .with_hint(quote == "'" ? "in single quotes a single quote is written twice: `'it''s'`"
+                                : "in double quotes a double quote is written `\\\"`");
+    return true;
+  }
+
+  bool alias() {
+    const Token& token = tokens_[index_at_offset()];
+    if (token.kind != TokenKind::kAlias) return false;
+    Diag& diag = report(Diagnosis::kAnchor, span_of(token),
+                        fmt::format("YAML takes `{}` for an alias", text_of(token)));
+    if (token.end - token.begin == 1 || text_of(token).find_first_of("*/.", 1) != token.end)
+      diag.with_hint(
+          fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text_of(token)));
+    return true;
+  }
+
+  bool reserved() {
+    const Token& token = tokens_[index_at_offset()];
+    if (token.kind != TokenKind::kReserved) return false;
+    report(Diagnosis::kYamlSyntax, span_of(token),
+           fmt::format("unquoted text cannot begin with {}", text_[token.begin]))
+        .with_hint("quote it");
+    return true;
+  }
+
+  /// Escapes that double-quoted text does not know.
+  bool escape() {
+    const Token& token = tokens_[index_at_offset()];
+    if (token.kind != TokenKind::kDoubleQuoted || offset_ >= token.end) return false;
+    const size_t backslash = text_.substr(0, offset_ + 1).rfind('\\');
+    if (backslash == text_.npos || backslash < token.begin) return false;
+    report(Diagnosis::kYamlSyntax,
+           {id_, static_cast<uint32_t>(backslash), static_cast<uint32_t>(backslash + 2)},
+           fmt::format("`{}` is no escape of double-quoted text", text_.substr(backslash, 2)))
+        .with_hint("in single quotes a backslash is a backslash");
+    return true;
+  }
+
+  /// `key: - item`, and items among keys.
+  bool dash() {
+    const size_t i = index_at_offset();
+    if (!is(i, TokenKind::kDash)) return false;
+    if (!tokens_[i].first_on_line) {
+      report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a list item on the line of its key")
+          .with_hint("write the items on lines of their own, or the list as `[a, b]`");
+      return true;
+    }
+    report(Diagnosis::kIndentation, span_of(tokens_[i]), "a list item where a key is expected")
+        .with_hint("indent the items further than the key that they belong to");
+    return true;
+  }
+
+  /// A colon in a value that another colon began: `a: b: c`, or a comma left out in braces.
+  bool second_colon() {
+    const size_t i = colon_at_offset();
+    if (i < 2 || !is_text(i - 1)) return false;
+    const size_t value = before(i - 1);
+    const bool same_place = tokens_[value].in_flow == tokens_[i].in_flow;
+    if (!same_place) return false;
+    if (tokens_[i].in_flow) return missing_comma(i, value);
+    if (tokens_[value].kind != TokenKind::kColon || tokens_[value].line != tokens_[i].line)
+      return false;
+    report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a second colon in one value")
+        .with_hint("quote the text, or write a mapping in braces: `{key: value}`");
+    return true;
+  }
+
+  /// Where the parser stopped, or directly behind.
+  size_t colon_at_offset() const {
+    const size_t i = index_at_offset();
+    if (is(i, TokenKind::kColon)) return i;
+    return is(i + 1, TokenKind::kColon) ? i + 1 : 0;
+  }
+
+  bool missing_comma(size_t colon, size_t value) {
+    const Token& text = tokens_[colon - 1];
+    const size_t space = text_of(text).find_last_of(" \t");
+    if (text.kind == TokenKind::kPlain && space != std::string_view::npos &&
+        tokens_[value].kind == TokenKind::kColon)
+      return report_missing_comma({id_, text.begin + static_cast<uint32_t>(space) + 1, text.end});
+    if (is_text(value) || is(value, TokenKind::kClose)) return report_missing_comma(span_of(text));
+    return false;
+  }
+  bool report_missing_comma(Span key) {
+    report(Diagnosis::kYamlSyntax, key,
+           fmt::format("no comma before `{}`", text_.substr(key.begin, key.end - key.begin)))
+        .with_hint("entries in braces are separated by commas");
+    return true;
+  }
+
+  /// A line of text above a key: its own key's colon or the space behind that is missing.
+  bool missing_colon() {
+    const size_t colon = colon_at_offset();
+    if (colon < 2 || !is_key(colon - 1) || tokens_[colon].in_flow) return false;
+    const size_t above = before(colon - 1);
+    const Token& text = tokens_[above];
+    if (above == colon - 1 || text.kind != TokenKind::kPlain || !text.first_on_line) return false;
+    diags_.add(missing_colon_error(span_of(text), text_of(text)));
+    return true;
+  }
+
+  /// A key in a column of its own.
+  bool indentation() {
+    size_t i = index_at_offset();
+    while (i > 0 && !tokens_[i].first_on_line) --i;
+    if (!is_key(i) && !is(i, TokenKind::kDash)) return false;
+    const size_t above = key_above(i);
+    if (above == i) return false;
+    const Token& key = tokens_[i];
+    Diag& diag =
+        report(Diagnosis::kIndentation, span_of(key),
+               key.column > tokens_[above].column
+                   ? fmt::format("`{}` is indented further than `{}`, which has a value",
+                                 text_of(key), text_of(tokens_[above]))
+                   : fmt::format("`{}` is not in the column of any key above", text_of(key)));
+    diag.label(span_of(tokens_[above]), fmt::format("column {}", tokens_[above].column + 1))
+        .with_hint("keys of one mapping stand in one column");
+    return true;
+  }
+
+  /// The nearest key above token i.
+  size_t key_above(size_t i) const {
+    for (size_t j = i; j-- > 0;)
+      if (is_key(j) && !tokens_[j].in_flow && tokens_[j].line < tokens_[i].line) return j;
+    return i;
+  }
+
+  std::string_view text_;
+  int32_t id_;
+  const std::vector<Token>& tokens_;
+  uint32_t offset_;
+  Diags& diags_;
+};
+
+}  // namespace
+
+void explain_syntax_error(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
+                          uint32_t offset, Diags& diags) {
+  FLOW_CHECK(!tokens.empty(), "the parser refused a text of {} bytes", sources[id].text().size());
+  Explainer(sources[id].text(), id, tokens, offset, diags).explain();
+}
+
+}  // namespace flow::yaml

@@ -1,0 +1,77 @@
+// Is this text at all?
+#include "compiler/yaml/text_check.h"
+
+#include <fmt/format.h>
+
+#include "compiler/diag/display.h"
+
+namespace flow::yaml {
+namespace {
+
+constexpr size_t kLargest = size_t{4} << 20;
+
+bool looks_like_utf16(std::string_view text) {
+  return text.starts_with("\xFE\xFF") || text.starts_with("\xFF\xFE");
+}
+
+Span span_at(int32_t id, size_t offset, size_t bytes) {
+  return {id, static_cast<uint32_t>(offset), static_cast<uint32_t>(offset + bytes)};
+}
+
+bool is_allowed(std::string_view text, size_t offset) {
+  const char byte = text[offset];
+  if (byte == '\r') return offset + 1 < text.size() && text[offset + 1] == '\n';
+  return byte == '\t' || byte == '\n' || (static_cast<unsigned char>(byte) >= 0x20 && byte != 0x7F);
+}
+
+void report_control_character(Diags& diags, Span span, char byte) {
+  Diag& diag = diags.error(
+      Diagnosis::kControlCharacter, span,
+      fmt::format("the control character \\x{:02x} is no text", static_cast<unsigned char>(byte)));
+  if (byte == '\0')
+    diag.with_hint("is this a job file? If so, save it as UTF-8");
+  else if (byte == '\r')
+    diag.with_hint("end lines with a line feed, or a carriage return and a line feed");
+  else
+    diag.with_hint("delete it; inside double quotes it can be written as an escape, `\\x1b`");
+}
+
+}  // namespace
+
+bool check_text(const Sources& sources, int32_t id, Diags& diags) {
+  const std::string_view text = sources[id].text();
+  if (text.size() > kLargest) {
+    diags
+        .error(Diagnosis::kFileTooLarge, {},
+               fmt::format("{} has {} bytes, a job file at most {}", sources[id].name(),
+                           text.size(), kLargest))
+        .with_hint("put long lists of numbers into a .npy file");
+    return false;
+  }
+  if (looks_like_utf16(text)) {
+    diags
+        .error(Diagnosis::kInvalidUtf8, span_at(id, 0, 2),
+               "the file is UTF-16, job files are UTF-8")
+        .with_hint("save it as UTF-8");
+    return false;
+  }
+  for (size_t at = 0; at < text.size();) {
+    const Character character = character_at(text, at);
+    if (!character.valid) {
+      diags
+          .error(
+              Diagnosis::kInvalidUtf8, span_at(id, at, 1),
+              fmt::format("the byte \\x{:02x} is not UTF-8", static_cast<unsigned char>(text[at])))
+          .with_hint("save the file as UTF-8");
+      return false;
+    }
+    if (!is_allowed(text, at)) {
+      report_control_character(diags, span_at(id, at, 1), text[at]);
+      return false;
+    }
+    at += character.bytes;
+  }
+  return true;
+}
+
+}  // namespace flow::yaml

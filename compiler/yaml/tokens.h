@@ -1,0 +1,50 @@
+// The pieces that a YAML text is made of, with the ends that the parser does not tell. They serve
+// to find the extents of values, and to explain what the parser refuses.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace flow::yaml {
+
+enum class TokenKind {
+  kPlain,         // one line of unquoted text
+  kDoubleQuoted,  // with quotes
+  kSingleQuoted,
+  kBlockText,  // from `|` or `>` to the end of its last line
+  kComment,
+  kOpen,   // { or [
+  kClose,  // } or ]
+  kComma,
+  kColon,          // behind a key
+  kDash,           // before a list item
+  kQuestion,       // before a key
+  kTag,            // !int
+  kAnchor,         // &name
+  kAlias,          // *name
+  kReserved,       // what begins with @, % or a backtick
+  kDirective,      // a line that begins with %
+  kDocumentStart,  // ---
+  kDocumentEnd     // ...
+};
+
+struct Token {
+  TokenKind kind = TokenKind::kPlain;
+  uint32_t begin = 0, end = 0;
+  int line = 1;    // of `begin`, from 1
+  int column = 0;  // of `begin`, in bytes
+  bool first_on_line = false;
+  bool in_flow = false;  // inside braces or brackets
+  bool closed = true;    // quoted text: there is a closing quote
+};
+
+/// Takes any text apart; never fails.
+std::vector<Token> tokens_of(std::string_view text);
+
+/// The token that begins at `offset`, or null.
+const Token* token_at(const std::vector<Token>& tokens, uint32_t offset);
+
+bool is_quoted(const Token& token);
+
+}  // namespace flow::yaml

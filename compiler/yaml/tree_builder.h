@@ -1,0 +1,31 @@
+// YAML events -> tree, with the errors of what YAML allows and the language does not.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/diag/diag.h"
+#include "compiler/yaml/tokens.h"
+#include "compiler/yaml/tree.h"
+
+namespace flow::yaml {
+
+/// What the parser did with a text.
+struct Parsed {
+  Node root;
+  bool empty = true;          // no value at all
+  bool rest = false;          // there is more behind the first document's value
+  uint32_t rest_offset = 0;   // where
+  bool too_deep = false;      // nested deeper than the language allows; told by the last of `diags`
+  bool syntax_error = false;  // the parser gave up
+  uint32_t error_offset = 0;  // where
+  std::vector<Diag> diags;    // of what was read
+};
+
+/// Reads the first document of source `id`. `splits`: unquoted expressions that commas take
+/// apart, reported by the caller; nothing is said of their pieces.
+Parsed build_tree(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
+                  const std::vector<Span>& splits);
+
+}  // namespace flow::yaml

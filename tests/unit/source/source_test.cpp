@@ -1,0 +1,65 @@
+// Lines, columns and places.
+#include "compiler/source/source.h"
+
+#include <catch2/catch.hpp>
+
+using namespace flow;
+
+namespace {
+
+void check_position(const Source& source, uint32_t offset, int line, int column) {
+  CAPTURE(offset);
+  const Position position = source.position(offset);
+  CHECK(position.line == line);
+  CHECK(position.column == column);
+}
+
+}  // namespace
+
+TEST_CASE("Positions count lines and columns from one") {
+  const Source source("a.yaml", "ab\ncd\n");
+  check_position(source, 0, 1, 1);
+  check_position(source, 2, 1, 3);
+  check_position(source, 3, 2, 1);
+  check_position(source, 6, 3, 1);
+  check_position(source, 1000, 3, 1);
+}
+
+TEST_CASE("Columns count characters, not bytes") {
+  const Source source("a.yaml", "\u00e9\u4e2dx");
+  check_position(source, 2, 1, 2);
+  check_position(source, 5, 1, 3);
+}
+
+TEST_CASE("Lines end with a line feed or a carriage return and one, and hold neither") {
+  const Source source("a.yaml", "ab\r\nc\nd");
+  REQUIRE(source.line_count() == 3);
+  CHECK(source.line(1) == "ab");
+  CHECK(source.line(2) == "c");
+  CHECK(source.line(3) == "d");
+}
+
+TEST_CASE("An empty text has one empty line") {
+  const Source source("a.yaml", "");
+  REQUIRE(source.line_count() == 1);
+  CHECK(source.line(1).empty());
+  check_position(source, 0, 1, 1);
+}
+
+TEST_CASE("A byte order mark is no part of the first line") {
+  const Source source("a.yaml",
+                      "\xEF\xBB\xBF"
+                      "ab\n");
+  CHECK(source.line(1) == "ab");
+  check_position(source, 4, 1, 2);
+  check_position(source, 0, 1, 1);
+}
+
+TEST_CASE("A place is written as file, line and column") {
+  Sources sources;
+  const int32_t id = sources.add("jobs/a.yaml", "a: 1\nb: 2\n");
+  CHECK(sources.where({id, 8, 9}) == "jobs/a.yaml:2:4");
+  CHECK(sources.text({id, 8, 9}) == "2");
+  CHECK(sources.where({}).empty());
+  CHECK(sources.text({}).empty());
+}
