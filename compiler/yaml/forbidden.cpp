@@ -53,15 +53,13 @@ Diag duplicate_key_error(Span span, std::string_view key, Span first) {
 
 Diag null_value_error(Span span, std::string_view word, std::string_view key) {
   return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` gives `{}` no value", word, key))
-      .with_hint(fmt::format("leave `{}` out for its default; the word for none is `none`", key));
+      .with_hint(fmt::format("leave `{}` out for its default", key));
 }
 
-Diag empty_value_error(Span span, std::string_view key) {
+Diag empty_value_error(Span span, std::string_view key, bool in_braces) {
   return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` has nothing after it", key))
-      .with_hint(
-          fmt::format("what belongs to `{}` is indented further than it; a key whose default "
-                      "is wanted is left out",
-                      key));
+      .with_hint(in_braces ? "write a value, or leave the key out for its default"
+                           : "indent what belongs to it, or leave the key out for its default");
 }
 
 Diag empty_item_error(Span span) {
@@ -84,7 +82,7 @@ Diag missing_colon_error(Span span, std::string_view key) {
   const size_t colon = colon_inside(key);
   if (colon == key.npos)
     return error(Diagnosis::kMissingColon, span, fmt::format("`{}` has no colon after it", key))
-        .with_hint(fmt::format("write `{}: VALUE`", key));
+        .with_hint(fmt::format("write `{}: ` and a value", key));
   return error(Diagnosis::kMissingColon, span,
                fmt::format("`{}` has no space after its colon", key))
       .with_hint(fmt::format("write `{}: {}`", key.substr(0, colon), key.substr(colon + 1)));

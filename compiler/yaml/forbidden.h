@@ -16,7 +16,7 @@ Diag duplicate_key_error(Span span, std::string_view key, Span first);
 /// `key: null`; the span is that of the word.
 Diag null_value_error(Span span, std::string_view word, std::string_view key);
 /// `key:`; the span is the key's.
-Diag empty_value_error(Span span, std::string_view key);
+Diag empty_value_error(Span span, std::string_view key, bool in_braces);
 Diag empty_item_error(Span span);
 /// A colon without a key before it, or `~` and `null` as a key.
 Diag empty_key_error(Span span, std::string_view text);

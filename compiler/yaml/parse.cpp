@@ -45,6 +45,11 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   const std::vector<Token> tokens = tokens_of(text);
   const std::vector<Span> splits = split_expressions(text, id, tokens);
   Parsed parsed = build_tree(sources, id, tokens, splits);
+  if (!tokens.empty() && !tokens.back().closed) {
+    // The parser takes the end of the file for the missing quote.
+    parsed.syntax_error = true;
+    parsed.error_offset = static_cast<uint32_t>(text.size());
+  }
   if (parsed.syntax_error) {
     report_syntax_error(parsed, sources, id, tokens, splits, diags);
     return {};
@@ -62,7 +67,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   check_tabs(text, id, tokens, diags);
   check_directives(id, tokens, diags);
   const bool second = check_one_document(id, tokens, diags);
-  if (parsed.rest && !second)
+  if (parsed.rest && !second && parsed.root.is_mapping())
     diags.error(Diagnosis::kYamlSyntax, {id, parsed.rest_offset, parsed.rest_offset + 1},
                 "nothing may follow the value that is the file");
   check_top(parsed, id, sources, diags);

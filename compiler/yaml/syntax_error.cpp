@@ -103,7 +103,8 @@ class Explainer {
     report(Diagnosis::kUnclosed, span_of(close),
            fmt::format("`{}` cannot close `{}`", text_of(close), text_of(open)))
         .label(span_of(open), "opened here")
-        .with_hint(fmt::format("close it with `{}`", text_[open.begin] == '{' ? '}' : ']'));
+        .with_hint(fmt::format("close `{}` with `{}` first", text_of(open),
+                               text_[open.begin] == '{' ? '}' : ']'));
     return true;
   }
   bool not_closed(const Token& open, const Token* next_key) {
@@ -137,7 +138,7 @@ class Explainer {
     if (rest.line != value.line) {
       report(Diagnosis::kUnclosed, {id_, value.begin, value.begin + 1},
              fmt::format("the quote {} is not closed on its line", quote))
-          .label(span_of(rest), "the next one ends the text, and this is left over")
+          .label({id_, value.end - 1, value.end}, "its text goes on to this quote")
           .with_hint(fmt::format("close it with {}", quote));
       return true;
     }
@@ -163,7 +164,7 @@ class Explainer {
     if (token.kind != TokenKind::kReserved) return false;
     report(Diagnosis::kYamlSyntax, span_of(token),
            fmt::format("unquoted text cannot begin with {}", text_[token.begin]))
-        .with_hint("quote it");
+        .with_hint(fmt::format("quote it: `\"{}\"`", text_of(token)));
     return true;
   }
 
@@ -228,7 +229,7 @@ class Explainer {
   bool report_missing_comma(Span key) {
     report(Diagnosis::kYamlSyntax, key,
            fmt::format("no comma before `{}`", text_.substr(key.begin, key.end - key.begin)))
-        .with_hint("entries in braces are separated by commas");
+        .with_hint("entries in braces and brackets are separated by commas");
     return true;
   }
 
@@ -257,7 +258,9 @@ class Explainer {
                    ? fmt::format("`{}` is indented further than `{}`, which has a value",
                                  text_of(key), text_of(tokens_[above]))
                    : fmt::format("`{}` is not in the column of any key above", text_of(key)));
-    diag.label(span_of(tokens_[above]), fmt::format("column {}", tokens_[above].column + 1))
+    diag.label(span_of(tokens_[above]),
+               fmt::format("`{}` stands in column {}", text_of(tokens_[above]),
+                           tokens_[above].column + 1))
         .with_hint("keys of one mapping stand in one column");
     return true;
   }

@@ -25,11 +25,11 @@ bool is_allowed(std::string_view text, size_t offset) {
 }
 
 void report_control_character(Diags& diags, Span span, char byte) {
-  Diag& diag = diags.error(
-      Diagnosis::kControlCharacter, span,
-      fmt::format("the control character \\x{:02x} is no text", static_cast<unsigned char>(byte)));
+  Diag& diag = diags.error(Diagnosis::kControlCharacter, span,
+                           fmt::format("the control character \\x{:02x} has no place in a job file",
+                                       static_cast<unsigned char>(byte)));
   if (byte == '\0')
-    diag.with_hint("is this a job file? If so, save it as UTF-8");
+    diag.with_hint("if this is a job file, save it as UTF-8");
   else if (byte == '\r')
     diag.with_hint("end lines with a line feed, or a carriage return and a line feed");
   else

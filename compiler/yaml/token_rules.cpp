@@ -72,9 +72,7 @@ std::vector<Span> split_expressions(std::string_view text, int32_t id,
 
 void report_splits(const Sources& sources, const std::vector<Span>& splits, Diags& diags) {
   for (const Span& split : splits)
-    diags
-        .error(Diagnosis::kSplitExpression, split,
-               "in braces and brackets a comma ends an unquoted value, also inside parentheses")
+    diags.error(Diagnosis::kSplitExpression, split, "a comma splits this unquoted expression")
         .with_hint(fmt::format("quote it: `\"{}\"`", sources.text(split)));
 }
 

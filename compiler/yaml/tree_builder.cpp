@@ -267,7 +267,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.span = frame.key_span;
     const Token* colon = next_token(frame.key_span.end);
     if (colon && colon->kind == TokenKind::kColon)
-      return report(empty_value_error(node.span, frame.key));
+      return report(empty_value_error(node.span, frame.key, colon->in_flow));
     report(missing_colon_error(node.span, frame.key));
     // Go on with what was meant, so that nobody misses `filters` in {filters:32}.
     const size_t inner = colon_inside(frame.key);
