@@ -62,6 +62,7 @@ CompileRequest compile_request(const Options& options) {
   request.watches = options.watches;
   request.watch_diffs = options.watch_diffs;
   request.steps = options.steps;
+  if (!options.job.empty()) request.job = options.job;
   if (options.device == "gpu")
     throw RequestError("no GPU was found on this machine",
                        "run on the CPU with --device cpu, or where there is an NVIDIA driver");

@@ -60,6 +60,13 @@ class Override {
     }
     if (!split_path(begin, equals)) return;
     if (deletes) return remove();
+    // No key at the top of a file is this short.
+    if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);
+    if (text_.find_first_not_of(" \n", equals + 1) == std::string::npos) {
+      reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "there is no value")
+          .with_hint("empty text is written `\"\"`, `~PATH` deletes");
+      return;
+    }
     const size_t before = reader_.diags.error_count();
     yaml::Node value = parse(equals + 1);
     if (reader_.diags.error_count() > before) return;
@@ -93,14 +100,16 @@ class Override {
     return true;
   }
 
-  /// Parses the value where it stands: the path before it is blanked in a copy of the source, so
-  /// that places in the tree are places in the override.
+  /// Parses the value where it stands: in a copy of the source the path before it becomes the key
+  /// of a document, so that places in the tree are places in the override.
   yaml::Node parse(size_t begin) {
-    Sources blanked;
-    for (int32_t i = 0; i < source_; ++i) blanked.add({}, {});
-    const std::string name(reader_.sources[source_].name());
-    blanked.add(name, std::string(begin, ' ') + text_.substr(begin));
-    return yaml::parse(blanked, source_, reader_.diags);
+    std::string document = "v:" + std::string(begin - 2, ' ') + text_.substr(begin);
+    Sources copies;
+    for (int32_t i = 0; i < source_; ++i) copies.add({}, {});
+    copies.add(reader_.sources[source_].name(), std::move(document));
+    yaml::Node parsed = yaml::parse(copies, source_, reader_.diags);
+    yaml::Node* value = parsed.is_mapping() ? parsed.find("v") : nullptr;
+    return value ? std::move(*value) : yaml::Node{};
   }
 
   /// The node that the first `parts` of the path lead to; null after an error. Mappings of the

@@ -1,0 +1,133 @@
+// The table of contents of the compiler: text, tree, overrides, variables, sections, graph,
+// passes, plan.
+#include "compiler/compile.h"
+
+#include <fmt/format.h>
+
+#include "compiler/job/bind.h"
+#include "compiler/job/drive.h"
+#include "compiler/job/instantiate.h"
+#include "compiler/job/overrides.h"
+#include "compiler/job/sections.h"
+#include "compiler/job/shared_variables.h"
+#include "compiler/job/vars.h"
+#include "compiler/lower/lower.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/yaml/tree.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/check.h"
+#include "runtime/plan/lifetimes.h"
+
+namespace flow {
+namespace {
+
+std::string job_file_text(const std::string& path) {
+  try {
+    return read_text(path);
+  } catch (const RunError& error) {
+    throw RequestError(error.what(), error.hint());
+  }
+}
+
+/// What is the same for all jobs of one compilation.
+struct Compilation {
+  const CompileRequest& request;
+  job::Reader& reader;
+  const job::File& file;
+  std::string* dump;
+  job::Usage usage = {};
+  job::SharedVariables variables = {};
+};
+
+/// One job of the file; nothing when there are errors.
+std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
+  job::Reader& reader = all.reader;
+  plan::Job made;
+  made.device = job::device_of(reader, job.placement, all.request.target);
+  job::check_implied_rows(reader, all.file, job);
+
+  job::Instance instance(reader, all.file, job, all.usage);
+  job::Bindings bindings = job::bind(reader, instance, job);
+  all.variables.check(reader, job, instance.graph);
+  if (!bindings.complete) return {};
+
+  const std::string& dump_after = all.request.dump_after;
+  passes::run_pipeline(instance.graph, bindings.context, reader.diags, !dump_after.empty(),
+                       dump_after, all.dump);
+  if (job.train) job::check_gradients(reader, instance.graph, job, bindings);
+  if (reader.diags.has_errors()) return {};
+
+  const Lowered lowered = lower(instance.graph, reader.sources, made);
+  job::write_drive(reader, all.file, job, instance.graph, bindings, lowered, made);
+  plan::assign_lifetimes(made);
+  return made;
+}
+
+/// Hooks of the command line belong to every job that is compiled.
+void add_hook_options(job::Reader& reader, const CompileRequest& request, job::File& file) {
+  const auto add = [&](const char* option, const std::vector<std::string>& texts,
+                       plan::Hook::Kind kind) {
+    for (const std::string& text : texts)
+      if (const auto hook = job::read_hook_option(reader, option, text, kind))
+        for (job::Job& job : file.jobs)
+          if (!request.job || *request.job == job.name.text) job.hooks.push_back(*hook);
+  };
+  add("--watch", request.watches, plan::Hook::Kind::kWatch);
+  add("--watch-diff", request.watch_diffs, plan::Hook::Kind::kWatchDiff);
+}
+
+void check_job_option(job::Reader& reader, const CompileRequest& request, const job::File& file) {
+  if (!request.job) return;
+  std::vector<std::string> names;
+  for (const job::Job& job : file.jobs) names.push_back(job.name.text);
+  for (const std::string& name : names)
+    if (name == *request.job) return;
+  const int32_t source = reader.sources.add("--job " + *request.job, *request.job);
+  reader
+      .error(Diagnosis::kUnknownJob, {source, 0, static_cast<uint32_t>(request.job->size())},
+             fmt::format("the file has no job `{}`", *request.job))
+      .with_hint(job::suggestion(*request.job, names, "its jobs are"));
+}
+
+void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File& file,
+                  CompileResult& result) {
+  check_job_option(reader, request, file);
+  add_hook_options(reader, request, file);
+  plan::Plan plan;
+  plan.source = request.file;
+  plan.root = fs::absolute(request.file).parent_path().lexically_normal().string();
+  Compilation all{request, reader, file, &result.dump};
+  for (const job::Job& job : file.jobs) {
+    if (request.job && *request.job != job.name.text) continue;
+    if (auto made = compile_job(all, job)) plan.jobs.push_back(std::move(*made));
+  }
+  if (reader.diags.has_errors()) return;
+  all.usage.warn(reader);
+  plan.notes = std::move(reader.notes);
+  result.plan = std::move(plan);
+}
+
+}  // namespace
+
+CompileResult compile(const CompileRequest& request, bool color) {
+  CompileResult result;
+  Diags diags(result.sources);
+  const int32_t source = result.sources.add(request.file, job_file_text(request.file));
+  job::Reader reader(result.sources, diags, source);
+
+  yaml::Node tree = yaml::parse(result.sources, source, diags);
+  if (tree.is_mapping()) {
+    job::apply_overrides(reader, tree, request.sets);
+    job::substitute_variables(reader, tree);
+    job::File file = job::read_file(reader, tree);
+    compile_jobs(request, reader, file, result);
+  }
+
+  result.messages = diags.render(color);
+  result.errors = diags.distinct_errors();
+  return result;
+}
+
+}  // namespace flow

@@ -1,0 +1,38 @@
+// The names in a job's hooks, returns and optimizer, resolved to values of its graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "compiler/job/instantiate.h"
+#include "compiler/job/job.h"
+#include "compiler/passes/pipeline.h"
+
+namespace flow::job {
+
+/// One tensor that one hook watches.
+struct Watched {
+  const Hook* hook = nullptr;
+  std::string name;  // as delivered
+  ir::ValueId value;
+  bool by_glob = false;
+};
+
+struct Bindings {
+  std::vector<ir::ValueId> returned;  // the leaves of `returns.value`, first to last
+  std::vector<Watched> watched;
+  passes::Context context;
+  bool complete = true;  // false after an error: the passes cannot run
+};
+
+/// Resolves all names, reports those that fit nothing, and tells the graph what is read of it.
+Bindings bind(Reader& reader, Instance& instance, const Job& job);
+
+/// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
+void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
+
+/// The device that the job runs on; errors where the target has it not.
+plan::DeviceKind device_of(Reader& reader, const Placement& placement, const Target& target);
+
+}  // namespace flow::job

@@ -1,0 +1,140 @@
+// The data of a plan that no step holds.
+#include "compiler/job/drive.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace flow::job {
+namespace {
+
+Shape row_of(const Input& input) {
+  return Shape(std::vector<int64_t>(input.shape.begin() + 1, input.shape.end()));
+}
+
+/// The datasets and columns that the inputs read, in the order of the file.
+std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file, const Job& job) {
+  std::vector<plan::Dataset> read;
+  for (const Dataset& dataset : file.datasets) {
+    plan::Dataset made{dataset.name.text, {}, reader.sources.where(dataset.name.span)};
+    for (const Column& column : dataset.columns) {
+      const auto reads = [&](const Input& input) {
+        const auto* from = std::get_if<plan::FromDataset>(&input.source);
+        return from && from->dataset == dataset.name.text && from->column == column.plan.name;
+      };
+      const auto input = std::ranges::find_if(job.inputs, reads);
+      if (input == job.inputs.end()) continue;
+      made.columns.push_back(column.plan);
+      if (!column.has_shape) made.columns.back().row_shape = row_of(*input);
+    }
+    if (!made.columns.empty()) read.push_back(std::move(made));
+  }
+  return read;
+}
+
+class Drive {
+ public:
+  Drive(const Reader& reader, const ir::Graph& graph, const Lowered& lowered)
+      : reader_(reader), graph_(graph), lowered_(lowered) {}
+
+  plan::TensorId tensor(ir::ValueId value) const {
+    FLOW_CHECK(value.valid() && lowered_.tensor_of[value.index()].valid(), "`{}` was not lowered",
+               value.valid() ? graph_[value].name : "");
+    return lowered_.tensor_of[value.index()];
+  }
+
+  std::vector<plan::Input> inputs(const Job& job) const {
+    std::vector<plan::Input> made;
+    for (const Input& input : job.inputs)
+      made.push_back({tensor(graph_.find(input.name.text)), input.source,
+                      reader_.sources.where(input.name.span),
+                      reader_.sources.where(input.from_span)});
+    return made;
+  }
+
+  /// `next` counts the leaves, whose values `returned` lists.
+  plan::ReturnValue return_value(const ReturnValue& value, const std::vector<ir::ValueId>& returned,
+                                 size_t& next) const {
+    plan::ReturnValue made;
+    made.kind = value.kind;
+    made.keys = value.keys;
+    if (value.kind == plan::ReturnValue::Kind::kNumpy) made.tensor = tensor(returned[next++]);
+    for (const ReturnValue& item : value.items)
+      made.items.push_back(return_value(item, returned, next));
+    return made;
+  }
+
+  plan::Hook hook(const Watched& watched, double loss_elements) const {
+    const Hook& hook = *watched.hook;
+    const bool diff = hook.kind == plan::Hook::Kind::kWatchDiff;
+    plan::Hook made;
+    made.kind = hook.kind;
+    made.name = watched.name;
+    made.tensor = tensor(diff ? graph_.gradient_of(watched.value) : watched.value);
+    made.factor = hook.mean ? 1 / loss_elements : 1;
+    made.steps = hook.steps;
+    made.check_finite = hook.check_finite;
+    made.sinks = hook.sinks;
+    made.where = reader_.sources.where(hook.span);
+    return made;
+  }
+
+ private:
+  const Reader& reader_;
+  const ir::Graph& graph_;
+  const Lowered& lowered_;
+};
+
+}  // namespace
+
+void write_drive(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
+                 const Bindings& bindings, const Lowered& lowered, plan::Job& made) {
+  const Drive drive(reader, graph, lowered);
+  made.name = job.name.text;
+  made.train = job.train;
+  made.precision = job.precision;
+  made.seed = file.seed;
+  made.run = job.run;
+  made.where = reader.sources.where(job.name.span);
+  made.datasets = read_datasets(reader, file, job);
+  made.inputs = drive.inputs(job);
+  if (job.returns) {
+    size_t next = 0;
+    made.returns = {job.returns->type,
+                    drive.return_value(job.returns->value, bindings.returned, next),
+                    job.returns->sinks, reader.sources.where(job.returns->span)};
+  }
+  const auto& training = bindings.context.training;
+  const double elements =
+      training ? static_cast<double>(graph[training->loss].shape.elements()) : 1;
+  for (const Watched& watched : bindings.watched)
+    made.hooks.push_back(drive.hook(watched, elements));
+  if (training)
+    made.optimizer = {job.optimizer->type, job.optimizer->learning_rate,
+                      drive.tensor(bindings.context.mean_loss), training->loss_name,
+                      reader.sources.where(job.optimizer->span)};
+}
+
+void check_implied_rows(Reader& reader, const File& file, const Job& job) {
+  std::map<const Column*, const Input*> readers;
+  for (const Input& input : job.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from || input.poisoned) continue;
+    for (const Dataset& dataset : file.datasets) {
+      for (const Column& column : dataset.columns) {
+        if (dataset.name.text != from->dataset || column.plan.name != from->column) continue;
+        const auto [other, fresh] = readers.try_emplace(&column, &input);
+        if (fresh || column.has_shape || row_of(*other->second) == row_of(input)) continue;
+        reader
+            .error(Diagnosis::kRowShape, input.shape_span,
+                   fmt::format("`{}` reads rows of {} from `{}`, but `{}` reads {}",
+                               input.name.text, row_of(input).str(), column.plan.name,
+                               other->second->name.text, row_of(*other->second).str()))
+            .label(other->second->shape_span, "the other input");
+      }
+    }
+  }
+}
+
+}  // namespace flow::job

@@ -1,0 +1,233 @@
+// Entries, one after another, through the builder.
+#include "compiler/job/instantiate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+// Networks that call networks several times grow exponentially.
+constexpr size_t kMaxEntries = 100'000;
+
+}  // namespace
+
+void Usage::warn(Reader& reader) const {
+  for (const auto& [place, entry] : made_)
+    if (!read_.contains(place))
+      reader.diags
+          .warning(Diagnosis::kUnusedResult, entry.span,
+                   fmt::format("no one reads the result of `{}`", entry.text))
+          .with_hint("return it, watch it, or leave it out");
+}
+
+Instance::Instance(Reader& reader, const File& file, const Job& job, Usage& usage)
+    : reader_(reader), file_(file), job_(job), usage_(usage), builder_(graph, reader.diags) {
+  add_inputs();
+  run(job.graph.entries, scope_);
+}
+
+void Instance::add_inputs() {
+  for (const Input& input : job_.inputs) {
+    ir::ValueId& value = scope_.values[input.name.text];
+    if (input.poisoned) {
+      poisoned_.insert(input.name.text);
+      continue;
+    }
+    value = builder_.add_input(input.name.text, input.dtype, input.shape,
+                               input.rows ? 0 : ir::kNoRows, input.name.span);
+    if (job_.precision == "float64" && input.dtype == DType::kFloat32)
+      value = builder_.add("cast", input.name.text + ":float64", {value},
+                           {{"dtype", DType::kFloat64}}, input.name.span);
+  }
+}
+
+void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
+  for (const Entry& entry : entries) {
+    const std::string name = scope.prefix + entry.name.text;
+    if (entries_.size() == kMaxEntries) {
+      reader_.error(
+          Diagnosis::kOutOfRange, entry.name.span,
+          fmt::format("the job `{}` has more than {} entries", job_.name.text, kMaxEntries));
+      poisoned_.insert(name);
+      return;
+    }
+    entries_.emplace(name, &entry);
+    usage_.made(entry.name);
+    const ir::ValueId value = call(entry, scope);
+    scope.values[entry.name.text] = value;
+    if (!value.valid())
+      poisoned_.insert(name);
+    else if (graph[value].name != name)
+      builder_.alias(name, value);
+  }
+}
+
+ir::ValueId Instance::call(const Entry& entry, Scope& scope) {
+  const std::string name = scope.prefix + entry.name.text;
+  // Operands are looked at in any case, so that their errors are reported and they count as read.
+  auto operands = operands_of(entry, name, scope);
+  if (entry.poisoned || !operands) return {};
+  return entry.network ? call_network(entry, *operands, name, scope)
+                       : call_op(entry, std::move(*operands), name, scope);
+}
+
+ir::ValueId Instance::call_network(const Entry& entry, const std::vector<ir::ValueId>& operands,
+                                   const std::string& name, const Scope& scope) {
+  const Network& network = file_.networks[*entry.network];
+  Scope inner{name + "/", {}, scope.trainable && entry.trainable};
+  for (size_t i = 0; i < network.inputs.size(); ++i)
+    inner.values[network.inputs[i].text] = operands[i];
+  run(network.graph.entries, inner);
+  const auto output = inner.values.find(network.output.text);
+  if (output == inner.values.end()) return {};
+  mark_read(inner.prefix + network.output.text, inner.prefix);
+  return output->second;
+}
+
+ir::ValueId Instance::call_op(const Entry& entry, std::vector<ir::ValueId> operands,
+                              const std::string& name, const Scope& scope) {
+  const ir::Attributes attributes = attributes_of(entry);
+  if (!entry.def->expand)
+    return builder_.add(*entry.def, name, std::move(operands), attributes, entry.spans).front();
+  return builder_.add_layer(
+      *entry.def, {builder_, name, std::move(operands), attributes, entry.initializers, entry.spans,
+                   job_.train, scope.trainable && entry.trainable});
+}
+
+/// As written, but float32 means float64 in a float64 job, also where it is the default.
+ir::Attributes Instance::attributes_of(const Entry& entry) const {
+  ir::Attributes attributes = entry.attributes;
+  if (job_.precision != "float64") return attributes;
+  for (const AttributeDef& def : entry.def->attributes) {
+    if (def.type != AttributeType::kDType) continue;
+    const bool narrow = attributes.has(def.name)
+                            ? attributes.get<DType>(def.name) == DType::kFloat32
+                            : def.fallback == name_of(DType::kFloat32);
+    if (narrow) attributes.set(def.name, DType::kFloat64);
+  }
+  return attributes;
+}
+
+/// The values of the operands, or nothing where one is unknown after an error.
+std::optional<std::vector<ir::ValueId>> Instance::operands_of(const Entry& entry,
+                                                              const std::string& name,
+                                                              const Scope& scope) {
+  std::vector<ir::ValueId> values(entry.operands.size());
+  bool good = true, numbers = false;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Operand& operand = entry.operands[i];
+    if (!operand.given) continue;
+    if (parse_number(operand.text)) {
+      numbers = true;
+      continue;
+    }
+    const Resolved found = resolve(operand.text, scope);
+    mark_read(scope.prefix + operand.text, scope.prefix);
+    values[i] = found.value;
+    good = good && found.value.valid();
+    if (!found.value.valid() && !found.poisoned && !entry.poisoned)
+      unknown({operand.text, operand.span}, entry.name.text, scope);
+  }
+  if (!good || entry.poisoned) return {};
+  if (!numbers) return values;
+  std::vector<ir::ValueId> all = values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!entry.operands[i].given || values[i].valid()) continue;
+    all[i] = add_number(entry.operands[i], entry, name, values);
+    if (!all[i].valid()) return {};
+  }
+  return all;
+}
+
+/// A number as an operand: it takes the dtype of the first other operand.
+ir::ValueId Instance::add_number(const Operand& operand, const Entry& entry,
+                                 const std::string& name,
+                                 const std::vector<ir::ValueId>& operands) {
+  const auto other = std::ranges::find_if(operands, [](ir::ValueId id) { return id.valid(); });
+  if (other == operands.end() || entry.network) {
+    reader_.error(Diagnosis::kDTypeMismatch, operand.span,
+                  fmt::format("{}: the number `{}` has no other operand to take its dtype from",
+                              entry.name.text, operand.text));
+    return {};
+  }
+  const DType dtype = graph[*other].dtype;
+  const double value = *parse_number(operand.text);
+  if (dtype == DType::kBool || (is_integer(dtype) && !parse_integer(operand.text))) {
+    reader_.error(Diagnosis::kDTypeMismatch, operand.span,
+                  fmt::format("{}: the number `{}` meets an operand of {}", entry.name.text,
+                              operand.text, name_of(dtype)));
+    return {};
+  }
+  return builder_.add("fill", name + "/number", {},
+                      {{"value", value}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}},
+                      operand.span);
+}
+
+Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
+  const std::string first(text.substr(0, text.find_first_of("/.")));
+  const auto found = scope.values.find(first);
+  if (found == scope.values.end()) return {};
+  if (first.size() == text.size()) return {found->second, !found->second.valid()};
+  const std::string name = scope.prefix + std::string(text);
+  if (const ir::ValueId value = graph.find(name); value.valid()) return {value};
+  // A part of something that an error left out?
+  const auto left_out = [&](const std::string& broken) {
+    return name.starts_with(broken) || broken.starts_with(scope.prefix + first + "/");
+  };
+  return {{}, std::ranges::any_of(poisoned_, left_out)};
+}
+
+Resolved Instance::find(std::string_view name) const { return resolve(name, scope_); }
+
+Resolved Instance::require(const Name& name, std::string_view what) {
+  const Resolved found = find(name.text);
+  mark_read(name.text);
+  if (!found.value.valid() && !found.poisoned) unknown(name, what, scope_);
+  return found;
+}
+
+Diag& Instance::unknown(const Name& name, std::string_view what, const Scope& scope) {
+  const std::string first = name.text.substr(0, name.text.find_first_of("/."));
+  std::vector<std::string> candidates;
+  if (scope.values.contains(first)) {
+    for (const std::string& other : names())
+      if (other.starts_with(scope.prefix + first))
+        candidates.push_back(other.substr(scope.prefix.size()));
+  } else {
+    for (const auto& [known, value] : scope.values) candidates.push_back(known);
+  }
+  return reader_
+      .error(Diagnosis::kUnknownTensor, name.span,
+             fmt::format("{}: no tensor `{}`", what, name.text))
+      .with_hint(suggestion(name.text, candidates, "there are"));
+}
+
+std::vector<std::string> Instance::names() const {
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;
+  const auto add = [&](const std::string& name) {
+    // A colon marks what the compiler made for itself.
+    if (name.find(':') == std::string::npos && seen.insert(name).second) names.push_back(name);
+  };
+  for (const ir::Value& value : graph.values) add(value.name);
+  for (const ir::Alias& alias : graph.aliases) add(alias.name);
+  return names;
+}
+
+void Instance::mark_read(std::string_view name, std::string_view prefix) {
+  // "lenet/conv1/weight" reads "lenet/conv1" and "lenet".
+  while (name.size() > prefix.size()) {
+    if (const auto entry = entries_.find(name); entry != entries_.end())
+      usage_.read(entry->second->name);
+    const size_t cut = name.find_last_of("/.");
+    if (cut == std::string_view::npos) return;
+    name = name.substr(0, cut);
+  }
+}
+
+}  // namespace flow::job

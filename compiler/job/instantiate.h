@@ -1,0 +1,88 @@
+// A job's graph made from its entries: networks inlined, layers expanded, names resolved.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/graph.h"
+#include "compiler/job/job.h"
+
+namespace flow::job {
+
+/// Which entries and networks of the file were made, and whose results were read, over all jobs.
+class Usage {
+ public:
+  void made(const Name& entry) { made_.try_emplace({entry.span.source, entry.span.begin}, entry); }
+  void read(const Name& entry) { read_.insert({entry.span.source, entry.span.begin}); }
+  /// Warns of each entry that was made and never read.
+  void warn(Reader& reader) const;
+
+ private:
+  std::map<std::pair<int32_t, uint32_t>, Name> made_;
+  std::set<std::pair<int32_t, uint32_t>> read_;
+};
+
+/// What a name stands for: a value, something that an earlier error left unknown, or nothing.
+struct Resolved {
+  ir::ValueId value;
+  bool poisoned = false;
+};
+
+/// A job's graph as its author sees it.
+class Instance {
+ public:
+  Instance(Reader& reader, const File& file, const Job& job, Usage& usage);
+
+  /// The tensor, variable, input or entry called `name` from within the job.
+  Resolved find(std::string_view name) const;
+  /// The same, reported at `name.span` where there is none; marks the entry as read. `what` begins
+  /// the message: "`minimize`".
+  Resolved require(const Name& name, std::string_view what);
+  /// All names in order of making, each once: inputs, variables, entries, primitives.
+  std::vector<std::string> names() const;
+  /// Marks the entry called `name` and those that it lies in as read, up to the scope of the
+  /// reader, whose names begin with `prefix`.
+  void mark_read(std::string_view name, std::string_view prefix = {});
+
+  ir::Graph graph;
+  /// An error left something of the graph out.
+  bool poisoned() const { return !poisoned_.empty(); }
+
+ private:
+  /// The names that entries of one graph may use.
+  struct Scope {
+    std::string prefix;                         // "" or "lenet/"
+    std::map<std::string, ir::ValueId> values;  // inputs and entries; invalid after an error
+    bool trainable = true;
+  };
+
+  void add_inputs();
+  void run(const std::vector<Entry>& entries, Scope& scope);
+  ir::ValueId call(const Entry& entry, Scope& scope);
+  ir::ValueId call_network(const Entry& entry, const std::vector<ir::ValueId>& operands,
+                           const std::string& name, const Scope& scope);
+  ir::ValueId call_op(const Entry& entry, std::vector<ir::ValueId> operands,
+                      const std::string& name, const Scope& scope);
+  std::optional<std::vector<ir::ValueId>> operands_of(const Entry& entry, const std::string& name,
+                                                      const Scope& scope);
+  Resolved resolve(std::string_view text, const Scope& scope) const;
+  ir::ValueId add_number(const Operand& operand, const Entry& entry, const std::string& name,
+                         const std::vector<ir::ValueId>& operands);
+  ir::Attributes attributes_of(const Entry& entry) const;
+  Diag& unknown(const Name& name, std::string_view what, const Scope& scope);
+
+  Reader& reader_;
+  const File& file_;
+  const Job& job_;
+  Usage& usage_;
+  ir::Builder builder_;
+  Scope scope_;
+  std::set<std::string> poisoned_;                            // full names of entries
+  std::map<std::string, const Entry*, std::less<>> entries_;  // by full name
+};
+
+}  // namespace flow::job
