@@ -19,6 +19,9 @@ namespace flow::plan {
 
 inline constexpr int kVersion = 1;
 
+/// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
+inline constexpr int kMaxRank = 8;
+
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
@@ -36,9 +39,13 @@ struct Tensor {
   Shape shape;
   Role role = Role::kResult;
   int rows = kNoRows;
-  /// The tensor whose memory this one takes over, in place (an updated variable, a reshape).
+  /// The tensor, an operand of the step that makes this one, whose memory this one takes over: for
+  /// an updated variable an order, for a reshape or an elementwise result a permission. Of equal
+  /// dtype and size. What an elementwise step or an update writes over is read by no later step,
+  /// hook or return (a watched variable is copied before its update), and is no input.
   TensorId alias;
   /// Steps between which the memory is in use, both included. Variables and inputs: the whole call.
+  /// Invalid in a job without steps.
   StepId first, last;
   std::string where;  // "lenet.yaml:14:11"
 };
