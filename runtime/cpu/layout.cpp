@@ -107,6 +107,8 @@ void reorder(int threads, size_t element, const Shape& shape, Layout from, const
   switch (element) {
     case 1:
       return transpose_images<uint8_t>(threads, shape[0], rows, columns, in, out);
+    case 2:
+      return transpose_images<uint16_t>(threads, shape[0], rows, columns, in, out);
     case 4:
       return transpose_images<uint32_t>(threads, shape[0], rows, columns, in, out);
     case 8:

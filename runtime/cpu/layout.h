@@ -18,7 +18,7 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
 /// True when a tensor of this shape has the same bytes in both layouts.
 bool layouts_coincide(const Shape& shape);
 
-/// Copies [N, C, H, W] elements of `element` bytes (1, 4 or 8) from one layout into the other.
+/// Copies [N, C, H, W] elements of `element` bytes (1, 2, 4 or 8) from one layout into the other.
 /// REQUIRES: the buffers do not overlap.
 void reorder(int threads, size_t element, const Shape& shape, Layout from, const std::byte* in,
              Layout to, std::byte* out);

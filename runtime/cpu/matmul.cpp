@@ -1,0 +1,288 @@
+// matmul: out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], as products of tiles. Tiles depend on
+// shapes alone and each is one single-threaded dnnl_sgemm, so that bits do not depend on the
+// number of threads. What follows the product (bias, relu, the SGD update) runs on each tile while
+// it is hot. Few tiles of long K are cut along K too; their parts are summed in order.
+#include <dnnl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "runtime/cpu/features.h"
+#include "runtime/cpu/kernel.h"
+#include "runtime/cpu/parallel.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// What is done to a row of the product on its way out.
+struct Epilogue {
+  bool bias = false, relu = false, sgd = false;
+  double scale = 0;  // of the SGD update
+  size_t fused = 0;  // posts that it stands for
+};
+
+FLOW_VECTORISED void add_bias(const float* in, const float* bias, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i] + bias[i];
+}
+
+FLOW_VECTORISED void add_bias_relu(const float* in, const float* bias, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float sum = in[i] + bias[i];
+    out[i] = sum > 0 ? sum : 0;
+  }
+}
+
+FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i] > 0 ? in[i] : 0;
+}
+
+/// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
+FLOW_VECTORISED void update(const float* gradient, float a, float* w, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) w[i] += a * gradient[i];
+}
+
+FLOW_VECTORISED void accumulate(const float* in, float* sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// How M, N and K are cut.
+struct Tiling {
+  int64_t m = 0, n = 0, k = 0;               // of one tile
+  int64_t rows = 1, columns = 1, depth = 1;  // how many
+};
+
+/// Tiles of at most 128 rows, widths that are multiples of the product kernel's 48, some 10 us of
+/// work or more, and at least 16 of them where there is work for as many.
+Tiling choose_tiling(int64_t batches, int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kRows = 128, kWidth = 48, kWidest = 192, kTiles = 16;
+  constexpr double kTileFlops = 2e6;
+  Tiling t;
+  t.rows = std::max<int64_t>(1, ceil_div(m, kRows));
+  t.m = std::max<int64_t>(1, round_up(ceil_div(m, t.rows), 8));
+  t.m = std::min(t.m, std::max<int64_t>(1, m));
+  t.rows = std::max<int64_t>(1, ceil_div(m, t.m));
+  const double column_flops =
+      2.0 * static_cast<double>(t.m) * static_cast<double>(std::max<int64_t>(1, k));
+  const int64_t enough = round_up(
+      std::max<int64_t>(1, std::min(n, static_cast<int64_t>(kTileFlops / column_flops))), kWidth);
+  const int64_t shared = n * t.rows * batches / kTiles / kWidth * kWidth;
+  t.n = std::clamp(shared, enough, std::max(enough, kWidest));
+  t.n = std::min(t.n, std::max<int64_t>(1, n));
+  t.columns = std::max<int64_t>(1, ceil_div(n, t.n));
+  t.k = k;
+  constexpr int64_t kLong = 2048, kShortest = 1024;
+  const int64_t tiles = batches * t.rows * t.columns;
+  if (k >= kLong && tiles < kTiles / 2 &&
+      column_flops * static_cast<double>(t.n) > 2 * kTileFlops) {
+    const int64_t parts = std::min(ceil_div(k, kShortest), ceil_div(kTiles, tiles));
+    t.k = round_up(ceil_div(k, parts), 16);
+    t.depth = ceil_div(k, t.k);
+  }
+  return t;
+}
+
+/// The start of each matrix of a batch, in elements.
+struct BatchOffsets {
+  int64_t a, b;
+};
+
+std::vector<BatchOffsets> batch_offsets(const Shape& a, const Shape& b, const Shape& out) {
+  const int leading = out.rank() - 2;
+  const auto stride_at = [&](const Shape& shape, int axis, int64_t block) {
+    const int own = axis - (leading - (shape.rank() - 2));
+    if (own < 0 || shape[own] == 1) return int64_t{0};
+    return shape.elements(own + 1, shape.rank() - 2) * block;
+  };
+  const int64_t a_block = a.elements(a.rank() - 2, a.rank());
+  const int64_t b_block = b.elements(b.rank() - 2, b.rank());
+  std::vector<BatchOffsets> offsets = {{0, 0}};
+  for (int axis = 0; axis < leading; ++axis) {
+    std::vector<BatchOffsets> more;
+    for (const BatchOffsets& offset : offsets)
+      for (int64_t i = 0; i < out[axis]; ++i)
+        more.push_back({offset.a + i * stride_at(a, axis, a_block),
+                        offset.b + i * stride_at(b, axis, b_block)});
+    offsets = std::move(more);
+  }
+  return offsets;
+}
+
+class Product {
+ public:
+  Product(const Request& request, const Epilogue& epilogue)
+      : epilogue_(epilogue), threads_(request.threads) {
+    const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
+    const Shape& out = request.outputs[0].shape;
+    transpose_a_ = request.step.attributes.get<bool>("transpose_a");
+    transpose_b_ = request.step.attributes.get<bool>("transpose_b");
+    m_ = out[out.rank() - 2];
+    n_ = out[out.rank() - 1];
+    k_ = a[a.rank() - (transpose_a_ ? 2 : 1)];
+    if (b.rank() == 2 && !transpose_a_) {  // one tall product
+      m_ = out.elements(0, out.rank() - 1);
+      offsets_ = {{0, 0}};
+    } else {
+      offsets_ = batch_offsets(a, b, out);
+    }
+    tiling_ = choose_tiling(std::max<int64_t>(1, batches()), m_, n_, k_);
+  }
+
+  /// Rows that span the whole width need no buffer: the product's row stride is the same.
+  bool direct() const { return tiling_.columns == 1 && tiling_.depth == 1 && !epilogue_.sgd; }
+
+  size_t workspace() const {
+    const int64_t buffers = direct()            ? 0
+                            : tiling_.depth > 1 ? tiles() * tiling_.depth
+                                                : std::min<int64_t>(threads_, tiles());
+    return static_cast<size_t>(buffers * tiling_.m * tiling_.n) * sizeof(float);
+  }
+
+  void launch(const Buffers& buffers, const CallState& call) const {
+    Operands operands;
+    operands.a = reinterpret_cast<const float*>(buffers.inputs[0]);
+    operands.b = reinterpret_cast<const float*>(buffers.inputs[1]);
+    operands.out = reinterpret_cast<float*>(buffers.outputs[0]);
+    operands.workspace = reinterpret_cast<float*>(buffers.workspace);
+    if (epilogue_.bias) operands.bias = reinterpret_cast<const float*>(buffers.post_operands[0][0]);
+    if (epilogue_.sgd) operands.rate = static_cast<float>(-call.learning_rate * epilogue_.scale);
+    if (m_ == 0 || n_ == 0 || batches() == 0) return;
+    if (tiling_.depth > 1) return launch_deep(operands);
+    parallel_for(threads_, tiles(), [&](int64_t index, int worker) {
+      const Tile tile = tile_at(index);
+      float* out = operands.out + tile.out;
+      float* product = direct() ? out : operands.workspace + worker * tiling_.m * tiling_.n;
+      multiply(operands, tile, 0, k_, product);
+      finish(operands, tile, 0, tile.m, product);
+    });
+  }
+
+ private:
+  struct Operands {
+    const float *a = nullptr, *b = nullptr, *bias = nullptr;
+    float *out = nullptr, *workspace = nullptr;
+    float rate = 0;
+  };
+  struct Tile {
+    int64_t a, b, out;  // where it starts, in elements
+    int64_t column;
+    int64_t m, n;
+  };
+
+  int64_t batches() const { return static_cast<int64_t>(offsets_.size()); }
+  int64_t tiles() const { return batches() * tiling_.rows * tiling_.columns; }
+
+  Tile tile_at(int64_t index) const {
+    const int64_t column = index % tiling_.columns * tiling_.n;
+    const int64_t row = index / tiling_.columns % tiling_.rows * tiling_.m;
+    const int64_t batch = index / tiling_.columns / tiling_.rows;
+    const BatchOffsets& offset = offsets_[static_cast<size_t>(batch)];
+    return {offset.a + (transpose_a_ ? row : row * k_),
+            offset.b + (transpose_b_ ? column * k_ : column),
+            (batch * m_ + row) * n_ + column,
+            column,
+            std::min(tiling_.m, m_ - row),
+            std::min(tiling_.n, n_ - column)};
+  }
+
+  /// product[tile.m, tile.n], rows tiling_.n apart, from K in [first, first + depth).
+  void multiply(const Operands& operands, const Tile& tile, int64_t first, int64_t depth,
+                float* product) const {
+    if (depth == 0) {
+      for (int64_t row = 0; row < tile.m; ++row)
+        std::fill_n(product + row * tiling_.n, tile.n, 0.0f);
+      return;
+    }
+    const int64_t lda = transpose_a_ ? m_ : k_, ldb = transpose_b_ ? k_ : n_;
+    const float* a = operands.a + tile.a + (transpose_a_ ? first * m_ : first);
+    const float* b = operands.b + tile.b + (transpose_b_ ? first : first * n_);
+    dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth, 1.0f, a,
+               lda, b, ldb, 0.0f, product, tiling_.n);
+  }
+
+  /// Rows [first, last) of the tile: from `product`, its own rows tiling_.n apart, to the output.
+  void finish(const Operands& operands, const Tile& tile, int64_t first, int64_t last,
+              const float* product) const {
+    const float* bias = operands.bias ? operands.bias + tile.column : nullptr;
+    for (int64_t row = first; row < last; ++row) {
+      const float* in = product + row * tiling_.n;
+      float* out = operands.out + tile.out + row * n_;
+      if (epilogue_.sgd)
+        update(in, operands.rate, out, tile.n);
+      else if (bias && epilogue_.relu)
+        add_bias_relu(in, bias, out, tile.n);
+      else if (bias)
+        add_bias(in, bias, out, tile.n);
+      else if (epilogue_.relu)
+        relu_row(in, out, tile.n);
+      else if (in != out)
+        std::memcpy(out, in, static_cast<size_t>(tile.n) * sizeof(float));
+    }
+  }
+
+  /// Parts of K beside each other in the workspace, then summed in order, some rows at a time.
+  void launch_deep(const Operands& operands) const {
+    const int64_t size = tiling_.m * tiling_.n;
+    parallel_for(threads_, tiles() * tiling_.depth, [&](int64_t part, int) {
+      const int64_t first = part % tiling_.depth * tiling_.k;
+      multiply(operands, tile_at(part / tiling_.depth), first, std::min(tiling_.k, k_ - first),
+               operands.workspace + part * size);
+    });
+    constexpr int64_t kRows = 16;
+    const int64_t blocks = ceil_div(tiling_.m, kRows);
+    parallel_for(threads_, tiles() * blocks, [&](int64_t block, int) {
+      const Tile tile = tile_at(block / blocks);
+      float* sum = operands.workspace + block / blocks * tiling_.depth * size;
+      const int64_t first = block % blocks * kRows, last = std::min(tile.m, first + kRows);
+      for (int64_t part = 1; part < tiling_.depth; ++part)
+        for (int64_t row = first; row < last; ++row)
+          accumulate(sum + part * size + row * tiling_.n, sum + row * tiling_.n, tile.n);
+      finish(operands, tile, first, last, sum);
+    });
+  }
+
+  Epilogue epilogue_;
+  int threads_;
+  bool transpose_a_ = false, transpose_b_ = false;
+  int64_t m_ = 0, n_ = 0, k_ = 0;
+  std::vector<BatchOffsets> offsets_;
+  Tiling tiling_;
+};
+
+Epilogue choose_epilogue(const Request& request) {
+  Epilogue epilogue;
+  const Shape& out = request.outputs[0].shape;
+  for (const plan::Post& post : request.step.posts) {
+    const bool first = epilogue.fused == 0;
+    if (post.op == "bias_add" && first && post.attributes.get<int64_t>("axis") == out.rank() - 1)
+      epilogue.bias = true;
+    else if (post.op == "relu" && !epilogue.relu && !epilogue.sgd)
+      epilogue.relu = true;
+    else if (post.op == "sgd_update" && first)
+      epilogue.sgd = true, epilogue.scale = post.attributes.get<double>("scale");
+    else
+      break;
+    ++epilogue.fused;
+  }
+  return epilogue;
+}
+
+}  // namespace
+
+Kernel matmul(const Request& request) {
+  const Epilogue epilogue = choose_epilogue(request);
+  Product product(request, epilogue);
+  Kernel kernel;
+  kernel.fused = epilogue.fused;
+  kernel.workspace = product.workspace();
+  kernel.launch = [product = std::move(product)](const Buffers& b, const CallState& call) {
+    product.launch(b, call);
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,216 @@
+// Binds stages to memory once; a launch is then a loop over them.
+#include "runtime/cpu/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/cpu/layout.h"
+#include "runtime/cpu/parallel.h"
+
+namespace flow::cpu {
+namespace {
+
+using plan::TensorId;
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// For each step that is a tap, the deliverables that cannot be made without it.
+std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
+                                                 const std::vector<TensorId>& deliverables) {
+  std::vector<std::vector<size_t>> needed_by(job.tensors.size()), taps(job.steps.size());
+  for (size_t i = 0; i < deliverables.size(); ++i) needed_by[deliverables[i].index()].push_back(i);
+  for (size_t i = job.steps.size(); i-- > 0;) {
+    const plan::Step& step = job.steps[i];
+    if (!step.tap) continue;
+    std::vector<size_t>& readers = taps[i];
+    for (TensorId id : step.outputs) {
+      if (!id.valid()) continue;
+      const std::vector<size_t>& more = needed_by[id.index()];
+      readers.insert(readers.end(), more.begin(), more.end());
+    }
+    std::ranges::sort(readers);
+    readers.erase(std::ranges::unique(readers).begin(), readers.end());
+    for (TensorId id : step.inputs)
+      needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
+  }
+  return taps;
+}
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(size_t bytes, bool zero)
+    : bytes_(
+          static_cast<std::byte*>(std::aligned_alloc(64, std::max(aligned(bytes), size_t{64})))) {
+  if (!bytes_) throw RunError(fmt::format("the system has no {} of memory", human_bytes(bytes)));
+  if (zero) std::memset(bytes_.get(), 0, bytes);
+}
+
+CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
+                       std::span<const Layout> layouts, std::vector<Stage> stages,
+                       MemoryPlan memory, int threads)
+    : threads_(threads), report_(std::move(memory.report)), input_stride_(report_.inputs) {
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, layouts[i], memory.tensors[i]});
+  stages_.resize(stages.size());
+  plan_deliveries(job, options.deliverables);
+  const size_t input_slots = std::max<size_t>(1, options.input_slots);
+  const size_t output_slots = std::max<size_t>(1, options.output_slots);
+  report_.inputs = input_stride_ * input_slots;
+  report_.outputs = output_stride_ * output_slots;
+  variables_ = AlignedBytes(report_.variables, true);
+  inputs_ = AlignedBytes(report_.inputs, true);
+  outputs_ = AlignedBytes(report_.outputs, true);
+  arena_ = AlignedBytes(report_.arena, false);
+  faults_.resize(output_slots);
+  bind(std::move(stages), memory.workspaces);
+}
+
+void CpuProgram::plan_deliveries(const plan::Job& job, const std::vector<TensorId>& deliverables) {
+  std::vector<size_t> maker(job.tensors.size(), job.steps.size());
+  for (size_t i = 0; i < job.steps.size(); ++i)
+    for (TensorId id : job.steps[i].outputs)
+      if (id.valid()) maker[id.index()] = i;
+  std::vector<std::vector<size_t>> taps = readers_of_taps(job, deliverables);
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    stages_[i].tap = job.steps[i].tap;
+    stages_[i].wanted_by = std::move(taps[i]);
+  }
+  for (size_t i = 0; i < deliverables.size(); ++i) {
+    const TensorId id = deliverables[i];
+    const size_t step = maker[id.index()];
+    (step < stages_.size() ? stages_[step].deliveries : early_).push_back({i, id, output_stride_});
+    output_offsets_.emplace_back(id, output_stride_);
+    output_stride_ += aligned(tensors_[id.index()].bytes());
+  }
+}
+
+std::byte* CpuProgram::base(Pool pool, size_t input_slot) const {
+  switch (pool) {
+    case Pool::kVariables:
+      return variables_.data();
+    case Pool::kInputs:
+      return inputs_.data() + input_slot * input_stride_;
+    case Pool::kArena:
+      return arena_.data();
+    case Pool::kNone:
+      break;
+  }
+  FLOW_CHECK(false, "a tensor without memory is used");
+}
+
+std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
+  const Place& place = tensors_[tensor.index()].place;
+  return base(place.pool, input_slot) + place.offset;
+}
+
+std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
+                                         std::byte* workspace) const {
+  std::vector<std::byte*> pointers;
+  for (const Operand& operand : operands) {
+    if (operand.kind == Operand::Kind::kTensor)
+      pointers.push_back(address(operand.tensor, 0));
+    else
+      pointers.push_back(operand.kind == Operand::Kind::kWorkspace ? workspace + operand.offset
+                                                                   : nullptr);
+  }
+  return pointers;
+}
+
+void CpuProgram::bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    std::byte* workspace = arena_.data() + workspaces[i];
+    for (Action& action : stages[i].actions) {
+      BoundAction bound;
+      bound.launch = std::move(action.launch);
+      bound.inputs = bind(action.inputs, workspace);
+      bound.outputs = bind(action.outputs, workspace);
+      for (const std::vector<Operand>& operands : action.posts)
+        bound.posts.push_back(bind(operands, workspace));
+      for (const std::vector<std::byte*>& operands : bound.posts)
+        bound.post_spans.emplace_back(operands);
+      bound.workspace = workspace + action.workspace;
+      stages_[i].actions.push_back(std::move(bound));
+    }
+    collect_input_pointers(stages[i], stages_[i]);
+  }
+}
+
+void CpuProgram::collect_input_pointers(const Stage& stage, BoundStage& bound) {
+  const auto collect = [this](const std::vector<Operand>& operands,
+                              std::vector<std::byte*>& pointers) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].kind != Operand::Kind::kTensor) continue;
+      const Place& place = tensors_[operands[i].tensor.index()].place;
+      if (place.pool == Pool::kInputs) input_pointers_.push_back({&pointers[i], place.offset});
+    }
+  };
+  for (size_t i = 0; i < stage.actions.size(); ++i) {
+    const Action& action = stage.actions[i];
+    collect(action.inputs, bound.actions[i].inputs);
+    collect(action.outputs, bound.actions[i].outputs);
+    for (size_t post = 0; post < action.posts.size(); ++post)
+      collect(action.posts[post], bound.actions[i].posts[post]);
+  }
+}
+
+void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
+  const TensorInfo& tensor = tensors_[variable.index()];
+  FLOW_CHECK(tensor.place.pool == Pool::kVariables && value.dtype == tensor.dtype &&
+                 value.shape == tensor.shape,
+             "variable {}", variable.value);
+  std::memcpy(address(variable, 0), value.data, tensor.bytes());
+}
+
+void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
+  const TensorInfo& tensor = tensors_[variable.index()];
+  FLOW_CHECK(tensor.place.pool == Pool::kVariables && into.size() == tensor.bytes(), "variable {}",
+             variable.value);
+  std::memcpy(into.data(), address(variable, 0), into.size());
+}
+
+std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
+  const TensorInfo& tensor = tensors_[input.index()];
+  FLOW_CHECK(tensor.place.pool == Pool::kInputs, "input {}", input.value);
+  return {address(input, slot), tensor.bytes()};
+}
+
+void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
+  flush_denormals();
+  const SingleThreadedLibraries single;
+  for (const InputPointer& input : input_pointers_)
+    *input.pointer = base(Pool::kInputs, input_slot) + input.offset;
+  faults_[output_slot].reset();
+  const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
+  deliver(early_, call, input_slot, output_slot);
+  for (const BoundStage& stage : stages_) {
+    const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
+    if (stage.tap && std::ranges::none_of(stage.wanted_by, wanted)) continue;
+    for (const BoundAction& action : stage.actions)
+      action.launch({action.inputs, action.outputs, action.post_spans, action.workspace}, state);
+    deliver(stage.deliveries, call, input_slot, output_slot);
+  }
+}
+
+void CpuProgram::deliver(const std::vector<Delivery>& deliveries, const exec::Call& call,
+                         size_t input_slot, size_t output_slot) const {
+  for (const Delivery& delivery : deliveries) {
+    if (!call.wanted[delivery.index]) continue;
+    const TensorInfo& tensor = tensors_[delivery.tensor.index()];
+    reorder(threads_, size_of(tensor.dtype), tensor.shape, tensor.layout,
+            address(delivery.tensor, input_slot), Layout::kPlain,
+            outputs_.data() + output_slot * output_stride_ + delivery.offset);
+  }
+}
+
+ArrayView CpuProgram::delivered(TensorId tensor, size_t output_slot) const {
+  const auto found =
+      std::ranges::find(output_offsets_, tensor, &std::pair<TensorId, size_t>::first);
+  FLOW_CHECK(found != output_offsets_.end(), "tensor {} is no deliverable", tensor.value);
+  const TensorInfo& info = tensors_[tensor.index()];
+  return {info.dtype, info.shape, outputs_.data() + output_slot * output_stride_ + found->second};
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,103 @@
+// A prepared job function on the CPU: stages bound to memory, launched one after another.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/cpu/memory.h"
+#include "runtime/cpu/stage.h"
+#include "runtime/exec/backend.h"
+
+namespace flow::cpu {
+
+/// Zero-filled or fresh bytes on a 64-byte boundary.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  /// RunError when the system has no more.
+  AlignedBytes(size_t bytes, bool zero);
+  std::byte* data() const { return bytes_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
+class CpuProgram : public exec::Program {
+ public:
+  /// `stages`: one for each step of the job.
+  CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
+             std::span<const Layout> layouts, std::vector<Stage> stages, MemoryPlan memory,
+             int threads);
+
+  const exec::MemoryReport& memory() const override { return report_; }
+  int threads() const override { return threads_; }
+  void write_variable(plan::TensorId variable, const ArrayView& value) override;
+  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override;
+  std::span<std::byte> input(plan::TensorId input, size_t slot) override;
+  void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
+  void wait(size_t) override {}
+  ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::optional<exec::Fault> fault(size_t output_slot) const override {
+    return faults_[output_slot];
+  }
+
+ private:
+  struct TensorInfo {
+    DType dtype;
+    Shape shape;
+    Layout layout;
+    Place place;
+    size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  };
+  struct BoundAction {
+    Launch launch;
+    std::vector<std::byte*> inputs, outputs;
+    std::vector<std::vector<std::byte*>> posts;
+    std::vector<std::span<std::byte* const>> post_spans;
+    std::byte* workspace = nullptr;
+  };
+  /// A tensor to be copied out where Call::wanted[index] says so.
+  struct Delivery {
+    size_t index;
+    plan::TensorId tensor;
+    size_t offset;  // in an output slot
+  };
+  struct BoundStage {
+    std::vector<BoundAction> actions;
+    std::vector<Delivery> deliveries;
+    bool tap = false;
+    std::vector<size_t> wanted_by;  // of a tap: the deliverables that need it
+  };
+  /// A pointer into the inputs, set anew for each slot.
+  struct InputPointer {
+    std::byte** pointer;
+    size_t offset;
+  };
+
+  std::byte* base(Pool pool, size_t input_slot) const;
+  std::byte* address(plan::TensorId tensor, size_t input_slot) const;
+  void bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces);
+  std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
+  void collect_input_pointers(const Stage& stage, BoundStage& bound);
+  void plan_deliveries(const plan::Job& job, const std::vector<plan::TensorId>& deliverables);
+  void deliver(const std::vector<Delivery>& deliveries, const exec::Call& call, size_t input_slot,
+               size_t output_slot) const;
+
+  int threads_;
+  exec::MemoryReport report_;
+  std::vector<TensorInfo> tensors_;
+  size_t input_stride_, output_stride_ = 0;  // bytes of one slot
+  AlignedBytes variables_, inputs_, outputs_, arena_;
+  std::vector<BoundStage> stages_;
+  std::vector<InputPointer> input_pointers_;
+  std::vector<Delivery> early_;  // inputs and variables: before the first step
+  std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
+  std::vector<std::optional<exec::Fault>> faults_;  // by output slot
+};
+
+}  // namespace flow::cpu
