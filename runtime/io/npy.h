@@ -3,11 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
@@ -20,6 +17,8 @@ struct NpyHeader {
   bool fortran_order = false;
   bool big_endian = false;
   size_t data_offset = 0;
+
+  size_t data_bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
 };
 
 /// Reads a header from the first bytes of a file. `name` is for messages. RunError for a wrong
@@ -27,8 +26,14 @@ struct NpyHeader {
 /// a negative or overflowing shape, a truncated text.
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& name);
 
-/// The whole array, converted to C order and this machine's byte order. RunError when the file is
-/// truncated or has bytes beyond the array.
+/// RunError unless `file_bytes` is what the header asks for.
+void check_npy_length(const NpyHeader& header, size_t file_bytes, const std::string& name);
+
+/// The array that `bytes`, a whole file, holds, in C order and this machine's byte order. RunError
+/// when the file is truncated or has bytes beyond the array.
+Array parse_npy(std::span<const std::byte> bytes, const std::string& name);
+
+/// parse_npy of the file at `path`.
 Array read_npy(const fs::path& path);
 
 /// The header of a version 1.0 file, data begins on a multiple of 64. `grow` pads the first extent
@@ -36,6 +41,7 @@ Array read_npy(const fs::path& path);
 std::string npy_header(DType dtype, const Shape& shape, bool grow = false);
 
 /// The whole file of an array in memory, as `write_npy` writes it.
+std::string npy_bytes(const ArrayView& array);
 void write_npy(const fs::path& path, const ArrayView& array);
 
 /// `value.npy` of shape [n, ...], appended to as a run goes: data first, then the header, so that
@@ -45,7 +51,8 @@ class NpyStack {
   /// Creates the file (and its folders) for items of this dtype and shape; `concatenate`: items
   /// are joined along their first axis instead of stacked along a new one.
   NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool concatenate = false);
-  /// Opens one that a run left, keeping its first `length` entries of the first axis.
+  /// Opens one that a run left, keeping its first `length` entries of the first axis. RunError when
+  /// it is not there, not of that dtype and shape, or shorter.
   static NpyStack resume(const fs::path& path, DType dtype, Shape item_shape, bool concatenate,
                          int64_t length);
   /// REQUIRES: dtype and shape are the item's; a concatenated item may have fewer rows.
@@ -61,7 +68,10 @@ class NpyStack {
   Shape item_shape_;
   bool concatenate_;
   int64_t length_ = 0;
-  size_t header_bytes_ = 0;
+  size_t entry_bytes_ = 0;    // of one index of the first axis
+  std::string header_;        // as it stands in the file
+  size_t digits_at_ = 0;      // where the first extent stands in the header
+  std::string after_digits_;  // what follows it
 };
 
 }  // namespace flow::io

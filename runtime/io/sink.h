@@ -28,6 +28,7 @@ struct SinkContext {
   bool gradient = false;          // diff.npy instead of value.npy
   fs::path directory;             // DIR/returns/loss, DIR/watch/lenet/conv1
   int64_t resume_from = 0;        // keep what was written for steps below; 0: a fresh run
+  int64_t delivered_before = 0;   // events of steps below resume_from: print's `every` goes on
 };
 
 class Sink {
@@ -39,17 +40,19 @@ class Sink {
   virtual void finish() {}
 };
 
-/// stacked: value.npy and steps.npy; per_step: 000020.npy. Allocates nothing in deliver.
+/// stacked: value.npy and steps.npy, or diff.npy and diff_steps.npy; allocates nothing in deliver.
+/// per_step: 000020.npy, or diff_000020.npy. bfloat16 is written as float32. Files are made (or,
+/// when resuming, cut) here; RunError when that fails.
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
-/// A line an event: `LABEL: VALUE`.
+
+/// A line an event: `LABEL: VALUE`, a gradient's with ` (shape) dtype` after it; or, as `json`, an
+/// object: {"event":"print","name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
+/// finite is null). RequestError when `format` is not one conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
-                                      std::FILE* out);
+                                      std::FILE* out, bool json = false);
+
 /// The sink of any variety; null for `none`.
 std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
-                                std::FILE* out);
-
-/// An array as NumPy 1.24's str() prints it, on one line or several as it does: precision 8,
-/// threshold 1000, line width 75.
-std::string format_numpy(const ArrayView& array);
+                                std::FILE* out, bool json = false);
 
 }  // namespace flow::io

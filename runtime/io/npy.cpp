@@ -1,0 +1,75 @@
+// Whole .npy files, read and written.
+#include "runtime/io/npy.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace flow::io {
+
+namespace {
+
+void swap_bytes(std::span<std::byte> bytes, size_t element) {
+  for (size_t i = 0; i < bytes.size(); i += element)
+    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(i),
+                 bytes.begin() + static_cast<ptrdiff_t>(i + element));
+}
+
+/// Copies an array whose first axis runs fastest into one whose last does.
+void copy_fortran(const std::byte* from, const Shape& shape, size_t element, std::byte* to) {
+  std::vector<int64_t> index(static_cast<size_t>(shape.rank())), stride(index.size());
+  int64_t step = 1;
+  for (size_t axis = 0; axis < index.size(); ++axis) {
+    stride[axis] = step;
+    step *= shape[static_cast<int>(axis)];
+  }
+  int64_t source = 0;
+  for (int64_t i = 0, n = shape.elements(); i < n; ++i) {
+    std::memcpy(to + static_cast<size_t>(i) * element, from + static_cast<size_t>(source) * element,
+                element);
+    for (size_t axis = index.size(); axis-- > 0;) {  // the next index, the last axis first
+      source += stride[axis];
+      if (++index[axis] < shape[static_cast<int>(axis)]) break;
+      source -= stride[axis] * index[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+Array parse_npy(std::span<const std::byte> bytes, const std::string& name) {
+  const NpyHeader header = parse_npy_header(bytes, name);
+  check_npy_length(header, bytes.size(), name);
+  Array array(header.dtype, header.shape);
+  const std::span<std::byte> out = array.bytes();
+  const size_t element = size_of(header.dtype);
+  const std::byte* data = bytes.data() + header.data_offset;
+  if (header.fortran_order) {
+    copy_fortran(data, header.shape, element, out.data());
+  } else if (!out.empty()) {
+    std::memcpy(out.data(), data, out.size());
+  }
+  if (header.big_endian && element > 1) swap_bytes(out, element);
+  if (header.dtype == DType::kBool)  // any other byte would be no C++ bool
+    for (std::byte& byte : out) byte = byte == std::byte{0} ? byte : std::byte{1};
+  return array;
+}
+
+Array read_npy(const fs::path& path) {
+  const MappedFile file(path);
+  return parse_npy(file.bytes(), path.string());
+}
+
+std::string npy_bytes(const ArrayView& array) {
+  std::string bytes = npy_header(array.dtype, array.shape);
+  bytes.append(reinterpret_cast<const char*>(array.data), array.bytes());
+  return bytes;
+}
+
+void write_npy(const fs::path& path, const ArrayView& array) {
+  File file = File::create(path);
+  file.write(npy_header(array.dtype, array.shape));
+  file.write(std::span(array.data, array.bytes()));
+}
+
+}  // namespace flow::io

@@ -1,0 +1,269 @@
+// Arrays as NumPy 1.24 prints them: one format for all elements shown, chosen from their extremes,
+// then rows in brackets, wrapped, the middle of long axes left out.
+#include "runtime/io/numpy_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "runtime/io/decimal.h"
+#include "runtime/io/elements.h"
+
+namespace flow::io {
+
+namespace {
+
+constexpr int kPrecision = 8;
+constexpr int64_t kThreshold = 1000;  // more elements than this are summarised
+constexpr int64_t kEdge = 3;          // items kept at each end of a summarised axis
+constexpr size_t kLineWidth = 75;
+
+std::string rtrim(std::string text, char c) {
+  text.resize(text.find_last_not_of(c) + 1);
+  return text;
+}
+
+/// The flat indices of the elements that are shown.
+void collect_shown(const Shape& shape, bool summarise, int axis, int64_t first,
+                   std::vector<int64_t>& shown) {
+  if (axis == shape.rank()) {
+    shown.push_back(first);
+    return;
+  }
+  const int64_t stride = shape.elements(axis + 1, shape.rank());
+  const bool cut = summarise && shape[axis] > 2 * kEdge;
+  for (int64_t i = 0; i < shape[axis]; ++i) {
+    if (cut && i == kEdge) i = shape[axis] - kEdge;
+    collect_shown(shape, summarise, axis + 1, first + i * stride, shown);
+  }
+}
+
+/// Where the parts of a number end: "-12" "." "5", or a significand and its exponent.
+struct NumberText {
+  std::string whole, fraction, exponent;
+};
+
+/// One format for all floats of an array.
+template <typename T>
+class FloatFormat {
+ public:
+  explicit FloatFormat(const std::vector<T>& shown) {
+    // Extremes and their quotient are formed in the array's own precision, as NumPy does.
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    Wide least = 0, most = 0;
+    bool any_finite = false, any_nonfinite = false, negative_infinity = false;
+    for (const T value : shown) {
+      const Wide size = std::abs(static_cast<Wide>(value));
+      if (!std::isfinite(size)) {
+        any_nonfinite = true;
+        negative_infinity |= static_cast<Wide>(value) < 0;
+        continue;
+      }
+      any_finite = true;
+      if (size == 0) continue;
+      least = least == 0 ? size : std::min(least, size);
+      most = std::max(most, size);
+    }
+    if (most != 0) {
+      Wide quotient = most / least;
+      if constexpr (std::is_same_v<T, Float16>)
+        quotient = float16_to_float(float_to_float16(quotient));
+      exponential_ = most >= 1e8 || static_cast<double>(least) < 0.0001 || quotient > 1000;
+    }
+    if (any_finite) measure(shown);
+    if (any_nonfinite) {
+      const size_t right = right_ + 1;
+      const size_t longest = negative_infinity ? 4 : 3;
+      left_ = std::max(left_, longest > right ? longest - right : 0);
+    }
+  }
+
+  std::string operator()(T value) const {
+    if (!std::isfinite(static_cast<double>(value)))
+      return fmt::format("{:>{}}", scalar_text(value), left_ + right_ + 1);
+    if (!exponential_) {
+      const NumberText text = positional(value);
+      return fmt::format("{:>{}}.{:<{}}", text.whole, left_, text.fraction, right_);
+    }
+    const NumberText text = scientific(value, precision_);
+    const std::string digits = fmt::format("{:0>{}}", text.exponent.substr(1), exponent_size_);
+    return fmt::format("{:>{}}.{:0<{}}e{}{}", text.whole, left_, text.fraction, precision_,
+                       text.exponent[0], digits);
+  }
+
+ private:
+  void measure(const std::vector<T>& shown) {
+    for (const T value : shown) {
+      if (!std::isfinite(static_cast<double>(value))) continue;
+      const NumberText text = exponential_ ? first_scientific(value) : positional(value);
+      left_ = std::max(left_, text.whole.size());
+      precision_ = std::max(precision_, static_cast<int>(text.fraction.size()));
+      if (exponential_) exponent_size_ = std::max(exponent_size_, text.exponent.size() - 1);
+    }
+    right_ = static_cast<size_t>(precision_) + (exponential_ ? exponent_size_ + 2 : 0);
+  }
+
+  static NumberText positional(T value) {
+    // Digits left of the point are always the value's own, also those that it would not need.
+    const Decimal decimal = shortest_decimal(value);
+    const int places = std::clamp(decimal.fraction_digits(), 0, kPrecision);
+    std::string text = decimal.fraction_digits() == places
+                           ? decimal.positional()
+                           : fmt::format("{:#.{}f}", static_cast<double>(value), places);
+    if (places == kPrecision) text = rtrim(text, '0');
+    const size_t point = text.find('.');
+    return {text.substr(0, point), text.substr(point + 1), {}};
+  }
+
+  /// At most kPrecision digits after the point, no zeros at the end.
+  static NumberText first_scientific(T value) {
+    const Decimal decimal = shortest_decimal(value);
+    if (static_cast<int>(decimal.digits.size()) - 1 > kPrecision) {
+      NumberText text = scientific(value, kPrecision);
+      text.fraction = rtrim(text.fraction, '0');
+      return text;
+    }
+    return {decimal.significand().substr(0, decimal.negative ? 2 : 1), decimal.digits.substr(1),
+            exponent_text(decimal.exponent)};
+  }
+
+  /// The value itself, rounded to `precision` digits after the point.
+  static NumberText scientific(T value, int precision) {
+    const std::string text = fmt::format("{:#.{}e}", static_cast<double>(value), precision);
+    const size_t point = text.find('.'), e = text.find('e');
+    return {text.substr(0, point), text.substr(point + 1, e - point - 1),
+            exponent_text(std::atoi(text.c_str() + e + 1))};
+  }
+
+  bool exponential_ = false;
+  int precision_ = 0;
+  size_t left_ = 0, right_ = 0, exponent_size_ = 0;
+};
+
+/// The rows of an array, in brackets.
+class Layout {
+ public:
+  Layout(const Shape& shape, bool summarise, const std::function<std::string(int64_t)>& text_of)
+      : shape_(shape), summarise_(summarise), text_of_(text_of) {}
+
+  std::string text(int axis, int64_t first, const std::string& indent, size_t width) const {
+    if (axis == shape_.rank()) return text_of_(first);
+    const std::string inner = axis + 1 == shape_.rank() ? row(axis, first, indent, width)
+                                                        : rows(axis, first, indent, width);
+    return '[' + inner.substr(indent.size()) + ']';
+  }
+
+ private:
+  bool cut(int axis) const { return summarise_ && shape_[axis] > 2 * kEdge; }
+
+  /// The last axis: elements side by side, wrapped where the line ends.
+  std::string row(int axis, int64_t first, const std::string& indent, size_t width) const {
+    std::string done, line = indent;
+    const auto add = [&](const std::string& word) {
+      if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {
+        done += rtrim(line, ' ') + '\n';
+        line = indent;
+      }
+      line += word;
+    };
+    const int64_t n = shape_[axis];
+    for (int64_t i = 0; i < n; ++i) {
+      if (i > 0) line += ' ';
+      if (cut(axis) && i == kEdge) {
+        add("...");
+        line += ' ';
+        i = n - kEdge;
+      }
+      add(text_of_(first + i));
+    }
+    return done + line;
+  }
+
+  /// Any other axis: its items below each other, with empty lines between blocks.
+  std::string rows(int axis, int64_t first, const std::string& indent, size_t width) const {
+    const std::string separator(static_cast<size_t>(shape_.rank() - axis - 1), '\n');
+    const int64_t stride = shape_.elements(axis + 1, shape_.rank()), n = shape_[axis];
+    std::string all;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i > 0) all += separator;
+      if (cut(axis) && i == kEdge) {
+        all += indent + "..." + separator;
+        i = n - kEdge;
+      }
+      all += indent + text(axis + 1, first + i * stride, indent + ' ', width - 1);
+    }
+    return all;
+  }
+
+  const Shape& shape_;
+  bool summarise_;
+  const std::function<std::string(int64_t)>& text_of_;
+};
+
+bool is_summarised(const Shape& shape) { return shape.elements() > kThreshold; }
+
+template <typename T>
+std::string format_floats(const Shape& shape, std::span<const T> values) {
+  if (shape.rank() == 0) return scalar_text(values[0]);
+  std::vector<int64_t> indices;
+  collect_shown(shape, is_summarised(shape), 0, 0, indices);
+  std::vector<T> shown;
+  for (const int64_t i : indices) shown.push_back(values[static_cast<size_t>(i)]);
+  const FloatFormat<T> format(shown);
+  return format_numpy(shape, [&](int64_t i) { return format(values[static_cast<size_t>(i)]); });
+}
+
+template <typename T>
+std::string format_integers(const Shape& shape, std::span<const T> values) {
+  std::vector<int64_t> indices;
+  collect_shown(shape, is_summarised(shape), 0, 0, indices);
+  size_t width = 0;
+  for (const int64_t i : indices)
+    width = std::max(width, fmt::formatted_size("{}", values[static_cast<size_t>(i)]));
+  return format_numpy(shape, [&](int64_t i) {
+    return fmt::format("{:>{}}", values[static_cast<size_t>(i)], width);
+  });
+}
+
+}  // namespace
+
+std::string format_numpy(const Shape& shape, const std::function<std::string(int64_t)>& text_of) {
+  if (shape.elements() == 0) return "[]";
+  return Layout(shape, is_summarised(shape), text_of).text(0, 0, " ", kLineWidth);
+}
+
+std::string format_numpy(const ArrayView& array) {
+  if (array.shape.elements() == 0) return "[]";
+  return visit_elements(array, [&](auto values) -> std::string {
+    using T = std::remove_const_t<typename decltype(values)::element_type>;
+    if constexpr (std::is_same_v<T, Bool>) {
+      const char* yes = array.shape.rank() == 0 ? "True" : " True";
+      return format_numpy(array.shape, [&](int64_t i) -> std::string {
+        return values[static_cast<size_t>(i)] ? yes : "False";
+      });
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      const std::vector<float> wide(values.begin(), values.end());
+      return format_floats<float>(array.shape, wide);
+    } else if constexpr (std::is_integral_v<T>) {
+      return format_integers<T>(array.shape, values);
+    } else {
+      return format_floats<T>(array.shape, values);
+    }
+  });
+}
+
+std::string format_element(const ArrayView& array, int64_t index) {
+  const ArrayView one = {array.dtype, Shape{},
+                         array.data + static_cast<size_t>(index) * size_of(array.dtype)};
+  return format_numpy(one);
+}
+
+std::string shape_tuple(const Shape& shape) {
+  if (shape.rank() == 1) return fmt::format("({},)", shape[0]);
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+}  // namespace flow::io

@@ -1,0 +1,124 @@
+"""What NumPy writes is read, what is written NumPy reads, and arrays print as NumPy prints them."""
+import itertools
+import os
+import unittest
+
+import numpy as np
+
+from flow import FlowTest
+
+FLOATS = [np.float16, np.float32, np.float64]
+INTEGERS = [np.int8, np.int32, np.int64, np.uint8]
+DTYPES = FLOATS + INTEGERS + [np.bool_]
+SHAPES = [(), (0,), (1,), (3,), (7,), (40,), (1001,), (2, 3), (3, 0), (1, 1, 1), (3, 40), (2, 3, 4), (100, 10), (101, 10),
+          (7, 8, 20), (6, 7, 25), (2, 1, 2, 1, 2), (5, 6, 7, 8), (1200, 1), (1, 2000)]
+
+
+class Probe(FlowTest):
+    def save(self, arrays):
+        paths = []
+        for i, array in enumerate(arrays):
+            paths.append(str(self.dir / f"{i}.npy"))
+            np.save(paths[-1], array)
+        return paths
+
+
+class Printing(Probe):
+    def check(self, arrays):
+        done = self.call("npy_probe", "print", *self.save(arrays))
+        texts = done.stdout.split("\n--\n")[:-1]
+        self.assertEqual(len(texts), len(arrays))
+        for array, text in zip(arrays, texts):
+            self.assertEqual(text, str(array), f"{array.dtype} {array.shape} {array.tobytes()[:64]!r}")
+
+    def random_arrays(self, seed, count):
+        random = np.random.default_rng(seed)
+        for _ in range(count):
+            shape = SHAPES[random.integers(len(SHAPES))]
+            dtype = DTYPES[random.integers(len(DTYPES))]
+            kind = random.integers(6)
+            if dtype in FLOATS:
+                values = random.standard_normal(shape)
+                with np.errstate(over="ignore"):
+                    if kind == 1:
+                        values = values * 10.0 ** random.integers(-12, 12)
+                    elif kind == 2:
+                        values = values * 10.0 ** random.integers(-9, 9, shape)
+                    elif kind == 3:
+                        values = np.round(values * 8) / 8
+                    elif kind == 4:
+                        values = np.where(random.random(shape) < 0.2, random.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape), values)
+                    elif kind == 5:
+                        bits = {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(dtype).itemsize]
+                        values = random.integers(0, np.iinfo(bits).max, shape, dtype=bits, endpoint=True)
+                        values = np.asarray(values).view(dtype)
+                    array = np.asarray(values).astype(dtype)
+            elif dtype in INTEGERS:
+                info = np.iinfo(dtype)
+                array = random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+                array = np.asarray(array) // dtype(1 if kind < 2 else 10)
+            else:
+                array = np.asarray(random.integers(0, 2, shape)).astype(bool)
+            yield np.ascontiguousarray(array).reshape(shape)
+
+    def test_every_dtype_in_every_shape(self):
+        random = np.random.default_rng(1)
+        self.check([np.asarray(random.standard_normal(s) * 100).astype(d) for d, s in itertools.product(DTYPES, SHAPES)])
+
+    def test_random_arrays(self):
+        self.check(list(self.random_arrays(int(os.environ.get("FLOW_SEED", 2)), int(os.environ.get("FLOW_ARRAYS", 600)))))
+
+    def test_scalars_and_turning_points(self):
+        values = [0, -0.0, 1, -1, 0.1, 1e-4, 9.999e-5, 1e-5, 123456.789, 1e8, 99999999, 1e15, 9.9e15, 1e16, 1.5e16, 1e-300, 1e300,
+                  2.3025851, np.pi, np.nan, np.inf, -np.inf, 5e-324, 0.5, 1 / 3, 16777216, 123456789e6, 65504, 6e-8]
+        with np.errstate(over="ignore"):
+            scalars = [np.array(v, d) for v in values for d in FLOATS]
+            pairs = [np.array([a, b], d) for a in values for b in values for d in FLOATS]
+        self.check(scalars)
+        self.check(pairs)
+
+    def test_every_float16(self):
+        halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+        self.check([halves[i].reshape(()) for i in range(0, 65536, 131)])
+        self.check(list(halves.reshape(-1, 64)))
+
+
+class Files(Probe):
+    def rewritten(self, path, status=0):
+        done = self.call("npy_probe", "rewrite", path, self.dir / "out.npy", status=status)
+        return np.load(self.dir / "out.npy") if status == 0 else done.stderr
+
+    def test_every_dtype_shape_order_byte_order_and_version_is_read(self):
+        random = np.random.default_rng(3)
+        for dtype, shape in itertools.product(DTYPES, [(), (0,), (5,), (2, 3), (2, 3, 4), (4, 0, 2)]):
+            plain = np.asarray(random.standard_normal(shape) * 50).astype(dtype)
+            for order, swap, version in (("C", False, (1, 0)), ("F", False, (2, 0)), ("C", True, (3, 0)), ("F", True, (1, 0))):
+                array = plain.astype(plain.dtype.newbyteorder(">")) if swap else plain
+                with open(self.dir / "in.npy", "wb") as file:
+                    np.lib.format.write_array(file, np.asarray(array, order=order), version=version)
+                back = self.rewritten("in.npy")
+                self.assertEqual(back.dtype, plain.dtype)
+                self.assertEqual(back.shape, plain.shape)
+                np.testing.assert_array_equal(back, plain)
+                self.assertTrue(back.flags.c_contiguous)
+
+    def test_what_is_not_ours_is_refused_by_name(self):
+        for array, word in ((np.zeros(2, np.complex64), "<c8"), (np.zeros(2, np.uint16), "<u2"), (np.array(["ab"]), "<U2"),
+                            (np.zeros(2, [("a", "f4")]), "structured")):
+            np.save(self.dir / "in.npy", array)
+            message = self.rewritten("in.npy", status=3)
+            self.assertIn(word, message)
+            self.assertIn("in.npy", message)
+
+    def test_truncated_and_overlong_files_are_refused(self):
+        np.save(self.dir / "whole.npy", np.arange(6, dtype=np.float32))
+        whole = (self.dir / "whole.npy").read_bytes()
+        for cut in (0, 3, 6, 9, 11, 50, 127, 128, len(whole) - 1):
+            (self.dir / "in.npy").write_bytes(whole[:cut])
+            self.assertIn("in.npy", self.rewritten("in.npy", status=3))
+        (self.dir / "in.npy").write_bytes(whole + b"x")
+        self.assertIn("too long", self.rewritten("in.npy", status=3))
+
+
+if __name__ == "__main__":
+    unittest.main()
