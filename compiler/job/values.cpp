@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
+#include <cstdlib>
 
 #include "runtime/base/text.h"
 
@@ -42,11 +42,8 @@ bool is_decimal(std::string_view text) {
 std::optional<double> parse_decimal(std::string_view text) {
   const bool negative = !text.empty() && text[0] == '-';
   if (!is_decimal(text.substr(negative))) return {};
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end != text.data() + text.size()) return {};
-  // A number too small to hold is 0; one too large is none.
-  if (error == std::errc::result_out_of_range && std::fabs(value) >= 1) return {};
+  // Unlike from_chars, strtod tells a number too small to hold, which is 0, from one too large.
+  const double value = std::strtod(std::string(text).c_str(), nullptr);
   if (!std::isfinite(value)) return {};
   return value;
 }

@@ -1,0 +1,77 @@
+// Arithmetic with Python's meaning.
+#include "compiler/job/expression.h"
+
+#include <catch2/catch.hpp>
+
+namespace flow::job {
+namespace {
+
+std::string value_of(std::string_view text) {
+  ExpressionError error;
+  const Lookup lookup = [](std::string_view name,
+                           ExpressionError& missing) -> std::optional<ExpressionValue> {
+    if (name == "n") return int64_t{7};
+    if (name == "x") return 0.5;
+    missing.message = "unknown";
+    return {};
+  };
+  const auto value = evaluate(text, lookup, error);
+  return value ? to_text(*value) : error.message;
+}
+
+TEST_CASE("expressions have Python's precedence") {
+  CHECK(value_of("1 + 2 * 3") == "7");
+  CHECK(value_of("(1 + 2) * 3") == "9");
+  CHECK(value_of("-2 ** 2") == "-4");
+  CHECK(value_of("2 ** 3 ** 2") == "512");
+  CHECK(value_of("2 ** -1") == "0.5");
+  CHECK(value_of("10 - 2 - 3") == "5");
+}
+
+TEST_CASE("division is exact where it divides and floors on request") {
+  CHECK(value_of("6 / 2") == "3");
+  CHECK(value_of("1 / 4") == "0.25");
+  CHECK(value_of("-7 // 2") == "-4");
+  CHECK(value_of("-7 % 3") == "2");
+  CHECK(value_of("7 % -3") == "-2");
+  CHECK(value_of("7.5 // 2") == "3");
+  CHECK(value_of("-7.5 % 2") == "0.5");
+}
+
+TEST_CASE("comparisons chain and choose") {
+  CHECK(value_of("1 < 2 < 3") == "true");
+  CHECK(value_of("1 < 3 < 2") == "false");
+  CHECK(value_of("10 if n >= 7 else 20") == "10");
+  CHECK(value_of("10 if n != 7 else 20 if x == 0.5 else 30") == "20");
+  CHECK(value_of("min(n, 3, x)") == "0.5");
+  CHECK(value_of("max(n, 3)") == "7");
+}
+
+TEST_CASE("integers have 64 bits and overflow is an error") {
+  CHECK(value_of("2 ** 62") == "4611686018427387904");
+  CHECK(value_of("2 ** 63") == "the result is too large for 64 bits");
+  CHECK(value_of("9223372036854775807 + 1") == "the result is too large for 64 bits");
+  CHECK(value_of("(-9223372036854775807 - 1) // -1") == "the result is too large for 64 bits");
+  CHECK(value_of("9223372036854775808") == "`9223372036854775808` is too large for 64 bits");
+}
+
+TEST_CASE("what has no value says why") {
+  CHECK(value_of("1 / 0") == "division by zero");
+  CHECK(value_of("1 % 0") == "division by zero");
+  CHECK(value_of("(1 + 2") == "this parenthesis is not closed");
+  CHECK(value_of("1 +") == "the expression ends too early");
+  CHECK(value_of("1 2") == "`2` does not belong here");
+  CHECK(value_of("m") == "unknown");
+  CHECK(value_of("1 if n") == "`if` needs `else`");
+  CHECK(value_of("010") == "`010` is not a number");
+  CHECK(value_of("1e308 * 10") == "the result is not a finite number");
+  CHECK(value_of("") == "the expression ends too early");
+}
+
+TEST_CASE("nesting without end is refused") {
+  CHECK(value_of(std::string(100000, '(')) == "the expression is nested too deep");
+  CHECK(value_of(std::string(100000, '-') + "1") == "the expression is nested too deep");
+}
+
+}  // namespace
+}  // namespace flow::job

@@ -1,0 +1,109 @@
+// Variables in the tree.
+#include "compiler/job/vars.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "tests/unit/job/reading.h"
+
+namespace flow::job {
+namespace {
+
+TEST_CASE("a variable is taken whole, whatever it is") {
+  const char* text = "vars: {n: 5, init: {type: normal, stddev: 0.1}}\nx: $n\ny: $init\n";
+  Reading reading(text);
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.at("x") == "5");
+  CHECK(reading.at("y.stddev") == "0.1");
+  // The value stands where it is used; what is inside of it, where it was declared.
+  CHECK(reading.sources.where(reading.tree.find("y")->span) == "job.yaml:3:4");
+  CHECK(reading.sources.where(reading.tree.find("y")->find("stddev")->span) == "job.yaml:1:43");
+}
+
+TEST_CASE("a variable may use those above it") {
+  Reading reading("vars: {n: 5, m: $n, t: a$(m)b}\nx: $t\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.at("x") == "a5b");
+}
+
+TEST_CASE("a variable that is declared further down is an error") {
+  Reading reading("vars: {m: $n, n: 5}\nx: $m\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.says("E0205"));
+}
+
+TEST_CASE("a variable cannot use itself") {
+  Reading reading("vars: {n: $n}\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.says("E0205"));
+}
+
+TEST_CASE("an undeclared variable gets a suggestion") {
+  Reading reading("vars: {batch: 5}\nx: $bacth\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.says("did you mean `batch`?"));
+}
+
+TEST_CASE("expressions compute with variables, and text takes them as they are") {
+  Reading reading(
+      "seed: 3\nvars: {n: 6, lr: 1/10}\na: $(n * 2)\nb: \"runs/$(n)-$(seed)$$\"\nc: $(lr / 2)\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.at("a") == "12");
+  CHECK(reading.at("b") == "runs/6-3$");
+  CHECK(reading.at("c") == "0.05");
+}
+
+TEST_CASE("a variable inside text is written in parentheses") {
+  Reading reading("vars: {n: 6}\na: x$n\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.says("inside text it is `$(n)`"));
+}
+
+TEST_CASE("a list cannot stand inside text") {
+  Reading reading("vars: {n: [1]}\na: x$(n)\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.says("E0207"));
+}
+
+TEST_CASE("the environment is read, with a default where it has nothing") {
+  ::setenv("FLOW_TEST_VALUE", "7", 1);
+  ::unsetenv("FLOW_TEST_NOTHING");
+  Reading reading(
+      "a: $env(FLOW_TEST_VALUE)\nb: x$env(FLOW_TEST_NOTHING:-y)\nc: $env(FLOW_TEST_NOTHING)\n");
+  substitute_variables(reading.reader, reading.tree);
+  CHECK(reading.at("a") == "7");
+  CHECK(reading.at("b") == "xy");
+  CHECK(reading.says("E0208"));
+  CHECK(reading.diags.error_count() == 1);
+}
+
+TEST_CASE("variables that multiply without end are refused") {
+  std::string lists = "vars:\n  v0: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n",
+              texts = "vars:\n  v0: abcdefghij\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string last = std::to_string(i - 1);
+    lists += "  v" + std::to_string(i) + ": [";
+    texts += "  v" + std::to_string(i) + ": ";
+    for (int k = 0; k < 10; ++k) {
+      lists += (k ? ", $v" : "$v") + last;
+      texts += "$(v" + last + ")";
+    }
+    lists += "]\n";
+    texts += "\n";
+  }
+  for (const std::string& text : {lists, texts}) {
+    Reading reading(text);
+    substitute_variables(reading.reader, reading.tree);
+    CHECK(reading.says("E0124"));
+  }
+}
+
+TEST_CASE("an error at a value shows the variable it came from") {
+  Reading reading("vars: {n: abc}\nx: $n\n");
+  substitute_variables(reading.reader, reading.tree);
+  reading.reader.error(Diagnosis::kBadScalar, *reading.tree.find("x"), "wrong");
+  CHECK(reading.says("`$n` is set here"));
+}
+
+}  // namespace
+}  // namespace flow::job
