@@ -1,0 +1,45 @@
+// Jobs made by hand, for tests of the runtime that go without the compiler.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace flow::test {
+
+class JobBuilder {
+ public:
+  using Attributes = std::initializer_list<std::pair<const char*, plan::Attribute>>;
+
+  JobBuilder();
+  plan::TensorId input(std::string name, Shape shape, DType dtype = DType::kFloat32);
+  plan::TensorId variable(std::string name, Shape shape, DType dtype = DType::kFloat32);
+  /// A step with one result, named like the step; `alias` as in plan::Tensor.
+  plan::TensorId step(std::string op, std::string name, std::vector<plan::TensorId> inputs,
+                      Attributes attributes, Shape shape, DType dtype = DType::kFloat32,
+                      plan::TensorId alias = {});
+  /// A second result of the last step: "pool1.argmax".
+  plan::TensorId second_result(std::string name, Shape shape, DType dtype);
+  /// Fuses a post onto the last step.
+  void post(std::string op, std::vector<plan::TensorId> operands, Attributes attributes);
+
+  plan::Step& last_step() { return job_.steps.back(); }
+  /// The job, with lifetimes.
+  plan::Job build();
+
+ private:
+  plan::TensorId add(std::string name, Shape shape, DType dtype, plan::Role role);
+  plan::Job job_;
+};
+
+/// OneFlow's LeNet for MNIST, one training step of plain SGD: inputs `images` [batch, 1, 28, 28]
+/// and `labels` int32 [batch], result `loss` [batch]. Fused as the compiler fuses it.
+plan::Job lenet_training(int64_t batch);
+
+/// 784 - hidden - 10 with relu, likewise.
+plan::Job mlp_training(int64_t batch, int64_t hidden);
+
+}  // namespace flow::test
