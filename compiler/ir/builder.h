@@ -17,6 +17,8 @@ class Builder {
  public:
   Builder(Graph& graph, Diags& diags) : graph_(graph), diags_(diags) {}
 
+  /// An input of the job, or a variable. Reports a shape that is too large and returns an invalid
+  /// id then.
   ValueId add_input(std::string name, DType dtype, Shape shape, int rows, Span span);
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
@@ -27,11 +29,18 @@ class Builder {
   std::vector<ValueId> add(const OpDef& op, std::string name, std::vector<ValueId> operands,
                            Attributes attributes, const AttributeSpans& spans);
 
-  /// The same for passes and rules, which know that it fits; blames `span`. First result.
+  /// The same for passes and rules, which know that it fits; blames `span`. First result; invalid
+  /// where an operand is, or where a tensor is too large to count.
   ValueId add(std::string_view op, std::string name, std::vector<ValueId> operands,
               std::initializer_list<Attributes::Entry> attributes, Span span);
 
-  /// The entry `name` stands for `value`.
+  /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
+  /// primitives, and the alias by which the entry stands for the last of them. Returns that value;
+  /// invalid as above. `call.attributes` lacks what is defaulted.
+  ValueId add_layer(const OpDef& layer, const LayerContext& call);
+
+  /// The entry `name` stands for `value`. A name that it has already, or an invalid value, adds
+  /// nothing.
   void alias(std::string name, ValueId value);
 
   Graph& graph() { return graph_; }
@@ -40,6 +49,7 @@ class Builder {
 
  private:
   std::string unique(std::string name) const;
+  bool check_operands(const OpDef& op, CallSite& site) const;
   Graph& graph_;
   Diags& diags_;
 };

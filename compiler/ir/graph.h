@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace ir {
 
 using ValueId = Id<struct ValueTag>;
 using NodeId = Id<struct NodeTag>;
+using plan::Attribute;
 using plan::Attributes;
 using plan::kMixedRows;
 using plan::kNoRows;
@@ -89,12 +91,25 @@ struct Graph {
   const Value& operator[](ValueId id) const { return values[id.index()]; }
   const Node& operator[](NodeId id) const { return nodes[id.index()]; }
 
+  /// Replaces the nodes; `producer` follows. Values that no node makes any more stay, without one.
+  void set_nodes(std::vector<Node> replaced);
+
   /// The value, variable, input or entry of that name; invalid when there is none.
   ValueId find(std::string_view name) const;
   /// The gradient with respect to `value`; invalid when the loss does not depend on it.
   ValueId gradient_of(ValueId value) const;
   /// The variable whose value is `value`, or null.
   const Variable* variable_of(ValueId value) const;
+
+ private:
+  /// What the look-ups above have seen of the vectors, which only grow.
+  struct Index {
+    size_t values = 0, aliases = 0, gradients = 0, variables = 0;
+    std::unordered_map<std::string, ValueId> by_name;
+    std::unordered_map<int32_t, ValueId> gradient_of;
+    std::unordered_map<int32_t, size_t> variable_of;
+  };
+  mutable Index index_;
 };
 
 /// One line a value and node, in order; equal graphs print equally.

@@ -1,12 +1,12 @@
 // The table of ops: everything the compiler knows of an op stands in one OpDef.
 #pragma once
 
-#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "compiler/diag/diag.h"
@@ -17,9 +17,10 @@ namespace flow {
 namespace ir {
 class Builder;
 }
+struct Fans;
 
 /// Sets of dtypes that an operand may have.
-enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer */ };
+enum class Accepts { kAny, kFloat /* float32, float64 */, kInteger, kBool, kNumber /* both */ };
 
 struct OperandDef {
   std::string_view name;  // how the file gives it: "labels"; the main one is "in"
@@ -45,7 +46,8 @@ enum class AttributeType {
 struct AttributeDef {
   std::string_view name;
   AttributeType type;
-  /// As the file would write it; empty: required. Lists "[]" and "all" mean the empty list.
+  /// As the file would write it; empty: required. Lists "[]" and "all" mean the empty list. The
+  /// name of an attribute further up takes over its value.
   std::string_view fallback;
   std::string_view doc;
   std::vector<std::string_view> choices = {};
@@ -63,29 +65,66 @@ struct AttributeSpans {
   Span of_operand(size_t i) const;
 };
 
-/// What a shape rule sees, and where it says what the results are or why there are none.
-class Inference {
+/// A call of an op as messages see it. They are prefixed with the entry's name; those at operands
+/// and attributes are followed by the chain of shapes of the operand (operand 0 for attributes).
+class CallSite {
  public:
-  Inference(const ir::Graph& graph, const OpDef& op, std::string_view name,
-            std::span<const ir::ValueId> operands, const ir::Attributes& attributes,
-            const AttributeSpans& spans, Diags& diags);
+  CallSite(const ir::Graph& graph, std::string_view name, std::span<const ir::ValueId> operands,
+           const AttributeSpans& spans, Diags& diags)
+      : graph_(graph), name_(name), operands_(operands), spans_(spans), diags_(diags) {}
 
+  std::string_view name() const { return name_; }
   size_t operands() const { return operands_.size(); }
   const ir::Value& operand(size_t i) const { return graph_[operands_[i]]; }
   const Shape& shape(size_t i) const { return operand(i).shape; }
+
+  /// Reports operands 0 and 1 if their dtypes differ; true when they agree.
+  bool same_dtype();
+  Diag& bad_operand(size_t i, Diagnosis diagnosis, std::string message);
+  Diag& bad_attribute(std::string_view attribute, Diagnosis diagnosis, std::string message);
+  Diag& bad_op(Diagnosis diagnosis, std::string message);
+  bool failed() const { return failed_; }
+
+ protected:
+  const ir::Graph& graph() const { return graph_; }
+
+ private:
+  Diag& report(Span span, Diagnosis diagnosis, std::string message, size_t chain_of);
+
+  const ir::Graph& graph_;
+  std::string_view name_;
+  std::span<const ir::ValueId> operands_;
+  const AttributeSpans& spans_;
+  Diags& diags_;
+  bool failed_ = false;
+};
+
+/// What a shape rule sees, and where it says what the results are or why there are none.
+class Inference : public CallSite {
+ public:
+  Inference(const ir::Graph& graph, std::string_view name, std::span<const ir::ValueId> operands,
+            ir::Attributes& attributes, const AttributeSpans& spans, Diags& diags)
+      : CallSite(graph, name, operands, spans, diags), attributes_(attributes) {}
+
   template <typename T>
   const T& attribute(std::string_view name) const {
     return attributes_.get<T>(name);
   }
+  const ir::Attribute& attribute(std::string_view name) const { return *attributes_.find(name); }
   bool has(std::string_view name) const { return attributes_.has(name); }
+  /// Replaces an attribute by its normalised form: a negative axis by the one it means, `same` by
+  /// four pads. The rule, run again, must leave that as it is.
+  void normalise(std::string_view name, ir::Attribute value) {
+    attributes_.set(name, std::move(value));
+  }
+  /// The same where the primitive has another name for it than the file.
+  void replace(std::string_view name, std::string_view by, ir::Attribute value);
 
-  /// Results, first to last.
+  /// Rows of the batch that the job's inputs carry, or 0 where none does.
+  int64_t batch() const;
+
+  /// Results, first to last. Reports a shape that is too large to count.
   void result(DType dtype, Shape shape, int rows);
-  /// Errors at an operand, an attribute or the op; the message is prefixed with the entry's name
-  /// and followed by the chain of shapes of the operand (operand 0 for attributes).
-  Diag& bad_operand(size_t i, Diagnosis diagnosis, std::string message);
-  Diag& bad_attribute(std::string_view name, Diagnosis diagnosis, std::string message);
-  Diag& bad_op(Diagnosis diagnosis, std::string message);
 
   struct Result {
     DType dtype;
@@ -93,18 +132,10 @@ class Inference {
     int rows;
   };
   const std::vector<Result>& results() const { return results_; }
-  bool failed() const { return failed_; }
 
  private:
-  const ir::Graph& graph_;
-  const OpDef& op_;
-  std::string_view name_;
-  std::span<const ir::ValueId> operands_;
-  const ir::Attributes& attributes_;
-  const AttributeSpans& spans_;
-  Diags& diags_;
+  ir::Attributes& attributes_;
   std::vector<Result> results_;
-  bool failed_ = false;
 };
 
 /// What a gradient rule works with: the forward node and the gradients of its results.
@@ -112,12 +143,18 @@ struct GradientContext {
   ir::Builder& builder;
   ir::Node node;                              // a copy: the graph grows meanwhile
   std::vector<ir::ValueId> result_gradients;  // invalid: the loss does not depend on that result
+  /// Is the gradient of operand i wanted? (Inputs' are not, unless watched.)
+  std::vector<bool> wanted;
+  std::vector<std::string> names;  // what the gradient of operand i is called: "conv1/conv:diff"
 
   ir::ValueId operand(size_t i) const { return node.operands[i]; }
   ir::ValueId result(size_t i) const { return node.results[i]; }
   ir::ValueId gradient(size_t i = 0) const { return result_gradients[i]; }
-  /// Is the gradient of operand i wanted? (Inputs' are not, unless watched.)
-  std::vector<bool> wanted;
+  const ir::Value& value_of(ir::ValueId id) const;
+  /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
+  ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
+                  std::initializer_list<ir::Attributes::Entry> attributes,
+                  std::string_view part = {});
 };
 
 /// What a layer's expansion works with: its operands and attributes, and the builder, in whose
@@ -127,23 +164,33 @@ struct LayerContext {
   std::string name;  // of the entry: "lenet/conv1"
   std::vector<ir::ValueId> operands;
   const ir::Attributes& attributes;
-  /// As written, by attribute; absent ones are the fallback. Types that need fans are still
-  /// `variance_scaling`, `glorot_uniform`, `kaiming`, ...; each word that such a type takes (mode,
-  /// distribution, nonlinearity), default or not, is a key of `values` with the value 1: "fan_out".
   const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
   const AttributeSpans& spans;
   bool train = false;
   bool trainable = true;
+
+  const ir::Value& operand(size_t i) const;
+  CallSite site() const;
+  /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
+  ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> operands,
+                  ir::Attributes op_attributes) const;
+  /// The value after the op that the attribute `activation` names.
+  ir::ValueId activate(ir::ValueId value) const;
+  /// Adds the layer's variable `part` with the initializer that the file gives to `attribute`.
+  ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
+                           Shape shape, Fans fans) const;
 };
 
 using InferRule = void (*)(Inference&);
 /// The gradient of each operand (invalid where there is none). Sums over broadcasting are the
 /// rule's own.
 using GradientRule = std::vector<ir::ValueId> (*)(GradientContext&);
-/// The value that the entry stands for; invalid after an error, which has been reported.
+/// The value that the entry stands for; invalid after an error, which has been reported. Called by
+/// Builder::add_layer, which has filled in the attributes and checked the operands.
 using ExpandRule = ir::ValueId (*)(LayerContext&);
 
-/// An op: a primitive (infer, gradient) or a layer (expand). A rule takes what it needs as an
+/// An op: a primitive (infer, gradient), a layer (expand), or a primitive that a layer of the same
+/// name stands before (dropout, which is nothing in predict jobs). A rule takes what it needs as an
 /// argument and returns what it makes.
 struct OpDef {
   std::string_view name;
@@ -166,5 +213,10 @@ struct OpDef {
 std::span<const OpDef* const> all_ops();
 /// The op of that name, or null.
 const OpDef* find_op(std::string_view name);
+
+/// Fills in what is defaulted, and reports what is missing, of another type or outside its range;
+/// false then. `name` is the entry's.
+bool complete_attributes(const OpDef& op, std::string_view name, const AttributeSpans& spans,
+                         Diags& diags, ir::Attributes& attributes);
 
 }  // namespace flow

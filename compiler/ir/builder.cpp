@@ -1,0 +1,179 @@
+// How inputs, variables and nodes enter a graph.
+#include "compiler/ir/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+
+namespace flow::ir {
+namespace {
+
+/// 16-bit floats are for storage: they are cast before anything is computed from them.
+bool is_computed(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+bool accepts(Accepts accepts, DType dtype) {
+  switch (accepts) {
+    case Accepts::kAny:
+      return true;
+    case Accepts::kFloat:
+      return is_computed(dtype);
+    case Accepts::kInteger:
+      return is_integer(dtype);
+    case Accepts::kBool:
+      return dtype == DType::kBool;
+    case Accepts::kNumber:
+      return is_computed(dtype) || is_integer(dtype);
+  }
+  return false;
+}
+
+std::string_view wanted(Accepts accepts) {
+  switch (accepts) {
+    case Accepts::kFloat:
+      return "float32 or float64";
+    case Accepts::kInteger:
+      return "an integer dtype";
+    case Accepts::kBool:
+      return "bool";
+    default:
+      return "float32, float64 or an integer dtype";
+  }
+}
+
+std::string_view cast_hint(Accepts accepts) {
+  switch (accepts) {
+    case Accepts::kFloat:
+    case Accepts::kNumber:
+      return "`{op: cast, dtype: float32}` converts";
+    case Accepts::kInteger:
+      return "`{op: cast, dtype: int32}` converts";
+    default:
+      return "`{op: cast, dtype: bool}` converts";
+  }
+}
+
+bool all_valid(std::span<const ValueId> operands) {
+  return std::ranges::all_of(operands, [](ValueId operand) { return operand.valid(); });
+}
+
+bool countable(const Shape& shape, const std::string& name, Span span, Diags& diags) {
+  if (shape.checked_elements()) return true;
+  diags.error(Diagnosis::kTensorTooLarge, span,
+              fmt::format("{} is {}, too large to count its bytes", name, shape.str()));
+  return false;
+}
+
+}  // namespace
+
+std::string Builder::unique(std::string name) const {
+  if (!graph_.find(name).valid()) return name;
+  for (int number = 2;; ++number) {
+    std::string numbered = fmt::format("{}.{}", name, number);
+    if (!graph_.find(numbered).valid()) return numbered;
+  }
+}
+
+ValueId Builder::add_input(std::string name, DType dtype, Shape shape, int rows, Span span) {
+  if (!countable(shape, name, span, diags_)) return {};
+  const ValueId id(graph_.values.size());
+  graph_.values.push_back(
+      {unique(std::move(name)), dtype, std::move(shape), rows, NodeId(), plan::Role::kInput, span});
+  graph_.inputs.push_back(id);
+  return id;
+}
+
+ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
+                              plan::Initializer initializer, bool trainable, bool slot, Span span) {
+  if (!countable(shape, name, span, diags_)) return {};
+  const ValueId id(graph_.values.size());
+  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), kNoRows, NodeId(),
+                           plan::Role::kVariable, span});
+  graph_.variables.push_back({id, std::move(initializer), trainable, slot, ValueId()});
+  return id;
+}
+
+bool Builder::check_operands(const OpDef& op, CallSite& site) const {
+  const bool variadic = !op.operands.empty() && op.operands.back().variadic;
+  const auto required = std::ranges::count(op.operands, false, &OperandDef::optional);
+  if (site.operands() < static_cast<size_t>(required) ||
+      (!variadic && site.operands() > op.operands.size())) {
+    site.bad_op(Diagnosis::kOperandCount,
+                fmt::format("`{}` takes {} operand{}, {} given", op.name, op.operands.size(),
+                            op.operands.size() == 1 ? "" : "s", site.operands()));
+    return false;
+  }
+  for (size_t i = 0; i < site.operands(); ++i) {
+    const OperandDef& def = op.operands[std::min(i, op.operands.size() - 1)];
+    const Value& value = site.operand(i);
+    if (accepts(def.accepts, value.dtype)) continue;
+    site.bad_operand(i, Diagnosis::kDTypeMismatch,
+                     fmt::format("`{}` of `{}` is {}, it must be {}", def.name, op.name,
+                                 name_of(value.dtype), wanted(def.accepts)))
+        .with_hint(std::string(cast_hint(def.accepts)));
+  }
+  return !site.failed();
+}
+
+std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector<ValueId> operands,
+                                  Attributes attributes, const AttributeSpans& spans) {
+  FLOW_CHECK(op.infer, "{} is a layer", op.name);
+  const std::vector<ValueId> invalid(op.results.size());
+  if (!all_valid(operands)) return invalid;
+  const bool complete = complete_attributes(op, name, spans, diags_, attributes);
+  Inference inference(graph_, name, operands, attributes, spans, diags_);
+  if (!check_operands(op, inference) || !complete) return invalid;
+  op.infer(inference);
+  if (inference.failed()) return invalid;
+  FLOW_CHECK(inference.results().size() == op.results.size(), "{}", op.name);
+
+  Node node{
+      &op,     unique(std::move(name)), std::move(operands), {}, std::move(attributes), {}, false,
+      spans.op};
+  const NodeId id(graph_.nodes.size());
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    const auto& [dtype, shape, rows] = inference.results()[i];
+    node.results.emplace_back(graph_.values.size());
+    graph_.values.push_back(
+        {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.results[i])), dtype, shape,
+         rows, id, plan::Role::kResult, spans.op});
+  }
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back().results;
+}
+
+ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId> operands,
+                     std::initializer_list<Attributes::Entry> attributes, Span span) {
+  const OpDef* def = find_op(op);
+  FLOW_CHECK(def, "{}", op);
+  Attributes given;
+  for (const auto& [attribute, value] : attributes) given.set(attribute, value);
+  AttributeSpans spans;
+  spans.op = span;
+  const ValueId result = add(*def, name, std::move(operands), std::move(given), spans).front();
+  // A gradient can be too large to count where no tensor of the file is.
+  FLOW_CHECK(result.valid() || diags_.has_errors(), "{} {}", op, name);
+  return result;
+}
+
+ValueId Builder::add_layer(const OpDef& layer, const LayerContext& call) {
+  FLOW_CHECK(layer.expand, "{} is no layer", layer.name);
+  if (!all_valid(call.operands)) return {};
+  Attributes attributes = call.attributes;
+  const bool complete = complete_attributes(layer, call.name, call.spans, diags_, attributes);
+  CallSite site = call.site();
+  if (!check_operands(layer, site) || !complete) return {};
+  LayerContext context{*this,      call.name,  call.operands, attributes, call.initializers,
+                       call.spans, call.train, call.trainable};
+  const ValueId value = layer.expand(context);
+  alias(call.name, value);
+  return value;
+}
+
+void Builder::alias(std::string name, ValueId value) {
+  if (!value.valid() || graph_.find(name) == value) return;
+  graph_.aliases.push_back({unique(std::move(name)), value});
+}
+
+}  // namespace flow::ir

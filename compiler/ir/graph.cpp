@@ -1,0 +1,39 @@
+// Look-ups in a graph, and replacing its nodes.
+#include "compiler/ir/graph.h"
+
+namespace flow::ir {
+
+void Graph::set_nodes(std::vector<Node> replaced) {
+  for (const Node& node : nodes)
+    for (const ValueId result : node.results) (*this)[result].producer = NodeId();
+  nodes = std::move(replaced);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (const ValueId result : nodes[i].results) (*this)[result].producer = NodeId(i);
+}
+
+ValueId Graph::find(std::string_view name) const {
+  for (; index_.values < values.size(); ++index_.values)
+    index_.by_name.emplace(values[index_.values].name, ValueId(index_.values));
+  for (; index_.aliases < aliases.size(); ++index_.aliases)
+    index_.by_name.emplace(aliases[index_.aliases].name, aliases[index_.aliases].value);
+  const auto found = index_.by_name.find(std::string(name));
+  return found == index_.by_name.end() ? ValueId() : found->second;
+}
+
+ValueId Graph::gradient_of(ValueId value) const {
+  for (; index_.gradients < gradients.size(); ++index_.gradients) {
+    const auto& [of, gradient] = gradients[index_.gradients];
+    index_.gradient_of.emplace(of.value, gradient);
+  }
+  const auto found = index_.gradient_of.find(value.value);
+  return found == index_.gradient_of.end() ? ValueId() : found->second;
+}
+
+const Variable* Graph::variable_of(ValueId value) const {
+  for (; index_.variables < variables.size(); ++index_.variables)
+    index_.variable_of.emplace(variables[index_.variables].value.value, index_.variables);
+  const auto found = index_.variable_of.find(value.value);
+  return found == index_.variable_of.end() ? nullptr : &variables[found->second];
+}
+
+}  // namespace flow::ir

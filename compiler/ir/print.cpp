@@ -1,0 +1,93 @@
+// A graph as text: for `flowc build --dump-after`, and for tests to compare.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ops/op_def.h"
+#include "runtime/base/text.h"
+
+namespace flow::ir {
+namespace {
+
+struct AttributeText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return shortest(value); }
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(const std::vector<int64_t>& value) const {
+    return fmt::format("[{}]", fmt::join(value, ", "));
+  }
+  std::string operator()(DType value) const { return std::string(name_of(value)); }
+};
+
+std::string attributes_text(const Attributes& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes)
+    text += fmt::format(" {}={}", name, std::visit(AttributeText(), value));
+  return text;
+}
+
+std::string type_text(const Value& value) {
+  std::string text = fmt::format("{}{}", name_of(value.dtype), value.shape.str());
+  if (value.rows == kMixedRows) text += " mixed";
+  if (value.rows >= 0) text += fmt::format(" rows={}", value.rows);
+  return text;
+}
+
+class Printer {
+ public:
+  explicit Printer(const Graph& graph) : graph_(graph) {}
+
+  std::string text() {
+    for (const ValueId input : graph_.inputs)
+      line("input {}: {}", graph_[input].name, type_text(graph_[input]));
+    for (const Variable& variable : graph_.variables) print(variable);
+    for (const Node& node : graph_.nodes) print(node);
+    for (const Alias& alias : graph_.aliases)
+      line("alias {} = {}", alias.name, graph_[alias.value].name);
+    if (!graph_.results.empty()) line("results {}", names(graph_.results));
+    if (!graph_.watched.empty()) line("watched {}", names(graph_.watched));
+    return std::move(text_);
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+
+  std::string names(const std::vector<ValueId>& values) const {
+    std::vector<std::string> names;
+    for (const ValueId value : values) names.push_back(graph_[value].name);
+    return join(names, ", ");
+  }
+
+  void print(const Variable& variable) {
+    const Value& value = graph_[variable.value];
+    std::string start = variable.initializer.type;
+    for (const auto& [name, number] : variable.initializer.values)
+      start += fmt::format(" {}={}", name, shortest(number));
+    const std::string_view kind = variable.slot ? "slot" : "variable";
+    line("{} {}: {} = {}{}{}", kind, value.name, type_text(value), start,
+         variable.trainable || variable.slot ? "" : ", not trained",
+         variable.updated.valid() ? ", then " + graph_[variable.updated].name : "");
+  }
+
+  void print(const Node& node) {
+    std::vector<std::string> types;
+    for (const ValueId result : node.results) types.push_back(type_text(graph_[result]));
+    line("{}{} = {}({}){}: {}", node.tap ? "tap " : "", names(node.results), node.op->name,
+         names(node.operands), attributes_text(node.attributes), join(types, ", "));
+    for (const Post& post : node.posts)
+      line("  + {}({}){}", post.op->name, names(post.operands), attributes_text(post.attributes));
+  }
+
+  const Graph& graph_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) { return Printer(graph).text(); }
+
+}  // namespace flow::ir

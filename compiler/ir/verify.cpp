@@ -1,0 +1,123 @@
+// What must hold of a graph between passes.
+#include <set>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ops/op_def.h"
+#include "runtime/base/check.h"
+
+namespace flow::ir {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size()) {}
+
+  void verify() {
+    check_names();
+    for (const ValueId input : graph_.inputs) begin(input, plan::Role::kInput);
+    for (const Variable& variable : graph_.variables) begin(variable.value, plan::Role::kVariable);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) check(graph_.nodes[i], NodeId(i));
+    check_reads_from_outside();
+  }
+
+ private:
+  void check_id(ValueId id) const {
+    FLOW_CHECK(id.valid() && id.index() < graph_.values.size(), "value {}", id.value);
+  }
+
+  void check_names() const {
+    std::set<std::string_view> names;
+    for (const Value& value : graph_.values)
+      FLOW_CHECK(!value.name.empty() && names.insert(value.name).second, "{}", value.name);
+    for (const Alias& alias : graph_.aliases) {
+      check_id(alias.value);
+      FLOW_CHECK(names.insert(alias.name).second, "{}", alias.name);
+    }
+  }
+
+  void begin(ValueId id, plan::Role role) {
+    check_id(id);
+    FLOW_CHECK(graph_[id].role == role && !graph_[id].producer.valid(), "{}", graph_[id].name);
+    make(id);
+  }
+
+  void make(ValueId id) {
+    FLOW_CHECK(!known_[id.index()], "{} is made twice", graph_[id].name);
+    known_[id.index()] = true;
+  }
+
+  /// A tap may read what a fused node made on its way: the lowering makes it anew.
+  void check_read(ValueId id, const Node& reader) const {
+    check_id(id);
+    FLOW_CHECK(known_[id.index()] || (reader.tap && replaced_.contains(id)),
+               "{} reads {} before it is made", reader.name, graph_[id].name);
+  }
+
+  void check(const Node& node, NodeId id) {
+    FLOW_CHECK(node.op && node.op->infer && !node.results.empty(), "{}", node.name);
+    for (const ValueId operand : node.operands) check_read(operand, node);
+    std::vector<ValueId> made = node.results;
+    if (!node.posts.empty()) made[0] = node.posts.front().replaced;
+    check_inferred(*node.op, node.name, node.operands, node.attributes, made);
+    for (size_t i = 0; i < node.posts.size(); ++i) {
+      const Post& post = node.posts[i];
+      std::vector<ValueId> operands = {post.replaced};
+      for (const ValueId operand : post.operands) {
+        check_read(operand, node);
+        operands.push_back(operand);
+      }
+      FLOW_CHECK(!graph_[post.replaced].producer.valid(), "{}", graph_[post.replaced].name);
+      replaced_.insert(post.replaced);
+      const bool last = i + 1 == node.posts.size();
+      const ValueId result = last ? node.results[0] : node.posts[i + 1].replaced;
+      check_inferred(*post.op, post.name, operands, post.attributes, {result});
+    }
+    for (const ValueId result : node.results) {
+      check_id(result);
+      FLOW_CHECK(graph_[result].producer == id && graph_[result].role == plan::Role::kResult, "{}",
+                 graph_[result].name);
+      make(result);
+    }
+  }
+
+  void check_inferred(const OpDef& op, const std::string& name,
+                      const std::vector<ValueId>& operands, const Attributes& attributes,
+                      const std::vector<ValueId>& results) {
+    const Sources sources;
+    Diags diags(sources);
+    const AttributeSpans spans;
+    Attributes normalised = attributes;
+    Inference inference(graph_, name, operands, normalised, spans, diags);
+    op.infer(inference);
+    FLOW_CHECK(!inference.failed(), "{}: {}", name, diags.render());
+    FLOW_CHECK(normalised == attributes, "{}: the attributes of {} are not stable", name, op.name);
+    FLOW_CHECK(inference.results().size() == results.size(), "{}", name);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const auto& [dtype, shape, rows] = inference.results()[i];
+      const Value& value = graph_[results[i]];
+      FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.rows == rows,
+                 "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());
+    }
+  }
+
+  void check_reads_from_outside() const {
+    for (const ValueId result : graph_.results) {
+      check_id(result);
+      FLOW_CHECK(known_[result.index()], "the result {} is not made", graph_[result].name);
+    }
+    for (const ValueId watched : graph_.watched) check_id(watched);
+    for (const Variable& variable : graph_.variables)
+      FLOW_CHECK(!variable.updated.valid() || known_[variable.updated.index()], "{}",
+                 graph_[variable.value].name);
+  }
+
+  const Graph& graph_;
+  std::vector<bool> known_;  // by ValueId: made by what stands above
+  std::set<ValueId> replaced_;
+};
+
+}  // namespace
+
+void verify(const Graph& graph) { Verifier(graph).verify(); }
+
+}  // namespace flow::ir

@@ -1,0 +1,35 @@
+// Where the largest element is.
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_argmax(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  std::vector<int64_t> extents = x.shape.extents();
+  extents.erase(extents.begin() + *axis);
+  int rows = x.rows;
+  if (rows >= 0) rows = rows == *axis ? ir::kMixedRows : rows - (rows > *axis ? 1 : 0);
+  inference.result(DType::kInt64, Shape(std::move(extents)), rows);
+}
+
+}  // namespace
+
+std::span<const OpDef> argmax() {
+  static const OpDef kOps[] = {{
+      .name = "argmax",
+      .doc = "The index of the largest element along an axis, as int64; the first on ties.",
+      .formula = "y = the first i with x[i] = max x",
+      .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
+      .attributes = {{"axis", AttributeType::kInteger, "-1", "the axis to search"}},
+      .infer = infer_argmax,
+      .examples = {"argmax(f32[3,4])", "argmax(f32[2,3,4]) axis=1", "argmax(i32[6])",
+                   "argmax(u8[3,4]) axis=0"},
+  }};
+  return kOps;
+}
+
+}  // namespace flow::ops

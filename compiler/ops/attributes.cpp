@@ -1,0 +1,129 @@
+// Attributes of a call: defaults filled in from the op's table, types, choices and ranges checked.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "compiler/ops/op_def.h"
+#include "runtime/base/text.h"
+
+namespace flow {
+namespace {
+
+using ir::Attribute;
+
+template <typename T>
+T number_from(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  FLOW_CHECK(error == std::errc() && end == text.data() + text.size(), "fallback `{}`", text);
+  return value;
+}
+
+/// "[]", "all", "1", "[1, 1]"
+std::vector<int64_t> integers_from(std::string_view text) {
+  if (text == "all" || text == "[]") return {};
+  if (!text.starts_with('[')) return {number_from<int64_t>(text)};
+  std::vector<int64_t> integers;
+  for (std::string item : split(text.substr(1, text.size() - 2), ',')) {
+    item.erase(0, item.find_first_not_of(' '));
+    integers.push_back(number_from<int64_t>(item));
+  }
+  return integers;
+}
+
+Attribute parse(AttributeType type, std::string_view text) {
+  switch (type) {
+    case AttributeType::kBool:
+      return text == "true";
+    case AttributeType::kInteger:
+      return number_from<int64_t>(text);
+    case AttributeType::kNumber:
+      return number_from<double>(text);
+    case AttributeType::kIntegers:
+      return integers_from(text);
+    case AttributeType::kDType:
+      return parse_dtype(text).value();
+    case AttributeType::kText:
+    case AttributeType::kPadding:
+    case AttributeType::kInitializer:
+    case AttributeType::kActivation:
+      break;
+  }
+  return std::string(text);
+}
+
+bool has_type(AttributeType type, const Attribute& value) {
+  switch (type) {
+    case AttributeType::kBool:
+      return std::holds_alternative<bool>(value);
+    case AttributeType::kInteger:
+      return std::holds_alternative<int64_t>(value);
+    case AttributeType::kNumber:
+      return std::holds_alternative<double>(value);
+    case AttributeType::kIntegers:
+      return std::holds_alternative<std::vector<int64_t>>(value);
+    case AttributeType::kDType:
+      return std::holds_alternative<DType>(value);
+    case AttributeType::kPadding:
+      return std::holds_alternative<std::string>(value) ||
+             std::holds_alternative<std::vector<int64_t>>(value);
+    case AttributeType::kText:
+    case AttributeType::kInitializer:
+    case AttributeType::kActivation:
+      break;
+  }
+  return std::holds_alternative<std::string>(value);
+}
+
+/// What is wrong with the value, or nothing: "is -1, it must be at least 0".
+std::string complaint(const AttributeDef& def, const Attribute& value) {
+  const auto outside = [&](double number) -> std::string {
+    if (def.min && !(number >= *def.min))
+      return fmt::format("is {}, it must be at least {}", shortest(number), shortest(*def.min));
+    if (def.max && !(number <= *def.max))
+      return fmt::format("is {}, it must be at most {}", shortest(number), shortest(*def.max));
+    return {};
+  };
+  if (const auto* number = std::get_if<double>(&value)) return outside(*number);
+  if (const auto* integer = std::get_if<int64_t>(&value))
+    return outside(static_cast<double>(*integer));
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+    for (const int64_t integer : *list)
+      if (std::string found = outside(static_cast<double>(integer)); !found.empty()) return found;
+  if (const auto* text = std::get_if<std::string>(&value);
+      text && !def.choices.empty() && std::ranges::find(def.choices, *text) == def.choices.end())
+    return fmt::format(
+        "is `{}`, it must be {}", *text,
+        quoted_alternatives(std::vector<std::string>(def.choices.begin(), def.choices.end())));
+  return {};
+}
+
+}  // namespace
+
+bool complete_attributes(const OpDef& op, std::string_view name, const AttributeSpans& spans,
+                         Diags& diags, ir::Attributes& attributes) {
+  bool complete = true;
+  const auto error = [&](Diagnosis diagnosis, Span span, std::string_view message) {
+    diags.error(diagnosis, span, fmt::format("{}: {}", name, message));
+    complete = false;
+  };
+  for (const AttributeDef& def : op.attributes) {
+    const Attribute* given = attributes.find(def.name);
+    if (!given && def.fallback.empty()) {
+      error(Diagnosis::kMissingAttribute, spans.op,
+            fmt::format("`{}` needs `{}`", op.name, def.name));
+    } else if (!given) {
+      const Attribute* taken_over = attributes.find(def.fallback);
+      attributes.set(def.name, taken_over ? *taken_over : parse(def.type, def.fallback));
+    } else if (!has_type(def.type, *given)) {
+      error(Diagnosis::kBadAttribute, spans.of(def.name),
+            fmt::format("`{}` of `{}` has another type", def.name, op.name));
+    } else if (const std::string wrong = complaint(def, *given); !wrong.empty()) {
+      error(Diagnosis::kOutOfRange, spans.of(def.name), fmt::format("`{}` {}", def.name, wrong));
+    }
+  }
+  return complete;
+}
+
+}  // namespace flow

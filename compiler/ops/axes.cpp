@@ -1,0 +1,55 @@
+// Axes as the file gives them: negative ones count from the end.
+#include "compiler/ops/axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace flow {
+namespace {
+
+std::optional<int> in_range(Inference& inference, std::string_view attribute, int64_t axis,
+                            const Shape& shape) {
+  const int rank = shape.rank();
+  if (-rank <= axis && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
+  const std::string range = rank == 0 ? std::string("a scalar has none")
+                                      : fmt::format("it must be in [{}, {}]", -rank, rank - 1);
+  inference.bad_attribute(attribute, Diagnosis::kBadAttribute,
+                          fmt::format("{} has no axis {}, {}", shape.str(), axis, range));
+  return {};
+}
+
+}  // namespace
+
+std::optional<int> normalise_axis(Inference& inference, size_t i) {
+  const auto axis =
+      in_range(inference, "axis", inference.attribute<int64_t>("axis"), inference.shape(i));
+  if (axis) inference.normalise("axis", int64_t{*axis});
+  return axis;
+}
+
+std::optional<std::vector<int64_t>> normalise_axes(Inference& inference, size_t i) {
+  const Shape& shape = inference.shape(i);
+  if (!inference.has("axis")) return inference.attribute<std::vector<int64_t>>("axes");
+  std::vector<int64_t> axes;
+  for (const int64_t given : inference.attribute<std::vector<int64_t>>("axis")) {
+    const auto axis = in_range(inference, "axis", given, shape);
+    if (!axis) return {};
+    axes.push_back(*axis);
+  }
+  if (axes.empty()) {
+    axes.resize(static_cast<size_t>(shape.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  std::ranges::sort(axes);
+  if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end()) {
+    inference.bad_attribute("axis", Diagnosis::kBadAttribute,
+                            fmt::format("axis {} stands there twice", *twice));
+    return {};
+  }
+  inference.replace("axis", "axes", axes);
+  return axes;
+}
+
+}  // namespace flow

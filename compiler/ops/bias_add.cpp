@@ -1,0 +1,84 @@
+// Adding a vector along one axis.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::kMixedRows;
+
+void infer_bias_add(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis || !inference.same_dtype()) return;
+  const ir::Value& x = inference.operand(0);
+  const ir::Value& bias = inference.operand(1);
+  if (bias.shape != Shape{x.shape[*axis]}) {
+    inference.bad_operand(1, Diagnosis::kShapeMismatch,
+                          fmt::format("a bias of {} for {}, it must be [{}] for axis {}",
+                                      bias.shape.str(), x.shape.str(), x.shape[*axis], *axis));
+    return;
+  }
+  int rows = x.rows;
+  if (bias.rows != ir::kNoRows) {
+    const int from_bias = bias.rows == 0 ? *axis : kMixedRows;
+    rows = x.rows == ir::kNoRows || x.rows == from_bias ? from_bias : kMixedRows;
+  }
+  inference.result(x.dtype, x.shape, rows);
+}
+
+void infer_bias_add_grad(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& dy = inference.operand(0);
+  const int rows = dy.rows < 0 ? dy.rows : dy.rows == *axis ? 0 : kMixedRows;
+  inference.result(dy.dtype, {dy.shape[*axis]}, rows);
+}
+
+std::vector<ir::ValueId> bias_add_gradient(GradientContext& context) {
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0]) gradients[0] = context.gradient();
+  if (context.wanted[1])
+    gradients[1] = context.add("bias_add_grad", 1, {context.gradient()},
+                               {{"axis", *context.node.attributes.find("axis")}});
+  return gradients;
+}
+
+AttributeDef axis_attribute() {
+  return {"axis", AttributeType::kInteger, "1", "the axis that the bias lies along"};
+}
+
+}  // namespace
+
+std::span<const OpDef> bias_add() {
+  static const OpDef kOps[] = {
+      {
+          .name = "bias_add",
+          .doc = "Adds a vector along one axis.",
+          .formula = "y[..., c, ...] = x[..., c, ...] + bias[c]",
+          .operands = {{"x", "any shape with that axis"}, {"bias", "[C]"}},
+          .attributes = {axis_attribute()},
+          .infer = infer_bias_add,
+          .gradient = bias_add_gradient,
+          .elementwise = true,
+          .examples = {"bias_add(f32[3,4], f32[4])", "bias_add(f32[2,3,5,7], f32[3])",
+                       "bias_add(f32[2,3,4], f32[4]) axis=-1", "bias_add(f32[5,2], f32[5]) axis=0"},
+      },
+      {
+          .name = "bias_add_grad",
+          .doc = "The gradient of bias_add with respect to the bias.",
+          .formula = "dbias[c] = sum dy[..., c, ...]",
+          .operands = {{"dy", "any shape with that axis"}},
+          .attributes = {axis_attribute()},
+          .infer = infer_bias_add_grad,
+          .internal = true,
+          .examples = {"bias_add_grad(f32[3,4])", "bias_add_grad(f32[2,3,5,7])",
+                       "bias_add_grad(f32[2,3,4]) axis=2", "bias_add_grad(f32[3000,5])"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,76 @@
+// NumPy's broadcasting: shapes, the row axis, and its gradient.
+#include "compiler/ops/broadcast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace flow {
+namespace {
+
+using ir::kMixedRows;
+using ir::kNoRows;
+
+/// Where an operand's row axis lies in the result. Rows that are copied along other rows mix.
+int rows_in(const Shape& out, const Shape& shape, int rows) {
+  if (rows < 0) return rows;
+  const int axis = rows + out.rank() - shape.rank();
+  return shape[rows] == out[axis] ? axis : kMixedRows;
+}
+
+}  // namespace
+
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  Shape out = longer;
+  for (int axis = 0; axis < shorter.rank(); ++axis) {
+    int64_t& extent = out[axis + out.rank() - shorter.rank()];
+    if (extent != shorter[axis] && extent != 1 && shorter[axis] != 1) return {};
+    if (extent == 1) extent = shorter[axis];
+  }
+  return out;
+}
+
+int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b, int b_rows) {
+  const int from_a = rows_in(out, a, a_rows);
+  const int from_b = rows_in(out, b, b_rows);
+  if (from_a == kNoRows || from_a == from_b) return from_b;
+  return from_b == kNoRows ? from_a : kMixedRows;
+}
+
+void infer_broadcast(Inference& inference, DType dtype) {
+  const ir::Value& a = inference.operand(0);
+  const ir::Value& b = inference.operand(1);
+  const auto out = broadcast(a.shape, b.shape);
+  if (out) {
+    inference.result(dtype, *out, broadcast_rows(*out, a.shape, a.rows, b.shape, b.rows));
+    return;
+  }
+  inference
+      .bad_operand(1, Diagnosis::kShapeMismatch,
+                   fmt::format("{} and {} do not broadcast", a.shape.str(), b.shape.str()))
+      .with_hint("from the last dimension on, extents must be equal or 1");
+}
+
+ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient) {
+  const Shape target = context.value_of(context.operand(i)).shape;
+  if (!gradient.valid() || context.value_of(gradient).shape == target) return gradient;
+  const Shape full = context.value_of(gradient).shape;
+  const int added = full.rank() - target.rank();
+  std::vector<int64_t> axes;
+  bool one_left = false;  // an extent of 1 that was broadcast, or was there
+  for (int axis = 0; axis < full.rank(); ++axis) {
+    const bool copied = axis < added || (target[axis - added] == 1 && full[axis] != 1);
+    if (copied) axes.push_back(axis);
+    if (copied && axis >= added) one_left = true;
+  }
+  if (!one_left)
+    return context.add("reduce_sum", i, {gradient}, {{"axis", axes}, {"keepdims", false}});
+  const ir::ValueId sum =
+      context.add("reduce_sum", i, {gradient}, {{"axis", axes}, {"keepdims", true}}, "reduce_sum");
+  if (added == 0) return sum;
+  return context.add("reshape", i, {sum}, {{"shape", target.extents()}});
+}
+
+}  // namespace flow

@@ -1,0 +1,24 @@
+// NumPy's broadcasting: shapes, the row axis, and its gradient.
+#pragma once
+
+#include <optional>
+
+#include "compiler/ops/op_def.h"
+
+namespace flow {
+
+/// The shape to which both broadcast, or nothing.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b);
+
+/// The row axis of a result of shape `out`, element by element from operands of these shapes and
+/// row axes, aligned at the last axis.
+int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b, int b_rows);
+
+/// Infers a result that broadcasts operands 0 and 1; reports shapes that do not fit.
+void infer_broadcast(Inference& inference, DType dtype);
+
+/// The gradient of operand i from that of a result to which it was broadcast: the sum over the
+/// copies. Where there were none, `gradient` itself.
+ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient);
+
+}  // namespace flow

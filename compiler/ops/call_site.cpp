@@ -1,0 +1,125 @@
+// What rules are given: the call they judge, and the builder that they add to.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/initializers.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/ops/shape_chain.h"
+
+namespace flow {
+
+Span AttributeSpans::of(std::string_view attribute) const {
+  const auto found = std::ranges::find(spans, attribute, &std::pair<std::string, Span>::first);
+  return found == spans.end() ? op : found->second;
+}
+
+Span AttributeSpans::of_operand(size_t i) const {
+  return i < operands.size() && operands[i].valid() ? operands[i] : op;
+}
+
+Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size_t chain_of) {
+  failed_ = true;
+  Diag& diag = diags_.error(diagnosis, span, fmt::format("{}: {}", name_, message));
+  if (chain_of < operands_.size()) {
+    const std::string chain = shape_chain(graph_, diags_.sources(), operands_[chain_of]);
+    if (!chain.empty()) diag.with_note(chain);
+  }
+  return diag;
+}
+
+bool CallSite::same_dtype() {
+  const DType a = operand(0).dtype, b = operand(1).dtype;
+  if (a == b) return true;
+  bad_operand(
+      1, Diagnosis::kDTypeMismatch,
+      fmt::format("the operands are {} and {}, they must have one dtype", name_of(a), name_of(b)))
+      .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(a)));
+  return false;
+}
+
+Diag& CallSite::bad_operand(size_t i, Diagnosis diagnosis, std::string message) {
+  return report(spans_.of_operand(i), diagnosis, std::move(message), i);
+}
+
+Diag& CallSite::bad_attribute(std::string_view attribute, Diagnosis diagnosis,
+                              std::string message) {
+  return report(spans_.of(attribute), diagnosis, std::move(message), 0);
+}
+
+Diag& CallSite::bad_op(Diagnosis diagnosis, std::string message) {
+  return report(spans_.op, diagnosis, std::move(message), operands_.size());
+}
+
+void Inference::replace(std::string_view name, std::string_view by, ir::Attribute value) {
+  ir::Attributes others;
+  for (const auto& [other, kept] : attributes_)
+    if (other != name) others.set(other, kept);
+  others.set(by, std::move(value));
+  attributes_ = std::move(others);
+}
+
+int64_t Inference::batch() const {
+  for (const ir::ValueId input : graph().inputs)
+    if (const ir::Value& value = graph()[input]; value.rows >= 0) return value.shape[value.rows];
+  return 0;
+}
+
+void Inference::result(DType dtype, Shape shape, int rows) {
+  if (!shape.checked_elements())
+    bad_op(Diagnosis::kTensorTooLarge,
+           fmt::format("the result is {}, too large to count its bytes", shape.str()));
+  results_.push_back({dtype, std::move(shape), rows});
+}
+
+const ir::Value& GradientContext::value_of(ir::ValueId id) const { return builder.graph()[id]; }
+
+ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
+                                 std::initializer_list<ir::Attributes::Entry> attributes,
+                                 std::string_view part) {
+  std::string name = part.empty() ? names[i] : fmt::format("{}/{}", names[i], part);
+  return builder.add(op, std::move(name), std::move(operands), attributes, node.span);
+}
+
+const ir::Value& LayerContext::operand(size_t i) const { return builder.graph()[operands[i]]; }
+
+CallSite LayerContext::site() const {
+  return CallSite(builder.graph(), name, operands, spans, builder.diags());
+}
+
+ir::ValueId LayerContext::add(std::string_view op, std::string_view part,
+                              std::vector<ir::ValueId> op_operands,
+                              ir::Attributes op_attributes) const {
+  const OpDef* def = find_op(op);
+  FLOW_CHECK(def && def->infer, "{}", op);
+  AttributeSpans at_op;
+  at_op.op = spans.op;
+  std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
+  return builder.add(*def, std::move(full), std::move(op_operands), std::move(op_attributes), at_op)
+      .front();
+}
+
+ir::ValueId LayerContext::activate(ir::ValueId value) const {
+  const std::string& activation = attributes.get<std::string>("activation");
+  if (activation == "none" || !value.valid()) return value;
+  const OpDef* op = find_op(activation);
+  if (op && op->infer && op->operands.size() == 1) return add(activation, activation, {value}, {});
+  site().bad_attribute("activation", Diagnosis::kUnknownOp,
+                       fmt::format("`{}` is no op of one operand", activation));
+  return {};
+}
+
+ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view attribute,
+                                       DType dtype, Shape shape, Fans fans) const {
+  const auto given =
+      std::ranges::find(initializers, attribute, &std::pair<std::string, plan::Initializer>::first);
+  const plan::Initializer asked =
+      given == initializers.end()
+          ? plan::Initializer{attributes.get<std::string>(attribute), {}, {}}
+          : given->second;
+  return builder.add_variable(fmt::format("{}/{}", name, part), dtype, std::move(shape),
+                              resolve_initializer(asked, fans), trainable, false, spans.op);
+}
+
+}  // namespace flow

@@ -1,0 +1,38 @@
+// Converting between dtypes.
+#include "compiler/ir/builder.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_cast(Inference& inference) {
+  const ir::Value& x = inference.operand(0);
+  inference.result(inference.attribute<DType>("dtype"), x.shape, x.rows);
+}
+
+/// Passes between floats alone, so the loss depends on no operand of another dtype.
+std::vector<ir::ValueId> cast_gradient(GradientContext& context) {
+  const DType dtype = context.value_of(context.operand(0)).dtype;
+  return {context.add("cast", 0, {context.gradient()}, {{"dtype", dtype}})};
+}
+
+}  // namespace
+
+std::span<const OpDef> cast() {
+  static const OpDef kOps[] = {{
+      .name = "cast",
+      .doc = "Converts each element; to integers truncates, to bool is whether it is not zero.",
+      .formula = "y = dtype(x)",
+      .operands = {{"in", "any shape", Accepts::kAny}},
+      .attributes = {{"dtype", AttributeType::kDType, "", "of the result"}},
+      .infer = infer_cast,
+      .gradient = cast_gradient,
+      .examples = {"cast(f32[3,4]) dtype=float64", "cast(f64[3,4]) dtype=float32",
+                   "cast(i32[5]) dtype=float32", "cast(bool[5]) dtype=float32",
+                   "cast(f32[5]) dtype=int32", "cast(i64[5]) dtype=uint8",
+                   "cast(f32[5]) dtype=bool"},
+  }};
+  return kOps;
+}
+
+}  // namespace flow::ops

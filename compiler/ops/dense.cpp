@@ -1,0 +1,86 @@
+// Fully connected layers.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/initializers.h"
+#include "compiler/ops/layers.h"
+#include "compiler/ops/windows.h"
+
+namespace flow::ops {
+namespace {
+
+/// [..., in] as [rows, in]: one product instead of one for each leading index.
+ir::ValueId flattened(const LayerContext& context, ir::ValueId x, const Shape& shape) {
+  if (shape.rank() == 2) return x;
+  ir::Attributes attributes;
+  attributes.set(
+      "shape", std::vector<int64_t>{shape.elements(0, shape.rank() - 1), shape[shape.rank() - 1]});
+  return context.add("reshape", "flatten", {x}, std::move(attributes));
+}
+
+/// An elementwise activation is applied before the shape is restored, where it can be fused.
+ir::ValueId restored(const LayerContext& context, ir::ValueId y, const Shape& shape,
+                     int64_t units) {
+  if (shape.rank() == 2) return context.activate(y);
+  const OpDef* op = find_op(context.attributes.get<std::string>("activation"));
+  const bool before = op && op->elementwise;
+  if (before) y = context.activate(y);
+  std::vector<int64_t> extents = shape.extents();
+  extents.back() = units;
+  ir::Attributes attributes;
+  attributes.set("shape", std::move(extents));
+  y = context.add("reshape", "restore", {y}, std::move(attributes));
+  return before ? y : context.activate(y);
+}
+
+ir::ValueId expand_dense(LayerContext& context) {
+  const Shape shape = context.operand(0).shape;
+  const DType dtype = context.operand(0).dtype;
+  if (shape.rank() < 2) {
+    context.site().bad_operand(
+        0, Diagnosis::kRankMismatch,
+        fmt::format("{} has fewer than two dimensions, it must be [rows, ..., features]",
+                    shape.str()));
+    return {};
+  }
+  const int64_t in = shape[shape.rank() - 1];
+  const int64_t units = context.attributes.get<int64_t>("units");
+  const Shape weight_shape{units, in};
+  const ir::ValueId weight = context.add_variable("weight", "kernel_initializer", dtype,
+                                                  weight_shape, fans_of(weight_shape));
+  ir::Attributes transposed;
+  transposed.set("transpose_b", true);
+  ir::ValueId y =
+      context.add("matmul", "matmul", {flattened(context, context.operands[0], shape), weight},
+                  std::move(transposed));
+  if (context.attributes.get<bool>("use_bias")) {
+    const ir::ValueId bias =
+        context.add_variable("bias", "bias_initializer", dtype, {units}, fans_of(weight_shape));
+    ir::Attributes last;
+    last.set("axis", int64_t{1});
+    y = context.add("bias_add", "bias_add", {y, bias}, std::move(last));
+  }
+  return restored(context, y, shape, units);
+}
+
+}  // namespace
+
+std::span<const OpDef> dense() {
+  static const OpDef kOps[] = {{
+      .name = "dense",
+      .doc = "Fully connected layer: a product with a weight [units, in], a bias, an activation.",
+      .formula = "y = activation(x W^T + b)",
+      .operands = {{"in", "[rows, ..., in]"}},
+      .attributes = with_kernel_attributes({{.name = "units",
+                                             .type = AttributeType::kInteger,
+                                             .fallback = "",
+                                             .doc = "how many numbers a row of the result has",
+                                             .min = 1,
+                                             .max = kMaxWindow}}),
+      .expand = expand_dense,
+  }};
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,22 @@
+// Attributes that all layers with a kernel have.
+#pragma once
+
+#include <vector>
+
+#include "compiler/ops/op_def.h"
+
+namespace flow {
+
+/// The layer's own attributes, then activation, use_bias and the initializers.
+inline std::vector<AttributeDef> with_kernel_attributes(std::vector<AttributeDef> attributes) {
+  attributes.push_back({"activation", AttributeType::kActivation, "none",
+                        "an op of one operand, applied to the result"});
+  attributes.push_back({"use_bias", AttributeType::kBool, "true", "add a bias"});
+  attributes.push_back({"kernel_initializer", AttributeType::kInitializer, "glorot_uniform",
+                        "how the weight starts"});
+  attributes.push_back(
+      {"bias_initializer", AttributeType::kInitializer, "zeros", "how the bias starts"});
+  return attributes;
+}
+
+}  // namespace flow

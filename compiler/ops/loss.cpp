@@ -1,0 +1,104 @@
+// Losses.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::kMixedRows;
+using ir::kNoRows;
+
+constexpr std::string_view kLoss = "sparse_softmax_cross_entropy_with_logits";
+constexpr std::string_view kGrad = "sparse_softmax_cross_entropy_with_logits_grad";
+
+/// Labels [...] beside logits (or probabilities) [..., C].
+bool labels_fit(Inference& inference, size_t logits) {
+  const Shape& labels = inference.shape(0);
+  const Shape& full = inference.shape(logits);
+  if (full.rank() < 1) {
+    inference.bad_operand(logits, Diagnosis::kRankMismatch,
+                          "`logits` is a scalar, it must have a dimension of classes");
+    return false;
+  }
+  const Shape rows(std::vector<int64_t>(full.begin(), full.end() - 1));
+  if (labels == rows) return true;
+  inference.bad_operand(
+      0, Diagnosis::kShapeMismatch,
+      fmt::format("labels {} for logits {}, they must be {}: one for each row of logits",
+                  labels.str(), full.str(), rows.str()));
+  return false;
+}
+
+/// Rows of logits along the classes mix, for each loss reads all of them.
+int rows_of_losses(Inference& inference, size_t logits) {
+  const ir::Value& labels = inference.operand(0);
+  const ir::Value& full = inference.operand(logits);
+  const int from_logits = full.rows == full.shape.rank() - 1 ? kMixedRows : full.rows;
+  if (labels.rows == kNoRows || labels.rows == from_logits) return from_logits;
+  return from_logits == kNoRows ? labels.rows : kMixedRows;
+}
+
+void infer_loss(Inference& inference) {
+  if (!labels_fit(inference, 1)) return;
+  const ir::Value& logits = inference.operand(1);
+  const int prob_rows = logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
+  inference.result(logits.dtype, inference.shape(0), rows_of_losses(inference, 1));
+  inference.result(logits.dtype, logits.shape, prob_rows);
+}
+
+void infer_loss_grad(Inference& inference) {
+  if (!labels_fit(inference, 1)) return;
+  const ir::Value& prob = inference.operand(1);
+  const ir::Value& dy = inference.operand(2);
+  if (dy.shape != inference.shape(0) || dy.dtype != prob.dtype) {
+    inference.bad_operand(2, Diagnosis::kShapeMismatch,
+                          fmt::format("{} {} for labels {}", name_of(dy.dtype), dy.shape.str(),
+                                      inference.shape(0).str()));
+    return;
+  }
+  int rows = rows_of_losses(inference, 1);
+  if (rows == kNoRows || dy.rows == kMixedRows) rows = dy.rows;
+  inference.result(prob.dtype, prob.shape, rows);
+}
+
+std::vector<ir::ValueId> loss_gradient(GradientContext& context) {
+  return {ir::ValueId(),
+          context.add(kGrad, 1, {context.operand(0), context.result(1), context.gradient()}, {})};
+}
+
+}  // namespace
+
+std::span<const OpDef> loss() {
+  static const OpDef kOps[] = {
+      {
+          .name = kLoss,
+          .doc = "One loss a row: the cross entropy of softmax(logits) against class numbers.",
+          .formula = "loss = log(sum exp(logits)) - logits[label]",
+          .operands = {{"labels", "[...], each in [0, C)", Accepts::kInteger},
+                       {"logits", "[..., C]"}},
+          .results = {"out", "prob"},
+          .infer = infer_loss,
+          .gradient = loss_gradient,
+          .examples = {"sparse_softmax_cross_entropy_with_logits(i32[5], f32[5,10])",
+                       "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
+                       "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
+                       "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"},
+      },
+      {
+          .name = kGrad,
+          .doc = "The gradient of the loss with respect to the logits.",
+          .formula = "dlogits = dy (prob - onehot(label))",
+          .operands = {{"labels", "[...], each in [0, C)", Accepts::kInteger},
+                       {"prob", "softmax(logits), [..., C]"},
+                       {"dy", "[...]"}},
+          .infer = infer_loss_grad,
+          .internal = true,
+          .examples = {"sparse_softmax_cross_entropy_with_logits_grad(i32[5], f32[5,10], f32[5])"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

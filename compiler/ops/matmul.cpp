@@ -1,0 +1,128 @@
+// Matrix products.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/broadcast.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::kMixedRows;
+using ir::kNoRows;
+
+Shape leading(const Shape& shape) {
+  return Shape(std::vector<int64_t>(shape.begin(), shape.end() - 2));
+}
+
+/// An operand as the product sees it.
+struct Side {
+  Shape batch;     // leading dimensions
+  int64_t kept;    // rows of a, columns of b
+  int64_t summed;  // the extent that both share
+  int kept_axis;   // in the operand
+  int summed_axis;
+};
+
+Side side_of(const Shape& shape, bool summed_last) {
+  const int last = shape.rank() - 1;
+  const int kept = summed_last ? last - 1 : last;
+  const int summed = summed_last ? last : last - 1;
+  return {leading(shape), shape[kept], shape[summed], kept, summed};
+}
+
+/// Where the row axis of an operand lies in the product.
+int rows_of(const ir::Value& operand, const Side& side, int out_axis, const Shape& out) {
+  if (operand.rows < 0) return operand.rows;
+  if (operand.rows == side.summed_axis) return kMixedRows;
+  if (operand.rows == side.kept_axis) return out_axis;
+  const int axis = operand.rows + out.rank() - operand.shape.rank();
+  return out[axis] == operand.shape[operand.rows] ? axis : kMixedRows;
+}
+
+void infer_matmul(Inference& inference) {
+  for (size_t i = 0; i < 2; ++i)
+    if (inference.shape(i).rank() < 2)
+      inference.bad_operand(i, Diagnosis::kRankMismatch,
+                            fmt::format("{} has fewer than two dimensions, a matrix has two",
+                                        inference.shape(i).str()));
+  if (inference.failed()) return;
+  const ir::Value& a = inference.operand(0);
+  const ir::Value& b = inference.operand(1);
+  const Side left = side_of(a.shape, !inference.attribute<bool>("transpose_a"));
+  const Side right = side_of(b.shape, inference.attribute<bool>("transpose_b"));
+  if (!inference.same_dtype()) return;
+  if (left.summed != right.summed) {
+    inference.bad_operand(1, Diagnosis::kShapeMismatch,
+                          fmt::format("{} and {} have no product: {} columns against {} rows",
+                                      a.shape.str(), b.shape.str(), left.summed, right.summed));
+    return;
+  }
+  const auto batch = broadcast(left.batch, right.batch);
+  if (!batch) {
+    inference.bad_operand(1, Diagnosis::kShapeMismatch,
+                          fmt::format("the leading dimensions of {} and {} do not broadcast",
+                                      a.shape.str(), b.shape.str()));
+    return;
+  }
+  std::vector<int64_t> extents = batch->extents();
+  extents.push_back(left.kept);
+  extents.push_back(right.kept);
+  const Shape out(std::move(extents));
+  const int from_a = rows_of(a, left, out.rank() - 2, out);
+  const int from_b = rows_of(b, right, out.rank() - 1, out);
+  const int rows = from_a == kNoRows || from_a == from_b ? from_b
+                   : from_b == kNoRows                   ? from_a
+                                                         : kMixedRows;
+  inference.result(a.dtype, out, rows);
+}
+
+/// With dy the gradient of y = a b: da = dy b^T, db = a^T dy; a transposed operand has the
+/// transposed gradient. da comes first, so that a variable b is read no more when db is made.
+std::vector<ir::ValueId> matmul_gradient(GradientContext& context) {
+  const bool transpose_a = context.node.attributes.get<bool>("transpose_a");
+  const bool transpose_b = context.node.attributes.get<bool>("transpose_b");
+  const ir::ValueId a = context.operand(0), b = context.operand(1), dy = context.gradient();
+  const auto product = [&](size_t i, ir::ValueId left, bool transpose_left, ir::ValueId right,
+                           bool transpose_right) {
+    const Shape& y = context.value_of(dy).shape;
+    const bool copied = leading(context.value_of(context.operand(i)).shape) != leading(y);
+    const ir::ValueId made =
+        context.add("matmul", i, {left, right},
+                    {{"transpose_a", transpose_left}, {"transpose_b", transpose_right}},
+                    copied ? "matmul" : "");
+    return sum_to_operand(context, i, made);
+  };
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0])
+    gradients[0] =
+        transpose_a ? product(0, b, transpose_b, dy, true) : product(0, dy, false, b, !transpose_b);
+  if (context.wanted[1])
+    gradients[1] =
+        transpose_b ? product(1, dy, true, a, transpose_a) : product(1, a, !transpose_a, dy, false);
+  return gradients;
+}
+
+}  // namespace
+
+std::span<const OpDef> matmul() {
+  static const OpDef kOps[] = {{
+      .name = "matmul",
+      .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
+      .formula = "y = a b",
+      .operands = {{"a", "[..., m, k], or [..., k, m] transposed"},
+                   {"b", "[..., k, n], or [..., n, k] transposed"}},
+      .attributes = {{"transpose_a", AttributeType::kBool, "false", "take the transpose of a"},
+                     {"transpose_b", AttributeType::kBool, "false", "take the transpose of b"}},
+      .infer = infer_matmul,
+      .gradient = matmul_gradient,
+      .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",
+                   "matmul(f32[3,4], f32[2,4]) transpose_b=true",
+                   "matmul(f32[4,3], f32[2,4]) transpose_a=true transpose_b=true",
+                   "matmul(f32[2,3,4], f32[4,5])", "matmul(f32[2,1,3,4], f32[5,4,2])",
+                   "matmul(f32[33,65], f32[65,17])"},
+  }};
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,40 @@
+// The table of ops, put together from its families.
+#include <algorithm>
+#include <map>
+
+#include "compiler/ops/families.h"
+
+namespace flow {
+namespace {
+
+using Family = decltype(&ops::dense);
+
+constexpr Family kFamilies[] = {
+#define FLOW_OPS(family) ops::family,
+#include "compiler/ops/ops.def"
+#undef FLOW_OPS
+};
+
+}  // namespace
+
+std::span<const OpDef* const> all_ops() {
+  static const std::vector<const OpDef*> kAll = [] {
+    std::vector<const OpDef*> all;
+    for (const Family family : kFamilies)
+      for (const OpDef& op : family()) all.push_back(&op);
+    return all;
+  }();
+  return kAll;
+}
+
+const OpDef* find_op(std::string_view name) {
+  static const std::map<std::string_view, const OpDef*> kByName = [] {
+    std::map<std::string_view, const OpDef*> by_name;
+    for (const OpDef* op : all_ops()) by_name.emplace(op->name, op);
+    return by_name;
+  }();
+  const auto found = kByName.find(name);
+  return found == kByName.end() ? nullptr : found->second;
+}
+
+}  // namespace flow
