@@ -1,9 +1,6 @@
 // The extents of an array.
 #include "runtime/base/shape.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <limits>
 
 #include "runtime/base/check.h"
@@ -31,6 +28,13 @@ int64_t Shape::elements(int first, int last) const {
   return count;
 }
 
-std::string Shape::str() const { return fmt::format("[{}]", fmt::join(extents_, ", ")); }
+std::string Shape::str() const {
+  std::string text = "[";
+  for (const int64_t extent : extents_) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + "]";
+}
 
 }  // namespace flow

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -37,20 +38,24 @@ Decimal shortest_of(T value) {
 }  // namespace
 
 std::string Decimal::positional() const {
-  std::string text = negative ? "-" : "";
   const auto point = static_cast<size_t>(std::max(exponent + 1, 0));
-  if (point == 0) {
-    text += "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
-  } else if (digits.size() <= point) {
-    text += digits + std::string(point - digits.size(), '0') + '.';
+  std::string text = digits;
+  if (exponent < 0) {
+    text.insert(0, static_cast<size_t>(-exponent - 1), '0');
+    text.insert(0, "0.");
   } else {
-    text += digits.substr(0, point) + '.' + digits.substr(point);
+    if (text.size() < point) text.append(point - text.size(), '0');
+    text.insert(point, 1, '.');
   }
+  if (negative) text.insert(0, 1, '-');
   return text;
 }
 
 std::string Decimal::significand() const {
-  return (negative ? "-" : "") + digits.substr(0, 1) + '.' + digits.substr(1);
+  std::string text = digits;
+  text.insert(1, 1, '.');
+  if (negative) text.insert(0, 1, '-');
+  return text;
 }
 
 Decimal shortest_decimal(double value) { return shortest_of(value); }

@@ -3,7 +3,6 @@
 #include "runtime/io/numpy_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -262,8 +261,11 @@ std::string format_element(const ArrayView& array, int64_t index) {
 }
 
 std::string shape_tuple(const Shape& shape) {
-  if (shape.rank() == 1) return fmt::format("({},)", shape[0]);
-  return fmt::format("({})", fmt::join(shape, ", "));
+  std::string text = shape.str();  // "[2, 3]"
+  text.front() = '(';
+  text.back() = ')';
+  if (shape.rank() == 1) text.insert(text.size() - 1, 1, ',');
+  return text;
 }
 
 }  // namespace flow::io

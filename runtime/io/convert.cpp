@@ -1,0 +1,145 @@
+// Rows of a file as a job sees them.
+#include "runtime/io/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "runtime/io/elements.h"
+
+namespace flow::io {
+
+namespace {
+
+constexpr size_t kBytes = 256;
+constexpr size_t kMostTableChannels = 64;
+
+/// One element of a file: at any address, in either byte order.
+template <typename T>
+T load(const std::byte* at, bool swap) {
+  std::array<std::byte, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), at, sizeof(T));
+  if (swap) std::ranges::reverse(bytes);
+  return std::bit_cast<T>(bytes);
+}
+
+/// Stores `value` as a To; false where To has no such value.
+template <typename To>
+bool store(double value, To& out) {
+  if constexpr (std::is_same_v<To, Float16>) {
+    out = {double_to_float16(value)};
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    out = {double_to_bfloat16(value)};
+  } else if constexpr (std::is_same_v<To, Bool>) {
+    out = {static_cast<uint8_t>(value == 1)};
+    return value == 0 || value == 1;
+  } else if constexpr (std::is_integral_v<To>) {
+    // Both bounds are doubles; the upper one is the first that is too large.
+    constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min());
+    constexpr double kEnd = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    if (!(value >= kLow && value < kEnd) || value != std::trunc(value)) return false;
+    out = static_cast<To>(value);
+  } else {
+    out = static_cast<To>(value);
+  }
+  return true;
+}
+
+/// Where nothing is computed, integers go to integers without a double between them.
+template <typename From, typename To>
+bool copy_value(From from, To& out) {
+  if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
+    out = static_cast<To>(from);
+    return std::in_range<To>(from);
+  } else {
+    return store(static_cast<double>(from), out);
+  }
+}
+
+template <typename From, typename To>
+std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine& affine,
+                                  size_t elements, To* out) {
+  const size_t inner = elements / affine.channels();
+  const bool identity = affine.identity();
+  for (size_t i = 0; i < elements; ++i) {
+    const From x = load<From>(from + i * sizeof(From), swap);
+    const bool fits =
+        identity ? copy_value(x, out[i]) : store(affine(static_cast<double>(x), i / inner), out[i]);
+    if (!fits)
+      return Misfit{i,
+                    identity ? static_cast<double>(x) : affine(static_cast<double>(x), i / inner)};
+  }
+  return std::nullopt;
+}
+
+double byte_value(DType dtype, size_t byte) {
+  if (dtype == DType::kInt8) return static_cast<int8_t>(byte);
+  if (dtype == DType::kBool) return byte != 0;
+  return static_cast<double>(byte);
+}
+
+}  // namespace
+
+double Affine::operator()(double x, size_t channel) const {
+  double value = x * scale;
+  if (!mean.empty()) value -= mean[mean.size() == 1 ? 0 : channel];
+  if (!std.empty()) value /= std[std.size() == 1 ? 0 : channel];
+  return value;
+}
+
+RowConverter::RowConverter(DType from, bool big_endian, Affine affine, size_t elements)
+    : from_(from),
+      swap_(big_endian),
+      affine_(std::move(affine)),
+      elements_(elements),
+      inner_(elements / affine_.channels()) {
+  FLOW_CHECK(elements % affine_.channels() == 0);
+  if (size_of(from) == 1 && affine_.channels() <= kMostTableChannels)
+    table_.resize(affine_.channels() * kBytes * sizeof(double));
+}
+
+bool RowConverter::use_table(DType to) {
+  if (table_.empty()) return false;
+  if (table_dtype_ != to) {
+    table_dtype_ = to;
+    table_whole_ = true;
+    visit_dtype(to, [&](auto element) {
+      auto* entries = reinterpret_cast<decltype(element)*>(table_.data());
+      for (size_t channel = 0; channel < affine_.channels(); ++channel)
+        for (size_t byte = 0; byte < kBytes; ++byte)
+          table_whole_ &=
+              store(affine_(byte_value(from_, byte), channel), entries[channel * kBytes + byte]);
+    });
+  }
+  return table_whole_;
+}
+
+std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std::byte* out) {
+  const bool tabled = use_table(to);
+  return visit_dtype(to, [&](auto element) -> std::optional<Misfit> {
+    using To = decltype(element);
+    To* values = reinterpret_cast<To*>(out);
+    if (tabled) {
+      const auto* bytes = reinterpret_cast<const uint8_t*>(from);
+      for (size_t channel = 0; channel < affine_.channels(); ++channel) {
+        const To* entries = reinterpret_cast<const To*>(table_.data()) + channel * kBytes;
+        for (size_t i = channel * inner_; i < (channel + 1) * inner_; ++i)
+          values[i] = entries[bytes[i]];
+      }
+      return std::nullopt;
+    }
+    if (from_ == to && affine_.identity() && !swap_ && to != DType::kBool) {
+      std::memcpy(out, from, elements_ * size_of(to));
+      return std::nullopt;
+    }
+    return visit_dtype(from_, [&](auto source) {
+      return convert_row<decltype(source)>(from, swap_, affine_, elements_, values);
+    });
+  });
+}
+
+}  // namespace flow::io

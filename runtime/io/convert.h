@@ -1,0 +1,51 @@
+// Rows of a file as a job sees them: (x * scale - mean) / std, rounded once to the input's dtype.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+
+namespace flow::io {
+
+/// x -> (x * scale - mean) / std in float64. mean and std are empty, one, or one per channel.
+struct Affine {
+  double scale = 1;
+  std::vector<double> mean, std;
+
+  size_t channels() const { return std::max({size_t{1}, mean.size(), std.size()}); }
+  bool identity() const { return scale == 1 && mean.empty() && std.empty(); }
+  double operator()(double x, size_t channel) const;
+};
+
+/// What could not be converted: an element whose value is no value of an integer dtype.
+struct Misfit {
+  size_t element = 0;  // of the row
+  double value = 0;    // after scale, mean and std
+};
+
+/// Converts rows of `elements` elements, the channels one after another. Bytes are looked up in a
+/// table of 256 entries a channel.
+class RowConverter {
+ public:
+  /// REQUIRES: elements is a multiple of affine.channels().
+  RowConverter(DType from, bool big_endian, Affine affine, size_t elements);
+
+  /// Converts one row. Allocates nothing.
+  std::optional<Misfit> convert(const std::byte* from, DType to, std::byte* out);
+
+ private:
+  bool use_table(DType to);
+  DType from_;
+  bool swap_;
+  Affine affine_;
+  size_t elements_, inner_;
+  std::vector<std::byte> table_;  // [channels, 256] of table_dtype_
+  std::optional<DType> table_dtype_;
+  bool table_whole_ = false;  // every byte has a value in table_dtype_
+};
+
+}  // namespace flow::io

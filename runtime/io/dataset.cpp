@@ -1,0 +1,133 @@
+// Datasets: columns of rows in files.
+#include "runtime/io/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "runtime/io/convert.h"
+#include "runtime/io/rows.h"
+
+namespace flow::io {
+
+namespace {
+
+/// Products of the leading extents, each once: {1, 3, 84, 2352} of [3, 28, 28].
+std::vector<int64_t> leading_products(const Shape& shape) {
+  std::vector<int64_t> products = {1};
+  for (const int64_t extent : shape)
+    if (extent != 1) products.push_back(products.back() * extent);
+  return products;
+}
+
+/// Is one row shape the other with neighbouring axes merged or split? Then the elements lie in the
+/// same order and mean the same; those of [28, 28, 3] would not in [3, 28, 28].
+bool same_order(const Shape& a, const Shape& b) {
+  if (a.elements() != b.elements()) return false;
+  const auto of_a = leading_products(a), of_b = leading_products(b);
+  return a.elements() == 0 || std::ranges::includes(of_a, of_b) ||
+         std::ranges::includes(of_b, of_a);
+}
+
+class FileColumn : public ColumnReader {
+ public:
+  FileColumn(const plan::Column& column, const fs::path& path, Rows file)
+      : where_(column.where),
+        path_(path),
+        row_shape_(column.row_shape),
+        file_(std::move(file)),
+        row_bytes_(static_cast<size_t>(row_shape_.elements()) * size_of(file_.dtype)),
+        first_(column.rows ? column.rows->first : 0),
+        rows_(column.rows ? column.rows->second - column.rows->first : file_.shape[0]),
+        converter_(file_.dtype, file_.big_endian, {column.scale, column.mean, column.std},
+                   static_cast<size_t>(row_shape_.elements())) {}
+
+  int64_t rows() const override { return rows_; }
+  const Shape& row_shape() const override { return row_shape_; }
+
+  void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) override {
+    const size_t bytes = static_cast<size_t>(row_shape_.elements()) * size_of(dtype);
+    FLOW_CHECK(out.size() == rows.size() * bytes, "{} bytes for {} rows", out.size(), rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      FLOW_CHECK(rows[i] >= 0 && rows[i] < rows_, "row {} of {}", rows[i], rows_);
+      const auto row = static_cast<size_t>(first_ + rows[i]);
+      const auto misfit =
+          converter_.convert(file_.data.data() + row * row_bytes_, dtype, out.data() + i * bytes);
+      if (misfit)
+        throw RunError(
+            fmt::format("{}: row {} of {} holds {} (element {}), which is no {}", where_, row,
+                        path_.string(), shortest(misfit->value), misfit->element, name_of(dtype)),
+            "read it as float32, or scale it to whole numbers in range");
+    }
+  }
+
+ private:
+  std::string where_;
+  fs::path path_;
+  Shape row_shape_;
+  Rows file_;
+  size_t row_bytes_;
+  int64_t first_, rows_;
+  RowConverter converter_;
+};
+
+void check_rows(const plan::Column& column, const fs::path& path, const Rows& file) {
+  const Shape found(std::vector<int64_t>(file.shape.begin() + 1, file.shape.end()));
+  if (!same_order(found, column.row_shape))
+    throw RunError(fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
+                               column.row_shape.str()),
+                   "the column's `shape` and the input's must be that of a row in the file");
+  if (column.rows && (column.rows->first < 0 || column.rows->first > column.rows->second ||
+                      column.rows->second > file.shape[0]))
+    throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
+                               file.shape[0], column.rows->first, column.rows->second));
+  for (const std::vector<double>& values : {column.mean, column.std}) {
+    const size_t leading =
+        column.row_shape.rank() > 0 ? static_cast<size_t>(column.row_shape[0]) : 1;
+    if (values.size() > 1 && values.size() != leading)
+      throw RunError(fmt::format("column `{}` has {} values of mean or std for {} channels",
+                                 column.name, values.size(), leading));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, const fs::path& root) {
+  const fs::path path = (root / column.path).lexically_normal();
+  try {
+    FLOW_CHECK(column.format == "idx" || column.format == "npy", "format {}", column.format);
+    Rows file = column.format == "idx" ? read_idx_rows(path) : read_npy_rows(path);
+    check_rows(column, path, file);
+    return std::make_unique<FileColumn>(column, path, std::move(file));
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}: {}", column.where, error.what()), error.hint(),
+                   error.exit_status());
+  }
+}
+
+Dataset::Dataset(const plan::Dataset& dataset, const fs::path& root) : name_(dataset.name) {
+  FLOW_CHECK(!dataset.columns.empty(), "dataset {}", name_);
+  std::vector<std::string> lengths;
+  bool equal = true;
+  for (const plan::Column& column : dataset.columns) {
+    columns_.emplace_back(column.name, ColumnReader::open(column, root));
+    const int64_t rows = columns_.back().second->rows();
+    lengths.push_back(fmt::format("`{}` has {} rows", column.name, rows));
+    if (columns_.size() == 1) rows_ = rows;
+    equal &= rows == rows_;
+  }
+  if (!equal)
+    throw RunError(fmt::format("{}: the columns of dataset `{}` have different lengths: {}",
+                               dataset.where, name_, join(lengths, ", ")),
+                   "`rows: a..b` on a column takes a part of it");
+}
+
+ColumnReader& Dataset::column(std::string_view name) {
+  for (auto& [column_name, reader] : columns_)
+    if (column_name == name) return *reader;
+  FLOW_CHECK(false, "dataset {} has no column {}", name_, name);
+  return *columns_.front().second;
+}
+
+}  // namespace flow::io

@@ -1,0 +1,73 @@
+// gzip streams in memory.
+#include "runtime/io/gunzip.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "runtime/base/error.h"
+
+namespace flow::io {
+
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 30;  // zlib counts in 32 bits
+
+}  // namespace
+
+Gunzip::Gunzip(std::span<const std::byte> packed, const std::string& name)
+    : rest_(packed), name_(name) {
+  constexpr int kGzipOnly = 16 + MAX_WBITS;
+  if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw std::bad_alloc();
+}
+
+Gunzip::~Gunzip() { inflateEnd(&stream_); }
+
+void Gunzip::next_member() {
+  // What zlib has not taken is ahead of what it has not been given.
+  rest_ = {rest_.data() - stream_.avail_in, rest_.size() + stream_.avail_in};
+  stream_.avail_in = 0;
+  const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+  ended_ = std::ranges::all_of(rest_, is_zero);  // tapes are padded with zeros
+  if (ended_) return;
+  if (rest_[0] != std::byte{0x1f})
+    throw RunError(
+        fmt::format("{} has {} bytes after the end of its gzip stream", name_, rest_.size()));
+  inflateReset(&stream_);
+}
+
+size_t Gunzip::read(std::span<std::byte> into) {
+  size_t done = 0;
+  while (done < into.size() && !ended_) {
+    if (stream_.avail_in == 0) {
+      const size_t piece = std::min(rest_.size(), kPiece);
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(rest_.data()));
+      stream_.avail_in = static_cast<uInt>(piece);
+      rest_ = rest_.subspan(piece);
+    }
+    const size_t room = std::min(into.size() - done, kPiece);
+    stream_.next_out = reinterpret_cast<Bytef*>(into.data() + done);
+    stream_.avail_out = static_cast<uInt>(room);
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    done += room - stream_.avail_out;
+    if (status == Z_STREAM_END) {
+      next_member();
+    } else if (status == Z_BUF_ERROR && rest_.empty()) {
+      throw RunError(fmt::format("{} is truncated inside its gzip stream", name_));
+    } else if (status == Z_MEM_ERROR) {
+      throw std::bad_alloc();
+    } else if (status != Z_OK && status != Z_BUF_ERROR) {
+      throw RunError(
+          fmt::format("{} is damaged: {}", name_, stream_.msg ? stream_.msg : "not a gzip stream"));
+    }
+  }
+  return done;
+}
+
+bool Gunzip::at_end() {
+  std::byte one_more;
+  return read({&one_more, 1}) == 0;
+}
+
+}  // namespace flow::io

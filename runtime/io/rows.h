@@ -1,0 +1,32 @@
+// The rows of a data file, as they lie in it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/file.h"
+#include "runtime/base/shape.h"
+
+namespace flow::io {
+
+/// Elements of `dtype` in C order, the first axis counting rows. Moving keeps `data` valid.
+struct Rows {
+  DType dtype = DType::kUInt8;
+  Shape shape;
+  bool big_endian = false;
+  std::span<const std::byte> data;
+
+  std::optional<MappedFile> file;       // one of these two owns the data
+  std::unique_ptr<std::byte[]> memory;  // what was compressed, or in another order
+};
+
+/// An idx file (the format of MNIST), plain or gzip. RunError: not idx, truncated, too long, a
+/// gzip stream that is damaged. Nothing is allocated that the file's own size does not warrant.
+Rows read_idx_rows(const fs::path& path);
+
+/// A .npy file, mapped where it is in C order.
+Rows read_npy_rows(const fs::path& path);
+
+}  // namespace flow::io
