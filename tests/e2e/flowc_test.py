@@ -1,0 +1,82 @@
+"""flowc's commands, and the help texts of all programs."""
+import json
+import os
+import unittest
+
+from flow import JOBS, SOURCE, FlowTest
+
+BROKEN = """flow: 1
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}
+    graph:
+      y: {op: dens, in: x, units: 2}
+      z: {op: relu, in: y}
+    optimiser: {type: sgd}
+"""
+
+
+class Commands(FlowTest):
+    def test_check_reads_several_files_and_reports_every_error_of_each(self):
+        self.write("broken.yaml", BROKEN)
+        done = self.call("flowc", "check", JOBS / "lenet.yaml", "broken.yaml", JOBS / "mlp.yaml", status=2)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        self.assertIn("broken.yaml:8:15: error:", done.stderr)
+        self.assertIn("did you mean `dense`", done.stderr)
+        self.assertIn("optimizer", done.stderr)
+        self.assertIn("broken.yaml: ", done.stderr.splitlines()[-1])
+
+    def test_explain_describes_every_code_it_prints(self):
+        self.write("broken.yaml", BROKEN)
+        errors = self.call("flowc", "check", "broken.yaml", status=2).stderr
+        codes = {word.strip("[]") for word in errors.split() if word.startswith("[E") and word.endswith("]")}
+        self.assertTrue(codes)
+        for code in codes:
+            self.assertTrue(self.call("flowc", "explain", code).stdout.startswith(code + ": "))
+
+    def test_explain_of_an_unknown_code_is_a_wrong_request(self):
+        self.call("flowc", "explain", "E9999", status=2)
+
+    def test_show_names_every_step_and_its_line(self):
+        text = self.call("flowc", "show", JOBS / "lenet.yaml", "--job", "train").stdout
+        for word in ("lenet/conv1/conv", "lenet/dense2/weight", "truncated_normal", "lenet.yaml:", "mnist_train.images"):
+            self.assertIn(word, text)
+
+    def test_show_as_json_is_the_plan(self):
+        shown = self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "json").stdout
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        self.assertEqual(shown, (self.dir / "mlp.plan").read_text())
+        self.assertEqual([job["name"] for job in json.loads(shown)["jobs"]], ["train", "eval", "accuracy"])
+
+    def test_a_missing_file_is_one_clear_line(self):
+        done = self.call("flowc", "check", "nowhere.yaml", status=3)
+        self.assertIn("nowhere.yaml", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_build_does_not_touch_the_plan_of_a_broken_file(self):
+        self.write("broken.yaml", BROKEN)
+        self.write("old.plan", "precious")
+        self.call("flowc", "build", "broken.yaml", "-o", "old.plan", status=2)
+        self.assertEqual((self.dir / "old.plan").read_text(), "precious")
+
+
+class Help(FlowTest):
+    """FLOW_REBASE=1 writes the texts anew."""
+
+    def test_help_texts_are_the_golden_ones(self):
+        for words in (["flowc"], ["flowc", "check"], ["flowc", "build"], ["flowc", "show"], ["flowc", "explain"], ["flowrun"], ["flowdiff"]):
+            text = self.call(*words, "--help").stdout
+            golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")
+            if os.environ.get("FLOW_REBASE"):
+                golden.write_text(text)
+            self.assertEqual(text, golden.read_text(), f"{' '.join(words)} --help")
+
+    def test_every_program_knows_its_version(self):
+        for program in ("flowc", "flowrun", "flowdiff"):
+            self.assertRegex(self.call(program, "--version").stdout, rf"^{program} \d+\.\d+\.\d+$")
+
+
+if __name__ == "__main__":
+    unittest.main()
