@@ -1,0 +1,83 @@
+// bias_add: y = x + bias along one axis, which is the innermost one of a channels-last tensor.
+// bias_add_grad: the sum of dy over all other axes.
+#include "runtime/cpu/broadcast.h"
+#include "runtime/cpu/features.h"
+#include "runtime/cpu/operands.h"
+#include "runtime/cpu/reduction.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// A tensor as its memory lies: [outer, channels, inner], channels along the bias's axis.
+struct BiasedView {
+  int64_t outer = 1, channels = 1, inner = 1;
+};
+
+BiasedView view_along(const TensorDesc& desc, int axis) {
+  const std::vector<int> order = memory_order(desc);
+  const size_t place = static_cast<size_t>(std::ranges::find(order, axis) - order.begin());
+  BiasedView view;
+  view.channels = desc.shape[axis];
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i < place) view.outer *= desc.shape[order[i]];
+    if (i > place) view.inner *= desc.shape[order[i]];
+  }
+  return view;
+}
+
+/// y[row, c] = x[row, c] + bias[c]
+FLOW_VECTORISED void add_bias_to_rows(const float* x, const float* bias, float* y, int64_t rows,
+                                      int64_t channels) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
+#pragma omp simd
+    for (int64_t c = 0; c < channels; ++c) y[c] = x[c] + bias[c];
+  }
+}
+
+/// y[i] = x[i] + bias
+FLOW_VECTORISED void add_bias_to_run(const float* x, float bias, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] + bias;
+}
+
+int axis_of(const Request& request) {
+  return static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+}
+
+}  // namespace
+
+Kernel bias_add(const Request& request) {
+  const BiasedView v = view_along(request.inputs[0], axis_of(request));
+  const int64_t row = v.channels * v.inner;
+  const int64_t rows_a_piece = std::max<int64_t>(1, kPiece / row);
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
+    const float *x = input<float>(buffers, 0), *bias = input<float>(buffers, 1);
+    float* y = output<float>(buffers, 0);
+    for_pieces(threads, v.outer, rows_a_piece, [&](int64_t first, int64_t end) {
+      if (v.inner == 1) {
+        add_bias_to_rows(x + first * row, bias, y + first * row, end - first, row);
+        return;
+      }
+      for (int64_t i = first * v.channels; i < end * v.channels; ++i)
+        add_bias_to_run(x + i * v.inner, bias[i % v.channels], y + i * v.inner, v.inner);
+    });
+  };
+  return kernel;
+}
+
+Kernel bias_add_grad(const Request& request) {
+  const int axis = axis_of(request);
+  std::vector<bool> reduced(static_cast<size_t>(request.inputs[0].shape.rank()), true);
+  reduced[static_cast<size_t>(axis)] = false;
+  const Reduction reduction(request.inputs[0], reduced);
+  Kernel kernel;
+  kernel.workspace = reduction.workspace();
+  kernel.launch = [reduction, threads = request.threads](const Buffers& buffers, const CallState&) {
+    reduction.sum(threads, input<float>(buffers, 0), 1, output<float>(buffers, 0),
+                  buffers.workspace);
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

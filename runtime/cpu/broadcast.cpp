@@ -1,0 +1,93 @@
+// Broadcasting loops: axes in the result's memory order, merged where all operands allow it.
+#include "runtime/cpu/broadcast.h"
+
+#include <numeric>
+
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu {
+namespace {
+
+/// The strides of `desc` along the axes of a result of rank `rank`: 0 where it is repeated.
+std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank) {
+  std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
+  const std::vector<int64_t> own = strides_of(desc);
+  const int first = rank - desc.shape.rank();
+  for (int axis = 0; axis < desc.shape.rank(); ++axis)
+    if (desc.shape[axis] != 1)
+      strides[static_cast<size_t>(first + axis)] = own[static_cast<size_t>(axis)];
+  return strides;
+}
+
+}  // namespace
+
+std::vector<int> memory_order(const TensorDesc& desc) {
+  if (desc.layout == Layout::kChannelsLast && desc.shape.rank() == 4) return {0, 2, 3, 1};
+  std::vector<int> order(static_cast<size_t>(desc.shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<int64_t> strides_of(const TensorDesc& desc) {
+  const std::vector<int> order = memory_order(desc);
+  std::vector<int64_t> strides(order.size());
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[static_cast<size_t>(order[i])] = stride;
+    stride *= desc.shape[order[i]];
+  }
+  return strides;
+}
+
+Broadcast::Broadcast(const TensorDesc& a, const TensorDesc& b, const TensorDesc& out) {
+  const std::vector<int64_t> a_strides = broadcast_strides(a, out.shape.rank());
+  const std::vector<int64_t> b_strides = broadcast_strides(b, out.shape.rank());
+  for (int axis : memory_order(out)) {
+    const auto i = static_cast<size_t>(axis);
+    const Loop loop{out.shape[axis], a_strides[i], b_strides[i]};
+    if (loop.extent == 1) continue;
+    Loop* outer = loops_.empty() ? nullptr : &loops_.back();
+    if (outer && outer->a == loop.a * loop.extent && outer->b == loop.b * loop.extent)
+      *outer = {outer->extent * loop.extent, loop.a, loop.b};
+    else
+      loops_.push_back(loop);
+  }
+  while (loops_.size() < 2) loops_.insert(loops_.begin(), Loop{1, 0, 0});
+  const int64_t columns = loops_.back().extent;
+  rows_ = out.shape.elements() / std::max<int64_t>(columns, 1);
+  pieces_ = pieces_of(columns, kPiece);
+  rows_per_chunk_ = std::max<int64_t>(1, kPiece / std::max<int64_t>(columns, 1));
+  chunks_ = pieces_ > 1 ? rows_ * pieces_ : pieces_of(rows_, rows_per_chunk_);
+}
+
+Broadcast::Block Broadcast::from_row(int64_t row, int64_t end) const {
+  const Loop &rows = loops_[loops_.size() - 2], &columns = loops_.back();
+  Block block;
+  block.columns = columns.extent;
+  block.a_column = columns.a;
+  block.b_column = columns.b;
+  block.a_row = rows.a;
+  block.b_row = rows.b;
+  block.out = row * columns.extent;
+  int64_t rest = row;
+  for (size_t i = loops_.size() - 1; i-- > 0;) {
+    const int64_t index = rest % loops_[i].extent;
+    rest /= loops_[i].extent;
+    block.a += index * loops_[i].a;
+    block.b += index * loops_[i].b;
+  }
+  block.rows = std::min(end - row, rows.extent - row % rows.extent);
+  return block;
+}
+
+Broadcast::Block Broadcast::piece(int64_t chunk) const {
+  const int64_t row = chunk / pieces_, first = chunk % pieces_ * kPiece;
+  Block block = from_row(row, row + 1);
+  block.columns = std::min(kPiece, block.columns - first);
+  block.a += first * block.a_column;
+  block.b += first * block.b_column;
+  block.out += first;
+  return block;
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,48 @@
+// fill: a constant. broadcast_to: one operand repeated to a larger shape.
+#include "runtime/cpu/broadcast.h"
+#include "runtime/cpu/convert.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+template <typename T>
+Kernel fill_with(const Request& request, T value) {
+  Kernel kernel;
+  kernel.launch = [value, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    T* out = output<T>(buffers, 0);
+    for_pieces(threads, n, kPiece,
+               [&](int64_t first, int64_t end) { std::fill(out + first, out + end, value); });
+  };
+  return kernel;
+}
+
+struct First {
+  static float apply(float a, float) { return a; }
+};
+
+}  // namespace
+
+Kernel fill(const Request& request) {
+  const double value = request.step.attributes.get<double>("value");
+  const DType dtype = request.outputs[0].dtype;
+  return visit_dtype(dtype, [&]<typename T>(T) { return fill_with(request, convert<T>(value)); });
+}
+
+Kernel broadcast_to(const Request& request) {
+  const TensorDesc& x = request.inputs[0];
+  Kernel kernel;
+  kernel.launch = [threads = request.threads, loops = Broadcast(x, x, request.outputs[0])](
+                      const Buffers& buffers, const CallState&) {
+    const float* from = input<float>(buffers, 0);
+    float* to = output<float>(buffers, 0);
+    parallel_for(threads, loops.chunks(), [&](int64_t chunk, int) {
+      loops.for_blocks(
+          chunk, [&](const Broadcast::Block& block) { apply_block<First>(block, from, from, to); });
+    });
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

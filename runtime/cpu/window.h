@@ -1,0 +1,54 @@
+// A pooling window's attributes, and which of its places lie inside the input.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/shape.h"
+#include "runtime/plan/attributes.h"
+
+namespace flow::cpu {
+
+/// Places of a window in [first, end) along one axis.
+struct Places {
+  int64_t first, end;
+};
+
+/// One axis of the windows: sizes, and where window `i` starts (negative inside the padding).
+struct WindowAxis {
+  int64_t input, output, size, stride, before;
+
+  int64_t start(int64_t i) const { return i * stride - before; }
+  Places inside(int64_t i) const {
+    const int64_t s = start(i);
+    return {std::clamp<int64_t>(-s, 0, size), std::clamp<int64_t>(input - s, 0, size)};
+  }
+};
+
+/// The window of a max_pool2d step or of its gradient. `input`, `output`: [N, C, H, W].
+struct Window {
+  Window(const plan::Attributes& attributes, const Shape& input, const Shape& output)
+      : rows(axis(attributes, input, output, 0)), columns(axis(attributes, input, output, 1)) {}
+
+  int64_t places() const { return rows.size * columns.size; }
+  /// True when every input element is in exactly one window.
+  bool tiles() const {
+    return rows.size == rows.stride && columns.size == columns.stride && rows.before == 0 &&
+           columns.before == 0 && rows.output * rows.size == rows.input &&
+           columns.output * columns.size == columns.input;
+  }
+
+  WindowAxis rows, columns;
+
+ private:
+  static WindowAxis axis(const plan::Attributes& attributes, const Shape& input,
+                         const Shape& output, size_t i) {
+    using Integers = std::vector<int64_t>;
+    const int logical = static_cast<int>(i) + 2;
+    return {input[logical], output[logical], attributes.get<Integers>("ksize")[i],
+            attributes.get<Integers>("strides")[i], attributes.get<Integers>("padding")[2 * i]};
+  }
+};
+
+}  // namespace flow::cpu
