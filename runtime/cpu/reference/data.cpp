@@ -1,0 +1,66 @@
+// Reference: what moves elements or makes them: cast, fill, reshape, argmax.
+#include <cmath>
+#include <cstring>
+
+#include "runtime/cpu/convert.h"
+
+namespace flow::cpu::reference {
+
+Kernel cast(const Request& request) {
+  Kernel kernel;
+  visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) {
+    visit_dtype(request.outputs[0].dtype, [&]<typename To>(To) {
+      kernel.launch = [n = request.outputs[0].shape.elements()](const Buffers& buffers,
+                                                                const CallState&) {
+        for (int64_t i = 0; i < n; ++i)
+          output<To>(buffers, 0)[i] = convert<To>(input<From>(buffers, 0)[i]);
+      };
+    });
+  });
+  return kernel;
+}
+
+Kernel fill(const Request& request) {
+  const double value = request.step.attributes.get<double>("value");
+  Kernel kernel;
+  visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [value, n = request.outputs[0].shape.elements()](const Buffers& buffers,
+                                                                     const CallState&) {
+      std::fill_n(output<T>(buffers, 0), n, convert<T>(value));
+    };
+  });
+  return kernel;
+}
+
+Kernel reshape(const Request& request) {
+  const TensorDesc& x = request.inputs[0];
+  Kernel kernel;
+  kernel.launch = [bytes = static_cast<size_t>(x.shape.elements()) * size_of(x.dtype)](
+                      const Buffers& buffers, const CallState&) {
+    std::memmove(buffers.outputs[0], buffers.inputs[0], bytes);
+  };
+  return kernel;
+}
+
+/// The first of the largest elements; a NaN is larger than any number.
+Kernel argmax(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int64_t n = x[axis], inner = x.elements(axis + 1, x.rank());
+  const int64_t count = request.outputs[0].shape.elements();
+  Kernel kernel;
+  visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [=](const Buffers& buffers, const CallState&) {
+      for (int64_t i = 0; i < count; ++i) {
+        const T* first = input<T>(buffers, 0) + i / inner * n * inner + i % inner;
+        int64_t best = 0;
+        for (int64_t k = 1; k < n && first[best * inner] == first[best * inner]; ++k)
+          if (!(first[k * inner] <= first[best * inner])) best = k;
+        output<int64_t>(buffers, 0)[i] = best;
+      }
+    };
+  });
+  return kernel;
+}
+
+}  // namespace flow::cpu::reference

@@ -1,0 +1,46 @@
+// Reference: dropout, one Philox block at a time.
+#include "runtime/base/philox.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::reference {
+
+Kernel dropout(const Request& request) {
+  const plan::Attributes& attributes = request.step.attributes;
+  const double rate = attributes.get<double>("rate");
+  const PhiloxKey key = philox_key(request.seed, attributes.get<std::string>("consumer"));
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [=, n = request.outputs[0].shape.elements()](const Buffers& buffers,
+                                                                 const CallState& state) {
+      const T* x = input<T>(buffers, 0);
+      T* y = output<T>(buffers, 0);
+      bool* mask = output<bool>(buffers, 1);
+      for (int64_t i = 0; i < n; ++i) {
+        const PhiloxBlock block =
+            philox_block(key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(i / 4));
+        const bool keep = block[static_cast<size_t>(i % 4)] >= dropout_threshold(rate);
+        y[i] = keep ? static_cast<T>(static_cast<double>(x[i]) * (1.0 / (1.0 - rate))) : T{0};
+        if (mask) mask[i] = keep;
+      }
+    };
+  });
+  return kernel;
+}
+
+Kernel dropout_grad(const Request& request) {
+  const double rate = request.step.attributes.get<double>("rate");
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [rate, n = request.outputs[0].shape.elements()](const Buffers& buffers,
+                                                                    const CallState&) {
+      const T* dy = input<T>(buffers, 0);
+      const bool* mask = input<bool>(buffers, 1);
+      T* dx = output<T>(buffers, 0);
+      for (int64_t i = 0; i < n; ++i)
+        dx[i] = mask[i] ? static_cast<T>(static_cast<double>(dy[i]) * (1.0 / (1.0 - rate))) : T{0};
+    };
+  });
+  return kernel;
+}
+
+}  // namespace flow::cpu::reference

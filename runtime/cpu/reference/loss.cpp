@@ -1,0 +1,63 @@
+// Reference: softmax cross entropy with integer labels, and its gradient.
+#include <cmath>
+#include <limits>
+
+#include "runtime/cpu/labels.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::reference {
+namespace {
+
+template <typename T>
+double log_sum_exp(const T* x, int64_t n) {
+  const auto max = static_cast<double>(*std::max_element(x, x + n));
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i]) - max);
+  return max + std::log(sum);
+}
+
+}  // namespace
+
+Kernel sparse_softmax_cross_entropy_with_logits(const Request& request) {
+  const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
+  const int64_t classes = logits.shape[logits.shape.rank() - 1];
+  Kernel kernel;
+  visit_float(logits.dtype, [&]<typename T>(T) {
+    kernel.launch = [=, check = LabelCheck(request, labels, classes)](const Buffers& buffers,
+                                                                      const CallState& state) {
+      check.run(buffers.inputs[0], state);
+      T* prob = output<T>(buffers, 1);
+      for (int64_t row = 0; row < check.rows; ++row) {
+        const T* x = input<T>(buffers, 1) + row * classes;
+        const double total = log_sum_exp(x, classes);
+        const int64_t label = label_at(check.dtype, buffers.inputs[0], row);
+        output<T>(buffers, 0)[row] = label >= 0 && label < classes
+                                         ? static_cast<T>(total - static_cast<double>(x[label]))
+                                         : std::numeric_limits<T>::quiet_NaN();
+        for (int64_t i = 0; prob && i < classes; ++i)
+          prob[row * classes + i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - total));
+      }
+    };
+  });
+  return kernel;
+}
+
+Kernel sparse_softmax_cross_entropy_with_logits_grad(const Request& request) {
+  const TensorDesc &labels = request.inputs[0], &prob = request.inputs[1];
+  const int64_t classes = prob.shape[prob.shape.rank() - 1];
+  Kernel kernel;
+  visit_float(prob.dtype, [&]<typename T>(T) {
+    kernel.launch = [=, dtype = labels.dtype, n = prob.shape.elements()](const Buffers& buffers,
+                                                                         const CallState&) {
+      for (int64_t i = 0; i < n; ++i) {
+        const bool hit = label_at(dtype, buffers.inputs[0], i / classes) == i % classes;
+        const auto dy = static_cast<double>(input<T>(buffers, 2)[i / classes]);
+        const auto p = static_cast<double>(input<T>(buffers, 1)[i]);
+        output<T>(buffers, 0)[i] = static_cast<T>(dy * (p - (hit ? 1.0 : 0.0)));
+      }
+    };
+  });
+  return kernel;
+}
+
+}  // namespace flow::cpu::reference
