@@ -1,66 +1,116 @@
-// Threads behind parallel_for: OpenMP's, or plain ones under ThreadSanitizer, which cannot see the
-// barriers inside OpenMP.
+// Threads of our own rather than OpenMP's: OpenMP waits at the end of a loop for every thread of
+// its team, also for one that has not run yet, which on a busy machine costs a time slice a loop.
 #include "runtime/cpu/parallel.h"
 
 #include <immintrin.h>
 #include <omp.h>
 
 #include <algorithm>
-
-#if defined(__SANITIZE_THREAD__)
-#define FLOW_PLAIN_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FLOW_PLAIN_THREADS 1
-#endif
-#endif
-
-#ifdef FLOW_PLAIN_THREADS
-#include <atomic>
-#include <thread>
-#include <vector>
-#endif
+#include <limits>
 
 namespace flow::cpu {
 namespace {
 
-using Body = void (*)(void* context, int64_t chunk, int worker);
+thread_local Workers* in_use = nullptr;  // by parallel_for on this thread
 
-#ifdef FLOW_PLAIN_THREADS
-
-void run_workers(int workers, int64_t chunks, void* context, Body body) {
-  std::atomic<int64_t> next{0};
-  const auto work = [&](int worker) {
-    flush_denormals();
-    const SingleThreadedLibraries single;
-    for (int64_t chunk = next++; chunk < chunks; chunk = next++) body(context, chunk, worker);
-  };
-  std::vector<std::thread> others;
-  for (int worker = 1; worker < workers; ++worker) others.emplace_back(work, worker);
-  work(0);
-  for (std::thread& other : others) other.join();
-}
-
-#else
-
-void run_workers(int workers, int64_t chunks, void* context, Body body) {
-#pragma omp parallel num_threads(workers)
-  {
-    flush_denormals();
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) body(context, chunk, omp_get_thread_num());
-  }
-}
-
-#endif
+constexpr uint32_t kClosed = std::numeric_limits<uint32_t>::max();  // more than any count of chunks
+constexpr int kSpins = 1000;                                        // of a pause, some 50 ns each
 
 }  // namespace
 
-void parallel_for(int threads, int64_t chunks, void* context, Body body) {
-  const int workers = static_cast<int>(std::min<int64_t>(threads, chunks));
-  if (workers > 1) return run_workers(workers, chunks, context, body);
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) body(context, chunk, 0);
+void parallel_for(int threads, int64_t chunks, void* context,
+                  void (*body)(void* context, int64_t chunk, int worker)) {
+  Workers* workers = in_use;
+  if (threads <= 1 || chunks <= 1 || !workers || workers->threads_.empty()) {
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) body(context, chunk, 0);
+    return;
+  }
+  in_use = nullptr;  // bodies loop plainly
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (int64_t first = 0; first < chunks; first += kMost)
+    workers->run(threads, static_cast<uint32_t>(std::min(kMost, chunks - first)), first, context,
+                 body);
+  in_use = workers;
 }
+
+Workers::Workers(int threads) {
+  for (int worker = 1; worker < threads; ++worker)
+    threads_.emplace_back([this, worker] { work(worker); });
+}
+
+Workers::~Workers() {
+  stop_ = true;
+  ++generation_;
+  generation_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Workers::run(int threads, uint32_t chunks, int64_t offset, void* context, Body body) {
+  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  // Closed while it is set up: a late thread that sees the new count of chunks cannot claim one of
+  // the old loop's any more.
+  claims_.store(uint64_t{generation} << 32 | kClosed, std::memory_order_relaxed);
+  body_.store(body, std::memory_order_relaxed);
+  context_.store(context, std::memory_order_relaxed);
+  offset_.store(offset, std::memory_order_relaxed);
+  limit_.store(threads, std::memory_order_relaxed);
+  chunks_.store(chunks, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  claims_.store(uint64_t{generation} << 32, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
+  generation_.notify_all();
+  run_chunks(generation, 0);
+  for (int spin = 0; done_.load(std::memory_order_acquire) != chunks; ++spin) {
+    if (spin < kSpins)
+      _mm_pause();
+    else
+      std::this_thread::yield();
+  }
+}
+
+void Workers::work(int worker) {
+  flush_denormals();
+  const SingleThreadedLibraries single;
+  uint32_t seen = 0;
+  while (true) {
+    seen = next_generation(seen);
+    if (stop_) return;
+    run_chunks(seen, worker);
+  }
+}
+
+uint32_t Workers::next_generation(uint32_t seen) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    const uint32_t now = generation_.load(std::memory_order_acquire);
+    if (now != seen) return now;
+    _mm_pause();
+  }
+  generation_.wait(seen, std::memory_order_acquire);
+  return generation_.load(std::memory_order_acquire);
+}
+
+void Workers::run_chunks(uint32_t generation, int worker) {
+  uint64_t claim = claims_.load(std::memory_order_acquire);
+  while (true) {
+    const Body body = body_.load(std::memory_order_relaxed);
+    void* const context = context_.load(std::memory_order_relaxed);
+    const int64_t offset = offset_.load(std::memory_order_relaxed);
+    const auto chunk = static_cast<uint32_t>(claim);
+    if (claim >> 32 != generation || chunk >= chunks_.load(std::memory_order_acquire) ||
+        worker >= limit_.load(std::memory_order_relaxed))
+      return;
+    if (!claims_.compare_exchange_weak(claim, claim + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+      continue;
+    body(context, offset + chunk, worker);
+    done_.fetch_add(1, std::memory_order_release);
+    claim = claims_.load(std::memory_order_acquire);
+  }
+}
+
+Workers::Use::Use(Workers& workers) : before_(in_use) { in_use = &workers; }
+
+Workers::Use::~Use() { in_use = before_; }
 
 void flush_denormals() {
   constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;

@@ -2,13 +2,17 @@
 // results do not depend on the number of threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 namespace flow::cpu {
 
-/// Calls body(chunk, worker) for chunk in [0, chunks), on up to `threads` threads; worker is in
-/// [0, threads). With one thread or one chunk it is a plain loop. Bodies must not throw.
+/// Calls body(chunk, worker) for chunk in [0, chunks), on up to `threads` threads of the Workers
+/// in use here; worker is in [0, threads). With one thread or one chunk, without Workers or inside
+/// another body it is a plain loop. Bodies must not throw.
 void parallel_for(int threads, int64_t chunks, void* context,
                   void (*body)(void* context, int64_t chunk, int worker));
 
@@ -21,7 +25,54 @@ void parallel_for(int threads, int64_t chunks, Body&& body) {
                });
 }
 
-/// Sets flush-to-zero and denormals-are-zero on this thread (workers of parallel_for have them).
+/// The threads behind parallel_for. A loop is finished by whoever is there: one that is late (the
+/// machine is busy) costs nothing, since only chunks that have begun are waited for. Idle threads
+/// spin for some 50 us, then sleep.
+class Workers {
+ public:
+  /// `threads` - 1 threads beside the caller's.
+  explicit Workers(int threads);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  /// While it lives, parallel_for on this thread uses these workers. One thread at a time.
+  class Use {
+   public:
+    explicit Use(Workers& workers);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Workers* before_;
+  };
+
+ private:
+  friend void parallel_for(int threads, int64_t chunks, void* context,
+                           void (*body)(void* context, int64_t chunk, int worker));
+  using Body = void (*)(void* context, int64_t chunk, int worker);
+
+  void run(int threads, uint32_t chunks, int64_t offset, void* context, Body body);
+  void work(int worker);
+  void run_chunks(uint32_t generation, int worker);
+  uint32_t next_generation(uint32_t seen);
+
+  // The loop that runs. A late thread may read it while the next one is set up; then its claim
+  // fails, since the generation in `claims_` is another.
+  std::atomic<Body> body_{nullptr};
+  std::atomic<void*> context_{nullptr};
+  std::atomic<int64_t> offset_{0};
+  std::atomic<uint32_t> chunks_{0};
+  std::atomic<int> limit_{0};                    // threads that may take part
+  alignas(64) std::atomic<uint64_t> claims_{0};  // generation << 32 | next chunk
+  alignas(64) std::atomic<uint32_t> done_{0};    // chunks of this generation that are complete
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// Sets flush-to-zero and denormals-are-zero on this thread (workers have them).
 void flush_denormals();
 
 /// While one lives, libraries called from this thread use no threads of their own. Bodies of

@@ -51,7 +51,10 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
                        std::span<const Layout> layouts, std::vector<Stage> stages,
                        MemoryPlan memory, int threads)
-    : threads_(threads), report_(std::move(memory.report)), input_stride_(report_.inputs) {
+    : threads_(threads),
+      workers_(threads),
+      report_(std::move(memory.report)),
+      input_stride_(report_.inputs) {
   for (size_t i = 0; i < job.tensors.size(); ++i)
     tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, layouts[i], memory.tensors[i]});
   stages_.resize(stages.size());
@@ -180,6 +183,7 @@ std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
 void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
   flush_denormals();
   const SingleThreadedLibraries single;
+  const Workers::Use use(workers_);
   for (const InputPointer& input : input_pointers_)
     *input.pointer = base(Pool::kInputs, input_slot) + input.offset;
   faults_[output_slot].reset();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/cpu/memory.h"
+#include "runtime/cpu/parallel.h"
 #include "runtime/cpu/stage.h"
 #include "runtime/exec/backend.h"
 
@@ -89,6 +90,7 @@ class CpuProgram : public exec::Program {
                size_t output_slot) const;
 
   int threads_;
+  Workers workers_;
   exec::MemoryReport report_;
   std::vector<TensorInfo> tensors_;
   size_t input_stride_, output_stride_ = 0;  // bytes of one slot
