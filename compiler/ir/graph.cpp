@@ -4,8 +4,7 @@
 namespace flow::ir {
 
 void Graph::set_nodes(std::vector<Node> replaced) {
-  for (const Node& node : nodes)
-    for (const ValueId result : node.results) (*this)[result].producer = NodeId();
+  for (Value& value : values) value.producer = NodeId();
   nodes = std::move(replaced);
   for (size_t i = 0; i < nodes.size(); ++i)
     for (const ValueId result : nodes[i].results) (*this)[result].producer = NodeId(i);

@@ -1,0 +1,206 @@
+// Gradients: backward from the sum of the loss's elements, whose gradient is ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ir/builder.h"
+#include "compiler/passes/passes.h"
+#include "runtime/base/check.h"
+
+namespace flow::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+bool is_differentiable(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+class Autodiff {
+ public:
+  Autodiff(ir::Graph& graph, const Training& training, Diags& diags)
+      : graph_(graph),
+        training_(training),
+        diags_(diags),
+        builder_(graph, diags),
+        forward_(graph.nodes.size()),
+        needed_(graph.values.size()),
+        reached_(graph.values.size()),
+        uses_(graph.values.size()),
+        arrived_(graph.values.size()),
+        gradients_(graph.values.size()) {}
+
+  void run() {
+    mark_needed();
+    mark_reached();
+    if (!check_variables()) return;
+    gradients_[training_.loss.index()] = seed();
+    graph_.gradients.emplace_back(training_.loss, gradients_[training_.loss.index()]);
+    for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
+      if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
+    for (const ValueId of : training_.gradients_of)
+      if (const ValueId gradient = graph_.gradient_of(of); gradient.valid())
+        graph_.watched.push_back(gradient);
+  }
+
+ private:
+  bool is_wanted(ValueId id) const { return needed_[id.index()]; }
+
+  /// A value is needed if it is, or is made from, something whose gradient is asked for.
+  void mark_needed() {
+    const auto mark = [this](ValueId id) {
+      if (is_differentiable(graph_[id].dtype)) needed_[id.index()] = true;
+    };
+    for (const ValueId variable : training_.variables) mark(variable);
+    for (const ValueId value : training_.gradients_of) mark(value);
+    for (const ir::Node& node : graph_.nodes)
+      if (node.op->gradient &&
+          std::ranges::any_of(node.operands, [this](ValueId id) { return is_wanted(id); }))
+        for (const ValueId result : node.results) mark(result);
+  }
+
+  bool is_on_path(const ir::Node& node) const {
+    return node.op->gradient &&
+           std::ranges::any_of(node.results, [this](ValueId id) { return reached_[id.index()]; });
+  }
+
+  /// A needed value is reached if the loss depends on it; counts the parts that its gradient has.
+  void mark_reached() {
+    reached_[training_.loss.index()] = needed_[training_.loss.index()];
+    for (size_t i = forward_; i-- > 0;) {
+      const ir::Node& node = graph_.nodes[i];
+      if (!is_on_path(node)) continue;
+      for (size_t port = 1; port < node.results.size(); ++port)
+        if (reached_[node.results[port].index()]) report_port(node, node.results[port]);
+      for (const ValueId operand : node.operands)
+        if (is_wanted(operand)) {
+          reached_[operand.index()] = true;
+          ++uses_[operand.index()];
+        }
+    }
+  }
+
+  void report_port(const ir::Node& node, ValueId port) {
+    diags_.error(Diagnosis::kNotDifferentiable, node.span,
+                 fmt::format("`{}` depends on `{}`, which has no gradient", training_.loss_name,
+                             graph_[port].name));
+  }
+
+  /// At least one variable must be reached; each that is not is worth a warning.
+  bool check_variables() {
+    const auto reached = [this](ValueId id) { return reached_[id.index()]; };
+    if (diags_.has_errors()) return false;
+    if (std::ranges::none_of(training_.variables, reached)) {
+      report_independence();
+      return false;
+    }
+    for (const ValueId variable : training_.variables)
+      if (!reached(variable))
+        diags_
+            .warning(Diagnosis::kUntrained, graph_[variable].span,
+                     fmt::format("`{}` does not change: the loss `{}` does not depend on it",
+                                 graph_[variable].name, training_.loss_name))
+            .with_hint("`trainable: false` says so");
+    return true;
+  }
+
+  /// Is there a way to a variable, were it not for an op without a gradient?
+  void report_independence() {
+    const NodeId blocking = find_blocking();
+    if (!blocking.valid()) {
+      diags_.error(
+          Diagnosis::kNoVariables, training_.span,
+          fmt::format("the loss `{}` depends on no trainable variable", training_.loss_name));
+      return;
+    }
+    const ir::Node& node = graph_[blocking];
+    diags_
+        .error(Diagnosis::kNotDifferentiable, node.span,
+               fmt::format("{}: `{}` from {} to {} has no gradient", node.name, node.op->name,
+                           name_of(graph_[node.operands.front()].dtype),
+                           name_of(graph_[node.results.front()].dtype)))
+        .label(training_.span, "so that what is minimised here can train nothing");
+  }
+
+  /// The node nearest the loss that reads a needed value and passes no gradient on.
+  NodeId find_blocking() const {
+    std::vector<bool> before(graph_.values.size());
+    before[training_.loss.index()] = true;
+    for (size_t i = forward_; i-- > 0;) {
+      const ir::Node& node = graph_.nodes[i];
+      if (std::ranges::none_of(node.results, [&](ValueId id) { return before[id.index()]; }))
+        continue;
+      for (const ValueId operand : node.operands) {
+        if (is_wanted(operand)) return NodeId(i);
+        before[operand.index()] = true;
+      }
+    }
+    return {};
+  }
+
+  ValueId seed() {
+    const ir::Value& loss = graph_[training_.loss];
+    return builder_.add("fill", loss.name + ":diff", {},
+                        {{"value", 1.0}, {"shape", loss.shape.extents()}, {"dtype", loss.dtype}},
+                        loss.span);
+  }
+
+  void differentiate(const ir::Node& node) {
+    GradientContext context{builder_, node, {}, {}, {}};
+    for (const ValueId result : node.results)
+      context.result_gradients.push_back(gradients_[result.index()]);
+    for (size_t i = 0; i < context.node.operands.size(); ++i) {
+      const ValueId operand = context.operand(i);
+      context.wanted.push_back(is_wanted(operand));
+      // x times x gives x two parts at once.
+      const auto earlier = std::ranges::count(
+          context.node.operands.begin(),
+          context.node.operands.begin() + static_cast<std::ptrdiff_t>(i), operand);
+      context.names.push_back(
+          name_of_part(operand, arrived_[operand.index()] + static_cast<int>(earlier) + 1));
+    }
+    const std::vector<ValueId> made = context.node.op->gradient(context);
+    for (size_t i = 0; i < context.node.operands.size() && !diags_.has_errors(); ++i) {
+      if (!context.wanted[i]) continue;
+      FLOW_CHECK(made[i].valid(), "{}: no gradient of operand {}", context.node.name, i);
+      arrive(context.operand(i), made[i], context.node.span);
+    }
+  }
+
+  std::string name_of_part(ValueId of, int number) const {
+    const std::string& name = graph_[of].name;
+    return uses_[of.index()] <= 1 ? name + ":diff" : fmt::format("{}:diff.{}", name, number);
+  }
+
+  /// Adds a part to the gradient of `of` as soon as it is there, so that parts do not pile up.
+  void arrive(ValueId of, ValueId part, Span span) {
+    const int number = ++arrived_[of.index()];
+    const int uses = uses_[of.index()];
+    ValueId& gradient = gradients_[of.index()];
+    if (number == 1) {
+      gradient = part;
+    } else {
+      const std::string name = graph_[of].name + ":diff";
+      gradient = builder_.add("add", number == uses ? name : fmt::format("{}.sum{}", name, number),
+                              {gradient, part}, {}, span);
+    }
+    if (number == uses) graph_.gradients.emplace_back(of, gradient);
+  }
+
+  ir::Graph& graph_;
+  const Training& training_;
+  Diags& diags_;
+  ir::Builder builder_;
+  const size_t forward_;  // nodes before this one are the user's
+  // All by ValueId of the forward graph.
+  std::vector<bool> needed_, reached_;
+  std::vector<int> uses_, arrived_;
+  std::vector<ValueId> gradients_;
+};
+
+}  // namespace
+
+void autodiff(ir::Graph& graph, Context& context, Diags& diags) {
+  if (context.training) Autodiff(graph, *context.training, diags).run();
+}
+
+}  // namespace flow::passes

@@ -1,0 +1,82 @@
+// The rectifier's gradient moves below max-pooling's.
+//
+// An element's gradient passes max_pool2d_grad where it is its window's maximum, and there the
+// rectifier's result y is the pooled p: whether y > 0 can be asked of p, which has a fraction of
+// the elements. Where windows overlap all that chose an element have the same p.
+#include "compiler/ir/builder.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/reads.h"
+
+namespace flow::passes {
+namespace {
+
+using ir::ValueId;
+
+class Mover {
+ public:
+  Mover(ir::Graph& graph, Diags& diags)
+      : graph_(graph), builder_(graph, diags), reads_(main_reads(graph)) {}
+
+  bool run() {
+    const size_t count = graph_.nodes.size();
+    std::vector<ir::NodeId> added(count);  // the node that goes before it
+    bool changed = false;
+    for (size_t i = 0; i < count; ++i) {
+      const ir::Node* pool = matching_pool(graph_.nodes[i]);
+      if (!pool) continue;
+      const ValueId pooled = pool->results[0];
+      const ir::Node unpool = *producer(graph_.nodes[i].operands[0]);
+      const ValueId masked = builder_.add("relu_grad", graph_[pooled].name + ":diff/relu_grad",
+                                          {unpool.operands[0], pooled}, {}, graph_.nodes[i].span);
+      added[i] = graph_[masked].producer;
+      ir::Node& node = graph_.nodes[i];
+      node.op = unpool.op;
+      node.attributes = unpool.attributes;
+      node.operands = {masked, unpool.operands[1]};
+      changed = true;
+    }
+    place(added);
+    return changed;
+  }
+
+ private:
+  const ir::Node* producer(ValueId value) const {
+    const ir::NodeId id = graph_[value].producer;
+    return id.valid() ? &graph_[id] : nullptr;
+  }
+
+  /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
+  const ir::Node* matching_pool(const ir::Node& node) const {
+    if (node.op->name != "relu_grad" || node.tap) return nullptr;
+    const ir::Node* unpool = producer(node.operands[0]);
+    if (!unpool || unpool->op->name != "max_pool2d_grad" || reads_[node.operands[0].index()] != 1)
+      return nullptr;
+    const ir::Node* pool = producer(unpool->operands[1]);
+    const bool of_this = pool && pool->op->name == "max_pool2d" &&
+                         pool->operands[0] == node.operands[1] &&
+                         pool->results[1] == unpool->operands[1];
+    return of_this ? pool : nullptr;
+  }
+
+  void place(const std::vector<ir::NodeId>& added) {
+    std::vector<ir::Node> placed;
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (added[i].valid()) placed.push_back(graph_[added[i]]);
+      placed.push_back(graph_.nodes[i]);
+    }
+    graph_.set_nodes(std::move(placed));
+  }
+
+  ir::Graph& graph_;
+  ir::Builder builder_;
+  const std::vector<int> reads_;
+};
+
+}  // namespace
+
+void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags) {
+  // What was max_pool2d_grad's result may be watched still, and is dead or a tap otherwise.
+  if (Mover(graph, diags).run()) remove_dead(graph, context, diags);
+}
+
+}  // namespace flow::passes

@@ -1,0 +1,29 @@
+// The passes behind the pipeline, each in the file of its name.
+#pragma once
+
+#include "compiler/passes/pipeline.h"
+
+namespace flow::passes {
+
+/// Adds the gradients of the summed loss with respect to what is trained or watched, and records
+/// them in graph.gradients. Watched ones join graph.watched.
+void autodiff(ir::Graph& graph, Context& context, Diags& diags);
+
+/// Adds the mean loss, the optimizer's slots, and the update of each trained variable, as early as
+/// its gradient and the other reads of the variable allow.
+void add_updates(ir::Graph& graph, Context& context, Diags& diags);
+
+/// Drops nodes that nothing reads, and marks those that hooks alone read as taps.
+void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
+
+/// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
+/// elements.
+void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
+
+/// Fuses bias_add and relu onto the product or convolution whose result they alone read.
+void fuse_posts(ir::Graph& graph, Context& context, Diags& diags);
+
+/// Fuses sgd_update onto the product that makes its gradient.
+void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
+
+}  // namespace flow::passes

@@ -1,0 +1,29 @@
+// The passes in their order.
+#include "compiler/passes/pipeline.h"
+
+#include "compiler/passes/passes.h"
+
+namespace flow::passes {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"autodiff", autodiff},       {"add_updates", add_updates},
+    {"remove_dead", remove_dead}, {"move_relu_grad", move_relu_grad},
+    {"fuse_posts", fuse_posts},   {"fuse_updates", fuse_updates},
+};
+
+}  // namespace
+
+std::span<const Pass> pipeline() { return kPasses; }
+
+void run_pipeline(ir::Graph& graph, Context& context, Diags& diags, bool verify,
+                  std::string_view dump_after, std::string* dump) {
+  for (const Pass& pass : kPasses) {
+    pass.run(graph, context, diags);
+    if (diags.has_errors()) return;
+    if (verify) ir::verify(graph);
+    if (dump && dump_after == pass.name) *dump += ir::print(graph);
+  }
+}
+
+}  // namespace flow::passes

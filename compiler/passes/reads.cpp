@@ -1,0 +1,24 @@
+// Who reads what on the main path.
+#include "compiler/passes/reads.h"
+
+namespace flow::passes {
+
+std::vector<ir::ValueId> reads_of(const ir::Node& node) {
+  std::vector<ir::ValueId> reads = node.operands;
+  for (const ir::Post& post : node.posts)
+    reads.insert(reads.end(), post.operands.begin(), post.operands.end());
+  return reads;
+}
+
+std::vector<int> main_reads(const ir::Graph& graph) {
+  std::vector<int> reads(graph.values.size());
+  for (const ir::Node& node : graph.nodes)
+    if (!node.tap)
+      for (const ir::ValueId read : reads_of(node)) ++reads[read.index()];
+  for (const ir::ValueId result : graph.results) ++reads[result.index()];
+  for (const ir::Variable& variable : graph.variables)
+    if (variable.updated.valid()) ++reads[variable.updated.index()];
+  return reads;
+}
+
+}  // namespace flow::passes
