@@ -2,6 +2,7 @@
 #include "runtime/io/dataset.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 

@@ -1,0 +1,166 @@
+// Values as .npy files: stacked as the run goes, or one file a step.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "runtime/io/elements.h"
+#include "runtime/io/npy.h"
+#include "runtime/io/sink.h"
+
+namespace flow::io {
+
+namespace {
+
+/// bfloat16, which .npy does not have, becomes float32; everything else stays as it is.
+class Delivered {
+ public:
+  explicit Delivered(const SinkContext& context) {
+    if (context.dtype == DType::kBFloat16) wide_ = Array(DType::kFloat32, context.shape);
+  }
+
+  static DType dtype_of(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+
+  /// Valid until the next call.
+  ArrayView operator()(const ArrayView& value) {
+    if (value.dtype != DType::kBFloat16) return value;
+    visit_elements(value, [&](auto elements) {
+      FLOW_CHECK(elements.size() * sizeof(float) <= wide_.bytes().size());
+      auto* out = wide_.as<float>().data();
+      for (size_t i = 0; i < elements.size(); ++i) out[i] = static_cast<float>(elements[i]);
+    });
+    return {DType::kFloat32, value.shape, wide_.bytes().data()};
+  }
+
+ private:
+  Array wide_;
+};
+
+/// How far an interrupted run got with a stack, and how much of it counts.
+struct Written {
+  int64_t events = 0, kept = 0;
+};
+
+Written count_steps(const fs::path& path, int64_t resume_from) {
+  const MappedFile file(path);
+  const NpyHeader header = parse_npy_header(file.bytes(), path.string());
+  const bool whole = file.bytes().size() - header.data_offset >= header.data_bytes();
+  if (header.dtype != DType::kInt64 || header.shape.rank() != 1 || header.big_endian || !whole)
+    throw RunError(fmt::format("cannot go on with {}: it is not a list of steps", path.string()));
+  Written written{header.shape[0], 0};
+  while (written.kept < written.events) {
+    int64_t step = 0;
+    const size_t at = header.data_offset + static_cast<size_t>(written.kept) * sizeof(step);
+    std::memcpy(&step, file.bytes().data() + at, sizeof(step));
+    if (step >= resume_from) break;
+    ++written.kept;
+  }
+  return written;
+}
+
+/// Rows that `written.kept` events left in a file of joined rows.
+int64_t kept_rows(const fs::path& path, const Written& written, int64_t rows_an_event) {
+  const MappedFile file(path);
+  const int64_t rows = parse_npy_header(file.bytes(), path.string()).shape.elements(0, 1);
+  if (written.kept == written.events) return rows;
+  if (rows != written.events * rows_an_event)
+    throw RunError(fmt::format("cannot go on with {}: {} rows are not {} batches of {}",
+                               path.string(), rows, written.events, rows_an_event),
+                   "run it again without --resume");
+  return written.kept * rows_an_event;
+}
+
+class StackedNpySink : public Sink {
+ public:
+  explicit StackedNpySink(const SinkContext& context)
+      : StackedNpySink(context, context.directory / (context.gradient ? "diff.npy" : "value.npy"),
+                       context.directory / (context.gradient ? "diff_steps.npy" : "steps.npy")) {}
+
+  void deliver(const Event& event) override {
+    // Values first: after a crash there may be a value without its step, never the reverse.
+    values_.append(delivered_(event.value));
+    steps_.append({DType::kInt64, Shape{}, reinterpret_cast<const std::byte*>(&event.step)});
+  }
+
+ private:
+  StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps)
+      : delivered_(context),
+        values_(open_values(context, values, steps)),
+        steps_(open_steps(context, steps)) {}
+
+  static bool resumes(const SinkContext& context, const fs::path& steps) {
+    std::error_code ignored;
+    return context.resume_from > 0 && fs::exists(steps, ignored);
+  }
+
+  static NpyStack open_values(const SinkContext& context, const fs::path& values,
+                              const fs::path& steps) {
+    const DType dtype = Delivered::dtype_of(context.dtype);
+    const bool joined = context.rows_concatenate;
+    if (!resumes(context, steps)) return NpyStack(values, dtype, context.shape, joined);
+    const Written written = count_steps(steps, context.resume_from);
+    const int64_t length = joined ? kept_rows(values, written, context.shape[0]) : written.kept;
+    return NpyStack::resume(values, dtype, context.shape, joined, length);
+  }
+
+  static NpyStack open_steps(const SinkContext& context, const fs::path& steps) {
+    if (!resumes(context, steps)) return NpyStack(steps, DType::kInt64, {});
+    const Written written = count_steps(steps, context.resume_from);
+    return NpyStack::resume(steps, DType::kInt64, {}, false, written.kept);
+  }
+
+  Delivered delivered_;
+  NpyStack values_, steps_;
+};
+
+class PerStepNpySink : public Sink {
+ public:
+  explicit PerStepNpySink(const SinkContext& context)
+      : directory_(context.directory),
+        prefix_(context.gradient ? "diff_" : ""),
+        delivered_(context) {
+    std::error_code error;
+    fs::create_directories(directory_, error);
+    if (error)
+      throw RunError(fmt::format("cannot write {}: {}", directory_.string(), error.message()));
+    if (context.resume_from > 0) drop_from(context.resume_from);
+  }
+
+  void deliver(const Event& event) override {
+    write_npy(directory_ / fmt::format("{}{:06}.npy", prefix_, event.step),
+              delivered_(event.value));
+  }
+
+ private:
+  /// The step of one of this sink's files, or -1.
+  int64_t step_of(const std::string& name) const {
+    int64_t step = -1;
+    if (!name.starts_with(prefix_)) return -1;
+    const auto [end, error] =
+        std::from_chars(name.data() + prefix_.size(), name.data() + name.size(), step);
+    return error == std::errc() && std::string_view(end) == ".npy" ? step : -1;
+  }
+
+  void drop_from(int64_t step) const try {
+    std::vector<fs::path> dropped;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory_))
+      if (step_of(entry.path().filename().string()) >= step) dropped.push_back(entry.path());
+    for (const fs::path& path : dropped) fs::remove(path);
+  } catch (const fs::filesystem_error& error) {
+    throw RunError(
+        fmt::format("cannot go on in {}: {}", directory_.string(), error.code().message()));
+  }
+
+  fs::path directory_;
+  std::string prefix_;
+  Delivered delivered_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context) {
+  if (options.per_step) return std::make_unique<PerStepNpySink>(context);
+  return std::make_unique<StackedNpySink>(context);
+}
+
+}  // namespace flow::io

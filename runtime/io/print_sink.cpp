@@ -1,0 +1,162 @@
+// Values as lines of text, or as JSON objects.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cmath>
+#include <optional>
+#include <system_error>
+
+#include "runtime/base/number_format.h"
+#include "runtime/io/elements.h"
+#include "runtime/io/numpy_text.h"
+#include "runtime/io/reduction.h"
+#include "runtime/io/sink.h"
+#include "runtime/plan/json.h"
+
+namespace flow::io {
+
+namespace {
+
+Array copy_of(const ArrayView& value) {
+  Array copy(value.dtype, value.shape);
+  std::copy(value.data, value.data + value.bytes(), copy.bytes().begin());
+  return copy;
+}
+
+/// An element as JSON has it: NumPy's text, but for what is not finite and for bools.
+std::string json_element(const ArrayView& array, int64_t index) {
+  const std::string text = format_element(array, index);
+  if (text == "nan" || text.ends_with("inf")) return "null";
+  if (array.dtype == DType::kBool) return text == "True" ? "true" : "false";
+  return text;
+}
+
+/// Nested lists of the elements from flat index `first` on.
+void append_json(const ArrayView& array, int axis, int64_t first, std::string& text) {
+  if (axis == array.shape.rank()) {
+    text += json_element(array, first);
+    return;
+  }
+  const int64_t stride = array.shape.elements(axis + 1, array.shape.rank());
+  text += '[';
+  for (int64_t i = 0; i < array.shape[axis]; ++i) {
+    if (i > 0) text += ',';
+    append_json(array, axis + 1, first + i * stride, text);
+  }
+  text += ']';
+}
+
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+class PrintSink : public Sink {
+ public:
+  PrintSink(const plan::PrintSink& options, const SinkContext& context, std::FILE* out, bool json)
+      : options_(options),
+        name_(context.name),
+        label_(options.label.value_or(context.name)),
+        gradient_(context.gradient),
+        json_(json),
+        out_(out),
+        printable_(context.delivered_before) {
+    if (options.format != "numpy" && !is_number_format(options.format))
+      throw RequestError(
+          fmt::format("format `{}` of the print sink of `{}` does not print one number",
+                      options.format, name_),
+          "numpy, or one printf conversion of a double, like %.6g");
+    if (options.reduce != plan::Reduce::kNone) reduction_.emplace(options.reduce, context.dtype);
+  }
+
+  void deliver(const Event& event) override {
+    // A hook need not fire in the last step of an epoch: the next epoch's first event ends it too.
+    if (pending_ && options_.over == plan::Over::kEpoch && event.epoch != epoch_) flush();
+    step_ = event.step;
+    epoch_ = event.epoch;
+    pending_ = true;
+    if (reduction_) reduction_->add(event.value);
+    const bool now = options_.over == plan::Over::kStep ||
+                     (options_.over == plan::Over::kEpoch && event.last_of_epoch);
+    if (!reduction_ && now) return print(event.value);
+    if (!reduction_) last_ = copy_of(event.value);
+    if (now) flush();
+  }
+
+  void finish() override {
+    if (pending_) flush();
+  }
+
+ private:
+  void flush() {
+    if (!reduction_) return print(last_.view());
+    const Array result = reduction_->result(options_.scale);
+    reduction_->clear();
+    print(result.view());
+  }
+
+  /// Prints what is complete, if it is its turn.
+  void print(const ArrayView& value) {
+    pending_ = false;
+    const int64_t index = options_.over == plan::Over::kEpoch ? epoch_ : printable_++;
+    if (index % options_.every != 0) return;
+    if (!reduction_ && options_.scale != 1) return write(scaled(value, options_.scale).view());
+    write(value);
+  }
+
+  void write(const ArrayView& value) {
+    const std::string line = json_ ? json_line(value) : text_line(value);
+    if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() || std::fflush(out_) != 0)
+      throw RunError(
+          fmt::format("cannot print `{}`: {}", name_, std::generic_category().message(errno)));
+  }
+
+  std::string text_line(const ArrayView& value) const {
+    std::string line = label_.empty() ? "" : label_ + ": ";
+    line += value_text(value);
+    if (gradient_ && !reduction_) {
+      const DType dtype = value.dtype == DType::kBFloat16 ? DType::kFloat32 : value.dtype;
+      line += fmt::format(" {} {}", shape_tuple(value.shape), name_of(dtype));
+    }
+    return line + '\n';
+  }
+
+  std::string value_text(const ArrayView& value) const {
+    if (options_.format == "numpy") return format_numpy(value);
+    return visit_elements(value, [&](auto elements) {
+      return format_numpy(value.shape, [&](int64_t i) {
+        return format_number(options_.format,
+                             static_cast<double>(elements[static_cast<size_t>(i)]));
+      });
+    });
+  }
+
+  std::string json_line(const ArrayView& value) const {
+    std::string line =
+        fmt::format(R"({{"event":"print","name":{},"label":{},"step":{},"epoch":{},)",
+                    quoted(name_), quoted(label_), step_, epoch_);
+    if (gradient_) line += R"("gradient":true,)";
+    line += R"("value":)";
+    append_json(value, 0, 0, line);
+    return line + "}\n";
+  }
+
+  plan::PrintSink options_;
+  std::string name_, label_;
+  bool gradient_, json_;
+  std::FILE* out_;
+  std::optional<Reduction> reduction_;
+  Array last_;  // reduce: none over more than a step
+  int64_t step_ = 0, epoch_ = 0;
+  bool pending_ = false;  // something was delivered that is not printed or passed over yet
+  int64_t printable_;     // lines that could have been printed
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
+                                      std::FILE* out, bool json) {
+  FLOW_CHECK(options.every > 0, "every {}", options.every);
+  return std::make_unique<PrintSink>(options, context, out, json);
+}
+
+}  // namespace flow::io

@@ -1,0 +1,14 @@
+// The sink of any variety.
+#include "runtime/io/sink.h"
+
+namespace flow::io {
+
+std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
+                                std::FILE* out, bool json) {
+  if (const auto* npy = std::get_if<plan::NpySink>(&options)) return make_npy_sink(*npy, context);
+  if (const auto* print = std::get_if<plan::PrintSink>(&options))
+    return make_print_sink(*print, context, out, json);
+  return nullptr;
+}
+
+}  // namespace flow::io

@@ -1,0 +1,355 @@
+// What sinks write: files that NumPy reads, lines that people read.
+#include "runtime/io/sink.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/base/half.h"
+#include "runtime/io/npy.h"
+#include "tests/support/fresh_directory.h"
+
+namespace flow::io {
+namespace {
+
+template <typename T>
+Array array_of(Shape shape, const std::vector<T>& values) {
+  Array array(DTypeOf<T>::value, std::move(shape));
+  std::copy(values.begin(), values.end(), array.as<T>().begin());
+  return array;
+}
+
+Array floats(const std::vector<float>& values) {
+  return array_of<float>({static_cast<int64_t>(values.size())}, values);
+}
+
+template <typename T>
+std::vector<T> content(const fs::path& path) {
+  const Array array = read_npy(path);
+  return {array.as<T>().begin(), array.as<T>().end()};
+}
+
+SinkContext context_of(const Array& array, const fs::path& directory = {}) {
+  SinkContext context;
+  context.name = "lenet/x";
+  context.dtype = array.dtype();
+  context.shape = array.shape();
+  context.directory = directory;
+  return context;
+}
+
+void deliver(Sink& sink, int64_t step, const Array& value, int64_t epoch = 0,
+             bool last_of_epoch = false) {
+  sink.deliver({step, epoch, last_of_epoch, value.view()});
+}
+
+/// The names in a folder, sorted.
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST_CASE("a stacked sink writes values and steps") {
+  const FreshDirectory directory;
+  const Array value = array_of<float>({2}, {1, 2});
+  const auto sink = make_npy_sink({}, context_of(value, directory / "watch" / "x"));
+  CHECK(read_npy(directory / "watch/x/value.npy").shape() == Shape{0, 2});
+  deliver(*sink, 0, value);
+  deliver(*sink, 100, value);
+  CHECK(read_npy(directory / "watch/x/value.npy").shape() == Shape{2, 2});
+  CHECK(content<int64_t>(directory / "watch/x/steps.npy") == std::vector<int64_t>{0, 100});
+}
+
+TEST_CASE("a gradient has files of its own beside the value's") {
+  const FreshDirectory directory;
+  const Array value = floats({1});
+  SinkContext context = context_of(value, directory.path());
+  context.gradient = true;
+  for (const bool per_step : {false, true}) {
+    const auto sink = make_npy_sink({per_step}, context);
+    deliver(*sink, 7, value);
+  }
+  CHECK(names_in(directory.path()) ==
+        std::vector<std::string>{"diff.npy", "diff_000007.npy", "diff_steps.npy"});
+}
+
+TEST_CASE("rows of a predict job are joined") {
+  const FreshDirectory directory;
+  const Array full = array_of<int64_t>({4}, {1, 2, 3, 4});
+  SinkContext context = context_of(full, directory.path());
+  context.rows_concatenate = true;
+  const auto sink = make_npy_sink({}, context);
+  deliver(*sink, 0, full);
+  deliver(*sink, 1, array_of<int64_t>({2}, {5, 6}));
+  CHECK(content<int64_t>(directory / "value.npy") == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(content<int64_t>(directory / "steps.npy") == std::vector<int64_t>{0, 1});
+}
+
+TEST_CASE("bfloat16 is written as float32") {
+  const FreshDirectory directory;
+  Array value(DType::kBFloat16, {2});
+  const uint16_t bits[] = {float_to_bfloat16(1.5f), float_to_bfloat16(-2)};
+  std::memcpy(value.bytes().data(), bits, sizeof(bits));
+  const auto sink = make_npy_sink({}, context_of(value, directory.path()));
+  deliver(*sink, 0, value);
+  CHECK(content<float>(directory / "value.npy") == std::vector<float>{1.5f, -2});
+}
+
+TEST_CASE("one file a step is named by the step") {
+  const FreshDirectory directory;
+  const Array value = floats({1, 2});
+  const auto sink = make_npy_sink({true}, context_of(value, directory / "x"));
+  deliver(*sink, 20, value);
+  deliver(*sink, 1234567, value);
+  CHECK(names_in(directory / "x") == std::vector<std::string>{"000020.npy", "1234567.npy"});
+  CHECK(content<float>(directory / "x/000020.npy") == std::vector<float>{1, 2});
+}
+
+TEST_CASE("a resumed run keeps the steps before and drops those after") {
+  const FreshDirectory directory;
+  const Array value = floats({1});
+  SinkContext context = context_of(value, directory.path());
+  for (const bool per_step : {false, true}) {
+    const auto sink = make_npy_sink({per_step}, context);
+    for (int64_t step = 0; step < 50; step += 10)
+      deliver(*sink, step, floats({static_cast<float>(step)}));
+  }
+  context.resume_from = 25;
+  for (const bool per_step : {false, true}) {
+    const auto sink = make_npy_sink({per_step}, context);
+    deliver(*sink, 30, floats({-30}));
+  }
+  CHECK(content<float>(directory / "value.npy") == std::vector<float>{0, 10, 20, -30});
+  CHECK(content<int64_t>(directory / "steps.npy") == std::vector<int64_t>{0, 10, 20, 30});
+  CHECK(names_in(directory.path()) == std::vector<std::string>{"000000.npy", "000010.npy",
+                                                               "000020.npy", "000030.npy",
+                                                               "steps.npy", "value.npy"});
+}
+
+TEST_CASE("a hook that is new to a resumed run starts its files") {
+  const FreshDirectory directory;
+  const Array value = floats({1});
+  SinkContext context = context_of(value, directory / "new");
+  context.resume_from = 25;
+  const auto sink = make_npy_sink({}, context);
+  deliver(*sink, 30, value);
+  CHECK(content<int64_t>(directory / "new/steps.npy") == std::vector<int64_t>{30});
+}
+
+TEST_CASE("joined rows are cut at a step, or not at all where batches were incomplete") {
+  const FreshDirectory directory;
+  const Array full = array_of<int64_t>({2}, {1, 2});
+  SinkContext context = context_of(full, directory.path());
+  context.rows_concatenate = true;
+  {
+    const auto sink = make_npy_sink({}, context);
+    for (int64_t step = 0; step < 3; ++step) deliver(*sink, step, full);
+  }
+  context.resume_from = 2;
+  {
+    const auto sink = make_npy_sink({}, context);
+    CHECK(content<int64_t>(directory / "value.npy").size() == 4);
+    deliver(*sink, 2, array_of<int64_t>({1}, {9}));
+  }
+  CHECK_THROWS_AS(make_npy_sink({}, context), RunError);
+}
+
+TEST_CASE("a place that cannot be written is refused at once") {
+  const FreshDirectory directory;
+  write_text_atomically(directory / "file", "");
+  const Array value = floats({1});
+  CHECK_THROWS_AS(make_npy_sink({}, context_of(value, directory / "file" / "x")), RunError);
+  CHECK_THROWS_AS(make_npy_sink({true}, context_of(value, directory / "file" / "x")), RunError);
+}
+
+/// What a print sink writes.
+class Printed {
+ public:
+  Printed(const plan::PrintSink& options, SinkContext context, bool json = false)
+      : file_(std::tmpfile()), sink_(make_print_sink(options, context, file_, json)) {}
+  ~Printed() { std::fclose(file_); }
+  Sink& operator*() { return *sink_; }
+  std::string text() {
+    sink_->finish();
+    std::string text(static_cast<size_t>(std::ftell(file_)), '\0');
+    std::rewind(file_);
+    REQUIRE(std::fread(text.data(), 1, text.size(), file_) == text.size());
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+  std::unique_ptr<Sink> sink_;
+};
+
+TEST_CASE("a line is the label and the array as NumPy prints it") {
+  const Array value = floats({1, -2.5f});
+  Printed plain({}, context_of(value));
+  deliver(*plain, 0, value);
+  CHECK(plain.text() == "lenet/x: [ 1.  -2.5]\n");
+  plan::PrintSink options;
+  options.label = "";
+  Printed bare(options, context_of(value));
+  deliver(*bare, 0, value);
+  CHECK(bare.text() == "[ 1.  -2.5]\n");
+}
+
+TEST_CASE("a gradient tells its shape and dtype") {
+  const Array value = floats({1, 2});
+  SinkContext context = context_of(value);
+  context.gradient = true;
+  Printed printed({}, context);
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "lenet/x: [1. 2.] (2,) float32\n");
+}
+
+TEST_CASE("a reduced value prints as a scalar of the tensor's dtype") {
+  plan::PrintSink options;
+  options.label = "loss";
+  options.reduce = plan::Reduce::kMean;
+  const Array value = floats({2, 2.6051702f});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "loss: 2.3025851\n");
+}
+
+std::string reduced(plan::Reduce reduce, const Array& value, double scale = 1) {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = reduce;
+  options.scale = scale;
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  const std::string text = printed.text();
+  return text.substr(0, text.size() - 1);
+}
+
+TEST_CASE("every reduction gives what NumPy gives") {
+  using plan::Reduce;
+  const Array values = floats({3, -4, 1});
+  CHECK(reduced(Reduce::kSum, values) == "0.0");
+  CHECK(reduced(Reduce::kMin, values) == "-4.0");
+  CHECK(reduced(Reduce::kMax, values) == "3.0");
+  CHECK(reduced(Reduce::kNorm, floats({3, 4})) == "5.0");
+  CHECK(reduced(Reduce::kMax, values, 0.5) == "1.5");
+  const Array whole = array_of<int32_t>({3}, {1, 2, 4});
+  CHECK(reduced(Reduce::kSum, whole) == "7");
+  CHECK(reduced(Reduce::kMax, whole) == "4");
+  CHECK(reduced(Reduce::kMean, whole) == "2.3333333333333335");
+  const Array flags = array_of<bool>({4}, {true, true, false, true});
+  CHECK(reduced(Reduce::kSum, flags) == "3");
+  CHECK(reduced(Reduce::kMin, flags) == "False");
+  CHECK(reduced(Reduce::kMean, flags, 100) == "75.0");
+  const Array large = array_of<int64_t>({2}, {std::numeric_limits<int64_t>::max(), 3});
+  CHECK(reduced(Reduce::kMax, large) == "9223372036854775807");
+  CHECK(reduced(Reduce::kMax, floats({1, std::nanf(""), 2})) == "nan");
+  CHECK(reduced(Reduce::kMean, floats({})) == "nan");
+  CHECK(reduced(Reduce::kSum, floats({1e30f, 1, -1e30f})) == "1.0");
+}
+
+TEST_CASE("a reduction over epochs prints one line an epoch") {
+  plan::PrintSink options;
+  options.label = "m";
+  options.reduce = plan::Reduce::kMean;
+  options.over = plan::Over::kEpoch;
+  const Array value = floats({0});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, floats({1}), 0);
+  deliver(*printed, 1, floats({2}), 0, true);
+  deliver(*printed, 2, floats({5}), 1);  // the epoch's last step does not fire
+  deliver(*printed, 4, floats({7}), 2);
+  CHECK(printed.text() == "m: 1.5\nm: 5.0\nm: 7.0\n");
+}
+
+TEST_CASE("a reduction over the run prints once, at its end") {
+  plan::PrintSink options;
+  options.label = "accuracy";
+  options.reduce = plan::Reduce::kMean;
+  options.over = plan::Over::kRun;
+  options.scale = 100;
+  options.format = "%.2f %%";
+  const Array value = floats({0, 0, 0});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, floats({1, 1, 0}));
+  deliver(*printed, 1, floats({1}));  // an incomplete batch counts by its rows
+  CHECK(printed.text() == "accuracy: 75.00 %\n");
+}
+
+TEST_CASE("without reduction a longer span prints its last value") {
+  plan::PrintSink options;
+  options.label = "";
+  options.over = plan::Over::kRun;
+  options.scale = 2;
+  const Array value = floats({0});
+  Printed printed(options, context_of(value));
+  for (int64_t step = 0; step < 3; ++step)
+    deliver(*printed, step, floats({static_cast<float>(step)}));
+  CHECK(printed.text() == "[4.]\n");
+}
+
+TEST_CASE("nothing delivered, nothing printed") {
+  plan::PrintSink options;
+  options.over = plan::Over::kRun;
+  CHECK(Printed(options, context_of(floats({1}))).text().empty());
+}
+
+TEST_CASE("every counts what would be printed, and goes on after a resume") {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.every = 3;
+  const Array value = floats({0});
+  Printed first(options, context_of(value));
+  for (int64_t step = 0; step < 5; ++step)
+    deliver(*first, step, floats({static_cast<float>(step)}));
+  CHECK(first.text() == "0.0\n3.0\n");
+  SinkContext context = context_of(value);
+  context.resume_from = context.delivered_before = 5;
+  Printed second(options, context);
+  for (int64_t step = 5; step < 10; ++step)
+    deliver(*second, step, floats({static_cast<float>(step)}));
+  CHECK(second.text() == "6.0\n9.0\n");
+}
+
+TEST_CASE("a printf format applies to every element") {
+  plan::PrintSink options;
+  options.format = "%.1e";
+  const Array value = array_of<float>({2, 2}, {1, 2, 3, 4000});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "lenet/x: [[1.0e+00 2.0e+00]\n [3.0e+00 4.0e+03]]\n");
+}
+
+TEST_CASE("a format that is not one conversion of a double is refused") {
+  for (const char* format :
+       {"%s", "%n", "%d", "%.2f %.2f", "none", "%", "%999999f", "%*f", "%lf"}) {
+    plan::PrintSink options;
+    options.format = format;
+    INFO(format);
+    CHECK_THROWS_AS(make_print_sink(options, context_of(floats({1})), stdout), RequestError);
+  }
+}
+
+TEST_CASE("JSON lines carry numbers, nested as the array is") {
+  plan::PrintSink options;
+  options.label = "a \"label\"";
+  const Array value = array_of<float>({2, 2}, {0.1f, 1, std::nanf(""), -1e-7f});
+  Printed printed(options, context_of(value), true);
+  deliver(*printed, 20, value, 3);
+  CHECK(printed.text() ==
+        R"({"event":"print","name":"lenet/x","label":"a \"label\"","step":20,"epoch":3,)"
+        R"("value":[[0.1,1.0],[null,-1e-07]]})"
+        "\n");
+}
+
+TEST_CASE("a sink of variety none is none") {
+  CHECK_FALSE(make_sink(plan::NoSink{}, context_of(floats({1})), stdout));
+  CHECK(make_sink(plan::PrintSink{}, context_of(floats({1})), stdout));
+}
+
+}  // namespace
+}  // namespace flow::io
