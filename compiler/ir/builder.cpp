@@ -10,48 +10,29 @@
 namespace flow::ir {
 namespace {
 
-/// 16-bit floats are for storage: they are cast before anything is computed from them.
-bool is_computed(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
-
-bool accepts(Accepts accepts, DType dtype) {
+bool accepts(Accepts accepts, DType dtype, DType number) {
   switch (accepts) {
     case Accepts::kAny:
       return true;
     case Accepts::kFloat:
-      return is_computed(dtype);
+      return dtype == number;
     case Accepts::kInteger:
       return is_integer(dtype);
     case Accepts::kBool:
       return dtype == DType::kBool;
     case Accepts::kNumber:
-      return is_computed(dtype) || is_integer(dtype);
+      return dtype == number || is_integer(dtype);
   }
   return false;
 }
 
-std::string_view wanted(Accepts accepts) {
-  switch (accepts) {
-    case Accepts::kFloat:
-      return "float32 or float64";
-    case Accepts::kInteger:
-      return "an integer dtype";
-    case Accepts::kBool:
-      return "bool";
-    default:
-      return "float32, float64 or an integer dtype";
-  }
-}
-
-std::string_view cast_hint(Accepts accepts) {
-  switch (accepts) {
-    case Accepts::kFloat:
-    case Accepts::kNumber:
-      return "`{op: cast, dtype: float32}` converts";
-    case Accepts::kInteger:
-      return "`{op: cast, dtype: int32}` converts";
-    default:
-      return "`{op: cast, dtype: bool}` converts";
-  }
+/// What an operand must be, in words; and what to cast it to.
+std::pair<std::string, DType> wanted(Accepts accepts, DType number) {
+  const std::string float_name(name_of(number));
+  if (accepts == Accepts::kInteger) return {"an integer dtype", DType::kInt32};
+  if (accepts == Accepts::kBool) return {"bool", DType::kBool};
+  if (accepts == Accepts::kNumber) return {float_name + " or an integer dtype", number};
+  return {float_name, number};
 }
 
 bool all_valid(std::span<const ValueId> operands) {
@@ -59,6 +40,12 @@ bool all_valid(std::span<const ValueId> operands) {
 }
 
 bool countable(const Shape& shape, const std::string& name, Span span, Diags& diags) {
+  if (shape.rank() > plan::kMaxRank) {
+    diags.error(
+        Diagnosis::kRankMismatch, span,
+        fmt::format("{} has {} dimensions, at most {} work", name, shape.rank(), plan::kMaxRank));
+    return false;
+  }
   if (shape.checked_elements()) return true;
   diags.error(Diagnosis::kTensorTooLarge, span,
               fmt::format("{} is {}, too large to count its bytes", name, shape.str()));
@@ -107,11 +94,12 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
   for (size_t i = 0; i < site.operands(); ++i) {
     const OperandDef& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
-    if (accepts(def.accepts, value.dtype)) continue;
+    if (accepts(def.accepts, value.dtype, graph_.number)) continue;
+    const auto [what, dtype] = wanted(def.accepts, graph_.number);
     site.bad_operand(i, Diagnosis::kDTypeMismatch,
                      fmt::format("`{}` of `{}` is {}, it must be {}", def.name, op.name,
-                                 name_of(value.dtype), wanted(def.accepts)))
-        .with_hint(std::string(cast_hint(def.accepts)));
+                                 name_of(value.dtype), what))
+        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(dtype)));
   }
   return !site.failed();
 }

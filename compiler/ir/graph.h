@@ -74,6 +74,7 @@ struct Alias {
 };
 
 struct Graph {
+  DType number = DType::kFloat32;  // the float dtype that the job computes in
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
   std::vector<ValueId> inputs;

@@ -27,6 +27,7 @@ void Usage::warn(Reader& reader) const {
 
 Instance::Instance(Reader& reader, const File& file, const Job& job, Usage& usage)
     : reader_(reader), file_(file), job_(job), usage_(usage), builder_(graph, reader.diags) {
+  if (job.precision == "float64") graph.number = DType::kFloat64;
   add_inputs();
   run(job.graph.entries, scope_);
 }

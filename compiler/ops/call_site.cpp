@@ -67,7 +67,10 @@ int64_t Inference::batch() const {
 }
 
 void Inference::result(DType dtype, Shape shape, int rows) {
-  if (!shape.checked_elements())
+  if (shape.rank() > plan::kMaxRank)
+    bad_op(Diagnosis::kRankMismatch, fmt::format("the result has {} dimensions, at most {} work",
+                                                 shape.rank(), plan::kMaxRank));
+  else if (!shape.checked_elements())
     bad_op(Diagnosis::kTensorTooLarge,
            fmt::format("the result is {}, too large to count its bytes", shape.str()));
   results_.push_back({dtype, std::move(shape), rows});

@@ -20,7 +20,8 @@ class Builder;
 struct Fans;
 
 /// Sets of dtypes that an operand may have.
-enum class Accepts { kAny, kFloat /* float32, float64 */, kInteger, kBool, kNumber /* both */ };
+/// Floats are those of the job's precision; others are cast before anything is computed from them.
+enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer */ };
 
 struct OperandDef {
   std::string_view name;  // how the file gives it: "labels"; the main one is "in"
@@ -123,7 +124,7 @@ class Inference : public CallSite {
   /// Rows of the batch that the job's inputs carry, or 0 where none does.
   int64_t batch() const;
 
-  /// Results, first to last. Reports a shape that is too large to count.
+  /// Results, first to last. Reports a shape that is too large to count, or of too many axes.
   void result(DType dtype, Shape shape, int rows);
 
   struct Result {

@@ -13,8 +13,6 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-bool is_differentiable(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
-
 class Autodiff {
  public:
   Autodiff(ir::Graph& graph, const Training& training, Diags& diags)
@@ -30,6 +28,7 @@ class Autodiff {
         gradients_(graph.values.size()) {}
 
   void run() {
+    if (!check_loss()) return;
     mark_needed();
     mark_reached();
     if (!check_variables()) return;
@@ -45,10 +44,21 @@ class Autodiff {
  private:
   bool is_wanted(ValueId id) const { return needed_[id.index()]; }
 
+  bool check_loss() {
+    const ir::Value& loss = graph_[training_.loss];
+    if (loss.dtype == graph_.number) return true;
+    diags_
+        .error(Diagnosis::kNotALoss, training_.span,
+               fmt::format("`{}` is {}, the job computes in {}", training_.loss_name,
+                           name_of(loss.dtype), name_of(graph_.number)))
+        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(graph_.number)));
+    return false;
+  }
+
   /// A value is needed if it is, or is made from, something whose gradient is asked for.
   void mark_needed() {
     const auto mark = [this](ValueId id) {
-      if (is_differentiable(graph_[id].dtype)) needed_[id.index()] = true;
+      if (graph_[id].dtype == graph_.number) needed_[id.index()] = true;
     };
     for (const ValueId variable : training_.variables) mark(variable);
     for (const ValueId value : training_.gradients_of) mark(value);

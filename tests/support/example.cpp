@@ -1,0 +1,205 @@
+// The ops' own examples as jobs, for tests that run them on kernels.
+#include "tests/support/example.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "compiler/ir/builder.h"
+#include "compiler/lower/lower.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/passes.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/lifetimes.h"
+
+namespace flow::test {
+namespace {
+
+using ir::Attribute;
+using ir::ValueId;
+
+template <typename T>
+T number_from(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  FLOW_CHECK(error == std::errc() && end == text.data() + text.size(), "`{}`", text);
+  return value;
+}
+
+/// "[1,2]" or "1"
+std::vector<int64_t> integers_from(std::string_view text) {
+  if (text.starts_with('[')) text = text.substr(1, text.size() - 2);
+  std::vector<int64_t> integers;
+  if (text.empty()) return integers;
+  for (const std::string& item : split(text, ',')) integers.push_back(number_from<int64_t>(item));
+  return integers;
+}
+
+Attribute attribute_from(AttributeType type, std::string_view text) {
+  switch (type) {
+    case AttributeType::kBool:
+      return text == "true";
+    case AttributeType::kInteger:
+      return number_from<int64_t>(text);
+    case AttributeType::kNumber:
+      return number_from<double>(text);
+    case AttributeType::kIntegers:
+      return integers_from(text);
+    case AttributeType::kDType:
+      return parse_dtype(text).value();
+    case AttributeType::kPadding:
+      if (text.starts_with('[')) return integers_from(text);
+      break;
+    case AttributeType::kText:
+    case AttributeType::kInitializer:
+    case AttributeType::kActivation:
+      break;
+  }
+  return std::string(text);
+}
+
+DType dtype_from(std::string_view text, bool float64) {
+  if (text == "f32") return float64 ? DType::kFloat64 : DType::kFloat32;
+  if (text == "f64") return DType::kFloat64;
+  if (text == "i8") return DType::kInt8;
+  if (text == "i32") return DType::kInt32;
+  if (text == "i64") return DType::kInt64;
+  if (text == "u8") return DType::kUInt8;
+  FLOW_CHECK(text == "bool", "`{}`", text);
+  return DType::kBool;
+}
+
+class Example {
+ public:
+  Example(std::string_view text, bool float64)
+      : float64_(float64), diags_(sources_), builder_(graph_, diags_) {
+    graph_.number = float64 ? DType::kFloat64 : DType::kFloat32;
+    const size_t open = text.find('('), close = text.find(')');
+    FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
+    op_ = find_op(text.substr(0, open));
+    FLOW_CHECK(op_ && op_->infer, "`{}`", text);
+    add_inputs(text.substr(open + 1, close - open - 1));
+    results_ = builder_.add(*op_, "out", graph_.inputs, attributes_from(text.substr(close + 1)),
+                            AttributeSpans());
+    FLOW_CHECK(!diags_.has_errors(), "`{}`: {}", text, diags_.render());
+    for (const ValueId result : results_) returned_.push_back(result);
+  }
+
+  bool has_gradient() const {
+    const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.number; };
+    return op_->gradient && is_number(results_[0]) && std::ranges::any_of(graph_.inputs, is_number);
+  }
+
+  /// Goes on with sum(out * in_cotangent) and its gradients.
+  void differentiate() {
+    FLOW_CHECK(has_gradient(), "{} has no gradient", op_->name);
+    const std::vector<ValueId> inputs = graph_.inputs;
+    const ir::Value out = graph_[results_[0]];
+    const ValueId cotangent =
+        builder_.add_input("in_cotangent", out.dtype, out.shape, ir::kNoRows, Span());
+    const ValueId product = builder_.add("multiply", "product", {results_[0], cotangent}, {}, {});
+    passes::Context context;
+    context.training.emplace();
+    context.training->loss = builder_.add("reduce_sum", "loss", {product}, {}, {});
+    for (const ValueId input : inputs)
+      if (graph_[input].dtype == graph_.number) context.training->variables.push_back(input);
+    passes::autodiff(graph_, context, diags_);
+    FLOW_CHECK(!diags_.has_errors(), "{}", diags_.render());
+    for (const ValueId input : context.training->variables)
+      if (const ValueId gradient = graph_.gradient_of(input); gradient.valid())
+        returned_.push_back(gradient);
+  }
+
+  plan::Job job() {
+    graph_.results = returned_;
+    passes::Context context;
+    passes::remove_dead(graph_, context, diags_);
+    ir::verify(graph_);
+    plan::Job job;
+    job.name = "example";
+    job.precision = float64_ ? "float64" : "float32";
+    const Lowered lowered = lower(graph_, sources_, job);
+    for (const ValueId input : graph_.inputs)
+      job.inputs.push_back({lowered.tensor_of[input.index()], plan::FromCommandLine{}, "", ""});
+    job.returns = returns(lowered);
+    plan::assign_lifetimes(job);
+    return job;
+  }
+
+ private:
+  /// "f32[3,4], i64[]"
+  void add_inputs(std::string_view text) {
+    while (!text.empty()) {
+      const size_t open = text.find('['), close = text.find(']');
+      FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
+      const DType dtype = dtype_from(text.substr(0, open), float64_);
+      const Shape shape(integers_from(text.substr(open, close - open + 1)));
+      builder_.add_input("in" + std::to_string(graph_.inputs.size()), dtype, shape, ir::kNoRows,
+                         Span());
+      text.remove_prefix(std::min(text.size(), close + 1));
+      text.remove_prefix(std::min(text.size(), text.find_first_not_of(", ")));
+    }
+  }
+
+  /// " axis=1 keepdims=true"
+  ir::Attributes attributes_from(std::string_view text) const {
+    ir::Attributes attributes;
+    for (const std::string& word : split(text, ' ')) {
+      if (word.empty()) continue;
+      const size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      const auto def = std::ranges::find(op_->attributes, name, &AttributeDef::name);
+      FLOW_CHECK(def != op_->attributes.end(), "{} has no attribute `{}`", op_->name, name);
+      Attribute value = attribute_from(def->type, std::string_view(word).substr(equals + 1));
+      if (float64_ && value == Attribute(DType::kFloat32)) value = DType::kFloat64;
+      attributes.set(name, std::move(value));
+    }
+    return attributes;
+  }
+
+  plan::Returns returns(const Lowered& lowered) const {
+    std::vector<plan::ReturnValue> leaves;
+    std::vector<std::string> types(returned_.size(), "Numpy");
+    for (const ValueId value : returned_) {
+      plan::ReturnValue leaf;
+      leaf.tensor = lowered.tensor_of[value.index()];
+      leaves.push_back(std::move(leaf));
+    }
+    plan::Returns made;
+    made.sinks = {plan::NoSink{}};
+    if (leaves.size() == 1) {
+      made.type = "Numpy";
+      made.value = leaves.front();
+      return made;
+    }
+    made.type = "Tuple[" + join(types, ", ") + "]";
+    made.value.kind = plan::ReturnValue::Kind::kTuple;
+    made.value.items = std::move(leaves);
+    return made;
+  }
+
+  const bool float64_;
+  Sources sources_;
+  ir::Graph graph_;
+  Diags diags_;
+  ir::Builder builder_;
+  const OpDef* op_ = nullptr;
+  std::vector<ValueId> results_, returned_;
+};
+
+}  // namespace
+
+plan::Job job_of_example(std::string_view example, bool float64) {
+  return Example(example, float64).job();
+}
+
+bool has_gradient(std::string_view example, bool float64) {
+  return Example(example, float64).has_gradient();
+}
+
+plan::Job gradient_job_of_example(std::string_view example, bool float64) {
+  Example made(example, float64);
+  made.differentiate();
+  return made.job();
+}
+
+}  // namespace flow::test
