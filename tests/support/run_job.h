@@ -1,0 +1,41 @@
+// One call of a job on the CPU backend: arrays in, arrays out.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::test {
+
+using Arrays = std::map<std::string, Array>;  // by tensor name
+
+struct RunJob {
+  int threads = 1;
+  std::span<const cpu::KernelEntry> kernels;  // empty: the backend's choice
+  int calls = 1;
+  double learning_rate = 0.1;
+};
+
+/// The tensor of that name. FLOW_CHECKs that there is one.
+plan::TensorId tensor(const plan::Job& job, const std::string& name);
+
+/// Random values in [-1, 1) for float inputs and variables, in [0, 10) for integers; the same for
+/// the same seed.
+Arrays random_values(const plan::Job& job, uint64_t seed = 1);
+
+/// Runs `options.calls` calls on `values` (inputs and variables) and returns the tensors `wanted`
+/// of the last one; a variable is read after it.
+Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::string>& wanted,
+           const RunJob& options = {});
+
+/// True when both hold the same arrays bit for bit.
+bool same_bits(const Arrays& a, const Arrays& b);
+
+/// The greatest difference of two float32 arrays, relative to the greatest magnitude in `b`.
+double relative_difference(const Array& a, const Array& b);
+
+}  // namespace flow::test
