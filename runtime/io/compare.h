@@ -43,8 +43,10 @@ struct ArrayDifference {
     std::vector<int64_t> index;
     std::string golden, out;  // the two values, shortest text
   };
-  Worst absolute, relative;             // largest errors
-  std::vector<int64_t> first_mismatch;  // index of the first element over tolerance
+  // The largest errors between finite values; the relative one leaves golden zeros out.
+  Worst absolute, relative;
+  std::vector<int64_t> first_mismatch;  // index of the first element over tolerance,
+  std::string first_golden, first_out;  // and its values
   bool failed() const { return verdict > Verdict::kWithin; }
 };
 
@@ -55,10 +57,12 @@ ArrayDifference compare(const std::string& name, const ArrayView& golden, const 
 struct Comparison {
   std::vector<ArrayDifference> arrays;  // sorted by name
   int64_t failed() const;
+  int64_t pairs() const;  // arrays that both sides have
 };
 
-/// Files, folders of .npy, or run directories (then returns, watch and the newest checkpoint).
-/// RequestError when one of the paths does not exist or they are of different kinds.
+/// Files, folders of .npy, or run directories (then returns/, watch/ and, as checkpoint/, the
+/// newest checkpoint). A file that cannot be read is a verdict. RequestError when one of the paths
+/// does not exist or they are of different kinds.
 Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules);
 
 }  // namespace flow::io

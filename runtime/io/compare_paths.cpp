@@ -1,0 +1,149 @@
+// Comparing files, folders of .npy and run directories by the names of their arrays.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/io/compare.h"
+#include "runtime/io/npy.h"
+
+namespace flow::io {
+
+namespace {
+
+using Arrays = std::map<std::string, fs::path>;  // by name
+
+void collect(const fs::path& folder, const std::string& prefix, Arrays& arrays) {
+  if (!fs::is_directory(folder)) return;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".npy" || entry.is_directory()) continue;
+    fs::path name = entry.path().lexically_relative(folder);
+    name.replace_extension();
+    arrays.emplace(prefix + name.generic_string(), entry.path());
+  }
+}
+
+/// The whole checkpoint of the highest step: a directory with a checkpoint.json.
+fs::path newest_checkpoint(const fs::path& run) {
+  fs::path newest;
+  if (!fs::is_directory(run / "checkpoints")) return newest;
+  const auto age = [](const fs::path& path) {  // steps are padded to six digits only
+    const std::string name = path.filename().string();
+    return std::pair(name.size(), name);
+  };
+  for (const fs::directory_entry& entry : fs::directory_iterator(run / "checkpoints"))
+    if (fs::exists(entry.path() / "checkpoint.json") &&
+        (newest.empty() || age(newest) < age(entry.path())))
+      newest = entry.path();
+  return newest;
+}
+
+enum class Kind { kFile, kFolder, kRun };
+
+const char* words_for(Kind kind) {
+  switch (kind) {
+    case Kind::kFile:
+      return "a file";
+    case Kind::kFolder:
+      return "a folder";
+    case Kind::kRun:
+      break;
+  }
+  return "a run directory";
+}
+
+Kind kind_of(const fs::path& path) {
+  if (!fs::exists(path))
+    throw RequestError(fmt::format("there is no `{}`", path.string()),
+                       "GOLDEN and OUT are .npy files, folders of them, or run directories");
+  if (!fs::is_directory(path)) return Kind::kFile;
+  return fs::exists(path / "plan.json") ? Kind::kRun : Kind::kFolder;
+}
+
+Arrays arrays_of(const fs::path& path, Kind kind) {
+  Arrays arrays;
+  if (kind == Kind::kFolder) collect(path, "", arrays);
+  if (kind != Kind::kRun) return arrays;
+  for (const std::string part : {"returns", "watch"}) collect(path / part, part + "/", arrays);
+  if (const fs::path newest = newest_checkpoint(path); !newest.empty())
+    collect(newest, "checkpoint/", arrays);
+  return arrays;
+}
+
+/// An array that only one side has.
+ArrayDifference lone(const std::string& name, ArrayDifference::Verdict verdict,
+                     const fs::path& path) {
+  ArrayDifference difference;
+  difference.name = name;
+  difference.verdict = verdict;
+  try {
+    const MappedFile file(path);
+    const NpyHeader header = parse_npy_header(file.bytes(), path.string());
+    difference.dtype = header.dtype;
+    difference.shape = header.shape;
+  } catch (const RunError& error) {
+    difference.verdict = ArrayDifference::Verdict::kUnreadable;
+    difference.detail = error.what();
+  }
+  return difference;
+}
+
+ArrayDifference compare_files(const std::string& name, const fs::path& golden, const fs::path& out,
+                              const ToleranceRules& rules) {
+  try {
+    const Array a = read_npy(golden), b = read_npy(out);
+    return compare(name, a.view(), b.view(), rules);
+  } catch (const RunError& error) {
+    ArrayDifference difference;
+    difference.name = name;
+    difference.verdict = ArrayDifference::Verdict::kUnreadable;
+    difference.detail = error.what();
+    return difference;
+  }
+}
+
+}  // namespace
+
+int64_t Comparison::failed() const {
+  return std::ranges::count_if(arrays, &ArrayDifference::failed);
+}
+
+int64_t Comparison::pairs() const {
+  return std::ranges::count_if(arrays, [](const ArrayDifference& array) {
+    return array.verdict != ArrayDifference::Verdict::kMissing &&
+           array.verdict != ArrayDifference::Verdict::kExtra;
+  });
+}
+
+Comparison compare_paths(const fs::path& golden, const fs::path& out,
+                         const ToleranceRules& rules) try {
+  const Kind kind = kind_of(golden), out_kind = kind_of(out);
+  if (kind != out_kind)
+    throw RequestError(fmt::format("`{}` is {}, but `{}` is {}", golden.string(), words_for(kind),
+                                   out.string(), words_for(out_kind)),
+                       "compare like with like, for example RUN/returns with a folder");
+  Comparison comparison;
+  if (kind == Kind::kFile) {
+    comparison.arrays.push_back(compare_files(golden.stem().string(), golden, out, rules));
+    return comparison;
+  }
+  const Arrays ours = arrays_of(out, kind);
+  Arrays all = arrays_of(golden, kind);
+  const Arrays theirs = all;
+  all.insert(ours.begin(), ours.end());
+  for (const auto& [name, path] : all) {
+    using Verdict = ArrayDifference::Verdict;
+    if (!ours.contains(name)) {
+      comparison.arrays.push_back(lone(name, Verdict::kMissing, path));
+    } else if (!theirs.contains(name)) {
+      comparison.arrays.push_back(lone(name, Verdict::kExtra, path));
+    } else {
+      comparison.arrays.push_back(compare_files(name, path, ours.at(name), rules));
+    }
+  }
+  return comparison;
+} catch (const fs::filesystem_error& error) {
+  throw RunError(fmt::format("cannot read {}: {}", error.path1().string(), error.code().message()));
+}
+
+}  // namespace flow::io
