@@ -1,12 +1,14 @@
 // Estimates from multiplications and bytes moved.
 #include "runtime/cpu/cost.h"
 
+#include <algorithm>
+
 #include "runtime/cpu/features.h"
 
 namespace flow::cpu {
 namespace {
 
-constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 1e10;
+constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 2e10;
 constexpr double kSharedCall = 60e-6, kSharedStep = 4e-6;  // seconds worth more than one thread
 
 double elements(const plan::Job& job, plan::TensorId id) {
@@ -43,7 +45,7 @@ double estimate_seconds(const plan::Job& job, const plan::Step& step) {
   };
   for (plan::TensorId id : step.inputs) count(id);
   for (plan::TensorId id : step.outputs) count(id);
-  return flops(job, step) / kFlopsPerSecond + bytes / kBytesPerSecond;
+  return std::max(flops(job, step) / kFlopsPerSecond, bytes / kBytesPerSecond);
 }
 
 int choose_threads(const plan::Job& job, int requested) {
