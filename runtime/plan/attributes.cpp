@@ -1,4 +1,4 @@
-// A small sorted map from attribute names to values.
+// What an op or a step carries besides its operands.
 #include "runtime/plan/attributes.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ void Attributes::set(std::string_view name, Attribute value) {
   if (at != entries_.end() && at->first == name)
     at->second = std::move(value);
   else
-    entries_.emplace(at, std::string(name), std::move(value));
+    entries_.emplace(at, name, std::move(value));
 }
 
 const Attribute* Attributes::find(std::string_view name) const {

@@ -39,10 +39,9 @@ struct Tensor {
   Shape shape;
   Role role = Role::kResult;
   int rows = kNoRows;
-  /// The tensor, an operand of the step that makes this one, whose memory this one takes over: for
-  /// an updated variable an order, for a reshape or an elementwise result a permission. Of equal
-  /// dtype and size. What an elementwise step or an update writes over is read by no later step,
-  /// hook or return (a watched variable is copied before its update), and is no input.
+  /// The tensor whose memory this one takes over: an operand of the step that makes this one, of
+  /// equal dtype and size. For an updated variable an order; for a reshape or an elementwise result
+  /// a permission, of which a backend makes use only where no later step reads the operand.
   TensorId alias;
   /// Steps between which the memory is in use, both included. Variables and inputs: the whole call.
   /// Invalid in a job without steps.

@@ -26,6 +26,7 @@ struct CheckpointRecord {
   uint64_t seed = 0;
   std::string plan_hash, resume_hash;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
+  int version = 1;                               // of this file's form
 };
 std::string to_json(const CheckpointRecord& record);
 /// RequestError naming `path` when it is not one.

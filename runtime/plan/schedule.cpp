@@ -7,21 +7,12 @@
 
 namespace flow::plan {
 
-namespace {
-
-/// Value i for the first i with step <= boundaries[i], else the last.
-double piecewise_constant(const Schedule& schedule, int64_t step) {
-  const auto& boundaries = schedule.boundaries;
-  const auto passed = std::ranges::lower_bound(boundaries, step) - boundaries.begin();
-  return schedule.rates[static_cast<size_t>(passed)];
-}
-
-}  // namespace
-
 double learning_rate(const Schedule& schedule, int64_t step) {
-  if (schedule.type == "piecewise_constant") return piecewise_constant(schedule, step);
-  FLOW_CHECK(schedule.type == "constant", "schedule {}", schedule.type);
-  return schedule.values.at("base");
+  if (schedule.type == "constant") return schedule.values.at("base");
+  FLOW_CHECK(schedule.type == "piecewise_constant", "schedule {}", schedule.type);
+  // The first boundary that the step does not exceed: at the boundary the old rate still holds.
+  const auto boundary = std::ranges::lower_bound(schedule.boundaries, step);
+  return schedule.rates.at(static_cast<size_t>(boundary - schedule.boundaries.begin()));
 }
 
 }  // namespace flow::plan

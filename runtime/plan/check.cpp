@@ -1,0 +1,50 @@
+// What must hold of a plan before anything is allocated for it: the table of contents.
+#include "runtime/plan/check.h"
+
+#include <set>
+
+#include "runtime/base/text.h"
+#include "runtime/plan/check_job.h"
+#include "runtime/plan/lifetimes.h"
+
+namespace flow::plan {
+namespace {
+
+void check_lifetimes(const Job& job, const Site& site) {
+  Job assigned = job;
+  assign_lifetimes(assigned);
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    const Tensor &tensor = job.tensors[i], &right = assigned.tensors[i];
+    site.at("tensor", tensor.name)
+        .require(tensor.first == right.first && tensor.last == right.last,
+                 "it lives from step {} to {}, but is in use from {} to {}", tensor.first.value,
+                 tensor.last.value, right.first.value, right.last.value);
+  }
+}
+
+void check_job(const Job& job, const Site& site) {
+  site.require(job.precision == "float32" || job.precision == "float64", "precision `{}`",
+               job.precision);
+  check_ids(job, site);
+  check_tensors(job, site);
+  check_steps(job, site);
+  check_drive(job, site);
+  check_lifetimes(job, site);
+}
+
+}  // namespace
+
+void check(const Plan& plan, const std::string& path) {
+  const Site site(path);
+  site.require(plan.version == kVersion, "the plan has version {}, this flow reads version {}",
+               plan.version, kVersion);
+  site.require(!plan.jobs.empty(), "the plan has no jobs");
+  std::set<std::string_view> names;
+  for (const Job& job : plan.jobs) {
+    site.require(is_name(job.name), "`{}` is no name of a job", job.name);
+    site.require(names.insert(job.name).second, "two jobs are called `{}`", job.name);
+    check_job(job, site.in_job(job.name));
+  }
+}
+
+}  // namespace flow::plan

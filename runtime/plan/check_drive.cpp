@@ -1,0 +1,231 @@
+// What drives the calls of a job: variables, inputs, deliveries, optimizer, run section.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "runtime/base/text.h"
+#include "runtime/plan/check_job.h"
+#include "runtime/plan/names.h"
+
+namespace flow::plan {
+namespace {
+
+/// A variety with the numbers that it takes.
+struct Variety {
+  std::string_view type;
+  std::vector<std::string_view> numbers = {};
+};
+
+const std::vector<Variety>& initializers() {
+  static const std::vector<Variety> kAll = {{"zeros"},
+                                            {"ones"},
+                                            {"constant", {"value"}},
+                                            {"random_uniform", {"max", "min"}},
+                                            {"random_normal", {"mean", "stddev"}},
+                                            {"truncated_normal", {"mean", "stddev"}},
+                                            {"npy"}};
+  return kAll;
+}
+
+const std::vector<Variety>& generators() {
+  static const std::vector<Variety> kAll = {{"random_uniform", {"high", "low"}},
+                                            {"random_normal", {"mean", "stddev"}},
+                                            {"random_int", {"high", "low"}},
+                                            {"constant", {"value"}},
+                                            {"iota"}};
+  return kAll;
+}
+
+void check_variety(const std::vector<Variety>& all, const std::string& type,
+                   const std::map<std::string, double>& values, const Site& site) {
+  const auto variety = std::ranges::find(all, type, &Variety::type);
+  site.require(variety != all.end(), "unknown type `{}`", type);
+  for (const std::string_view number : variety->numbers)
+    site.require(values.contains(std::string(number)), "{} lacks `{}`", type, number);
+  site.require(values.size() == variety->numbers.size(), "{} takes {} numbers, not {}", type,
+               variety->numbers.size(), values.size());
+  for (const auto& [name, value] : values) {
+    site.require(std::isfinite(value), "`{}` is {}", name, value);
+    site.require(name != "stddev" || value >= 0, "`stddev` is {}", value);
+  }
+}
+
+/// Each variable and each input stands once in the list of such, and nothing else does.
+template <typename Listed>
+void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
+                 const Site& site) {
+  std::vector<bool> seen(job.tensors.size());
+  for (const Listed& listed : list) {
+    const Tensor& tensor = job[listed.tensor];
+    site.at(kind, tensor.name)
+        .require(tensor.role == role && !seen[listed.tensor.index()],
+                 "it is none by its role, or stands twice");
+    seen[listed.tensor.index()] = true;
+  }
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    site.at(kind, job.tensors[i].name)
+        .require(job.tensors[i].role != role || seen[i], "it is missing among the {}s", kind);
+}
+
+void check_variable(const Job& job, const Variable& variable, const Site& site) {
+  const Initializer& initializer = variable.initializer;
+  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  site.require(job[variable.tensor].dtype == number, "it is {} in a job of {}",
+               name_of(job[variable.tensor].dtype), name_of(number));
+  check_variety(initializers(), initializer.type, initializer.values, site);
+  site.require((initializer.type == "npy") != initializer.path.empty(),
+               "a path for the initializer {}", initializer.type);
+}
+
+void check_channels(const Column& column, const std::vector<double>& values, const Site& site) {
+  const Shape& row = column.row_shape;
+  const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
+  site.require(values.size() <= 1 || values.size() == channels,
+               "{} means or deviations for rows of {}", values.size(), row.str());
+  for (const double value : values) site.require(std::isfinite(value), "a mean of {}", value);
+}
+
+void check_column(const Column& column, const Site& site) {
+  const Shape& row = column.row_shape;
+  site.require(is_name(column.name), "this cannot be a name");
+  site.require(column.format == "idx" || column.format == "npy", "format `{}`", column.format);
+  site.require(!column.path.empty(), "it has no path");
+  site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0, "rows of {}",
+               row.str());
+  site.require(std::isfinite(column.scale), "scale {}", column.scale);
+  check_channels(column, column.mean, site);
+  check_channels(column, column.std, site);
+  for (const double value : column.std) site.require(value > 0, "std {}", value);
+  if (column.rows)
+    site.require(0 <= column.rows->first && column.rows->first < column.rows->second, "rows {}..{}",
+                 column.rows->first, column.rows->second);
+}
+
+void check_datasets(const Job& job, const Site& site) {
+  std::set<std::string_view> names;
+  for (const Dataset& dataset : job.datasets) {
+    const Site here = site.at("dataset", dataset.name);
+    here.require(is_name(dataset.name), "this cannot be a name");
+    here.require(names.insert(dataset.name).second, "there are two of this name");
+    std::set<std::string_view> columns;
+    for (const Column& column : dataset.columns) {
+      here.require(columns.insert(column.name).second, "two columns are called `{}`", column.name);
+      check_column(column, site.at("column", column.name));
+    }
+  }
+}
+
+const Column& find_column(const Job& job, const FromDataset& source, const Site& site) {
+  for (const Dataset& dataset : job.datasets)
+    for (const Column& column : dataset.columns)
+      if (dataset.name == source.dataset && column.name == source.column) return column;
+  site.refuse(fmt::format("there is no column `{}.{}`", source.dataset, source.column));
+}
+
+/// Rows of the input and of its column agree. Returns the batch.
+int64_t check_column_source(const Job& job, const Shape& shape, const FromDataset& source,
+                            const Site& site) {
+  const Column& column = find_column(job, source, site);
+  site.require(shape.rank() > 0, "rows come in batches, its shape is []");
+  const Shape row(std::vector<int64_t>(shape.begin() + 1, shape.end()));
+  site.require(row == column.row_shape, "it is {}, but rows of `{}` are {}", shape.str(),
+               column.name, column.row_shape.str());
+  return shape[0];
+}
+
+void check_generator(DType dtype, const FromGenerator& source, const Site& site) {
+  check_variety(generators(), source.type, source.values, site);
+  const auto whole_in_range = [](double value) {
+    return std::abs(value) <= 0x1p53 && value == std::floor(value);
+  };
+  const auto value = [&](const char* name) { return source.values.at(name); };
+  const bool fractions = source.type == "random_uniform" || source.type == "random_normal";
+  site.require(!fractions || is_float(dtype), "{} makes no {}", source.type, name_of(dtype));
+  if (source.type == "random_uniform" || source.type == "random_int")
+    site.require(value("low") < value("high"), "values from {} to {}", value("low"), value("high"));
+  if (source.type == "random_int")
+    site.require(whole_in_range(value("low")) && whole_in_range(value("high")) &&
+                     value("high") - value("low") <= 0x1p32,
+                 "integers from {} to {}", value("low"), value("high"));
+}
+
+void check_inputs(const Job& job, const Site& site) {
+  std::optional<int64_t> batch;
+  for (const Input& input : job.inputs) {
+    const Tensor& tensor = job[input.tensor];
+    const Site here = site.at("input", tensor.name);
+    if (const auto* column = std::get_if<FromDataset>(&input.source)) {
+      const int64_t rows = check_column_source(job, tensor.shape, *column, here);
+      here.require(rows == batch.value_or(rows), "a batch of {}, another input has {}", rows,
+                   batch.value_or(rows));
+      batch = rows;
+    }
+    if (const auto* file = std::get_if<FromNpy>(&input.source))
+      here.require(!file->path.empty(), "it has no path");
+    if (const auto* generator = std::get_if<FromGenerator>(&input.source))
+      check_generator(tensor.dtype, *generator, here);
+  }
+}
+
+void check_schedule(const Schedule& schedule, const Site& site) {
+  if (schedule.type == "constant") {
+    const auto base = schedule.values.find("base");
+    site.require(base != schedule.values.end() && schedule.values.size() == 1 &&
+                     std::isfinite(base->second) && schedule.boundaries.empty() &&
+                     schedule.rates.empty(),
+                 "a constant learning rate is one finite `base`");
+    return;
+  }
+  site.require(schedule.type == "piecewise_constant", "unknown learning rate `{}`", schedule.type);
+  site.require(schedule.values.empty() && schedule.rates.size() == schedule.boundaries.size() + 1,
+               "{} rates for {} boundaries", schedule.rates.size(), schedule.boundaries.size());
+  site.require(std::ranges::adjacent_find(schedule.boundaries, std::greater_equal<>()) ==
+                   schedule.boundaries.end(),
+               "the boundaries of the learning rate do not grow");
+  site.require(std::ranges::all_of(schedule.rates, [](double rate) { return std::isfinite(rate); }),
+               "a learning rate is not finite");
+}
+
+void check_optimizer(const Job& job, const Site& site) {
+  site.require(job.train == job.optimizer.has_value(), "train jobs have an optimizer, others none");
+  if (!job.optimizer) return;
+  const Optimizer& optimizer = *job.optimizer;
+  const Site here = site.at("optimizer", optimizer.type);
+  here.require(optimizer.type == "sgd", "there is no such optimizer");
+  check_schedule(optimizer.learning_rate, here);
+  const Tensor& loss = job[optimizer.loss];
+  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  here.require(loss.role == Role::kResult && loss.dtype == number && loss.shape.elements() == 1,
+               "the loss `{}` is {} {}, it must be a scalar {}", loss.name, name_of(loss.dtype),
+               loss.shape.str(), name_of(number));
+  for (const Step& step : job.steps)
+    here.require(!step.tap || std::ranges::find(step.outputs, optimizer.loss) == step.outputs.end(),
+                 "a tap makes the loss `{}`", loss.name);
+}
+
+void check_run(const Job& job, const Site& site) {
+  const Run& run = job.run;
+  const Checkpointing& checkpoint = run.checkpoint;
+  site.require(run.epochs.value_or(0) >= 0 && run.steps.value_or(0) >= 0,
+               "a negative number of steps or epochs");
+  site.require(!run.epochs || !job.datasets.empty(), "epochs without a dataset");
+  site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
+                   checkpoint.every_epochs >= 0,
+               "the run section counts what cannot be counted");
+}
+
+}  // namespace
+
+void check_drive(const Job& job, const Site& site) {
+  check_roles(job, job.variables, Role::kVariable, "variable", site);
+  check_roles(job, job.inputs, Role::kInput, "input", site);
+  for (const Variable& variable : job.variables)
+    check_variable(job, variable, site.at("variable", job[variable.tensor].name));
+  check_datasets(job, site);
+  check_inputs(job, site);
+  check_deliveries(job, site);
+  check_optimizer(job, site);
+  check_run(job, site);
+}
+
+}  // namespace flow::plan

@@ -1,0 +1,224 @@
+// The steps of a job: signatures, order, fused posts, what is written in place.
+#include <algorithm>
+#include <set>
+
+#include "runtime/base/text.h"
+#include "runtime/plan/check_job.h"
+#include "runtime/plan/names.h"
+#include "runtime/plan/signature.h"
+
+namespace flow::plan {
+namespace {
+
+/// The sequences of posts that kernels know.
+struct Fusion {
+  std::string_view op;
+  std::vector<std::string_view> posts;
+};
+const std::vector<Fusion>& fusions() {
+  static const std::vector<Fusion> kAll = {
+      {"matmul", {"bias_add"}},      {"matmul", {"bias_add", "relu"}},
+      {"matmul", {"relu"}},          {"matmul", {"sgd_update"}},
+      {"convolution", {"bias_add"}}, {"convolution", {"bias_add", "relu"}},
+      {"convolution", {"relu"}},
+  };
+  return kAll;
+}
+
+/// A variable that a step updates: operand and result.
+struct Update {
+  TensorId variable, updated;
+  bool slot;
+};
+
+class StepCheck {
+ public:
+  StepCheck(const Job& job, const Site& site)
+      : job_(job),
+        site_(site),
+        number_(job.precision == "float64" ? DType::kFloat64 : DType::kFloat32),
+        maker_(job.tensors.size(), nullptr),
+        readable_(job.tensors.size()),
+        updated_(job.tensors.size()),
+        variables_(job.tensors.size(), nullptr) {
+    for (size_t i = 0; i < job.tensors.size(); ++i)
+      readable_[i] = job.tensors[i].role != Role::kResult;
+    for (const Variable& variable : job.variables) variables_[variable.tensor.index()] = &variable;
+  }
+
+  void run() {
+    std::set<std::string_view> names;
+    for (const Step& step : job_.steps) {
+      const Site here = site_.at("step", step.name);
+      here.require(is_safe_name(step.name), "this cannot be a name");
+      here.require(names.insert(step.name).second, "there are two of this name");
+      check_reads(step, here);
+      check_signature(step, here);
+      check_origins(step, here);
+      check_outputs(step, here);
+    }
+    for (size_t i = 0; i < job_.tensors.size(); ++i)
+      site_.at("tensor", job_.tensors[i].name).require(readable_[i], "no step makes this result");
+  }
+
+ private:
+  static const Signature& signature_of(std::string_view op, const Site& site) {
+    const Signature* signature = find_signature(op);
+    site.require(signature, "unknown op `{}`", op);
+    return *signature;
+  }
+
+  void check_read(const Step& step, TensorId id, const Site& site) const {
+    const Tensor& tensor = job_[id];
+    site.require(readable_[id.index()], "it reads `{}` before that is made", tensor.name);
+    site.require(!updated_[id.index()], "it reads `{}` after its update", tensor.name);
+    const Step* maker = maker_[id.index()];
+    site.require(step.tap || !maker || !maker->tap, "it reads `{}`, which a tap makes",
+                 tensor.name);
+  }
+
+  void check_reads(const Step& step, const Site& site) const {
+    for (const TensorId id : step.inputs) check_read(step, id, site);
+    for (const Post& post : step.posts)
+      for (const TensorId id : post.operands) check_read(step, id, site);
+  }
+
+  void check_signature(const Step& step, const Site& site) const {
+    const Signature& signature = signature_of(step.op, site);
+    std::vector<const Tensor*> operands;
+    for (const TensorId id : step.inputs) operands.push_back(&job_[id]);
+    const auto results =
+        check_call(signature, Call(site, std::move(operands), step.attributes, number_));
+    site.require(step.outputs.size() == results.size(), "{} results, {} has {}",
+                 step.outputs.size(), step.op, results.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!step.outputs[i].valid()) {
+        site.require(signature.results[i].ends_with('?'), "result {} must be a tensor", i);
+        continue;
+      }
+      const Tensor& made = job_[step.outputs[i]];
+      const auto& [dtype, shape] = results[i];
+      site.require(made.dtype == dtype && made.shape == shape,
+                   "the result `{}` is {} {}, it must be {} {}", made.name, name_of(made.dtype),
+                   made.shape.str(), name_of(dtype), shape.str());
+    }
+    check_posts(step, site);
+  }
+
+  void check_posts(const Step& step, const Site& site) const {
+    if (step.posts.empty()) return;
+    std::vector<std::string_view> ops;
+    for (const Post& post : step.posts) ops.push_back(post.op);
+    site.require(std::ranges::any_of(fusions(),
+                                     [&](const Fusion& fusion) {
+                                       return fusion.op == step.op && fusion.posts == ops;
+                                     }),
+                 "its posts cannot be fused onto {}", step.op);
+    const Tensor& running = job_[step.outputs[0]];
+    for (const Post& post : step.posts) {
+      site.require(is_safe_name(post.name), "`{}` cannot be the name of a post", post.name);
+      std::vector<const Tensor*> operands{&running};
+      for (const TensorId id : post.operands) operands.push_back(&job_[id]);
+      // All ops that can be fused keep dtype and shape.
+      check_call(signature_of(post.op, site),
+                 Call(site, std::move(operands), post.attributes, number_));
+    }
+  }
+
+  /// Second results that only their own gradients may read, since kernels trust what they hold.
+  void check_origins(const Step& step, const Site& site) const {
+    if (step.op == "max_pool2d_grad") {
+      const Step* pool = maker_as(step.inputs[1], "max_pool2d");
+      const auto same = [&](std::string_view name) {
+        return *pool->attributes.find(name) == *step.attributes.find(name);
+      };
+      site.require(pool && same("ksize") && same("padding") && same("strides") &&
+                       job_[pool->inputs[0]].shape.extents() ==
+                           step.attributes.get<std::vector<int64_t>>("input_shape"),
+                   "`{}` does not hold the places of this pooling", job_[step.inputs[1]].name);
+    }
+    if (step.op == "sparse_softmax_cross_entropy_with_logits_grad") {
+      const Step* loss = maker_as(step.inputs[1], "sparse_softmax_cross_entropy_with_logits");
+      site.require(loss && loss->inputs[0] == step.inputs[0],
+                   "`{}` does not come from the loss of these labels", job_[step.inputs[1]].name);
+    }
+  }
+
+  /// The step of that op whose second result the tensor is, or null.
+  const Step* maker_as(TensorId id, std::string_view op) const {
+    const Step* maker = maker_[id.index()];
+    return maker && maker->op == op && maker->outputs[1] == id ? maker : nullptr;
+  }
+
+  void check_outputs(const Step& step, const Site& site) {
+    const std::vector<Update> updates = updates_of(step);
+    for (const TensorId id : step.outputs) {
+      if (!id.valid()) continue;
+      const Tensor& tensor = job_[id];
+      site.require(tensor.role == Role::kResult && !maker_[id.index()],
+                   "it makes `{}`, which is no result or is made already", tensor.name);
+      maker_[id.index()] = &step;
+      if (std::ranges::find(updates, id, &Update::updated) == updates.end())
+        check_in_place(step, id, site);
+    }
+    for (const Update& update : updates) check_update(step, update, site);
+    for (const TensorId id : step.outputs)
+      if (id.valid()) readable_[id.index()] = true;
+  }
+
+  static std::vector<Update> updates_of(const Step& step) {
+    if (step.op == "sgd_update") return {{step.inputs[1], step.outputs[0], false}};
+    if (step.op == "momentum_update")
+      return {{step.inputs[1], step.outputs[0], false}, {step.inputs[2], step.outputs[1], true}};
+    if (!step.posts.empty() && step.posts.back().op == "sgd_update")
+      return {{step.posts.back().operands[0], step.outputs[0], false}};
+    return {};
+  }
+
+  void check_update(const Step& step, const Update& update, const Site& site) {
+    const Tensor& tensor = job_[update.variable];
+    const Variable* variable = variables_[update.variable.index()];
+    site.require(job_.train && !step.tap, "only steps of train jobs update variables");
+    site.require(variable && variable->slot == update.slot && (update.slot || variable->trainable),
+                 "it updates `{}`, which is no {}", tensor.name,
+                 update.slot ? "optimizer's slot" : "trainable variable");
+    site.require(job_[update.updated].alias == update.variable,
+                 "the updated `{}` must take its place", tensor.name);
+    const bool reads_it =
+        !step.posts.empty() && std::ranges::find(step.inputs, update.variable) != step.inputs.end();
+    site.require(!reads_it && !updated_[update.variable.index()],
+                 "`{}` is updated while it is read, or twice", tensor.name);
+    updated_[update.variable.index()] = true;
+  }
+
+  /// A permission to work in place is for operands that the op reads element by element.
+  void check_in_place(const Step& step, TensorId id, const Site& site) const {
+    const Tensor& tensor = job_[id];
+    if (!tensor.alias.valid()) return;
+    const Signature& signature = signature_of(step.op, site);
+    bool allowed = false;
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      allowed = allowed || (step.inputs[i] == tensor.alias && signature.may_overwrite(i));
+    const bool view = step.op == "reshape";
+    allowed = allowed && id == step.outputs[0] && step.posts.empty() &&
+              (view || tensor.shape == job_[tensor.alias].shape);
+    TensorId root = tensor.alias;  // made before, so this ends
+    while (job_[root].alias.valid()) root = job_[root].alias;
+    site.require(allowed && (view || job_[root].role != Role::kVariable),
+                 "`{}` cannot take the place of `{}`", tensor.name, job_[tensor.alias].name);
+  }
+
+  const Job& job_;
+  const Site& site_;
+  const DType number_;
+  std::vector<const Step*> maker_;  // by tensor; null: none yet
+  std::vector<bool> readable_;      // by tensor: outer ones, and results that have been made
+  std::vector<bool> updated_;       // by tensor: variables that have been
+  std::vector<const Variable*> variables_;  // by tensor
+};
+
+}  // namespace
+
+void check_steps(const Job& job, const Site& site) { StepCheck(job, site).run(); }
+
+}  // namespace flow::plan

@@ -1,0 +1,19 @@
+// The checksum by which a plan's text notices that any byte of it was changed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace flow::plan {
+
+/// What stands for the checksum until the text is sealed.
+inline constexpr std::string_view kUnsealed = "0000000000000000";
+
+/// Writes the checksum of the whole text into its second line, `"checksum": "<16 hex digits>",`.
+/// A text without that line comes back as it was.
+std::string seal(std::string text);
+
+/// Does the text carry the checksum that `seal` gives it?
+bool is_sealed(std::string_view text);
+
+}  // namespace flow::plan

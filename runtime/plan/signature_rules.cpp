@@ -1,0 +1,197 @@
+// The shape rules of primitives, but for those with windows.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "runtime/plan/signature.h"
+
+namespace flow::plan {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+/// NumPy's broadcasting; nothing where the shapes do not.
+std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  const auto extent = [rank](const Shape& shape, int axis) {
+    const int own = axis - (rank - shape.rank());
+    return own < 0 ? 1 : shape[own];
+  };
+  Integers extents;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int64_t from_a = extent(a, axis), from_b = extent(b, axis);
+    if (from_a != from_b && from_a != 1 && from_b != 1) return {};
+    extents.push_back(std::max(from_a, from_b));
+  }
+  return Shape(std::move(extents));
+}
+
+Shape broadcast_operands(const Call& call) {
+  const auto shape = broadcast(call.shape(0), call.shape(1));
+  call.require(shape.has_value(), "{} and {} do not broadcast", call.shape(0).str(),
+               call.shape(1).str());
+  return *shape;
+}
+
+int axis_of(const Call& call) {
+  const int64_t axis = call.attribute<int64_t>("axis");
+  call.require(axis < call.shape(0).rank(), "axis {} of {}", axis, call.shape(0).str());
+  return static_cast<int>(axis);
+}
+
+void require_same_shapes(const Call& call) {
+  for (size_t i = 1; i < call.operands().size(); ++i)
+    call.require(call.shape(i) == call.shape(0), "operands of shapes {} and {}, which must agree",
+                 call.shape(0).str(), call.shape(i).str());
+}
+
+Shape without_last(const Shape& shape, int count) {
+  return Shape(Integers(shape.begin(), shape.end() - count));
+}
+
+/// May `value` be stored as `dtype`? Kernels convert it without a check.
+bool is_representable(double value, DType dtype) {
+  const auto whole_in = [value](double low, double high) {
+    return low <= value && value <= high && value == std::floor(value);
+  };
+  switch (dtype) {
+    case DType::kBool:
+      return whole_in(0, 1);
+    case DType::kUInt8:
+      return whole_in(0, 255);
+    case DType::kInt8:
+      return whole_in(-128, 127);
+    case DType::kInt32:
+      return whole_in(-0x1p31, 0x1p31 - 1);
+    case DType::kInt64:
+      return whole_in(-0x1p63, 0x1p63 - 1024);  // the largest double below 2^63
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+namespace rules {
+
+void arithmetic(Call& call) {
+  call.require(call.dtype(0) == call.dtype(1), "operands of {} and {}, which must agree",
+               name_of(call.dtype(0)), name_of(call.dtype(1)));
+  call.result(call.dtype(0), broadcast_operands(call));
+}
+
+void equal(Call& call) {
+  const DType a = call.dtype(0), b = call.dtype(1);
+  const bool stored = a == DType::kFloat16 || a == DType::kBFloat16;
+  call.require(!stored && (a == b || (is_integer(a) && is_integer(b))),
+               "{} and {} are not compared", name_of(a), name_of(b));
+  call.result(DType::kBool, broadcast_operands(call));
+}
+
+void elementwise(Call& call) {
+  require_same_shapes(call);
+  call.result(call.dtype(0), call.shape(0));
+}
+
+void dropout(Call& call) {
+  call.result(call.dtype(0), call.shape(0));
+  call.result(DType::kBool, call.shape(0));
+}
+
+void cast(Call& call) { call.result(call.attribute<DType>("dtype"), call.shape(0)); }
+
+void fill(Call& call) {
+  const DType dtype = call.attribute<DType>("dtype");
+  const double value = call.attribute<double>("value");
+  call.require(is_representable(value, dtype), "{} is no {}", value, name_of(dtype));
+  call.result(dtype, Shape(call.integers("shape")));
+}
+
+void reshape(Call& call) {
+  const Shape shape(call.integers("shape"));
+  call.require(shape.elements() == call.shape(0).elements(), "{} does not fill {}",
+               call.shape(0).str(), shape.str());
+  call.result(call.dtype(0), shape);
+}
+
+void broadcast_to(Call& call) {
+  const Shape shape(call.integers("shape"));
+  call.require(broadcast(call.shape(0), shape) == shape, "{} does not broadcast to {}",
+               call.shape(0).str(), shape.str());
+  call.result(call.dtype(0), shape);
+}
+
+void argmax(Call& call) {
+  Integers extents = call.shape(0).extents();
+  extents.erase(extents.begin() + axis_of(call));
+  call.result(DType::kInt64, Shape(std::move(extents)));
+}
+
+void reduce(Call& call) {
+  const Shape& x = call.shape(0);
+  const Integers& axes = call.integers("axes");
+  call.require(axes.empty() || axes.back() < x.rank(), "axes {} of {}", Shape(axes).str(), x.str());
+  Integers extents;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool reduced = std::ranges::find(axes, int64_t{axis}) != axes.end();
+    if (!reduced || call.attribute<bool>("keepdims")) extents.push_back(reduced ? 1 : x[axis]);
+  }
+  call.result(call.dtype(0), Shape(std::move(extents)));
+}
+
+void bias_add(Call& call) {
+  const Shape& x = call.shape(0);
+  const int axis = axis_of(call);
+  call.require(call.shape(1) == Shape{x[axis]}, "a bias of {} along axis {} of {}",
+               call.shape(1).str(), axis, x.str());
+  call.result(call.dtype(0), x);
+}
+
+void bias_add_grad(Call& call) { call.result(call.dtype(0), {call.shape(0)[axis_of(call)]}); }
+
+void matmul(Call& call) {
+  const Shape &a = call.shape(0), &b = call.shape(1);
+  call.require(a.rank() >= 2 && b.rank() >= 2, "{} and {} are no matrices", a.str(), b.str());
+  const bool ta = call.attribute<bool>("transpose_a"), tb = call.attribute<bool>("transpose_b");
+  const int64_t rows = a[a.rank() - (ta ? 1 : 2)], summed_a = a[a.rank() - (ta ? 2 : 1)];
+  const int64_t summed_b = b[b.rank() - (tb ? 1 : 2)], columns = b[b.rank() - (tb ? 2 : 1)];
+  call.require(summed_a == summed_b, "{} and {} have no product", a.str(), b.str());
+  const auto batch = broadcast(without_last(a, 2), without_last(b, 2));
+  call.require(batch.has_value(), "the leading dimensions of {} and {} do not broadcast", a.str(),
+               b.str());
+  Integers extents = batch->extents();
+  extents.push_back(rows);
+  extents.push_back(columns);
+  call.result(call.number(), Shape(std::move(extents)));
+}
+
+void loss(Call& call) {
+  const Shape &labels = call.shape(0), &logits = call.shape(1);
+  call.require(logits.rank() > 0 && without_last(logits, 1) == labels,
+               "labels {} do not fit logits {}", labels.str(), logits.str());
+  call.result(call.number(), labels);
+  call.result(call.number(), logits);
+}
+
+void loss_grad(Call& call) {
+  const Shape &labels = call.shape(0), &prob = call.shape(1), &dy = call.shape(2);
+  call.require(prob.rank() > 0 && without_last(prob, 1) == labels && dy == labels,
+               "labels {}, prob {} and dy {} do not fit", labels.str(), prob.str(), dy.str());
+  call.result(call.number(), prob);
+}
+
+void sgd_update(Call& call) {
+  require_same_shapes(call);
+  call.result(call.number(), call.shape(1));
+}
+
+void momentum_update(Call& call) {
+  require_same_shapes(call);
+  call.result(call.number(), call.shape(1));
+  call.result(call.number(), call.shape(2));
+}
+
+}  // namespace rules
+
+}  // namespace flow::plan

@@ -1,0 +1,16 @@
+// Where in a plan a check stands.
+#include "runtime/plan/site.h"
+
+#include "runtime/base/error.h"
+
+namespace flow::plan {
+
+void Site::refuse(const std::string& what) const {
+  std::string place = *path_ + ": ";
+  if (!job_.empty()) place += fmt::format("job `{}`", job_);
+  if (!kind_.empty()) place += fmt::format("{}{} `{}`", job_.empty() ? "" : ", ", kind_, name_);
+  if (!job_.empty() || !kind_.empty()) place += ": ";
+  throw RequestError(place + what, "compile the job file again: flowc build");
+}
+
+}  // namespace flow::plan
