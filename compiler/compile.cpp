@@ -41,21 +41,34 @@ struct Compilation {
   job::SharedVariables variables = {};
 };
 
-/// One job of the file; nothing when there are errors.
+bool is_wanted(const CompileRequest& request, const job::Job& job) {
+  return !request.job || *request.job == job.name.text;
+}
+
+/// True when the passes report no error. They stop at errors, so those found elsewhere in the file
+/// are kept from them.
+bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
+  const std::string& dump_after = all.request.dump_after;
+  Diags found(all.reader.sources);
+  passes::run_pipeline(graph, context, found, !dump_after.empty(), dump_after, all.dump);
+  for (const Diag* diag : found.sorted()) all.reader.diags.add(*diag);
+  return !found.has_errors();
+}
+
+/// One job of the file; nothing when there are errors, or when another one is wanted, which is
+/// checked as far as its graph all the same.
 std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   job::Reader& reader = all.reader;
-  plan::Job made;
-  made.device = job::device_of(reader, job.placement, all.request.target);
   job::check_implied_rows(reader, all.file, job);
-
   job::Instance instance(reader, all.file, job, all.usage);
   job::Bindings bindings = job::bind(reader, instance, job);
   all.variables.check(reader, job, instance.graph);
-  if (!bindings.complete) return {};
+  if (!is_wanted(all.request, job)) return {};
 
-  const std::string& dump_after = all.request.dump_after;
-  passes::run_pipeline(instance.graph, bindings.context, reader.diags, !dump_after.empty(),
-                       dump_after, all.dump);
+  plan::Job made;
+  made.device = job::device_of(reader, job.placement, all.request.target);
+  if (!bindings.complete) return {};
+  if (!run_passes(all, instance.graph, bindings.context)) return {};
   if (job.train) job::check_gradients(reader, instance.graph, job, bindings);
   if (reader.diags.has_errors()) return {};
 
@@ -72,7 +85,7 @@ void add_hook_options(job::Reader& reader, const CompileRequest& request, job::F
     for (const std::string& text : texts)
       if (const auto hook = job::read_hook_option(reader, option, text, kind))
         for (job::Job& job : file.jobs)
-          if (!request.job || *request.job == job.name.text) job.hooks.push_back(*hook);
+          if (is_wanted(request, job)) job.hooks.push_back(*hook);
   };
   add("--watch", request.watches, plan::Hook::Kind::kWatch);
   add("--watch-diff", request.watch_diffs, plan::Hook::Kind::kWatchDiff);
@@ -99,12 +112,11 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   plan.source = request.file;
   plan.root = fs::absolute(request.file).parent_path().lexically_normal().string();
   Compilation all{request, reader, file, &result.dump};
-  for (const job::Job& job : file.jobs) {
-    if (request.job && *request.job != job.name.text) continue;
+  for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) plan.jobs.push_back(std::move(*made));
-  }
   if (reader.diags.has_errors()) return;
   all.usage.warn(reader);
+  job::warn_of_unused(reader, file);
   plan.notes = std::move(reader.notes);
   result.plan = std::move(plan);
 }
@@ -112,9 +124,13 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
 }  // namespace
 
 CompileResult compile(const CompileRequest& request, bool color) {
+  return compile_text(request, job_file_text(request.file), color);
+}
+
+CompileResult compile_text(const CompileRequest& request, std::string text, bool color) {
   CompileResult result;
   Diags diags(result.sources);
-  const int32_t source = result.sources.add(request.file, job_file_text(request.file));
+  const int32_t source = result.sources.add(request.file, std::move(text));
   job::Reader reader(result.sources, diags, source);
 
   yaml::Node tree = yaml::parse(result.sources, source, diags);

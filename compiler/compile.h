@@ -41,4 +41,7 @@ struct CompileResult {
 /// cannot be read; everything else is a diagnostic.
 CompileResult compile(const CompileRequest& request, bool color = false);
 
+/// The same for a text that is already read; `request.file` only names it.
+CompileResult compile_text(const CompileRequest& request, std::string text, bool color = false);
+
 }  // namespace flow

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
@@ -103,6 +104,31 @@ File read_file(Reader& reader, const yaml::Node& node) {
   if (file.jobs.empty())
     reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"), "`jobs` is empty");
   return file;
+}
+
+void warn_of_unused(Reader& reader, const File& file) {
+  std::set<std::string> datasets;
+  std::set<size_t> networks;
+  const auto add_calls = [&networks](const Graph& graph) {
+    for (const Entry& entry : graph.entries)
+      if (entry.network) networks.insert(*entry.network);
+  };
+  for (const Network& network : file.networks) add_calls(network.graph);
+  for (const Job& job : file.jobs) {
+    add_calls(job.graph);
+    for (const Input& input : job.inputs)
+      if (const auto* from = std::get_if<plan::FromDataset>(&input.source))
+        datasets.insert(from->dataset);
+  }
+  for (const Dataset& dataset : file.datasets)
+    if (!datasets.contains(dataset.name.text))
+      reader.diags.warning(Diagnosis::kUnusedDeclaration, dataset.name.span,
+                           fmt::format("no job reads the dataset `{}`", dataset.name.text));
+  for (size_t i = 0; i < file.networks.size(); ++i)
+    if (!networks.contains(i))
+      reader.diags.warning(
+          Diagnosis::kUnusedDeclaration, file.networks[i].name.span,
+          fmt::format("no entry calls the network `{}`", file.networks[i].name.text));
 }
 
 }  // namespace flow::job

@@ -52,13 +52,15 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
                        std::string_view lead) {
   if (const auto near = suggest(word, candidates); !near.empty())
     return fmt::format("did you mean {}?", quoted_alternatives(near));
-  constexpr size_t kMost = 24;
   if (candidates.empty()) return {};
-  if (candidates.size() <= kMost)
-    return fmt::format("{} {}", lead, quoted_alternatives(candidates));
-  const std::vector<std::string> some(candidates.begin(), candidates.begin() + kMost);
-  return fmt::format("{} {} and {} more", lead, quoted_alternatives(some),
-                     candidates.size() - kMost);
+  constexpr size_t kMost = 24;
+  std::string list;
+  for (size_t i = 0; i < std::min(candidates.size(), kMost); ++i) {
+    const bool last = i + 1 == candidates.size();
+    list += fmt::format("{}`{}`", i == 0 ? "" : last ? " and " : ", ", candidates[i]);
+  }
+  if (candidates.size() > kMost) list += fmt::format(" and {} more", candidates.size() - kMost);
+  return fmt::format("{} {}", lead, list);
 }
 
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,

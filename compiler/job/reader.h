@@ -58,7 +58,8 @@ class Reader {
   bool check_name(const Name& name);
 };
 
-/// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` or `c`"; empty without candidates.
+/// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` and `c`"; empty without
+/// candidates.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead);
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
@@ -176,6 +175,27 @@ Type infer(const ReturnValue& value) {
   return type;
 }
 
+/// The value as a type, with all that a mapping's values are: "Dict[str, Numpy | List[Numpy]]".
+std::string describe(const ReturnValue& value) {
+  std::vector<std::string> items;
+  for (const ReturnValue& item : value.items) {
+    std::string text = describe(item);
+    const bool repeated =
+        value.kind == Kind::kDict && std::ranges::find(items, text) != items.end();
+    if (!repeated) items.push_back(std::move(text));
+  }
+  switch (value.kind) {
+    case Kind::kNumpy:
+      return "Numpy";
+    case Kind::kDict:
+      return fmt::format("Dict[str, {}]", join(items, " | "));
+    case Kind::kList:
+    case Kind::kTuple:
+      return fmt::format("Tuple[{}]", join(items, ", "));
+  }
+  return {};
+}
+
 /// Where value and type part, or null. `wrong` says how.
 const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::string& wrong) {
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
@@ -206,7 +226,8 @@ void check_type(Reader& reader, const Type& type, Span type_span, Returns& retur
   Diag& diag = reader.error(Diagnosis::kReturnMismatch, at->span, wrong);
   if (type_span.valid()) diag.label(type_span, "the declared type");
   diag.with_note(
-      fmt::format("declared {}, the value is {}", type.str(), infer(returns.value).str()));
+      fmt::format("the {} type is {}", type_span.valid() ? "declared" : "inferred", type.str()));
+  diag.with_note(fmt::format("the value is {}", describe(returns.value)));
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace flow::job {
 
 /// The whole file, after variables and overrides.
 File read_file(Reader& reader, const yaml::Node& node);
+/// Warns of datasets that no job reads and networks that no entry calls.
+void warn_of_unused(Reader& reader, const File& file);
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
 std::vector<Network> read_networks(Reader& reader, const yaml::Node& node);

@@ -78,12 +78,15 @@ class Substitution {
     const std::string_view text = node.scalar;
     if (text.size() > 1 && name_end(text, 1) == text.size() && text != "$env")
       return replace_whole(node, text.substr(1));
-    if (auto replaced = replaced_text(node)) node.scalar = std::move(*replaced);
+    if (auto replaced = replaced_text(node))
+      node.scalar = std::move(*replaced);
+    else
+      reader_.diags.silence(node.span);  // the error has been told, the text means nothing
   }
 
   void replace_whole(yaml::Node& node, std::string_view name) {
     const yaml::Node* value = find(node, name, node.span);
-    if (!value) return;
+    if (!value) return reader_.diags.silence(node.span);
     const Span use = node.span;
     const std::string variable = node.scalar;
     yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
@@ -237,7 +240,7 @@ class Substitution {
     used_.emplace(name);
     if (name == "seed") return seed();
     if (const auto found = declared_.find(std::string(name)); found != declared_.end())
-      return found->second;
+      return reader_.diags.is_silenced(found->second->span) ? nullptr : found->second;
     for (const Name& later : order_) {
       if (later.text != name) continue;
       reader_

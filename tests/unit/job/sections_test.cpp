@@ -1,0 +1,224 @@
+// Returns, hooks, sinks, optimizer, run and placement of a job in its plan.
+#include "tests/unit/job/compiled.h"
+
+namespace flow {
+namespace {
+
+std::string predict(const std::string& returns, const std::string& more = "") {
+  return "flow: 1\njobs:\n  j:\n    type: predict\n    inputs: {x: {shape: [4, 3], dtype: "
+         "float32}}\n"
+         "    graph: {a: {op: relu, in: x}, b: {op: relu}}\n    returns: " +
+         returns + "\n" + more;
+}
+
+std::string train(const std::string& optimizer, const std::string& more = "") {
+  return "flow: 1\nnote: a note\njobs:\n  j:\n    type: train\n    inputs:\n"
+         "      x: {shape: [4, 3], dtype: float32}\n      labels: {shape: [4], dtype: int32}\n"
+         "    graph:\n      d: {op: dense, in: x, units: 2}\n"
+         "      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: d}\n"
+         "    optimizer: " +
+         optimizer + "\n" + more;
+}
+
+constexpr const char* kSgd = "{type: sgd, learning_rate: 0.1, minimize: loss}";
+
+TEST_CASE("a return type is inferred from the value") {
+  const auto type = [](const std::string& value) {
+    return plan_of(predict("{value: " + value + "}")).jobs[0].returns->type;
+  };
+  CHECK(type("b") == "Numpy");
+  CHECK(type("[a, b]") == "Tuple[Numpy, Numpy]");
+  CHECK(type("{first: a, second: b}") == "Dict[str, Numpy]");
+  CHECK(type("[a, {k: [a, b]}]") == "Tuple[Numpy, Dict[str, Tuple[Numpy, Numpy]]]");
+}
+
+TEST_CASE("a return type says what a list and a mapping mean") {
+  const plan::Plan plan =
+      plan_of(predict("{type: \" Dict[ int,List[Numpy] ]\", value: {1: [a, b], 2: [b]}}"));
+  const plan::Returns& returns = *plan.jobs[0].returns;
+  CHECK(returns.type == "Dict[int, List[Numpy]]");
+  CHECK(returns.value.kind == plan::ReturnValue::Kind::kDict);
+  CHECK(returns.value.keys == std::vector<std::string>{"1", "2"});
+  CHECK(returns.value.items.at(0).kind == plan::ReturnValue::Kind::kList);
+  CHECK(plan.jobs[0][returns.value.items[1].items.at(0).tensor].name == "b");
+}
+
+TEST_CASE("a return type that the value does not have is an error that shows both") {
+  const std::string messages =
+      messages_of(predict("{type: \"Tuple[Numpy, Numpy]\", value: [a, {k: b}]}"));
+  CHECK(messages.find("a mapping stands where the type has `Numpy`") != std::string::npos);
+  CHECK(messages.find("Tuple[Numpy, Dict[str, Numpy]]") != std::string::npos);
+  for (const char* type : {"Numpy[", "List", "List[Numpy, Numpy]", "Dict[Numpy]", "Tuple[]",
+                           "Dict[float, Numpy]", "numpy", "Numpy Numpy", "", "Callback[Numpy]"})
+    CHECK(messages_of(predict(std::string("{type: \"") + type + "\", value: b}")).find("E05") !=
+          std::string::npos);
+  CHECK(
+      messages_of(predict("{type: \"" + std::string(10000, 'L') + "\", value: b}")).find("E0501") !=
+      std::string::npos);
+  std::string deep;
+  for (int i = 0; i < 10000; ++i) deep += "List[";
+  CHECK(messages_of(predict("{type: \"" + deep + "\", value: b}")).find("E0501") !=
+        std::string::npos);
+}
+
+TEST_CASE("sinks are one or several, by name or with options") {
+  const plan::Plan plan =
+      plan_of(predict("{value: b, to: [npy, none, {type: print, label: \"\", reduce: norm, over: "
+                      "epoch, scale: 1/4, "
+                      "format: \"%.6g\", every: 3}, {type: npy, layout: per_step}]}"));
+  const auto& sinks = plan.jobs[0].returns->sinks;
+  REQUIRE(sinks.size() == 4);
+  const auto& print = std::get<plan::PrintSink>(sinks[2]);
+  CHECK(print.label == "");
+  CHECK(print.reduce == plan::Reduce::kNorm);
+  CHECK(print.over == plan::Over::kEpoch);
+  CHECK(print.scale == 0.25);
+  CHECK(print.format == "%.6g");
+  CHECK(print.every == 3);
+  CHECK(std::get<plan::NpySink>(sinks[3]).per_step);
+  CHECK(std::holds_alternative<plan::NpySink>(
+      plan_of(predict("{value: b}")).jobs[0].returns->sinks.at(0)));
+}
+
+TEST_CASE("a print format is one number's, nothing else") {
+  for (const char* format : {"%d", "%s", "%n", "%.6g %f", "none", "%", "%999f", "%*f", "%lf"})
+    CHECK(messages_of(
+              predict(std::string("{value: b, to: {type: print, format: \"") + format + "\"}}"))
+              .find("E0507") != std::string::npos);
+  for (const char* format : {"%f", "%-8.3e", "%5.1f %%", "x %G"})
+    CHECK(messages_of(
+              predict(std::string("{value: b, to: {type: print, format: \"") + format + "\"}}"))
+              .empty());
+}
+
+TEST_CASE("hooks fire in every N steps or in named ones") {
+  const plan::Plan plan =
+      plan_of(train(kSgd,
+                    "    hooks:\n      - {watch: d, every: 5, check: finite, to: print}\n"
+                    "      - {watch: loss, steps: [0, 5..8, 100..1000/100], as: losses}\n"
+                    "      - {watch_diff: d, of: mean}\n"));
+  const auto& hooks = plan.jobs[0].hooks;
+  REQUIRE(hooks.size() == 3);
+  CHECK(hooks[0].steps.at(0).stride == 5);
+  CHECK(hooks[0].steps.at(0).end == INT64_MAX);
+  CHECK(hooks[0].check_finite);
+  CHECK(hooks[1].name == "losses");
+  REQUIRE(hooks[1].steps.size() == 3);
+  CHECK(hooks[1].steps[0].first == 0);
+  CHECK(hooks[1].steps[0].end == 1);
+  CHECK(hooks[1].steps[1].end == 8);
+  CHECK(hooks[1].steps[2].stride == 100);
+  CHECK(hooks[2].factor == 0.25);
+  CHECK(hooks[2].name == "d");
+}
+
+TEST_CASE("a glob watches all that it matches, and its gradients where there are some") {
+  const plan::Plan plan =
+      plan_of(train(kSgd, "    hooks: [{watch: \"d/*\"}, {watch_diff: \"**\"}]\n"));
+  std::vector<std::string> values, gradients;
+  for (const plan::Hook& hook : plan.jobs[0].hooks)
+    (hook.kind == plan::Hook::Kind::kWatch ? values : gradients).push_back(hook.name);
+  CHECK(values == std::vector<std::string>{"d/weight", "d/matmul", "d/bias", "d/bias_add"});
+  CHECK(std::ranges::find(gradients, "d/weight") != gradients.end());
+  CHECK(std::ranges::find(gradients, "x") != gradients.end());
+  CHECK(std::ranges::find(gradients, "labels") == gradients.end());
+}
+
+TEST_CASE("momentum makes a slot for each trained variable") {
+  const plan::Plan plan = plan_of(
+      train("{type: sgd, momentum: 0.9, nesterov: true, learning_rate: 0.1, minimize: loss}"));
+  CHECK(variable(plan.jobs[0], "d/weight/momentum").slot);
+  CHECK(plan.jobs[0].variables.size() == 4);
+}
+
+TEST_CASE("a learning rate is a number or a schedule") {
+  const auto schedule = [](const std::string& text) {
+    return plan_of(train("{type: sgd, learning_rate: " + text + ", minimize: loss}"))
+        .jobs[0]
+        .optimizer->learning_rate;
+  };
+  CHECK(schedule("1/10").values.at("base") == 0.1);
+  CHECK(schedule("{type: constant, base: 0.2}").values.at("base") == 0.2);
+  const plan::Schedule steps =
+      schedule("{type: piecewise_constant, boundaries: [10, 20], values: [1, 0.1, 0.01]}");
+  CHECK(steps.boundaries == std::vector<int64_t>{10, 20});
+  CHECK(steps.rates == std::vector<double>{1, 0.1, 0.01});
+}
+
+TEST_CASE("the run section and notes are in the plan") {
+  const plan::Plan plan = plan_of(train(
+      kSgd,
+      "    run: {steps: 7, log_every: 2, on_nonfinite: warn, note: another, checkpoint: {load: a, "
+      "save: \"b_$(seed)\", every: {steps: 3}, keep: 1}}\n"));
+  const plan::Run& run = plan.jobs[0].run;
+  CHECK(run.steps == 7);
+  CHECK_FALSE(run.epochs);
+  CHECK(run.log_every == 2);
+  CHECK_FALSE(run.fail_on_nonfinite);
+  CHECK(run.checkpoint.load == "a");
+  CHECK(run.checkpoint.save == "b_0");
+  CHECK(run.checkpoint.every_steps == 3);
+  CHECK(run.checkpoint.keep == 1);
+  CHECK(plan.notes == std::vector<std::string>{"a note", "another"});
+}
+
+TEST_CASE("a job runs where the file and the target say") {
+  CompileRequest gpu;
+  gpu.target.device = plan::DeviceKind::kGpu;
+  const auto job = [](const std::string& device) {
+    return predict("{value: b}", "    placement: {device: " + device + ", ids: \"0:0\"}\n");
+  };
+  CHECK(plan_of(job("auto"), gpu).jobs[0].device == plan::DeviceKind::kGpu);
+  CHECK(plan_of(job("cpu"), gpu).jobs[0].device == plan::DeviceKind::kCpu);
+  CHECK(plan_of(job("auto")).jobs[0].device == plan::DeviceKind::kCpu);
+  CHECK(messages_of(job("gpu")).find("E0703") != std::string::npos);
+  CompileRequest forced;
+  forced.target.forced = true;
+  CHECK(plan_of(job("gpu"), forced).jobs[0].device == plan::DeviceKind::kCpu);
+  CHECK(messages_of(predict("{value: b}", "    placement: {ids: \"0:0-1\"}\n"))
+            .find("this target has 1") != std::string::npos);
+}
+
+TEST_CASE("a job that is not asked for may need what the target has not") {
+  CompileRequest request;
+  request.job = "k";
+  const std::string text =
+      predict("{value: b}", "    placement: {device: gpu}\n") +
+      "  k:\n    type: predict\n    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
+      "    graph: {a: {op: relu, in: x}}\n    returns: {value: a}\n";
+  CHECK(plan_of(text, request).jobs.size() == 1);
+  request.job = "kk";
+  CHECK(messages_of(text, request).find("E0211") != std::string::npos);
+}
+
+TEST_CASE("inputs come from columns, arrays, generators or the command line") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\ndata: {d: {c: {npy: c.npy, rows: 10..20, mean: [1, 2, 3], std: 2}, unread: {npy: "
+      "u.npy}}}\n"
+      "jobs:\n  j:\n    type: predict\n    inputs:\n"
+      "      a: {shape: [5, 3], dtype: float32, from: d.c}\n"
+      "      b: {shape: [5, 3], dtype: float32, from: {npy: b.npy}, rows: false}\n"
+      "      c: {shape: [5, 3], dtype: float32, from: {type: random_uniform, high: 2}}\n"
+      "      e: {shape: [5, 3], dtype: float32}\n"
+      "    graph: {s: {op: add, in: [a, b]}, t: {op: add, in: [c, e]}}\n"
+      "    returns: {value: [s, t]}\n");
+  const plan::Job& job = plan.jobs[0];
+  REQUIRE(job.inputs.size() == 4);
+  CHECK(std::get<plan::FromNpy>(job.inputs[1].source).path == "b.npy");
+  CHECK(job[job.inputs[1].tensor].rows == plan::kNoRows);
+  const auto& generator = std::get<plan::FromGenerator>(job.inputs[2].source);
+  CHECK(generator.values.at("low") == -1);
+  CHECK(generator.values.at("high") == 2);
+  CHECK(std::holds_alternative<plan::FromCommandLine>(job.inputs[3].source));
+  CHECK(job.inputs[3].from_where.empty());
+  REQUIRE(job.datasets.size() == 1);
+  REQUIRE(job.datasets[0].columns.size() == 1);
+  const plan::Column& column = job.datasets[0].columns[0];
+  CHECK(column.row_shape == Shape{3});
+  CHECK(column.rows == std::pair<int64_t, int64_t>{10, 20});
+  CHECK(column.mean == std::vector<double>{1, 2, 3});
+  CHECK(column.std == std::vector<double>{2});
+}
+
+}  // namespace
+}  // namespace flow
