@@ -40,8 +40,7 @@ const DiagnosisInfo* find_diagnosis(std::string_view code) {
 
 Diag& Diags::add(Diag diag) {
   if (diag.severity == Severity::kError) ++errors_;
-  const bool silenced = silenced_.contains(key_of(diag.span));
-  return (silenced ? unseen_ : diags_).emplace_back(std::move(diag));
+  return (is_silenced(diag.span) ? unseen_ : diags_).emplace_back(std::move(diag));
 }
 
 Diag& Diags::error(Diagnosis diagnosis, Span span, std::string message) {

@@ -70,6 +70,7 @@ class Diags {
   /// The place has been blamed for what nobody can read past: what else is reported at exactly
   /// this span is not shown.
   void silence(Span span) { silenced_.insert(key_of(span)); }
+  bool is_silenced(Span span) const { return silenced_.contains(key_of(span)); }
   bool has_errors() const { return errors_ > 0; }
   /// Errors reported so far, duplicates and silenced ones too.
   size_t error_count() const { return errors_; }

@@ -21,8 +21,8 @@ class Explainer {
       : text_(text), id_(id), tokens_(tokens), offset_(offset), diags_(diags) {}
 
   void explain() {
-    if (behind_a_value() || quote() || bracket() || alias() || reserved() || escape() || dash() ||
-        second_colon() || missing_colon() || indentation())
+    if (behind_a_value() || quote() || bracket() || bracket_in_text() || alias() || reserved() ||
+        escape() || dash() || second_colon() || missing_colon() || indentation())
       return;
     const Token& token = tokens_[index_at_offset()];
     report(Diagnosis::kYamlSyntax, span_of(token), "this is not YAML")
@@ -115,6 +115,31 @@ class Explainer {
     return true;
   }
 
+  /// Unquoted text with a bracket or brace in it, where those end it: {type: Tuple[Numpy]}.
+  bool bracket_in_text() {
+    for (size_t i = 1; i < tokens_.size() && tokens_[i - 1].begin <= offset_; ++i) {
+      const Token &text = tokens_[i - 1], &open = tokens_[i];
+      if (text.kind != TokenKind::kPlain || open.kind != TokenKind::kOpen || open.begin != text.end)
+        continue;
+      const uint32_t end = end_of_brackets(i);
+      report(Diagnosis::kYamlSyntax, {id_, text.begin, end},
+             fmt::format("in braces and brackets `{}` ends unquoted text", text_of(open)))
+          .with_hint(fmt::format("quote it: `\"{}\"`", text_.substr(text.begin, end - text.begin)));
+      return true;
+    }
+    return false;
+  }
+
+  /// Behind the bracket that closes token i; behind token i where none does on its line.
+  uint32_t end_of_brackets(size_t i) const {
+    int depth = 0;
+    for (size_t j = i; j < tokens_.size() && tokens_[j].line == tokens_[i].line; ++j) {
+      if (tokens_[j].kind == TokenKind::kOpen) ++depth;
+      if (tokens_[j].kind == TokenKind::kClose && --depth == 0) return tokens_[j].end;
+    }
+    return tokens_[i].end;
+  }
+
   /// Text directly behind a closing quote, brace or bracket.
   bool behind_a_value() {
     for (size_t i = 1; i < tokens_.size() && tokens_[i].begin <= offset_; ++i) {
@@ -152,7 +177,7 @@ class Explainer {
     const Token& token = tokens_[index_at_offset()];
     if (token.kind != TokenKind::kAlias) return false;
     Diag& diag = report(Diagnosis::kAnchor, span_of(token),
-                        fmt::format("YAML takes `{}` for an alias", text_of(token)));
+                        fmt::format("the unquoted `{}` is a YAML alias", text_of(token)));
     if (token.end - token.begin == 1 || text_of(token).find_first_of("*/.", 1) != token.end)
       diag.with_hint(
           fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text_of(token)));
@@ -244,32 +269,37 @@ class Explainer {
     return true;
   }
 
-  /// A key in a column of its own.
+  /// A key in a column where none of the mappings around it has its keys.
   bool indentation() {
     size_t i = index_at_offset();
     while (i > 0 && !tokens_[i].first_on_line) --i;
     if (!is_key(i) && !is(i, TokenKind::kDash)) return false;
-    const size_t above = key_above(i);
-    if (above == i) return false;
     const Token& key = tokens_[i];
-    Diag& diag =
-        report(Diagnosis::kIndentation, span_of(key),
-               key.column > tokens_[above].column
-                   ? fmt::format("`{}` is indented further than `{}`, which has a value",
-                                 text_of(key), text_of(tokens_[above]))
-                   : fmt::format("`{}` is not in the column of any key above", text_of(key)));
-    diag.label(span_of(tokens_[above]),
-               fmt::format("`{}` stands in column {}", text_of(tokens_[above]),
-                           tokens_[above].column + 1))
-        .with_hint("keys of one mapping stand in one column");
-    return true;
+    const Token* above = nullptr;
+    std::vector<const Token*> open;  // a key or dash for each mapping or list around
+    for (size_t j = 0; j < i; ++j) {
+      const Token& other = tokens_[j];
+      if (other.in_flow || !(is_key(j) || other.kind == TokenKind::kDash)) continue;
+      while (!open.empty() && open.back()->column >= other.column) open.pop_back();
+      open.push_back(&other);
+      if (is_key(j)) above = &other;
+    }
+    const auto same_column = [&](const Token* other) { return other->column == key.column; };
+    if (!above || std::any_of(open.begin(), open.end(), same_column)) return false;
+    return report_indentation(key, *above);
   }
 
-  /// The nearest key above token i.
-  size_t key_above(size_t i) const {
-    for (size_t j = i; j-- > 0;)
-      if (is_key(j) && !tokens_[j].in_flow && tokens_[j].line < tokens_[i].line) return j;
-    return i;
+  bool report_indentation(const Token& key, const Token& above) {
+    const std::string message =
+        key.column > above.column
+            ? fmt::format("`{}` is indented further than `{}`, which has a value", text_of(key),
+                          text_of(above))
+            : fmt::format("`{}` is not in the column of any key above", text_of(key));
+    report(Diagnosis::kIndentation, span_of(key), message)
+        .label(span_of(above),
+               fmt::format("`{}` stands in column {}", text_of(above), above.column + 1))
+        .with_hint("keys of one mapping stand in one column");
+    return true;
   }
 
   std::string_view text_;

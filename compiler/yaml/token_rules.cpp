@@ -101,7 +101,7 @@ void check_directives(int32_t id, const std::vector<Token>& tokens, Diags& diags
     if (token.kind == TokenKind::kDirective)
       diags
           .error(Diagnosis::kYamlSyntax, span_of(id, token),
-                 "YAML directives are not part of the language")
+                 "directives are not part of the language")
           .with_hint("delete the line");
 }
 
