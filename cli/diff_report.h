@@ -1,0 +1,27 @@
+// What flowdiff found, as text for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "runtime/io/compare.h"
+
+namespace flow::cli {
+
+/// An aligned table, a line an array, what is wrong with those that fail below them, and a last
+/// line that sums up. `brief`: those that fail only.
+std::string diff_table(const io::Comparison& comparison, bool brief, bool color);
+
+/// "8 arrays: 5 equal, 2 within tolerance, 1 differs"
+std::string diff_summary(const io::Comparison& comparison);
+
+/// One JSON object; what is not finite is null.
+std::string diff_json(const io::Comparison& comparison, const std::string& golden,
+                      const std::string& out);
+
+/// A JUnit test suite, a case an array.
+std::string diff_junit(const io::Comparison& comparison);
+
+/// A Markdown table and the summary.
+std::string diff_markdown(const io::Comparison& comparison);
+
+}  // namespace flow::cli

@@ -1,0 +1,132 @@
+// flowdiff: compares the .npy files of two runs, folders or files.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/diff_report.h"
+#include "cli/exit_code.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/io/compare.h"
+
+namespace flow::cli {
+namespace {
+
+struct Options {
+  std::string golden, out;
+  std::optional<std::string> relative, absolute;
+  std::vector<std::string> tolerances;
+  std::optional<std::string> json, junit, markdown;
+  bool brief = false;
+};
+
+double read_tolerance(const std::string& text, const char* flag) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < 0)
+    throw RequestError(fmt::format("{}: `{}` is no tolerance", flag, text),
+                       "a tolerance is a number of at least 0, like 1e-5");
+  return value;
+}
+
+io::ToleranceRules::Rule read_rule(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const size_t comma = text.find(',', equals == text.npos ? 0 : equals);
+  if (equals == text.npos || equals == 0 || comma == text.npos)
+    throw RequestError(fmt::format("--tol: `{}` is not GLOB=R,A", text),
+                       "write the relative and the absolute tolerance: --tol '**/bias=1e-4,1e-6'");
+  return {text.substr(0, equals),
+          {read_tolerance(text.substr(equals + 1, comma - equals - 1), "--tol"),
+           read_tolerance(text.substr(comma + 1), "--tol")}};
+}
+
+io::ToleranceRules rules_of(const Options& options) {
+  io::ToleranceRules rules;
+  if (options.relative) rules.relative = read_tolerance(*options.relative, "--rtol");
+  if (options.absolute) rules.absolute = read_tolerance(*options.absolute, "--atol");
+  for (const std::string& text : options.tolerances) rules.rules.push_back(read_rule(text));
+  return rules;
+}
+
+/// A glob that matches nothing is a mistake that would loosen or tighten nothing in silence.
+void check_globs(const io::ToleranceRules& rules, const io::Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const auto& array : comparison.arrays) names.push_back(array.name);
+  for (const auto& rule : rules.rules) {
+    const auto matches = [&](const std::string& name) { return glob_match(rule.glob, name); };
+    if (std::ranges::any_of(names, matches)) continue;
+    const auto near = suggest(rule.glob, names);
+    throw RequestError(fmt::format("--tol: no array matches `{}`", rule.glob),
+                       near.empty() ? "globs match the path below the folder, without .npy"
+                                    : "did you mean " + quoted_alternatives(near) + "?");
+  }
+}
+
+void write_report(const std::optional<std::string>& path, const std::string& text) {
+  if (path) File::create(*path).write(text);
+}
+
+int execute(const Options& options) {
+  const io::ToleranceRules rules = rules_of(options);
+  const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
+  if (!comparison.arrays.empty()) check_globs(rules, comparison);
+  write_report(options.json, diff_json(comparison, options.golden, options.out));
+  write_report(options.junit, diff_junit(comparison));
+  write_report(options.markdown, diff_markdown(comparison));
+  fmt::print("{}", diff_table(comparison, options.brief, wants_color(stdout)));
+  if (std::fflush(stdout) != 0) throw RunError("cannot write to standard output");
+  if (comparison.pairs() == 0) {
+    tell_error("flowdiff", "nothing was compared: no array is on both sides",
+               "GOLDEN and OUT are .npy files, folders of them, or run directories");
+    return kNothingCompared;
+  }
+  return comparison.failed() > 0 ? kCheckFailed : kDone;
+}
+
+void declare(CLI::App& app, Options& options) {
+  dress(app, "flowdiff");
+  app.add_option("GOLDEN", options.golden, "what is right: a .npy file, a folder, or a run")
+      ->required();
+  app.add_option("OUT", options.out, "what is compared with it: of the same kind")->required();
+  app.add_option("--rtol", options.relative, "relative tolerance, of GOLDEN's value")
+      ->type_name("R");
+  app.add_option("--atol", options.absolute, "absolute tolerance")->type_name("A");
+  app.add_option("--tol", options.tolerances,
+                 "both, for arrays that match; the last match wins; may be repeated")
+      ->type_name("GLOB=R,A")
+      ->allow_extra_args(false);
+  app.add_option("--json", options.json, "write what was found as JSON")->type_name("FILE");
+  app.add_option("--junit", options.junit, "write it as a JUnit test suite")->type_name("FILE");
+  app.add_option("--md", options.markdown, "write it as a Markdown table")->type_name("FILE");
+  app.add_flag("--brief", options.brief, "show only arrays that fail");
+  app.footer(
+      "An element passes where |out - golden| <= A + R * |golden|; NaN equals NaN, an infinity\n"
+      "itself. Defaults (R, A): float32 1.3e-6, 1e-5; float64 1e-7, 1e-7; float16 1e-3, 1e-5;\n"
+      "integers and bools exact. Of runs, `returns`, `watch` and the newest checkpoint are\n"
+      "compared. In a GLOB * stays inside a folder and ** does not.\n\n"
+      "Exit status: 0 equal within tolerance, 1 not, 2 wrong request, 3 failed, 4 nothing\n"
+      "compared, 70 defect.\n\n"
+      "Examples:\n"
+      "  flowdiff golden/returns out/returns\n"
+      "  flowdiff runs/lenet-train-001 runs/lenet-train-002 --tol 'checkpoint/**=1e-4,1e-6'");
+}
+
+}  // namespace
+}  // namespace flow::cli
+
+int main(int argc, char** argv) {
+  return flow::cli::guarded("flowdiff", [&] {
+    CLI::App app{"Compares the .npy files of two runs, folders or files.", "flowdiff"};
+    flow::cli::Options options;
+    flow::cli::declare(app, options);
+    const int status = flow::cli::parse(app, argc, argv);
+    return status >= 0 ? status : flow::cli::execute(options);
+  });
+}

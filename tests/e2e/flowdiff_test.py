@@ -1,0 +1,211 @@
+"""flowdiff: verdicts, reports, exit statuses. NumPy writes the arrays and judges the figures."""
+import json
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from flow import FlowTest
+
+
+class FlowDiff(FlowTest):
+    def save(self, name, array):
+        path = self.dir / (name + ".npy")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, array)
+
+    def pair(self, name, golden, out):
+        self.save("golden/" + name, golden)
+        self.save("out/" + name, out)
+
+    def diff(self, *flags, status=0, golden="golden", out="out"):
+        return self.call("flowdiff", golden, out, *flags, status=status)
+
+    def line(self, text, name):
+        """The words of a table's line."""
+        return next(line.split() for line in text.splitlines() if line.startswith(name + " "))
+
+
+class Verdicts(FlowDiff):
+    def test_equal_folders(self):
+        self.pair("net/conv1/weight", np.ones((3, 4), np.float32), np.ones((3, 4), np.float32))
+        self.pair("loss", np.float32(2.5), np.float32(2.5))
+        done = self.diff()
+        self.assertEqual(self.line(done.stdout, "loss"), ["loss", "float32", "[]", "0", "0", "0", "equal"])
+        self.assertEqual(done.stdout.splitlines()[-1], "2 arrays: 2 equal")
+        self.assertEqual(done.stderr, "")
+
+    def test_figures_are_numpys(self):
+        random = np.random.default_rng(1)
+        for dtype, rtol, atol in ((np.float32, 1.3e-6, 1e-5), (np.float64, 1e-7, 1e-7), (np.float16, 1e-3, 1e-5)):
+            golden = random.standard_normal((20, 30)).astype(dtype)
+            out = (golden + random.standard_normal((20, 30)) * 10.0 ** random.integers(-9, -2, (20, 30))).astype(dtype)
+            self.pair("x", golden, out)
+            self.diff("--json", "report.json", status=1)
+            found = json.loads((self.dir / "report.json").read_text())["arrays"][0]
+            a, b = out.astype(np.float64), golden.astype(np.float64)
+            error = np.abs(a - b)
+            self.assertEqual(found["over"], int((error > atol + rtol * np.abs(b)).sum()))
+            self.assertEqual(found["over"], int((~np.isclose(a, b, rtol, atol)).sum()))
+            self.assertEqual(found["max_abs"]["error"], error.max())
+            self.assertEqual(tuple(found["max_abs"]["index"]), np.unravel_index(error.argmax(), error.shape))
+            self.assertEqual(found["max_rel"]["error"], (error / np.abs(b)).max())
+            index = tuple(found["max_rel"]["index"])
+            self.assertEqual(found["max_rel"]["golden"], str(golden[index]))
+            self.assertEqual(found["max_rel"]["out"], str(out[index]))
+
+    def test_an_array_that_differs_says_where_and_what(self):
+        golden = np.zeros((2, 3), np.float32)
+        out = golden.copy()
+        out[1, 2] = 0.5
+        self.pair("x", golden, out)
+        done = self.diff(status=1)
+        self.assertIn("1 of 6 elements over tolerance (rtol 1.3e-06, atol 1e-05); the first at [1, 2]: golden 0.0, out 0.5", done.stdout)
+        self.assertIn("max abs err 0.5 at [1, 2]: golden 0.0, out 0.5", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "1 array: 1 differs")
+
+    def test_within_tolerance_passes_and_shows_its_error(self):
+        self.pair("x", np.ones(3, np.float32), np.float32([1, 1.000001, 1]))
+        self.assertEqual(self.line(self.diff().stdout, "x")[-1], "within")
+
+    def test_nan_equals_nan_and_infinity_itself(self):
+        values = np.float32([np.nan, np.inf, -np.inf])
+        self.pair("x", values, values)
+        self.diff()
+        self.pair("x", values, np.roll(values, 1))
+        done = self.diff(status=1)
+        self.assertIn("NaN on one side only: 2", done.stdout)
+        self.assertIn("infinity not matched: 1", done.stdout)
+
+    def test_missing_extra_dtype_and_shape(self):
+        self.save("golden/missing", np.zeros(2))
+        self.save("out/extra", np.zeros(2))
+        self.pair("dtype", np.zeros(2, np.float32), np.zeros(2, np.float64))
+        self.pair("shape", np.zeros((2, 3)), np.zeros((3, 2)))
+        self.pair("same", np.zeros(2), np.zeros(2))
+        done = self.diff(status=1)
+        for name in ("missing", "extra", "dtype", "shape"):
+            self.assertEqual(self.line(done.stdout, name)[-1], name)
+        self.assertIn("golden is [2, 3], out is [3, 2]", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1],
+                         "5 arrays: 1 equal, 1 missing, 1 extra, 1 has another dtype, 1 has another shape")
+
+    def test_a_file_that_cannot_be_read_fails(self):
+        self.pair("x", np.zeros(2), np.zeros(2))
+        self.write("out/x.npy", "nonsense")
+        done = self.diff(status=1)
+        self.assertEqual(self.line(done.stdout, "x")[-1], "unreadable")
+        self.assertIn("out/x.npy is not a .npy file", done.stdout)
+
+    def test_two_files(self):
+        self.pair("x", np.zeros(2), np.ones(2))
+        self.diff(golden="golden/x.npy", out="out/x.npy", status=1)
+        self.diff(golden="golden/x.npy", out="golden/x.npy")
+
+
+class Tolerances(FlowDiff):
+    def test_rtol_and_atol_replace_the_defaults(self):
+        self.pair("x", np.float32([100, 0]), np.float32([101, 0.125]))
+        self.diff(status=1)
+        self.diff("--rtol", "0.01", "--atol", "0.125")
+        self.diff("--rtol", "0.01", status=1)
+
+    def test_the_last_matching_glob_wins(self):
+        self.pair("net/weight", np.float32([1]), np.float32([1.5]))
+        self.pair("net/bias", np.float32([1]), np.float32([1]))
+        self.diff("--tol", "**/weight=0,1")
+        self.diff("--tol", "**/weight=0,1", "--tol", "net/*=0,0", status=1)
+        self.diff("--tol", "net/*=0,0", "--tol", "**/weight=0.5,0")
+
+    def test_a_glob_that_matches_nothing_is_a_mistake(self):
+        self.pair("net/weight", np.zeros(1), np.zeros(1))
+        done = self.diff("--tol", "net/wieght=0,1", status=2)
+        self.assertIn("did you mean `net/weight`?", done.stderr)
+
+    def test_numbers_that_are_no_tolerance(self):
+        self.pair("x", np.zeros(1), np.zeros(1))
+        for flags in (("--rtol", "much"), ("--atol", "nan"), ("--atol=-1",), ("--tol", "x"), ("--tol", "x=1"), ("--tol", "x=1,-1"),
+                      ("--tol", "=1,1")):
+            self.assertIn("hint:", self.diff(*flags, status=2).stderr)
+
+
+class Runs(FlowDiff):
+    def test_returns_watch_and_the_newest_checkpoint(self):
+        for run, steps in (("golden", (5, 10)), ("out", (10,))):
+            self.write(f"{run}/plan.json", "{}")
+            self.save(f"{run}/returns/loss/value", np.zeros(2))
+            self.save(f"{run}/watch/x/diff", np.zeros(2))
+            self.save(f"{run}/also/eval/y", np.zeros(2))
+            for step in steps:
+                self.save(f"{run}/checkpoints/{step:06}/w", np.full(2, float(step)))
+                self.write(f"{run}/checkpoints/{step:06}/checkpoint.json", "{}")
+        done = self.diff()
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()[1:-1]], ["checkpoint/w", "returns/loss/value", "watch/x/diff"])
+
+    def test_a_run_and_a_folder_are_not_alike(self):
+        self.write("golden/plan.json", "{}")
+        self.save("out/x", np.zeros(1))
+        self.assertIn("a run directory", self.diff(status=2).stderr)
+
+
+class Reports(FlowDiff):
+    def setUp(self):
+        super().setUp()
+        self.pair("good", np.zeros(2), np.zeros(2))
+        self.pair("a<b&c", np.float64([1, 2]), np.float64([1, 3]))
+
+    def test_json(self):
+        self.diff("--json", "report.json", status=1)
+        report = json.loads((self.dir / "report.json").read_text())
+        self.assertEqual(report["failed"], 1)
+        self.assertEqual([(array["name"], array["verdict"]) for array in report["arrays"]], [("a<b&c", "differs"), ("good", "equal")])
+        self.assertEqual(report["arrays"][0]["first"], {"index": [1], "golden": "2.0", "out": "3.0"})
+        self.assertEqual(report["arrays"][0]["shape"], [2])
+
+    def test_junit(self):
+        self.diff("--junit", "report.xml", status=1)
+        suite = ElementTree.parse(self.dir / "report.xml").getroot()
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
+        cases = {case.get("name"): case for case in suite}
+        self.assertIsNone(cases["good"].find("failure"))
+        self.assertIn("golden 2.0, out 3.0", cases["a<b&c"].find("failure").text)
+
+    def test_markdown(self):
+        self.diff("--md", "report.md", status=1)
+        lines = (self.dir / "report.md").read_text().splitlines()
+        self.assertEqual(len({line.count("|") for line in lines[:4]}), 1)
+        self.assertEqual(lines[-1], "2 arrays: 1 equal, 1 differs")
+
+    def test_brief_shows_failures_only(self):
+        done = self.diff("--brief", status=1)
+        self.assertNotIn("good", done.stdout)
+        self.assertIn("a<b&c", done.stdout)
+        self.assertEqual(self.diff("--brief", "--atol", "1").stdout, "2 arrays: 1 equal, 1 within tolerance\n")
+
+    def test_a_report_that_cannot_be_written_fails(self):
+        self.assertIn("nowhere/report.json", self.diff("--json", "nowhere/report.json", status=3).stderr)
+
+
+class Requests(FlowDiff):
+    def test_nothing_to_compare(self):
+        (self.dir / "golden").mkdir()
+        (self.dir / "out").mkdir()
+        self.assertIn("nothing was compared", self.diff(status=4).stderr)
+        self.save("golden/x", np.zeros(1))
+        self.save("out/y", np.zeros(1))
+        self.diff(status=4)
+
+    def test_wrong_requests(self):
+        self.assertIn("there is no `golden`", self.diff(status=2).stderr)
+        self.call("flowdiff", status=2)
+        self.save("golden/x", np.zeros(1))
+        self.assertIn("a folder", self.diff(out="golden/x.npy", status=2).stderr)
+        self.assertIn("--brief", self.call("flowdiff", "golden", "golden", "--breif", status=2).stderr)
+
+    def test_help_and_version(self):
+        self.assertIn("Exit status", self.call("flowdiff", "--help").stdout)
+        self.assertRegex(self.call("flowdiff", "--version").stdout, r"^flowdiff \d+\.\d+\.\d+\n$")
+
+
+if __name__ == "__main__":
+    unittest.main()
