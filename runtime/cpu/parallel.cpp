@@ -21,7 +21,8 @@ constexpr int kSpins = 1000;                                        // of a paus
 void parallel_for(int threads, int64_t chunks, void* context,
                   void (*body)(void* context, int64_t chunk, int worker)) {
   Workers* workers = in_use;
-  if (threads <= 1 || chunks <= 1 || !workers || workers->threads_.empty()) {
+  threads = static_cast<int>(std::min<int64_t>(threads, chunks));
+  if (threads <= 1 || !workers || workers->threads_.empty()) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) body(context, chunk, 0);
     return;
   }

@@ -11,8 +11,8 @@
 namespace flow::cpu {
 
 /// Calls body(chunk, worker) for chunk in [0, chunks), on up to `threads` threads of the Workers
-/// in use here; worker is in [0, threads). With one thread or one chunk, without Workers or inside
-/// another body it is a plain loop. Bodies must not throw.
+/// in use here; worker is in [0, min(threads, chunks)). With one thread or one chunk, without
+/// Workers or inside another body it is a plain loop. Bodies must not throw.
 void parallel_for(int threads, int64_t chunks, void* context,
                   void (*body)(void* context, int64_t chunk, int worker));
 

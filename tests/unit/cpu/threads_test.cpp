@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "runtime/cpu/parallel.h"
@@ -58,12 +59,13 @@ TEST_CASE("a loop inside a body, or without workers, runs on the thread that ask
   CHECK(inner == 23);
 }
 
-TEST_CASE("no more threads take part than the loop asks for") {
+TEST_CASE("no more threads take part than the loop asks for or has chunks for") {
   Workers workers(4);
   const Workers::Use use(workers);
   std::atomic<int> highest = 0;
+  const auto [threads, chunks] = GENERATE(std::pair{2, 50}, std::pair{4, 2});
   for (int loop = 0; loop < 200; ++loop)
-    parallel_for(2, 50, [&](int64_t, int worker) {
+    parallel_for(threads, chunks, [&](int64_t, int worker) {
       int seen = highest;
       while (worker > seen && !highest.compare_exchange_weak(seen, worker)) {
       }
