@@ -104,6 +104,15 @@ void check_job_option(job::Reader& reader, const CompileRequest& request, const 
       .with_hint(job::suggestion(*request.job, names, "its jobs are"));
 }
 
+/// What the compiler makes, the runtime must accept.
+void check_own_plan(const plan::Plan& plan) {
+  try {
+    plan::check(plan, plan.source);
+  } catch (const RequestError& error) {
+    FLOW_CHECK(false, "the plan that was made is refused: {}", error.what());
+  }
+}
+
 void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File& file,
                   CompileResult& result) {
   check_job_option(reader, request, file);
@@ -118,6 +127,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   all.usage.warn(reader);
   job::warn_of_unused(reader, file);
   plan.notes = std::move(reader.notes);
+  check_own_plan(plan);
   result.plan = std::move(plan);
 }
 
