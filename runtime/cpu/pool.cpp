@@ -1,10 +1,11 @@
 // max_pool2d and its gradient. Forward keeps, for each result, the place kh*KW+kw in its window of
 // the first maximum in row order (the first NaN, if there is one), so that the gradient needs no x.
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
-#include "runtime/cpu/vector.h"
 #include "runtime/cpu/window.h"
 
 namespace flow::cpu::fast {
@@ -24,54 +25,45 @@ Planes planes_of(const TensorDesc& desc) {
   return {images * channels, 1};
 }
 
-/// Takes `value` at place `place` where it is larger, or the first NaN.
-[[gnu::always_inline]] inline void take_larger(float value, int32_t place, float& best,
-                                               int32_t& best_place) {
-  const bool larger = !(value <= best) && best == best;
-  best = larger ? value : best;
-  best_place = larger ? place : best_place;
-}
-
-/// One row of windows: x is an input plane [H, W, C], y and places are rows [OW, C].
+/// One row of windows: x is an input plane [H, W, C], y and places are rows [OW, C]. The loops
+/// over channels are plain ones on a block that stays in registers or L1: GCC splits its vector
+/// types into scalars before it inlines into the clones for wider instruction sets.
 template <typename Place>
 [[gnu::always_inline]] inline void pool_row(const Window& w, int64_t channels, int64_t row,
                                             const float* x, float* y, Place* places) {
+  constexpr int64_t kBlock = 64;
   const Places kh = w.rows.inside(row);
   for (int64_t column = 0; column < w.columns.output; ++column) {
     const Places kw = w.columns.inside(column);
-    const int32_t first = kh.first < kh.end && kw.first < kw.end
-                              ? static_cast<int32_t>(kh.first * w.columns.size + kw.first)
-                              : 0;
+    const bool empty = kh.first >= kh.end || kw.first >= kw.end;
+    const int64_t first = empty ? 0 : kh.first * w.columns.size + kw.first;
     const float* window =
         x + (w.rows.start(row) * w.columns.input + w.columns.start(column)) * channels;
-    int64_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) {
-      FloatLanes best = FloatLanes{} + kNothing, value;
-      IntLanes best_place = IntLanes{} + first;
+    for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
+      const int64_t count = std::min(kBlock, channels - c0);
+      float best[kBlock];
+      int32_t best_place[kBlock];
+      for (int64_t c = 0; c < count; ++c) {
+        best[c] = kNothing;
+        best_place[c] = static_cast<int32_t>(first);
+      }
       for (int64_t i = kh.first; i < kh.end; ++i) {
         for (int64_t k = kw.first; k < kw.end; ++k) {
-          load(value, window + (i * w.columns.input + k) * channels + c);
+          const float* values = window + (i * w.columns.input + k) * channels + c0;
           const auto place = static_cast<int32_t>(i * w.columns.size + k);
-          const IntLanes larger = ~(value <= best) & (best == best);
-          best = larger ? value : best;
-          best_place = larger ? IntLanes{} + place : best_place;
+#pragma omp simd
+          for (int64_t c = 0; c < count; ++c) {
+            const bool larger = !(values[c] <= best[c]) & (best[c] == best[c]);
+            best[c] = larger ? values[c] : best[c];
+            best_place[c] = larger ? place : best_place[c];
+          }
         }
       }
-      store(y + column * channels + c, best);
+      std::copy_n(best, count, y + column * channels + c0);
       if (!places) continue;
-      Place narrow[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) narrow[lane] = static_cast<Place>(best_place[lane]);
-      std::memcpy(places + column * channels + c, narrow, sizeof narrow);
-    }
-    for (; c < channels; ++c) {
-      float best = kNothing;
-      int32_t best_place = first;
-      for (int64_t i = kh.first; i < kh.end; ++i)
-        for (int64_t k = kw.first; k < kw.end; ++k)
-          take_larger(window[(i * w.columns.input + k) * channels + c],
-                      static_cast<int32_t>(i * w.columns.size + k), best, best_place);
-      y[column * channels + c] = best;
-      if (places) places[column * channels + c] = static_cast<Place>(best_place);
+      Place* to = places + column * channels + c0;
+#pragma omp simd
+      for (int64_t c = 0; c < count; ++c) to[c] = static_cast<Place>(best_place[c]);
     }
   }
 }
