@@ -58,9 +58,9 @@ struct RunOutcome {
   bool interrupted = false;
 };
 
-/// Everything that can be refused is refused before the first step: inputs, data files, the
-/// checkpoint, places that cannot be written. Then runs, and writes run.json last (with the error
-/// too, if one is thrown). Throws RunError.
+/// Everything that can be refused is refused before the first step, with DIR left as it was:
+/// inputs, data files, the checkpoint, places that cannot be written. Then runs, and writes
+/// run.json last (with the error too, if one is thrown). Throws RunError.
 RunOutcome run(Backend& backend, const RunRequest& request);
 
 /// `--dry-run`: does all that comes before the first step; returns what memory it would take.

@@ -1,0 +1,81 @@
+// Inputs read from an .npy: whole each step, or a slice a step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/rounding.h"
+#include "runtime/exec/source.h"
+#include "runtime/io/dataset.h"
+#include "runtime/io/npy.h"
+
+namespace flow::exec {
+
+namespace {
+
+class WholeArray : public Source {
+ public:
+  explicit WholeArray(Array array) : array_(std::move(array)) {}
+  void fill(const Reading&, std::span<std::byte> out) override {
+    std::ranges::copy(array_.bytes(), out.begin());
+  }
+  bool varies() const override { return false; }
+
+ private:
+  Array array_;
+};
+
+class SlicedArray : public Source {
+ public:
+  SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype)
+      : reader_(std::move(reader)), dtype_(dtype) {}
+  void fill(const Reading& reading, std::span<std::byte> out) override {
+    const std::array<int64_t, 1> slice = {reading.step};
+    reader_->read(slice, dtype_, out);
+  }
+  std::optional<int64_t> slices() const override { return reader_->rows(); }
+
+ private:
+  std::unique_ptr<io::ColumnReader> reader_;
+  DType dtype_;
+};
+
+Shape shape_of_file(const fs::path& path, const InputSpec& input) {
+  try {
+    const MappedFile file(path);
+    return io::parse_npy_header(file.bytes(), path.string()).shape;
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}: {}", input.where, error.what()), error.hint(),
+                   error.exit_status());
+  }
+}
+
+/// A column whose rows are the slices.
+std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputSpec& input) {
+  plan::Column column;
+  column.name = input.name;
+  column.format = "npy";
+  column.path = path.string();
+  column.row_shape = input.shape;
+  column.where = input.where;
+  return io::ColumnReader::open(column, {});
+}
+
+}  // namespace
+
+std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input) {
+  const Shape found = shape_of_file(path, input);
+  if (found == input.shape)
+    return std::make_unique<WholeArray>(convert(io::read_npy(path), input.dtype, path.string()));
+  const bool sliced = found.rank() == input.shape.rank() + 1 &&
+                      std::equal(input.shape.begin(), input.shape.end(), found.begin() + 1);
+  if (!sliced)
+    throw RequestError(
+        fmt::format("{}: {} holds {}, but input `{}` is {}", input.where, path.string(),
+                    found.str(), input.name, input.shape.str()),
+        "an array of the input's shape, or one with one more leading axis: a slice a step");
+  return std::make_unique<SlicedArray>(open_slices(path, input), input.dtype);
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,153 @@
+// Writing and reading checkpoints.
+#include "runtime/exec/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <set>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/base/philox.h"
+#include "runtime/io/npy.h"
+#include "runtime/plan/names.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr const char* kRecordName = "checkpoint.json";
+constexpr const char* kSuffix = ".npy";
+
+std::string checksum(std::string_view bytes) { return fmt::format("{:016x}", fnv1a64(bytes)); }
+
+[[noreturn]] void fail(const char* action, const fs::path& path, const std::error_code& error) {
+  throw RunError(fmt::format("cannot {} {}: {}", action, path.string(), error.message()));
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail("make", path, error);
+}
+
+/// So that a name in the directory survives a crash of the machine.
+void sync_directory(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail("sync", path, {errno, std::generic_category()});
+  ::fsync(descriptor);  // what a file system cannot sync needs none
+  ::close(descriptor);
+}
+
+void write_synced(const fs::path& path, std::string_view bytes) {
+  File file = File::create(path);
+  file.write(bytes);
+  file.sync();
+}
+
+/// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
+void exchange(const fs::path& fresh, const fs::path& path) {
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return;
+  // Not every file system can; the old one then steps aside for a moment.
+  fs::path aside = fresh;
+  aside += ".old";
+  std::error_code error;
+  fs::rename(path, aside, error);
+  if (!error) fs::rename(fresh, path, error);
+  if (!error) fs::rename(aside, fresh, error);
+  if (error) fail("replace", path, error);
+}
+
+void move_into_place(const fs::path& fresh, const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    fs::rename(fresh, path, error);
+    if (error) fail("write", path, error);
+  } else if (is_checkpoint(path)) {
+    exchange(fresh, path);
+    fs::remove_all(fresh, error);
+  } else {
+    throw RunError(fmt::format("{} is there, and is no checkpoint", path.string()),
+                   "save to another path");
+  }
+  sync_directory(path.parent_path().empty() ? "." : path.parent_path());
+}
+
+void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record) {
+  std::set<fs::path> folders = {folder};
+  for (const State::Entry& entry : state.entries()) {
+    const std::string name = entry.tensor->name + kSuffix;
+    const fs::path path = folder / name;
+    make_folders(path.parent_path());
+    for (fs::path at = path.parent_path(); at != folder; at = at.parent_path()) folders.insert(at);
+    const std::string bytes = io::npy_bytes(entry.value.view());
+    write_synced(path, bytes);
+    record.checksums[name] = checksum(bytes);
+  }
+  write_synced(folder / kRecordName, plan::to_json(record));
+  for (const fs::path& each : folders) sync_directory(each);
+}
+
+}  // namespace
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / kRecordName, ignored);
+}
+
+void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
+  const fs::path parent = path.parent_path();
+  if (!parent.empty()) make_folders(parent);
+  const fs::path fresh =
+      parent / fmt::format(".{}.{}.tmp", path.filename().string(), static_cast<int>(::getpid()));
+  std::error_code ignored;
+  fs::remove_all(fresh, ignored);
+  try {
+    make_folders(fresh);
+    write_files(fresh, state, record);
+    move_into_place(fresh, path);
+  } catch (...) {
+    fs::remove_all(fresh, ignored);
+    throw;
+  }
+}
+
+Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
+  const fs::path record = path / kRecordName;
+  if (!is_checkpoint(path))
+    throw RequestError(
+        fmt::format("{} is no checkpoint: there is no {}", path.string(), record.string()));
+  record_ = plan::checkpoint_from_json(read_text(record), record.string());
+}
+
+std::vector<Checkpoint::Item> Checkpoint::items() const {
+  std::vector<Item> items;
+  for (const auto& [file, sum] : record_.checksums) {
+    if (!file.ends_with(kSuffix) || !plan::is_safe_name(file))
+      throw RequestError(
+          fmt::format("{}: `{}` is no name of a variable's file", path_.string(), file));
+    const fs::path path = path_ / file;
+    const io::NpyHeader header = io::parse_npy_header(MappedFile(path).bytes(), path.string());
+    items.push_back({file.substr(0, file.size() - std::string_view(kSuffix).size()), header.dtype,
+                     header.shape});
+  }
+  return items;
+}
+
+Array Checkpoint::read(const std::string& name) const {
+  const fs::path path = path_ / (name + kSuffix);
+  const MappedFile file(path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  if (checksum(text) != record_.checksums.at(name + kSuffix))
+    throw RunError(fmt::format("{} is damaged: its checksum is {}, not {}", path.string(),
+                               checksum(text), record_.checksums.at(name + kSuffix)),
+                   "take another checkpoint");
+  return io::parse_npy(file.bytes(), path.string());
+}
+
+}  // namespace flow::exec

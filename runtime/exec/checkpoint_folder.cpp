@@ -1,0 +1,68 @@
+// The checkpoints that a run leaves in its directory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/checkpoint.h"
+
+namespace flow::exec {
+
+namespace {
+
+/// The step that a directory is named by; nothing for any other name.
+std::optional<int64_t> step_of(const std::string& name) {
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, step);
+  if (error != std::errc() || rest != end || step < 0) return std::nullopt;
+  return step;
+}
+
+void remove_whole(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw RunError(fmt::format("cannot remove {}: {}", path.string(), error.message()));
+}
+
+}  // namespace
+
+fs::path CheckpointFolder::at(int64_t step) const { return path_ / fmt::format("{:06}", step); }
+
+std::vector<int64_t> CheckpointFolder::steps() const {
+  std::vector<int64_t> steps;
+  std::error_code missing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing)) {
+    const std::optional<int64_t> step = step_of(entry.path().filename().string());
+    if (step && entry.path() == at(*step) && is_checkpoint(entry.path())) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<fs::path> CheckpointFolder::newest() const {
+  const std::vector<int64_t> all = steps();
+  if (all.empty()) return std::nullopt;
+  return at(all.back());
+}
+
+void CheckpointFolder::prune(int64_t keep) const {
+  const std::vector<int64_t> all = steps();
+  const auto kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
+  for (size_t i = 0; i + kept < all.size(); ++i) remove_whole(at(all[i]));
+}
+
+void CheckpointFolder::remove_leftovers() const {
+  std::error_code missing;
+  std::vector<fs::path> leftovers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.find(".tmp") != std::string::npos)
+      leftovers.push_back(entry.path());
+  }
+  for (const fs::path& path : leftovers) remove_whole(path);
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,132 @@
+// Completed values on their way to the sinks.
+#include "runtime/exec/delivery.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/io/elements.h"
+
+namespace flow::exec {
+
+namespace {
+
+io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
+                           const Positions& positions, const SinkOptions& options) {
+  const plan::Tensor& tensor = job[delivery.tensor];
+  io::SinkContext context;
+  context.name = delivery.name;
+  context.dtype = tensor.dtype;
+  context.shape = tensor.shape;
+  context.rows_concatenate = !job.train && positions.has_rows() && tensor.rows == 0;
+  context.gradient = delivery.gradient;
+  context.directory = options.directory / delivery.folder;
+  context.resume_from = options.resume_from;
+  context.delivered_before = delivery.count(options.resume_from);
+  return context;
+}
+
+/// The array without the rows that only fill up the batch.
+void trim(ArrayView& value, const plan::Tensor& tensor, const Positions& positions,
+          const Position& position) {
+  if (tensor.rows != 0 || !positions.pads() || position.rows == positions.batch()) return;
+  value.shape[0] = value.shape[0] / positions.batch() * position.rows;
+}
+
+void scale(const ArrayView& from, double factor, Array& to) {
+  io::visit_elements(from, [&](auto elements) {
+    using T = typename decltype(elements)::value_type;
+    if constexpr (std::is_floating_point_v<T>) {
+      T* out = reinterpret_cast<T*>(to.bytes().data());
+      for (size_t i = 0; i < elements.size(); ++i)
+        out[i] = static_cast<T>(static_cast<double>(elements[i]) * factor);
+    }
+  });
+}
+
+/// The flat index of the first element that is no finite number; negative: there is none.
+int64_t first_nonfinite(const ArrayView& value, double* found) {
+  return io::visit_elements(value, [&](auto elements) -> int64_t {
+    for (size_t i = 0; i < elements.size(); ++i) {
+      *found = static_cast<double>(elements[i]);
+      if (!std::isfinite(*found)) return static_cast<int64_t>(i);
+    }
+    return -1;
+  });
+}
+
+std::string index_text(const Shape& shape, int64_t flat) {
+  std::string text;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t inner = shape.elements(axis + 1, shape.rank());
+    text += fmt::format("{}{}", axis == 0 ? "" : ", ", flat / inner);
+    flat %= inner;
+  }
+  return "[" + text + "]";
+}
+
+std::optional<std::string> check_finite(const Delivery& delivery, const ArrayView& value,
+                                        int64_t step) {
+  double found = 0;
+  const int64_t index = first_nonfinite(value, &found);
+  if (index < 0) return std::nullopt;
+  return fmt::format("{}: step {}: {} `{}` is {} at {}, and is checked to be finite",
+                     delivery.where, step, delivery.gradient ? "the gradient of" : "tensor",
+                     delivery.name, shortest(found), index_text(value.shape, index));
+}
+
+}  // namespace
+
+Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
+                     const std::vector<Delivery>& deliveries, const SinkOptions& options)
+    : positions_(positions) {
+  for (const Delivery& delivery : deliveries) {
+    Route route{&delivery, &job[delivery.tensor], {}, {}};
+    if (delivery.factor != 1) {
+      if (route.tensor->dtype != DType::kFloat32 && route.tensor->dtype != DType::kFloat64)
+        throw RequestError(fmt::format("{}: `{}` is {}, which cannot be scaled", delivery.where,
+                                       delivery.name, name_of(route.tensor->dtype)));
+      route.scaled = Array(route.tensor->dtype, route.tensor->shape);
+    }
+    const io::SinkContext context = context_of(job, delivery, positions, options);
+    for (const plan::Sink& sink : delivery.sinks)
+      if (auto made = io::make_sink(sink, context, options.out, options.json))
+        route.sinks.push_back(std::move(made));
+    routes_.push_back(std::move(route));
+  }
+}
+
+ArrayView Deliverer::value_of(Route& route, const Program& program, const Position& position,
+                              size_t slot) {
+  ArrayView value = program.delivered(route.delivery->tensor, slot);
+  if (route.delivery->factor != 1) {
+    scale(value, route.delivery->factor, route.scaled);
+    value.data = route.scaled.bytes().data();
+  }
+  trim(value, *route.tensor, positions_, position);
+  return value;
+}
+
+std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {
+  const Position position = positions_.at(step);
+  std::optional<std::string> failure;
+  for (Route& route : routes_) {
+    if (!route.delivery->fires(step)) continue;
+    const io::Event event{step, position.epoch, position.last_of_epoch,
+                          value_of(route, program, position, slot)};
+    for (const auto& sink : route.sinks) sink->deliver(event);
+    if (route.delivery->check_finite && !failure)
+      failure = check_finite(*route.delivery, event.value, step);
+  }
+  return failure;
+}
+
+void Deliverer::finish() {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->finish();
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,78 @@
+// What a run delivers: hooks and the return, in the order of a step, and where each goes.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/backend.h"
+#include "runtime/exec/positions.h"
+#include "runtime/io/sink.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// One tensor that goes to sinks, in every step or in some.
+struct Delivery {
+  plan::TensorId tensor;
+  std::string name;    // the tensor's, as delivered
+  std::string folder;  // below the run directory: "watch/lenet/conv1"
+  bool gradient = false;
+  bool every_step = false;  // a return
+  std::vector<plan::StepRange> steps;
+  double factor = 1;
+  bool check_finite = false;
+  std::vector<plan::Sink> sinks;
+  std::string where;
+
+  bool fires(int64_t step) const;
+  /// In how many steps below `end` it fires (where ranges overlap, more).
+  int64_t count(int64_t end) const;
+};
+
+/// All deliveries of a job in the order of a step: inputs, values in plan order, gradients in plan
+/// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
+/// the last batch is padded.
+std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions);
+
+/// The bytes that the .npy sinks of hooks will write in steps [first, end).
+uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
+                    int64_t end);
+
+struct SinkOptions {
+  fs::path directory;  // of the run
+  int64_t resume_from = 0;
+  std::FILE* out = nullptr;
+  bool json = false;
+};
+
+/// Takes what a completed call left and hands it to the sinks. Used by one thread.
+class Deliverer {
+ public:
+  /// Makes the sinks: files are created, or cut when resuming. RunError when that fails.
+  Deliverer(const plan::Job& job, const Positions& positions,
+            const std::vector<Delivery>& deliveries, const SinkOptions& options);
+
+  /// Delivers step `step` of the call that is complete on `slot`. Returns what a `check: finite`
+  /// found, nothing when all is well. RunError when a sink fails.
+  std::optional<std::string> deliver(const Program& program, int64_t step, size_t slot);
+  /// After the last step.
+  void finish();
+
+ private:
+  struct Route {
+    const Delivery* delivery;
+    const plan::Tensor* tensor;
+    std::vector<std::unique_ptr<io::Sink>> sinks;
+    Array scaled;  // where there is a factor
+  };
+  ArrayView value_of(Route& route, const Program& program, const Position& position, size_t slot);
+
+  const Positions positions_;
+  std::vector<Route> routes_;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,125 @@
+// What a job delivers, named and in order.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/delivery.h"
+
+namespace flow::exec {
+
+namespace {
+
+using plan::ReturnValue;
+using plan::TensorId;
+
+/// Are the items tensors, each another one? Then they are named by tensor, else by position.
+bool distinct_tensors(const ReturnValue& value) {
+  std::set<TensorId> seen;
+  return std::ranges::all_of(value.items, [&](const ReturnValue& item) {
+    return item.kind == ReturnValue::Kind::kNumpy && seen.insert(item.tensor).second;
+  });
+}
+
+std::string folder_of_item(const plan::Job& job, const ReturnValue& value, size_t i) {
+  if (value.kind == ReturnValue::Kind::kDict) return value.keys[i];
+  if (value.kind == ReturnValue::Kind::kTuple && distinct_tensors(value))
+    return job[value.items[i].tensor].name;
+  return std::to_string(i);
+}
+
+void list_returned(const plan::Job& job, const ReturnValue& value, const std::string& folder,
+                   std::vector<Delivery>& list) {
+  if (value.kind != ReturnValue::Kind::kNumpy) {
+    for (size_t i = 0; i < value.items.size(); ++i)
+      list_returned(job, value.items[i], folder + "/" + folder_of_item(job, value, i), list);
+    return;
+  }
+  Delivery delivery;
+  delivery.tensor = value.tensor;
+  delivery.name = job[value.tensor].name;
+  delivery.folder = folder == "returns" ? folder + "/" + delivery.name : folder;
+  delivery.every_step = true;
+  delivery.sinks = job.returns->sinks;
+  delivery.where = job.returns->where;
+  list.push_back(std::move(delivery));
+}
+
+Delivery from_hook(const plan::Hook& hook) {
+  Delivery delivery;
+  delivery.tensor = hook.tensor;
+  delivery.name = hook.name;
+  delivery.folder = "watch/" + hook.name;
+  delivery.gradient = hook.kind == plan::Hook::Kind::kWatchDiff;
+  delivery.steps = hook.steps;
+  delivery.factor = hook.factor;
+  delivery.check_finite = hook.check_finite;
+  delivery.sinks = hook.sinks;
+  delivery.where = hook.where;
+  return delivery;
+}
+
+std::tuple<bool, bool, TensorId> order_of(const plan::Job& job, const Delivery& delivery) {
+  return {delivery.gradient, job[delivery.tensor].role != plan::Role::kInput, delivery.tensor};
+}
+
+/// Refuses what cannot be trimmed to its real rows.
+void check_rows(const plan::Job& job, const Delivery& delivery, const Positions& positions) {
+  const plan::Tensor& tensor = job[delivery.tensor];
+  if (!positions.pads() || tensor.rows == plan::kNoRows) return;
+  const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
+  if (trimmable) return;
+  throw RequestError(
+      fmt::format("{}: `{}` mixes rows and cannot be delivered: the {} rows are no whole number of "
+                  "batches of {}, and the last batch is padded",
+                  delivery.where, tensor.name, positions.rows(), positions.batch()),
+      "choose a batch that divides the rows, or take a part of them with `rows: a..b`");
+}
+
+}  // namespace
+
+bool Delivery::fires(int64_t step) const {
+  return every_step || std::ranges::any_of(steps, [step](const plan::StepRange& range) {
+           return step >= range.first && step < range.end &&
+                  (step - range.first) % range.stride == 0;
+         });
+}
+
+int64_t Delivery::count(int64_t end) const {
+  if (every_step) return end;
+  int64_t count = 0;
+  for (const plan::StepRange& range : steps) {
+    const int64_t last = std::min(range.end, end);
+    if (last > range.first) count += (last - range.first - 1) / range.stride + 1;
+  }
+  return count;
+}
+
+std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions) {
+  std::vector<Delivery> list;
+  for (const plan::Hook& hook : job.hooks) list.push_back(from_hook(hook));
+  std::ranges::stable_sort(list, {},
+                           [&](const Delivery& delivery) { return order_of(job, delivery); });
+  if (job.returns) list_returned(job, job.returns->value, "returns", list);
+  for (const Delivery& delivery : list) check_rows(job, delivery, positions);
+  return list;
+}
+
+uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
+                    int64_t end) {
+  double bytes = 0;  // a hostile plan may ask for more than 64 bits count
+  for (const Delivery& delivery : deliveries) {
+    if (delivery.every_step) continue;
+    const plan::Tensor& tensor = job[delivery.tensor];
+    const double each =
+        static_cast<double>(tensor.shape.elements()) * static_cast<double>(size_of(tensor.dtype));
+    for (const plan::Sink& sink : delivery.sinks)
+      if (std::holds_alternative<plan::NpySink>(sink))
+        bytes += each * static_cast<double>(delivery.count(end) - delivery.count(first));
+  }
+  return static_cast<uint64_t>(std::min(bytes, 0x1p63));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,257 @@
+// Three threads and the counts that join them.
+#include "runtime/exec/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <exception>
+#include <system_error>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/step_counter.h"
+#include "runtime/plan/schedule.h"
+
+namespace flow::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using plan::TensorId;
+
+/// Calls without deliveries may run ahead of their books by so many steps.
+constexpr int64_t kRecords = 64;
+
+double read_scalar(const ArrayView& value) {
+  if (value.dtype == DType::kFloat64) return value.as<double>()[0];
+  return static_cast<double>(value.as<float>()[0]);
+}
+
+RunError fault_error(const Fault& fault, int64_t step) {
+  return RunError(fmt::format("{}: step {}: `{}` holds {} in row {}, which is not in [0, {})",
+                              fault.where, step, fault.operand, fault.value, fault.row,
+                              fault.limit));
+}
+
+class Executor {
+ public:
+  explicit Executor(const Execution& run);
+  Ending execute();
+
+ private:
+  void run_stages();
+  void feed();
+  void compute();
+  void deliver();
+  bool await_turn(int64_t step);
+  void call(int64_t step);
+  bool choose_wanted(int64_t step);
+  void inspect(StepRecord& record, size_t slot);
+  void capture(int64_t step);
+
+  StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
+  static size_t input_slot(int64_t step) { return static_cast<size_t>(step) % kInputSlots; }
+  static size_t output_slot(int64_t step) { return static_cast<size_t>(step) % kOutputSlots; }
+
+  const Execution& run_;
+  StepCounter filled_;    // by the feed
+  StepCounter computed_;  // by compute
+  StepCounter reached_;   // by deliver: the sinks have them
+  StepCounter finished_;  // by deliver: written in the books, checkpoints too
+
+  // Of the compute thread.
+  Patience for_inputs_, for_slot_, for_books_;
+  std::vector<TensorId> deliverables_;
+  std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
+  std::vector<uint8_t> wanted_;
+  std::array<int64_t, kOutputSlots> occupied_{};  // steps to be reached before a slot is free
+  int64_t saved_ = 0;                             // steps of the last captured state
+  Clock::time_point begin_;
+  bool interrupted_ = false;
+  std::string loss_failure_;
+
+  std::array<StepRecord, kRecords> records_;
+  std::string check_failure_;  // of the deliver thread
+  std::optional<Clock::time_point> first_call_done_;
+  std::exception_ptr feed_error_, compute_error_, deliver_error_;
+};
+
+Executor::Executor(const Execution& run)
+    : run_(run),
+      filled_(run.feed.varies() ? run.first : run.end),
+      computed_(run.first),
+      reached_(run.first),
+      finished_(run.first),
+      deliverables_(list_deliverables(run.job, run.deliveries)),
+      wanted_(deliverables_.size()) {
+  for (const Delivery& delivery : run.deliveries)
+    wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
+                                             deliverables_.begin()));
+  for (size_t slot = 0; slot < kInputSlots; ++slot) run.feed.prime(run.program, slot);
+}
+
+void Executor::feed() {
+  Patience patience;
+  for (int64_t step = run_.first; step < run_.end; ++step) {
+    // The slot is free once the call that used it last is complete.
+    const int64_t free_after = step + 1 - static_cast<int64_t>(kInputSlots);
+    if (free_after > run_.first && !computed_.wait(free_after, patience)) return;
+    run_.feed.fill(run_.program, step, input_slot(step));
+    filled_.complete(step + 1);
+  }
+}
+
+bool Executor::await_turn(int64_t step) {
+  if (run_.stop_signal && run_.stop_signal() != 0) {
+    interrupted_ = true;
+    return false;
+  }
+  return filled_.wait(step + 1, for_inputs_) &&
+         reached_.wait(occupied_[output_slot(step)], for_slot_) &&
+         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+}
+
+bool Executor::choose_wanted(int64_t step) {
+  std::ranges::fill(wanted_, 0);
+  if (run_.job.optimizer) wanted_[0] = 1;
+  bool any = false;
+  for (size_t i = 0; i < wanted_by_.size(); ++i) {
+    if (!run_.deliveries[i].fires(step)) continue;
+    wanted_[wanted_by_[i]] = 1;
+    any = true;
+  }
+  return any;
+}
+
+void Executor::call(int64_t step) {
+  const size_t slot = output_slot(step);
+  const bool delivers = choose_wanted(step);
+  StepRecord& record = record_of(step);
+  record = {};
+  record.step = step;
+  if (run_.job.optimizer)
+    record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
+  if (step == run_.first) begin_ = Clock::now();
+
+  run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), slot);
+  run_.program.wait(slot);
+
+  const Clock::time_point now = Clock::now();
+  if (!first_call_done_) first_call_done_ = now;
+  record.seconds = std::chrono::duration<double>(now - begin_).count();
+  inspect(record, slot);
+  if (delivers) occupied_[slot] = step + 1;
+  record.saves = loss_failure_.empty() && run_.saves && run_.saves(step);
+  if (record.saves) capture(step);
+}
+
+/// What is wrong with a call is seen before anything of it is delivered or saved.
+void Executor::inspect(StepRecord& record, size_t slot) {
+  if (const std::optional<Fault> fault = run_.program.fault(slot))
+    throw fault_error(*fault, record.step);
+  if (!run_.job.optimizer) return;
+  record.loss = read_scalar(run_.program.delivered(deliverables_[0], slot));
+  if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
+  loss_failure_ = fmt::format("{}: step {}: the loss `{}` is {}", run_.job.optimizer->where,
+                              record.step, run_.job.optimizer->loss_name, shortest(*record.loss));
+}
+
+void Executor::capture(int64_t step) {
+  // The copy is still being written until its step is in the books. After a failure there the run
+  // ends, and the copy is not looked at.
+  if (saved_ > run_.first) finished_.wait(saved_, for_books_);
+  run_.state.capture(run_.program);
+  saved_ = step + 1;
+}
+
+void Executor::compute() {
+  for (int64_t step = run_.first; step < run_.end && await_turn(step); ++step) {
+    call(step);
+    computed_.complete(step + 1);
+    if (!loss_failure_.empty()) return;
+  }
+}
+
+void Executor::deliver() {
+  Patience patience;
+  for (int64_t step = run_.first; computed_.wait(step + 1, patience); ++step) {
+    const auto failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
+    StepRecord record = record_of(step);
+    if (failure) {
+      check_failure_ = *failure;
+      record.saves = false;
+    } else {
+      reached_.complete(step + 1);
+    }
+    if (run_.on_step) run_.on_step(record);
+    if (failure) return;
+    finished_.complete(step + 1);
+  }
+}
+
+/// A stage that ends, for whatever reason, closes its counts: the others come to their end.
+void Executor::run_stages() {
+  const auto close_all = [this] {
+    for (StepCounter* counter : {&filled_, &computed_, &reached_, &finished_}) counter->close();
+  };
+  const auto stage = [](auto body, std::exception_ptr& error, auto close) {
+    return std::jthread([body, &error, close] {
+      try {
+        body();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      close();
+    });
+  };
+  std::vector<std::jthread> threads;  // joined as they go
+  try {
+    if (run_.feed.varies())
+      threads.push_back(stage([this] { feed(); }, feed_error_, [this] { filled_.close(); }));
+    threads.push_back(stage([this] { deliver(); }, deliver_error_,
+                            [this] {
+                              reached_.close();
+                              finished_.close();
+                            }));
+    threads.push_back(stage([this] { compute(); }, compute_error_, [this] { computed_.close(); }));
+  } catch (const std::system_error& error) {
+    close_all();
+    throw RunError(fmt::format("the system has no thread to spare: {}", error.what()));
+  }
+}
+
+Ending Executor::execute() {
+  run_stages();
+  for (const std::exception_ptr& error : {compute_error_, deliver_error_, feed_error_})
+    if (error) std::rethrow_exception(error);
+  run_.deliverer.finish();
+
+  Ending ending;
+  ending.steps = computed_.completed();
+  if (ending.steps > run_.first) {
+    ending.last_loss = record_of(ending.steps - 1).loss;
+    ending.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+  ending.first_call_done = first_call_done_;
+  ending.interrupted = interrupted_;
+  ending.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
+  return ending;
+}
+
+}  // namespace
+
+std::vector<TensorId> list_deliverables(const plan::Job& job,
+                                        const std::vector<Delivery>& deliveries) {
+  std::vector<TensorId> list;
+  if (job.optimizer) list.push_back(job.optimizer->loss);
+  for (const Delivery& delivery : deliveries)
+    if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
+  return list;
+}
+
+Ending execute(const Execution& execution) { return Executor(execution).execute(); }
+
+}  // namespace flow::exec

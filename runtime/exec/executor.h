@@ -1,0 +1,68 @@
+// Runs the calls of a prepared job: feed, compute and deliver, each on a thread of its own, joined
+// by slots. A synchronous job has one output slot, so that a call starts when the deliveries of
+// the one before have reached their sinks; inputs are pure functions of the step and have two.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/backend.h"
+#include "runtime/exec/delivery.h"
+#include "runtime/exec/feed.h"
+#include "runtime/exec/state.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+inline constexpr size_t kInputSlots = 2;
+inline constexpr size_t kOutputSlots = 1;
+
+/// The tensors that a job's calls are asked for: the loss first, then what is delivered.
+std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
+                                              const std::vector<Delivery>& deliveries);
+
+/// What happened in a completed call, for whoever keeps the books.
+struct StepRecord {
+  int64_t step = 0;
+  double learning_rate = 0;
+  std::optional<double> loss;  // train jobs
+  double seconds = 0;          // since the first call
+  bool saves = false;          // the state after it is captured
+};
+
+struct Execution {
+  const plan::Job& job;
+  Program& program;
+  Feed& feed;
+  const std::vector<Delivery>& deliveries;
+  Deliverer& deliverer;
+  int64_t first = 0, end = 0;  // global steps
+  /// Captured after the steps for which `saves` says so, on the compute thread; on_step may then
+  /// read it.
+  State& state;
+  std::function<bool(int64_t step)> saves;
+  /// Called on the delivery thread after the step's deliveries, in order.
+  std::function<void(const StepRecord&)> on_step;
+  /// Asked on the compute thread before each call; not 0: the run ends there. May be empty.
+  std::function<int()> stop_signal;
+};
+
+struct Ending {
+  int64_t steps = 0;  // global step reached: calls that are complete
+  std::optional<double> last_loss;
+  double seconds = 0;  // of all calls and deliveries
+  std::optional<std::chrono::steady_clock::time_point> first_call_done;
+  bool interrupted = false;
+  std::string failure;  // a check failed: a non-finite loss or checked tensor
+};
+
+/// Runs steps [first, end). From the second one on the compute thread allocates nothing. Throws
+/// RunError: a fault of a call (naming step, row, value and limit), or what the feed, a sink or
+/// on_step threw.
+Ending execute(const Execution& execution);
+
+}  // namespace flow::exec

@@ -1,0 +1,202 @@
+// Opens the sources of a job's inputs, checks that they fit together, and fills batches.
+#include "runtime/exec/feed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "runtime/base/error.h"
+#include "runtime/base/philox.h"
+#include "runtime/base/text.h"
+
+namespace flow::exec {
+
+namespace {
+
+class ColumnSource : public Source {
+ public:
+  ColumnSource(io::ColumnReader& column, DType dtype) : column_(column), dtype_(dtype) {}
+  void fill(const Reading& reading, std::span<std::byte> out) override {
+    column_.read(reading.rows, dtype_, out);
+  }
+
+ private:
+  io::ColumnReader& column_;
+  DType dtype_;
+};
+
+using Given = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<std::string> input_names(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Input& input : job.inputs) names.push_back(job[input.tensor].name);
+  return names;
+}
+
+void check_given_names(const plan::Job& job, const Given& given) {
+  const std::vector<std::string> names = input_names(job);
+  std::set<std::string> seen;
+  for (const auto& [name, text] : given) {
+    if (!seen.insert(name).second)
+      throw RequestError(fmt::format("--input {} is given twice", name));
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::vector<std::string> near = suggest(name, names);
+    throw RequestError(fmt::format("--input {}: job `{}` has no such input", name, job.name),
+                       near.empty() ? fmt::format("its inputs: {}", join(names, ", "))
+                                    : fmt::format("did you mean {}?", quoted_alternatives(near)));
+  }
+}
+
+const std::string* find_given(const Given& given, const std::string& name) {
+  for (const auto& [given_name, text] : given)
+    if (given_name == name) return &text;
+  return nullptr;
+}
+
+}  // namespace
+
+Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given) : job_(job) {
+  check_given_names(job, given);
+  for (const plan::Input& input : job.inputs) {
+    const std::string& name = job[input.tensor].name;
+    if (const std::string* text = find_given(given, name)) {
+      add(input, parse_input_source(name, *text), "--input " + name, {});
+    } else if (std::holds_alternative<plan::FromCommandLine>(input.source)) {
+      throw RequestError(
+          fmt::format("{}: nothing says where input `{}` comes from", input.where, name),
+          fmt::format("give it: --input {0}=@FILE.npy, or --input {0}=random_uniform:-1:1", name));
+    } else {
+      add(input, input.source, input.from_where.empty() ? input.where : input.from_where, root);
+    }
+  }
+  agree_on_length();
+  read_integers_once();
+}
+
+void Feed::add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
+               const fs::path& root) {
+  const plan::Tensor& tensor = job_[input.tensor];
+  Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
+  const auto* column = std::get_if<plan::FromDataset>(&source);
+  channel.rows = column != nullptr;
+  if (column)
+    channel.source = open_column(*column, channel.spec, root);
+  else if (const auto* npy = std::get_if<plan::FromNpy>(&source))
+    channel.source = make_array_source((root / npy->path).lexically_normal(), channel.spec);
+  else
+    channel.source = make_generator(std::get<plan::FromGenerator>(source), channel.spec, job_.seed);
+  channels_.push_back(std::move(channel));
+}
+
+io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
+  for (const auto& dataset : datasets_)
+    if (dataset->name() == name) return *dataset;
+  const auto found = std::ranges::find(job_.datasets, name, &plan::Dataset::name);
+  FLOW_CHECK(found != job_.datasets.end(), "dataset {}", name);
+  datasets_.push_back(std::make_unique<io::Dataset>(*found, root));
+  return *datasets_.back();
+}
+
+std::unique_ptr<Source> Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                          const fs::path& root) {
+  if (spec.shape.rank() == 0 || spec.shape[0] < 1)
+    throw RequestError(fmt::format("{}: input `{}` is {}: no leading axis for the rows of `{}`",
+                                   spec.where, spec.name, spec.shape.str(), from.dataset));
+  if (batch_ != 0 && batch_ != spec.shape[0])
+    throw RequestError(fmt::format("{}: input `{}` takes {} rows a step, another one {}",
+                                   spec.where, spec.name, spec.shape[0], batch_),
+                       "all dataset inputs of a job advance together");
+  io::ColumnReader& column = open_dataset(from.dataset, root).column(from.column);
+  if (!std::equal(column.row_shape().begin(), column.row_shape().end(), spec.shape.begin() + 1,
+                  spec.shape.end()))
+    throw RequestError(fmt::format("{}: input `{}` is {}, but a row of `{}.{}` is {}", spec.where,
+                                   spec.name, spec.shape.str(), from.dataset, from.column,
+                                   column.row_shape().str()));
+  batch_ = spec.shape[0];
+  return std::make_unique<ColumnSource>(column, spec.dtype);
+}
+
+void Feed::agree_on_length() {
+  if (!datasets_.empty()) {
+    const io::Dataset& first = *datasets_.front();
+    for (const auto& dataset : datasets_)
+      if (dataset->rows() != first.rows())
+        throw RequestError(
+            fmt::format("{}: dataset `{}` has {} rows, `{}` has {}", job_.where, first.name(),
+                        first.rows(), dataset->name(), dataset->rows()),
+            "all dataset inputs of a job advance together");
+    positions_ = Positions(first.rows(), batch_, job_.train);
+    if (positions_.steps_per_epoch() == 0)
+      throw RequestError(fmt::format("{}: dataset `{}` has {} rows, less than a batch of {}",
+                                     job_.where, first.name(), first.rows(), batch_));
+    rows_.resize(static_cast<size_t>(batch_));
+    if (job_.run.shuffle) order_.resize(static_cast<size_t>(first.rows()));
+  }
+  const Channel* sliced = nullptr;
+  for (const Channel& channel : channels_) {
+    const std::optional<int64_t> slices = channel.source->slices();
+    if (!slices) continue;
+    if (sliced && *slices != *slices_)
+      throw RequestError(fmt::format("{}: input `{}` has {} slices, `{}` has {}",
+                                     channel.spec.where, channel.spec.name, *slices,
+                                     sliced->spec.name, *slices_));
+    if (positions_.has_rows() && *slices != positions_.steps_per_epoch())
+      throw RequestError(fmt::format("{}: input `{}` has {} slices, but an epoch has {} steps",
+                                     channel.spec.where, channel.spec.name, *slices,
+                                     positions_.steps_per_epoch()));
+    slices_ = *slices;
+    sliced = &channel;
+  }
+}
+
+/// Only an integer can turn out not to fit: floats take what the files hold, whose lengths are
+/// checked.
+void Feed::read_integers_once() {
+  std::vector<std::byte> scratch;
+  for (Channel& channel : channels_) {
+    if (is_float(channel.spec.dtype)) continue;
+    const int64_t steps = channel.rows ? (positions_.rows() + batch_ - 1) / batch_
+                                       : channel.source->slices().value_or(0);
+    scratch.resize(channel.spec.bytes());
+    for (int64_t step = 0; step < steps; ++step) {
+      for (size_t i = 0; i < rows_.size(); ++i)
+        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), positions_.rows() - 1);
+      channel.source->fill({step, rows_}, scratch);
+    }
+  }
+}
+
+bool Feed::varies() const {
+  return std::ranges::any_of(channels_,
+                             [](const Channel& channel) { return channel.source->varies(); });
+}
+
+void Feed::prime(Program& program, size_t slot) {
+  for (Channel& channel : channels_)
+    if (!channel.source->varies()) channel.source->fill({}, program.input(channel.tensor, slot));
+}
+
+void Feed::find_rows(const Position& position) {
+  if (!order_.empty() && ordered_epoch_ != position.epoch) {
+    const std::string name = datasets_.front()->name() + "/shuffle";
+    draw_permutation({job_.seed, name, static_cast<uint32_t>(position.epoch)}, order_.data(),
+                     positions_.rows());
+    ordered_epoch_ = position.epoch;
+  }
+  for (int64_t i = 0; i < batch_; ++i) {
+    // An incomplete batch repeats its last row: a real one, so that no label is out of range.
+    const int64_t row = position.row + std::min(i, position.rows - 1);
+    rows_[static_cast<size_t>(i)] = order_.empty() ? row : order_[static_cast<size_t>(row)];
+  }
+}
+
+void Feed::fill(Program& program, int64_t step, size_t slot) {
+  if (positions_.has_rows()) find_rows(positions_.at(step));
+  for (Channel& channel : channels_)
+    if (channel.source->varies())
+      channel.source->fill({step, rows_}, program.input(channel.tensor, slot));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,65 @@
+// What fills the inputs of each call: datasets in batches, arrays, generators. All that can be
+// refused of them is refused when it is made.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/backend.h"
+#include "runtime/exec/positions.h"
+#include "runtime/exec/source.h"
+#include "runtime/io/dataset.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+class Feed {
+ public:
+  /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
+  /// does not fit the job, RunError where data are missing or damaged; both name the place.
+  Feed(const plan::Job& job, const fs::path& root,
+       const std::vector<std::pair<std::string, std::string>>& given);
+
+  const Positions& positions() const { return positions_; }
+  /// Steps until a sliced array ends, where there is one.
+  std::optional<int64_t> slices() const { return slices_; }
+  /// False when every step gets the same inputs: `prime` is all there is to do.
+  bool varies() const;
+  /// Fills what never changes. Before the first step, once for each slot.
+  void prime(Program& program, size_t slot);
+  /// Fills what varies for this step. Allocates nothing from the second call on.
+  void fill(Program& program, int64_t step, size_t slot);
+
+ private:
+  struct Channel {
+    plan::TensorId tensor;
+    InputSpec spec;
+    std::unique_ptr<Source> source;
+    bool rows = false;  // it is a column of a dataset
+  };
+  void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
+           const fs::path& root);
+  std::unique_ptr<Source> open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                      const fs::path& root);
+  io::Dataset& open_dataset(std::string_view name, const fs::path& root);
+  void agree_on_length();
+  void read_integers_once();
+  void find_rows(const Position& position);
+
+  const plan::Job& job_;
+  std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
+  std::vector<Channel> channels_;
+  Positions positions_;
+  int64_t batch_ = 0;  // 0 until a dataset is read
+  std::optional<int64_t> slices_;
+  std::vector<int64_t> order_;  // of a shuffled epoch's rows
+  int64_t ordered_epoch_ = -1;
+  std::vector<int64_t> rows_;  // of the batch being filled
+};
+
+}  // namespace flow::exec

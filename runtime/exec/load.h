@@ -1,0 +1,25 @@
+// Where variables start from: a checkpoint that `load` names, or the run that `--resume` goes on.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/checkpoint.h"
+#include "runtime/exec/state.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// A checkpoint, or a run directory: then its newest whole checkpoint. RequestError, which begins
+/// with `where`, when `path` is neither.
+Checkpoint open_checkpoint(const fs::path& path, const std::string& where);
+
+/// Reads what `load` reads: parameters and moving statistics, not slots; float32 and float64 become
+/// each other. RequestError with both lists when variables are missing or misshapen.
+void load(const Checkpoint& checkpoint, const plan::Job& job, State& state);
+
+/// Reads everything, slots too, exactly. RequestError when `checkpoint` is of another job: what
+/// computes differs.
+void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state);
+
+}  // namespace flow::exec

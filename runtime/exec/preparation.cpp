@@ -1,0 +1,136 @@
+// Opens, checks and prepares what a run needs.
+#include "runtime/exec/preparation.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/load.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr const char* kNone = "none";
+
+/// The nearest folder above `path` that is there; whatever is missing will be made in it.
+fs::path existing_ancestor(const fs::path& path) {
+  std::error_code ignored;
+  fs::path at = fs::absolute(path).lexically_normal().parent_path();
+  while (!fs::exists(at, ignored) && at != at.root_path()) at = at.parent_path();
+  return at;
+}
+
+}  // namespace
+
+int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
+  const Positions& positions = feed.positions();
+  int64_t end = std::numeric_limits<int64_t>::max();
+  if (job.run.epochs && !positions.has_rows())
+    throw RequestError(fmt::format("{}: job `{}` runs {} epochs, but reads no dataset", job.where,
+                                   job.name, *job.run.epochs),
+                       "count `steps` instead");
+  if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, positions.steps_per_epoch());
+  if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
+    end = std::min(end, *limit);
+  if (feed.slices()) end = std::min(end, *feed.slices());
+  if (job.run.epochs || job.run.steps) return end;
+  if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
+  return steps || feed.slices() ? end : 1;
+}
+
+std::optional<fs::path> save_target(const RunRequest& request) {
+  const plan::Checkpointing& wanted = request.job.run.checkpoint;
+  const std::optional<std::string>& text = request.save ? request.save : wanted.save;
+  if (!text || *text == kNone) return std::nullopt;
+  const std::string where = request.save ? "--save" : wanted.save_where;
+  fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
+
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !is_checkpoint(path))
+    throw RequestError(fmt::format("{}: {} is there, and is no checkpoint", where, path.string()),
+                       "name another path, or --save none");
+  const fs::path parent = existing_ancestor(path);
+  if (!fs::is_directory(parent, ignored) || ::access(parent.c_str(), W_OK | X_OK) != 0)
+    throw RequestError(fmt::format("{}: {} cannot be made: {} cannot be written", where,
+                                   path.string(), parent.string()),
+                       "name another path, or --save none");
+  return path;
+}
+
+Preparation::Preparation(Backend& backend, const RunRequest& request)
+    : feed(request.job, request.root, request.inputs), state(request.job) {
+  const plan::Job& job = request.job;
+  end = end_of_run(job, feed, request.steps);
+  deliveries = list_deliveries(job, feed.positions());
+  save = save_target(request);
+  start_variables(request);
+
+  PrepareOptions options;
+  options.threads = request.threads;
+  options.input_slots = kInputSlots;
+  options.output_slots = kOutputSlots;
+  options.deliverables = list_deliverables(job, deliveries);
+  program = backend.prepare(job, options);
+  state.write_to(*program);
+  say_remarks(request);
+}
+
+void Preparation::start_variables(const RunRequest& request) {
+  const plan::Job& job = request.job;
+  if (request.resume) return resume_from(request);
+  const plan::Checkpointing& wanted = job.run.checkpoint;
+  const std::optional<std::string>& text = request.load ? request.load : wanted.load;
+  const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
+  if (!text && !job.train && parameters > 0)
+    throw RequestError(fmt::format("{}: job `{}` has {} variables, and nothing to load them from",
+                                   job.where, job.name, parameters),
+                       "--load CHECKPOINT or --load RUN; --load none takes their initial values");
+  if (!text || *text == kNone) return state.initialize(job, request.root);
+  const Checkpoint checkpoint =
+      request.load ? open_checkpoint(*text, "--load")
+                   : open_checkpoint((request.root / *text).lexically_normal(), wanted.load_where);
+  state.initialize(job, request.root, true);
+  load(checkpoint, job, state);
+}
+
+void Preparation::resume_from(const RunRequest& request) {
+  if (request.load)
+    throw RequestError("--resume and --load: a resumed run goes on from its own checkpoint",
+                       "leave one of them out");
+  const auto newest = CheckpointFolder(request.directory).newest();
+  if (!newest)
+    throw RequestError(
+        fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",
+                    request.directory.string()));
+  const Checkpoint checkpoint(*newest);
+  resume(checkpoint, request.job, state);
+  first = checkpoint.record().step;
+  const Position position = feed.positions().at(first);
+  if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
+    throw RequestError(
+        fmt::format("{}: step {} was at row {} of epoch {}, and is now at row {} of epoch {}: the "
+                    "data have another length",
+                    newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
+                    position.row, position.epoch));
+  end = std::max(first, end);
+}
+
+void Preparation::say_remarks(const RunRequest& request) const {
+  if (!request.say) return;
+  const Positions& positions = feed.positions();
+  if (request.job.train && positions.incomplete_rows() > 0)
+    request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
+                            positions.incomplete_rows(), positions.rows(), positions.batch()));
+  if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
+    request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,44 @@
+// All that comes before the first step: data, checkpoints, places to write and the program, each
+// refused here or not at all. Writes nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/backend.h"
+#include "runtime/exec/delivery.h"
+#include "runtime/exec/feed.h"
+#include "runtime/exec/run.h"
+#include "runtime/exec/state.h"
+
+namespace flow::exec {
+
+struct Preparation {
+  /// RunError or RequestError, naming the place in the job file or the flag.
+  Preparation(Backend& backend, const RunRequest& request);
+
+  Feed feed;
+  State state;                   // what the program's variables start with
+  int64_t first = 0;             // the first global step: not 0 in a resumed run
+  int64_t end = 0;               // the global step at which the run is complete
+  std::optional<fs::path> save;  // where the final copy goes
+  std::vector<Delivery> deliveries;
+  std::unique_ptr<Program> program;
+
+ private:
+  void start_variables(const RunRequest& request);
+  void resume_from(const RunRequest& request);
+  void say_remarks(const RunRequest& request) const;
+};
+
+/// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
+/// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
+/// array ends it too. RequestError for epochs of a job that reads no dataset.
+int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
+
+/// Where `save` goes. RequestError when it is there and no checkpoint, or cannot be written.
+std::optional<fs::path> save_target(const RunRequest& request);
+
+}  // namespace flow::exec

@@ -1,0 +1,244 @@
+// A run from its first step to its record: outputs, metrics, checkpoints, run.json.
+#include "runtime/exec/run.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <exception>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/metrics_log.h"
+#include "runtime/exec/preparation.h"
+#include "runtime/plan/records.h"
+#include "runtime/plan/serialize.h"
+
+namespace flow::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Seconds since the process was started, by the system's own account; 0 where it keeps none.
+double process_age() {
+  std::string stat;
+  try {
+    stat = read_text("/proc/self/stat");
+  } catch (const RunError&) {
+    return 0;
+  }
+  constexpr size_t kStartTime = 20;  // the field's index after the name, which is in parentheses
+  const std::vector<std::string> fields = split(stat.substr(stat.rfind(')') + 1), ' ');
+  if (fields.size() <= kStartTime) return 0;
+  const double ticks = std::strtod(fields[kStartTime].c_str(), nullptr);
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
+         ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+uint64_t peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+class Run {
+ public:
+  Run(Backend& backend, const RunRequest& request, Preparation& prepared);
+  RunOutcome run();
+
+ private:
+  Ending execute();
+  bool saves(int64_t step) const;
+  void keep_books(const StepRecord& record);
+  void warn_nonfinite(const StepRecord& record);
+  plan::CheckpointRecord checkpoint_record(int64_t step) const;
+  void save_step(int64_t step);
+  void save_last(const Ending& ending);
+  void conclude(const Ending& ending);
+  void write_record(int exit_status, const std::string& error) const;
+
+  Backend& backend_;
+  const RunRequest& request_;
+  const plan::Job& job_;
+  Preparation& prepared_;
+  const Positions& positions_;
+  const CheckpointFolder folder_;
+  const std::string plan_hash_, resume_hash_;
+  std::optional<MetricsLog> metrics_;
+  int64_t steps_;                // complete
+  std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
+  bool warned_ = false;
+  RunOutcome outcome_;
+};
+
+Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
+    : backend_(backend),
+      request_(request),
+      job_(request.job),
+      prepared_(prepared),
+      positions_(prepared.feed.positions()),
+      folder_(request.directory),
+      plan_hash_(plan::hash(request.plan)),
+      resume_hash_(plan::resume_hash(request.job)),
+      steps_(prepared.first) {
+  if (request.resume) kept_ = prepared.first;
+}
+
+RunOutcome Run::run() {
+  try {
+    conclude(execute());
+  } catch (const RunError& error) {
+    try {
+      write_record(error.exit_status(), error.what());
+    } catch (const RunError&) {
+      // The first failure is the one to tell.
+    }
+    throw;
+  }
+  write_record(outcome_.exit_status, outcome_.interrupted
+                                         ? fmt::format("interrupted after step {}", outcome_.steps)
+                                         : outcome_.error);
+  return outcome_;
+}
+
+Ending Run::execute() {
+  write_text_atomically(request_.directory / "plan.json", plan::to_json(request_.plan));
+  if (request_.resume) folder_.remove_leftovers();
+  if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
+  Deliverer deliverer(job_, positions_, prepared_.deliveries,
+                      {request_.directory, prepared_.first, request_.out, request_.json});
+  return exec::execute({.job = job_,
+                        .program = *prepared_.program,
+                        .feed = prepared_.feed,
+                        .deliveries = prepared_.deliveries,
+                        .deliverer = deliverer,
+                        .first = prepared_.first,
+                        .end = prepared_.end,
+                        .state = prepared_.state,
+                        .saves = [this](int64_t step) { return saves(step); },
+                        .on_step = [this](const StepRecord& record) { keep_books(record); },
+                        .stop_signal = request_.stop_signal});
+}
+
+bool Run::saves(int64_t step) const {
+  const plan::Checkpointing& wanted = job_.run.checkpoint;
+  if (!job_.train) return false;
+  if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
+  if (wanted.every_epochs == 0) return false;
+  const Position position = positions_.at(step);
+  return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
+}
+
+void Run::keep_books(const StepRecord& record) {
+  const Position position = positions_.at(record.step);
+  steps_ = record.step + 1;
+  if (record.loss) {
+    if (record.step % job_.run.log_every == 0)
+      metrics_->append(
+          {record.step, position.epoch, *record.loss, record.learning_rate, record.seconds});
+    warn_nonfinite(record);
+  }
+  if (record.saves) save_step(steps_);
+  if (request_.progress)
+    request_.progress({steps_, prepared_.end, position.epoch, record.loss, record.seconds});
+}
+
+void Run::warn_nonfinite(const StepRecord& record) {
+  if (warned_ || job_.run.fail_on_nonfinite || std::isfinite(*record.loss)) return;
+  warned_ = true;
+  if (request_.say)
+    request_.say(fmt::format("{}: step {}: the loss `{}` is {}; going on, as on_nonfinite says",
+                             job_.optimizer->where, record.step, job_.optimizer->loss_name,
+                             shortest(*record.loss)));
+}
+
+plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
+  const Position position = positions_.at(step);  // of the step to come
+  plan::CheckpointRecord record;
+  record.job = job_.name;
+  record.step = step;
+  record.epoch = position.epoch;
+  record.row = position.row;
+  record.seed = job_.seed;
+  record.plan_hash = plan_hash_;
+  record.resume_hash = resume_hash_;
+  return record;
+}
+
+void Run::save_step(int64_t step) {
+  write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step));
+  folder_.prune(job_.run.checkpoint.keep);
+  kept_ = step;
+}
+
+void Run::save_last(const Ending& ending) {
+  prepared_.state.capture(*prepared_.program);
+  if (job_.train) {
+    if (kept_ != ending.steps) save_step(ending.steps);
+    outcome_.checkpoint = folder_.at(ending.steps);
+  }
+  if (prepared_.save && !ending.interrupted) {
+    write_checkpoint(*prepared_.save, prepared_.state, checkpoint_record(ending.steps));
+    outcome_.saved = prepared_.save;
+  }
+}
+
+void Run::conclude(const Ending& ending) {
+  outcome_.steps = ending.steps;
+  outcome_.epochs = positions_.epochs_after(ending.steps);
+  outcome_.last_loss = ending.last_loss;
+  outcome_.seconds = ending.seconds;
+  outcome_.interrupted = ending.interrupted;
+  if (ending.first_call_done)
+    outcome_.seconds_to_first_step =
+        process_age() -
+        std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
+  outcome_.error = ending.failure;
+  outcome_.exit_status = ending.failure.empty() ? 0 : 1;
+  // After a failed check the state is not worth keeping; the checkpoints before it are left.
+  if (ending.failure.empty()) save_last(ending);
+}
+
+void Run::write_record(int exit_status, const std::string& error) const {
+  plan::RunRecord record;
+  record.job = job_.name;
+  record.source = request_.plan.source;
+  record.plan_hash = plan_hash_;
+  record.device = backend_.device();
+  record.instruction_set = backend_.instruction_set();
+  record.version = FLOW_VERSION;
+  record.overrides = request_.overrides;
+  record.seed = job_.seed;
+  record.threads = prepared_.program->threads();
+  record.first_step = prepared_.first;
+  record.last_step = steps_;
+  record.epochs = positions_.epochs_after(steps_);
+  record.seconds = outcome_.seconds;
+  record.seconds_to_first_step = outcome_.seconds_to_first_step;
+  record.arena_bytes = prepared_.program->memory().arena;
+  record.peak_memory_bytes = peak_memory();
+  record.exit_status = exit_status;
+  record.error = error;
+  record.libraries = backend_.libraries();
+  write_text_atomically(request_.directory / "run.json", plan::to_json(record));
+}
+
+}  // namespace
+
+RunOutcome run(Backend& backend, const RunRequest& request) {
+  Preparation prepared(backend, request);
+  return Run(backend, request, prepared).run();
+}
+
+MemoryReport dry_run(Backend& backend, const RunRequest& request) {
+  return Preparation(backend, request).program->memory();
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,57 @@
+// Where an input's values come from, step by step.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// An input as messages name it and as its values must be.
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  std::string where;  // of what says where it comes from: a job-file line or `--input x`
+
+  size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+};
+
+/// What a step reads of a source.
+struct Reading {
+  int64_t step = 0;
+  std::span<const int64_t> rows;  // of the datasets, one for each row of the batch
+};
+
+/// A pure function of what is read: steps may be filled ahead, and again.
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Writes the input's value. Allocates nothing from the second call on.
+  virtual void fill(const Reading& reading, std::span<std::byte> out) = 0;
+  /// False when every step gets the same value.
+  virtual bool varies() const { return true; }
+  /// Of a sliced array: how many steps it lasts.
+  virtual std::optional<int64_t> slices() const { return std::nullopt; }
+};
+
+/// Draws named by the input, constants, iota. RequestError where the numbers make no sense or do
+/// not fit the dtype.
+std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const InputSpec& input,
+                                       uint64_t seed);
+
+/// An .npy: the array itself each step where its shape is the input's, else a slice a step of one
+/// with one more leading axis. RequestError with both shapes where neither holds, RunError where it
+/// cannot be read.
+std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input);
+
+/// What `--input` gives: "@x.npy" (relative to the working directory), "random_uniform:-1:1",
+/// "random_normal:0:1", "random_int:0:10", "constant:0.5", "iota". RequestError for another text.
+plan::InputSource parse_input_source(const std::string& name, const std::string& text);
+
+}  // namespace flow::exec
