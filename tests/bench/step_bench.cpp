@@ -1,6 +1,5 @@
-// Steps a second of the hand-made training jobs on the CPU backend, beside what a 2048-cubed
-// product reaches: `step_bench [threads]`. Figures, never a pass or fail.
-#include <dnnl.h>
+// Steps a second of the hand-made training jobs on the CPU backend: `step_bench [threads]`.
+// Figures, never a pass or fail; gemm_roof says what the machine gives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <random>
 
 #include "runtime/cpu/backend.h"
-#include "runtime/cpu/parallel.h"
 #include "tests/support/job_builder.h"
 
 namespace flow {
@@ -75,25 +73,11 @@ void bench(const char* name, const plan::Job& job, int threads) {
       static_cast<double>(program->memory().arena) / (1 << 20));
 }
 
-void bench_roof() {
-  constexpr int64_t kSize = 2048;
-  std::vector<float> a(kSize * kSize, 0.5f), b(a), c(a);
-  const cpu::SingleThreadedLibraries single;
-  const auto [median, least] = time_of([&] {
-    dnnl_sgemm('N', 'N', kSize, kSize, kSize, 1, a.data(), kSize, b.data(), kSize, 0, c.data(),
-               kSize);
-  });
-  const double flops = 2.0 * kSize * kSize * kSize;
-  fmt::print("a thread's 2048-cubed product  {:.0f} GFLOP/s (median), {:.0f} (best)\n",
-             flops / median / 1e9, flops / least / 1e9);
-}
-
 }  // namespace
 }  // namespace flow
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 0;
-  flow::bench_roof();
   flow::bench("lenet, batch 100", flow::test::lenet_training(100), threads);
   flow::bench("mlp 784-512-10, batch 100", flow::test::mlp_training(100, 512), threads);
   flow::bench("mlp 784-32-10, batch 32", flow::test::mlp_training(32, 32), threads);
