@@ -189,6 +189,10 @@ class EntryReader {
     for (const yaml::Entry& field : node_.entries) {
       if (const AttributeDef* def = attribute(field.key)) {
         read_attribute(reader_, field.value, *def, entry_);
+        // What does not fit the operands is shown with its key; a value from elsewhere alone.
+        Span& span = entry_.spans.spans.back().second;
+        if (span.source == field.key_span.source && field.key_span.end <= span.begin)
+          span.begin = field.key_span.begin;
       } else if (field.key == "trainable" && may_be_trainable()) {
         entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
       }

@@ -51,13 +51,20 @@ class Sorter {
     const std::string first = operand.text.substr(0, operand.text.find_first_of("/."));
     const auto inputs_end = names_.begin() + static_cast<std::ptrdiff_t>(inputs_);
     const bool whole = first.size() == operand.text.size();
-    if (whole && std::find(names_.begin(), inputs_end, first) != inputs_end) return;
+    const bool input = std::find(names_.begin(), inputs_end, first) != inputs_end;
+    if (whole && input) return;
     if (const auto found = index_.find(first); found != index_.end()) {
       reads_[reader_entry].push_back({found->second, operand.span});
       return;
     }
     Entry& entry = graph_.entries[reader_entry];
     entry.poisoned = true;
+    if (input) {
+      reader_.error(Diagnosis::kUnknownTensor, operand.span,
+                    fmt::format("{}: `{}` is an input, there is no `{}`", entry.name.text, first,
+                                operand.text));
+      return;
+    }
     std::vector<std::string> others = names_;
     std::erase(others, entry.name.text);
     reader_

@@ -64,6 +64,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
     diags.silence(span);
   }
   report_splits(sources, splits, diags);
+  for (const Span& piece : parsed.pieces) diags.silence(piece);
   check_tabs(text, id, tokens, diags);
   check_directives(id, tokens, diags);
   const bool second = check_one_document(id, tokens, diags);

@@ -180,6 +180,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void add(Node node) {
+    if (node.is_scalar() && in_split(node.span)) parsed_.pieces.push_back(node.span);
     if (frames_.empty()) {
       parsed_.root = std::move(node);
       parsed_.empty = false;

@@ -20,6 +20,7 @@ struct Parsed {
   bool too_deep = false;      // nested deeper than the language allows; told by the last of `diags`
   bool syntax_error = false;  // the parser gave up
   uint32_t error_offset = 0;  // where
+  std::vector<Span> pieces;   // values that are pieces of `splits`: they mean nothing
   std::vector<Diag> diags;    // of what was read
 };
 
