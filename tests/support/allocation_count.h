@@ -1,0 +1,15 @@
+// Counts what each thread of the test program allocates: malloc and its kin, and operator new,
+// which the C++ library builds on malloc.
+#pragma once
+
+#include <cstdint>
+
+namespace flow {
+
+/// False under the sanitizers, whose own malloc must stay in place: nothing is counted then.
+bool allocations_are_counted();
+
+/// Allocations of the calling thread since it began.
+int64_t allocations_of_this_thread();
+
+}  // namespace flow

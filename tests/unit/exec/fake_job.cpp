@@ -1,0 +1,216 @@
+// The job, its data and its program.
+#include "tests/unit/exec/fake_job.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/io/elements.h"
+#include "runtime/io/npy.h"
+
+namespace flow::exec {
+
+namespace {
+
+class FakeProgram : public Program {
+ public:
+  FakeProgram(const plan::Job& job, const PrepareOptions& options, const FakeBackend& backend)
+      : job_(job), options_(options), backend_(backend) {
+    for (const plan::Tensor& tensor : job.tensors) values_.emplace_back(tensor.dtype, tensor.shape);
+    inputs_.assign(options.input_slots, Array(job[kX].dtype, job[kX].shape));
+    for (size_t slot = 0; slot < options.output_slots; ++slot) {
+      outputs_.emplace_back();
+      for (const plan::TensorId id : options.deliverables)
+        outputs_.back().emplace_back(job[id].dtype, job[id].shape);
+    }
+  }
+
+  const MemoryReport& memory() const override { return memory_; }
+  int threads() const override { return 1; }
+  void write_variable(plan::TensorId variable, const ArrayView& value) override {
+    std::memcpy(values_[variable.index()].bytes().data(), value.data, value.bytes());
+  }
+  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override {
+    std::ranges::copy(values_[variable.index()].bytes(), into.begin());
+  }
+  std::span<std::byte> input(plan::TensorId, size_t slot) override { return inputs_[slot].bytes(); }
+
+  void launch(const Call& call, size_t input_slot, size_t output_slot) override {
+    if (backend_.on_launch) backend_.on_launch(call);
+    std::ranges::copy(inputs_[input_slot].bytes(), values_[kX.index()].bytes().begin());
+    compute(call.step);
+    for (size_t i = 0; i < options_.deliverables.size(); ++i)
+      if (call.wanted[i])
+        std::ranges::copy(values_[options_.deliverables[i].index()].bytes(),
+                          outputs_[output_slot][i].bytes().begin());
+    if (job_.train) update(call.learning_rate);
+    faulty_ = backend_.faulty_step == call.step;
+  }
+  void wait(size_t) override {}
+  ArrayView delivered(plan::TensorId tensor, size_t slot) const override {
+    const auto found = std::ranges::find(options_.deliverables, tensor);
+    return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].view();
+  }
+  std::optional<Fault> fault(size_t) const override {
+    if (!faulty_) return std::nullopt;
+    return Fault{"job.yaml:9:3", "labels", 3, 7, 5};
+  }
+
+ private:
+  std::span<float> floats(plan::TensorId id) { return values_[id.index()].as<float>(); }
+
+  void compute(int64_t step) {
+    const auto x = floats(kX), w = floats(kW), y = floats(kY);
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      y[i] = x[i] + w[i % 2];
+      sum += y[i];
+      floats(kDiff)[i] = 1;
+    }
+    floats(kLoss)[0] = static_cast<float>(sum / static_cast<double>(y.size()));
+    if (backend_.nan_step != step) return;
+    floats(kLoss)[0] = std::numeric_limits<float>::quiet_NaN();
+    y[3] = std::numeric_limits<float>::infinity();
+  }
+
+  void update(double learning_rate) {
+    const auto x = floats(kX), w = floats(kW), slot = floats(kSlot);
+    for (size_t column = 0; column < 2; ++column) {
+      double sum = 0;
+      for (size_t i = column; i < x.size(); i += 2) sum += x[i];
+      slot[column] =
+          0.5F * slot[column] + static_cast<float>(sum / (static_cast<double>(x.size()) / 2));
+      w[column] -= static_cast<float>(learning_rate) * slot[column];
+    }
+  }
+
+  const plan::Job& job_;
+  const PrepareOptions options_;
+  const FakeBackend& backend_;
+  MemoryReport memory_;
+  std::vector<Array> values_, inputs_;
+  std::vector<std::vector<Array>> outputs_;
+  bool faulty_ = false;
+};
+
+plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int rows) {
+  plan::Tensor made;
+  made.name = name;
+  made.shape = std::move(shape);
+  made.role = role;
+  made.rows = rows;
+  made.where = "job.yaml:5:5";
+  return made;
+}
+
+plan::Dataset dataset() {
+  plan::Column column;
+  column.name = "x";
+  column.format = "npy";
+  column.path = "x.npy";
+  column.row_shape = {2};
+  column.where = "job.yaml:3:5";
+  return {"d", {column}, "job.yaml:2:3"};
+}
+
+}  // namespace
+
+plan::Job make_job(bool train, int64_t batch) {
+  plan::Job job;
+  job.name = train ? "train" : "eval";
+  job.where = "job.yaml:4:3";
+  job.train = train;
+  job.seed = 1;
+  job.tensors = {tensor("x", {batch, 2}, plan::Role::kInput, 0),
+                 tensor("net/w", {2}, plan::Role::kVariable, plan::kNoRows),
+                 tensor("net/w/momentum", {2}, plan::Role::kVariable, plan::kNoRows),
+                 tensor("y", {batch, 2}, plan::Role::kResult, 0),
+                 tensor("loss", {}, plan::Role::kResult, plan::kMixedRows),
+                 tensor("y:diff", {batch, 2}, plan::Role::kResult, 0)};
+  plan::Variable w{kW, {"constant", {{"value", 0.5}}, ""}, true, false};
+  job.variables = {w, {kSlot, {"zeros", {}, ""}, false, true}};
+  job.datasets = {dataset()};
+  job.inputs = {{kX, plan::FromDataset{"d", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
+  if (train) {
+    plan::Schedule rate;
+    rate.values["base"] = 0.125;
+    job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", "job.yaml:8:5"};
+  } else {
+    job.run.checkpoint.load = "none";
+  }
+  return job;
+}
+
+plan::Hook watch(plan::TensorId tensor, const std::string& name,
+                 std::vector<plan::StepRange> steps) {
+  plan::Hook hook;
+  hook.tensor = tensor;
+  hook.name = name;
+  hook.steps = std::move(steps);
+  hook.sinks = {plan::NpySink{}};
+  hook.where = "job.yaml:11:7";
+  return hook;
+}
+
+plan::Returns returns(plan::TensorId tensor, std::vector<plan::Sink> sinks) {
+  plan::Returns made;
+  made.type = "Numpy";
+  made.value.tensor = tensor;
+  made.sinks = std::move(sinks);
+  made.where = "job.yaml:10:5";
+  return made;
+}
+
+void write_rows(const fs::path& path, int64_t rows) {
+  Array array(DType::kFloat32, {rows, 2});
+  for (size_t i = 0; i < array.as<float>().size(); ++i)
+    array.as<float>()[i] = static_cast<float>(i);
+  io::write_npy(path, array.view());
+}
+
+std::vector<double> numbers(const fs::path& path) {
+  const Array array = io::read_npy(path);
+  return io::visit_elements(array.view(), [](auto elements) {
+    std::vector<double> all;
+    for (const auto element : elements) all.push_back(static_cast<double>(element));
+    return all;
+  });
+}
+
+std::unique_ptr<Program> FakeBackend::prepare(const plan::Job& job, const PrepareOptions& options) {
+  ++prepared;
+  return std::make_unique<FakeProgram>(job, options, *this);
+}
+
+TestRun::TestRun(plan::Job made, const fs::path& home, const std::string& out)
+    : plan{plan::kVersion, "job.yaml", "", {std::move(made)}, {}},
+      request{.plan = plan,
+              .job = plan.jobs[0],
+              .root = home,
+              .directory = home / out,
+              .inputs = {},
+              .load = {},
+              .save = {},
+              .steps = {},
+              .overrides = {},
+              .progress = {},
+              .say = [this](const std::string& text) { said.push_back(text); },
+              .stop_signal = {}} {}
+
+RunOutcome TestRun::run() {
+  fs::create_directories(request.directory);
+  return exec::run(backend, request);
+}
+
+std::string TestRun::refusal(int* exit_status) {
+  try {
+    run();
+  } catch (const RunError& error) {
+    if (exit_status) *exit_status = error.exit_status();
+    return error.what() + std::string(error.hint().empty() ? "" : "\n") + error.hint();
+  }
+  return "no error";
+}
+
+}  // namespace flow::exec

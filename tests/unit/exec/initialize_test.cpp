@@ -1,0 +1,74 @@
+// Initial values of variables.
+#include "runtime/exec/initialize.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "runtime/base/error.h"
+#include "runtime/base/philox.h"
+#include "runtime/io/npy.h"
+#include "tests/support/fresh_directory.h"
+
+namespace flow::exec {
+namespace {
+
+/// The initial value of a variable `net/w` in a job of seed 1.
+Array value_of(plan::Initializer initializer, DType dtype, Shape shape, const fs::path& root = {}) {
+  plan::Job job;
+  job.seed = 1;
+  plan::Tensor tensor;
+  tensor.name = "net/w";
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.where = "job.yaml:3:1";
+  job.tensors = {tensor};
+  job.variables = {{plan::TensorId(size_t{0}), std::move(initializer), true, false}};
+  return initial_value(job, job.variables[0], root);
+}
+
+TEST_CASE("a random initial value is the variable's own draw, rounded once to float32") {
+  const Array array =
+      value_of({"random_uniform", {{"min", -1}, {"max", 1}}, ""}, DType::kFloat32, {5});
+  std::vector<double> drawn(5);
+  draw_uniform({1, "net/w", 0}, -1, 1, drawn.data(), 5);
+  for (size_t i = 0; i < 5; ++i) CHECK(array.as<float>()[i] == static_cast<float>(drawn[i]));
+}
+
+TEST_CASE("jobs of every precision start from the same random numbers") {
+  for (const char* type : {"random_normal", "truncated_normal"}) {
+    const plan::Initializer initializer{type, {{"mean", 1}, {"stddev", 0.1}}, ""};
+    const Array single = value_of(initializer, DType::kFloat32, {3, 7});
+    const Array wide = value_of(initializer, DType::kFloat64, {3, 7});
+    for (size_t i = 0; i < 21; ++i)
+      CHECK(wide.as<double>()[i] == static_cast<double>(single.as<float>()[i]));
+  }
+}
+
+TEST_CASE("a truncated normal stays within two deviations of its mean") {
+  const Array array =
+      value_of({"truncated_normal", {{"mean", 3}, {"stddev", 0.1}}, ""}, DType::kFloat64, {1000});
+  for (const double value : array.as<double>()) CHECK(std::abs(value - 3) < 0.2 + 1e-6);
+}
+
+TEST_CASE("a constant is exact in float64") {
+  const Array array = value_of({"constant", {{"value", 0.1}}, ""}, DType::kFloat64, {2});
+  CHECK(array.as<double>()[1] == 0.1);
+  CHECK(value_of({"ones", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 1);
+  CHECK(value_of({"zeros", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 0);
+}
+
+TEST_CASE("an npy is read as it is, in float64 too") {
+  const FreshDirectory home;
+  Array given(DType::kFloat64, {2});
+  given.as<double>()[1] = 0.1;
+  io::write_npy(home / "w.npy", given.view());
+  const plan::Initializer npy{"npy", {}, "w.npy"};
+  CHECK(value_of(npy, DType::kFloat64, {2}, home.path()).as<double>()[1] == 0.1);
+  CHECK(value_of(npy, DType::kFloat32, {2}, home.path()).as<float>()[1] == 0.1F);
+  CHECK_THROWS_WITH(
+      value_of(npy, DType::kFloat32, {3}, home.path()),
+      Catch::Contains("job.yaml:3:1: variable `net/w` is [3]") && Catch::Contains("holds [2]"));
+}
+
+}  // namespace
+}  // namespace flow::exec

@@ -1,0 +1,70 @@
+// Hand-over between stages.
+#include "runtime/exec/step_counter.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+namespace flow::exec {
+namespace {
+
+TEST_CASE("steps that are complete are not awaited") {
+  StepCounter counter(5);
+  Patience patience;
+  CHECK(counter.wait(5, patience));
+  CHECK(counter.completed() == 5);
+}
+
+TEST_CASE("a closed counter still has the steps that were complete and no others") {
+  StepCounter counter(0);
+  Patience patience;
+  counter.complete(3);
+  counter.close();
+  CHECK(counter.wait(3, patience));
+  CHECK_FALSE(counter.wait(4, patience));
+  counter.complete(4);
+  CHECK(counter.wait(4, patience));
+}
+
+TEST_CASE("what was written before a step is seen after it, a hundred thousand times") {
+  constexpr int64_t kSteps = 100000;
+  StepCounter there(0), back(0);
+  int64_t value = 0;  // handed to and fro, guarded by the counters alone
+  std::thread peer([&] {
+    Patience patience;
+    for (int64_t step = 1; there.wait(step, patience); ++step) {
+      value += step;
+      back.complete(step);
+    }
+  });
+  Patience patience;
+  bool intact = true;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    there.complete(step);
+    back.wait(step, patience);
+    intact &= value == step * (step + 1) / 2;
+  }
+  there.close();
+  peer.join();
+  CHECK(intact);
+}
+
+TEST_CASE("a waiter that went to sleep is woken by a step and by the end") {
+  StepCounter counter(0);
+  int64_t seen = 0;
+  std::thread waiter([&] {
+    Patience patience;
+    while (counter.wait(seen + 1, patience)) ++seen;
+  });
+  for (int64_t step = 1; step <= 3; ++step) {
+    // Longer than anybody spins; should the waiter be awake all the same, nothing fails.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    counter.complete(step);
+  }
+  counter.close();
+  waiter.join();
+  CHECK(seen == 3);
+}
+
+}  // namespace
+}  // namespace flow::exec
