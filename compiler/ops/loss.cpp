@@ -95,7 +95,6 @@ std::span<const OpDef> loss() {
                        {"dy", "[...]"}},
           .infer = infer_loss_grad,
           .internal = true,
-          .examples = {"sparse_softmax_cross_entropy_with_logits_grad(i32[5], f32[5,10], f32[5])"},
       },
   };
   return kOps;

@@ -55,17 +55,25 @@ class Autodiff {
     return false;
   }
 
-  /// A value is needed if it is, or is made from, something whose gradient is asked for.
-  void mark_needed() {
-    const auto mark = [this](ValueId id) {
-      if (graph_[id].dtype == graph_.number) needed_[id.index()] = true;
+  /// By ValueId: what is one of `roots`, or is made from one so that gradients pass.
+  std::vector<bool> made_from(const std::vector<ValueId>& roots) const {
+    std::vector<bool> made(graph_.values.size());
+    const auto mark = [&](ValueId id) {
+      if (graph_[id].dtype == graph_.number) made[id.index()] = true;
     };
-    for (const ValueId variable : training_.variables) mark(variable);
-    for (const ValueId value : training_.gradients_of) mark(value);
+    std::ranges::for_each(roots, mark);
     for (const ir::Node& node : graph_.nodes)
       if (node.op->gradient &&
-          std::ranges::any_of(node.operands, [this](ValueId id) { return is_wanted(id); }))
-        for (const ValueId result : node.results) mark(result);
+          std::ranges::any_of(node.operands, [&](ValueId id) { return made[id.index()]; }))
+        std::ranges::for_each(node.results, mark);
+    return made;
+  }
+
+  /// A value is needed if it is, or is made from, something whose gradient is asked for.
+  void mark_needed() {
+    std::vector<ValueId> asked = training_.variables;
+    asked.insert(asked.end(), training_.gradients_of.begin(), training_.gradients_of.end());
+    needed_ = made_from(asked);
   }
 
   bool is_on_path(const ir::Node& node) const {
@@ -131,8 +139,9 @@ class Autodiff {
         .label(training_.span, "so that what is minimised here can train nothing");
   }
 
-  /// The node nearest the loss that reads a needed value and passes no gradient on.
+  /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
   NodeId find_blocking() const {
+    const std::vector<bool> made_from_variables = made_from(training_.variables);
     std::vector<bool> before(graph_.values.size());
     before[training_.loss.index()] = true;
     for (size_t i = forward_; i-- > 0;) {
@@ -140,7 +149,7 @@ class Autodiff {
       if (std::ranges::none_of(node.results, [&](ValueId id) { return before[id.index()]; }))
         continue;
       for (const ValueId operand : node.operands) {
-        if (is_wanted(operand)) return NodeId(i);
+        if (made_from_variables[operand.index()]) return NodeId(i);
         before[operand.index()] = true;
       }
     }

@@ -1,0 +1,74 @@
+// Graphs for tests of the compiler's middle, made from few words.
+#include "tests/support/graph_maker.h"
+
+#include "compiler/ops/op_def.h"
+#include "runtime/base/text.h"
+
+namespace flow::test {
+
+using ir::ValueId;
+
+ValueId GraphMaker::input(const std::string& name, Shape shape, DType dtype, int rows) {
+  return builder.add_input(name, dtype, std::move(shape), rows, Span());
+}
+
+ValueId GraphMaker::variable(const std::string& name, Shape shape, bool trainable) {
+  return builder.add_variable(name, graph.number, std::move(shape), {}, trainable, false, Span());
+}
+
+ValueId GraphMaker::add(std::string_view op, const std::string& name, std::vector<ValueId> operands,
+                        std::initializer_list<ir::Attributes::Entry> attributes) {
+  ir::Attributes given;
+  for (const auto& [key, value] : attributes) given.set(key, value);
+  const OpDef* def = find_op(op);
+  FLOW_CHECK(def, "{}", op);
+  return builder.add(*def, name, std::move(operands), std::move(given), AttributeSpans()).front();
+}
+
+ValueId GraphMaker::layer(std::string_view op, const std::string& name, ValueId in,
+                          std::initializer_list<ir::Attributes::Entry> attributes, bool train) {
+  ir::Attributes given;
+  for (const auto& [key, value] : attributes) given.set(key, value);
+  const AttributeSpans spans;
+  return builder.add_layer(*find_op(op), {builder, name, {in}, given, {}, spans, train, true});
+}
+
+void GraphMaker::minimize(ValueId loss) {
+  context.training.emplace();
+  context.training->loss = loss;
+  context.training->loss_name = graph[loss].name;
+  for (const ir::Variable& variable : graph.variables)
+    if (variable.trainable) context.training->variables.push_back(variable.value);
+}
+
+void GraphMaker::run_passes(std::string_view last) {
+  for (const passes::Pass& pass : passes::pipeline()) {
+    pass.run(graph, context, diags);
+    if (diags.has_errors()) return;
+    ir::verify(graph);
+    if (pass.name == last) return;
+  }
+}
+
+std::string GraphMaker::nodes() const {
+  std::string text;
+  for (const std::string& line : split(ir::print(graph), '\n'))
+    if (line.find(" = ") != std::string::npos && !line.starts_with("variable") &&
+        !line.starts_with("alias") && !line.starts_with("slot"))
+      text += line + "\n";
+    else if (line.starts_with("  +"))
+      text += line + "\n";
+  return text;
+}
+
+std::string GraphMaker::messages() const {
+  std::string text;
+  for (const Diag* diag : diags.sorted()) {
+    text += diag->message + "\n";
+    for (const std::string& note : diag->notes) text += "  " + note + "\n";
+    for (const std::string& hint : diag->hints) text += "  hint: " + hint + "\n";
+  }
+  return text;
+}
+
+}  // namespace flow::test

@@ -1,0 +1,149 @@
+// Layers: what they are made of, how their variables start.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include "compiler/ops/initializers.h"
+#include "compiler/ops/op_def.h"
+#include "tests/support/graph_maker.h"
+
+namespace flow::test {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using ir::ValueId;
+
+double number(const plan::Initializer& initializer, const std::string& name) {
+  return initializer.values.at(name);
+}
+
+}  // namespace
+
+TEST_CASE("A dense layer is a product, a bias and an activation, named below it") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId y = maker.layer("dense", "net/dense1", x,
+                                {{"units", int64_t{3}}, {"activation", std::string("relu")}});
+  CHECK(maker.graph[y].name == "net/dense1/relu");
+  CHECK(maker.graph.find("net/dense1") == y);
+  CHECK(maker.nodes() ==
+        "net/dense1/matmul = matmul(x, net/dense1/weight) transpose_a=false transpose_b=true: "
+        "float32[8, 3] rows=0\n"
+        "net/dense1/bias_add = bias_add(net/dense1/matmul, net/dense1/bias) axis=1: "
+        "float32[8, 3] rows=0\n"
+        "net/dense1/relu = relu(net/dense1/bias_add): float32[8, 3] rows=0\n");
+  CHECK(maker.graph[maker.graph.find("net/dense1/weight")].shape == Shape{3, 4});
+  ir::verify(maker.graph);
+}
+
+TEST_CASE("A dense layer flattens what has more dimensions, and restores them") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 5, 4});
+  const ValueId y =
+      maker.layer("dense", "d", x, {{"units", int64_t{3}}, {"activation", std::string("relu")}});
+  CHECK(maker.graph[y].shape == Shape{8, 5, 3});
+  CHECK(maker.graph[y].rows == 0);
+  const ValueId z =
+      maker.layer("dense", "e", x, {{"units", int64_t{3}}, {"activation", std::string("argmax")}});
+  CHECK(maker.graph[z].shape == Shape{8, 5});
+  CHECK_FALSE(maker.layer("dense", "f", maker.input("v", {8}), {{"units", int64_t{3}}}).valid());
+  CHECK(maker.messages() ==
+        "f: [8] has fewer than two dimensions, it must be [rows, ..., features]\n  v is [8]\n");
+}
+
+TEST_CASE("A convolution layer without bias and activation is the convolution") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 9, 9});
+  maker.layer("conv2d", "conv1", x,
+              {{"filters", int64_t{6}},
+               {"kernel_size", Integers{3, 5}},
+               {"padding", std::string("same")},
+               {"strides", Integers{2}},
+               {"groups", int64_t{2}},
+               {"use_bias", false}});
+  CHECK(maker.nodes() ==
+        "conv1/conv = convolution(x, conv1/weight) dilation=[1, 1] groups=2 padding=[1, 1, 2, 2] "
+        "strides=[2, 2]: float32[2, 6, 5, 5] rows=0\n");
+  CHECK(maker.graph[maker.graph.find("conv1/weight")].shape == Shape{6, 2, 3, 5});
+  CHECK_FALSE(maker.graph.find("conv1/bias").valid());
+}
+
+TEST_CASE("Dropout is nothing in predict jobs") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  CHECK(maker.layer("dropout", "drop", x, {{"rate", 0.5}}, false) == x);
+  CHECK(maker.graph.nodes.empty());
+  CHECK(maker.graph.find("drop") == x);
+}
+
+TEST_CASE("Dropout draws under its entry's path") {
+  GraphMaker maker;
+  const ValueId y = maker.layer("dropout", "net/drop", maker.input("x", {8, 4}), {{"rate", 0.5}});
+  const ir::Node& node = maker.graph[maker.graph[y].producer];
+  CHECK(node.attributes.get<std::string>("consumer") == "net/drop");
+  CHECK(maker.graph.find("net/drop.mask").valid());
+}
+
+TEST_CASE("Flatten joins an axis and what follows") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 2, 3, 4});
+  CHECK(maker.graph[maker.layer("flatten", "flat", x)].shape == Shape{8, 24});
+  CHECK(maker.graph[maker.layer("flatten", "last", x, {{"start", int64_t{-2}}})].shape ==
+        Shape{8, 2, 12});
+  maker.layer("flatten", "far", x, {{"start", int64_t{4}}});
+  CHECK(maker.messages() ==
+        "far: [8, 2, 3, 4] has no axis 4 to flatten from\n  x is [8, 2, 3, 4]\n");
+}
+
+TEST_CASE("Fans of a convolution count its window") {
+  const Fans fans = fans_of({32, 3, 5, 5});
+  CHECK(fans.in == 75);
+  CHECK(fans.out == 800);
+  CHECK(fans_of({10, 512}).in == 512);
+}
+
+TEST_CASE("Initializers with fans become plain ones") {
+  const Fans fans{75, 800};
+  const auto glorot = resolve_initializer({"glorot_uniform", {}, {}}, fans);
+  CHECK(glorot.type == "random_uniform");
+  CHECK(number(glorot, "max") == std::sqrt(6.0 / 875));
+  CHECK(number(glorot, "min") == -number(glorot, "max"));
+  CHECK(resolve_initializer({"xavier_uniform", {}, {}}, fans) == glorot);
+
+  const auto normal = resolve_initializer({"glorot_normal", {}, {}}, fans);
+  CHECK(normal.type == "random_normal");
+  CHECK(number(normal, "stddev") == std::sqrt(2.0 / 875));
+
+  const auto scaled = resolve_initializer(
+      {"variance_scaling", {{"scale", 2}, {"fan_in", 1}, {"truncated_normal", 1}}, {}}, fans);
+  CHECK(scaled.type == "truncated_normal");
+  CHECK(number(scaled, "stddev") == Approx(std::sqrt(2.0 / 75) / 0.87962566103423978));
+  const auto spread = resolve_initializer(
+      {"variance_scaling", {{"scale", 1}, {"fan_avg", 1}, {"random_uniform", 1}}, {}}, fans);
+  CHECK(number(spread, "max") == Approx(std::sqrt(3 / 437.5)));
+
+  const auto kaiming = resolve_initializer(
+      {"kaiming", {{"fan_out", 1}, {"random_normal", 1}, {"relu", 1}, {"negative_slope", 0}}, {}},
+      fans);
+  CHECK(kaiming.type == "random_normal");
+  CHECK(number(kaiming, "stddev") == Approx(std::sqrt(2.0 / 800)));
+  const auto linear = resolve_initializer(
+      {"kaiming", {{"fan_in", 1}, {"random_uniform", 1}, {"linear", 1}}, {}}, fans);
+  CHECK(number(linear, "max") == Approx(std::sqrt(3.0 / 75)));
+  const auto leaky = resolve_initializer(
+      {"kaiming", {{"fan_in", 1}, {"leaky_relu", 1}, {"negative_slope", 2}}, {}}, fans);
+  CHECK(number(leaky, "stddev") == Approx(std::sqrt(2.0 / 5 / 75)));
+
+  const plan::Initializer plain{"truncated_normal", {{"mean", 0}, {"stddev", 0.1}}, {}};
+  CHECK(resolve_initializer(plain, fans) == plain);
+}
+
+TEST_CASE("Kernels start as glorot_uniform and biases as zeros") {
+  GraphMaker maker;
+  maker.layer("dense", "d", maker.input("x", {8, 4}), {{"units", int64_t{2}}});
+  CHECK(maker.graph.variables[0].initializer.type == "random_uniform");
+  CHECK(maker.graph.variables[0].initializer.values.at("max") == 1);
+  CHECK(maker.graph.variables[1].initializer.type == "zeros");
+}
+
+}  // namespace flow::test

@@ -1,0 +1,332 @@
+// The shape rules of the ops: what results from what, and what is said of what does not fit.
+#include <catch2/catch.hpp>
+
+#include "compiler/ops/op_def.h"
+#include "tests/support/graph_maker.h"
+
+namespace flow::test {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using ir::kMixedRows;
+using ir::kNoRows;
+using ir::ValueId;
+
+/// The message of a call that does not fit.
+std::string refused(const std::function<void(GraphMaker&)>& call) {
+  GraphMaker maker;
+  call(maker);
+  return maker.messages();
+}
+
+}  // namespace
+
+TEST_CASE("A product has a's rows and b's columns, transposed or not") {
+  GraphMaker maker;
+  const ValueId a = maker.input("a", {3, 4}), b = maker.input("b", {4, 2}, DType::kFloat32, -1);
+  const ValueId at = maker.input("at", {4, 3}), bt = maker.input("bt", {2, 4});
+  CHECK(maker.graph[maker.add("matmul", "y", {a, b})].shape == Shape{3, 2});
+  const ValueId both =
+      maker.add("matmul", "z", {at, bt}, {{"transpose_a", true}, {"transpose_b", true}});
+  CHECK(maker.graph[both].shape == Shape{3, 2});
+  CHECK(maker.messages().empty());
+}
+
+TEST_CASE("Leading dimensions of a product broadcast") {
+  GraphMaker maker;
+  const ValueId a = maker.input("a", {2, 1, 3, 4}, DType::kFloat32, -1);
+  const ValueId b = maker.input("b", {5, 4, 6}, DType::kFloat32, -1);
+  CHECK(maker.graph[maker.add("matmul", "y", {a, b})].shape == Shape{2, 5, 3, 6});
+}
+
+TEST_CASE("A product keeps rows along a, and mixes those that it sums") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4}), dy = maker.input("dy", {8, 3});
+  const ValueId w = maker.variable("w", {4, 3});
+  CHECK(maker.graph[maker.add("matmul", "y", {x, w})].rows == 0);
+  CHECK(maker.graph[maker.add("matmul", "dw", {x, dy}, {{"transpose_a", true}})].rows ==
+        kMixedRows);
+  CHECK(maker.graph[maker.add("matmul", "s", {x, x}, {{"transpose_b", true}})].rows == kMixedRows);
+}
+
+TEST_CASE("A product of what does not fit is refused with both shapes") {
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("matmul", "y", {maker.input("a", {3, 4}), maker.input("b", {5, 2})});
+        }) ==
+        "y: [3, 4] and [5, 2] have no product: 4 columns against 5 rows\n"
+        "  b is [5, 2]\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("matmul", "y", {maker.input("a", {4}), maker.input("b", {4, 2})});
+        }) == "y: [4] has fewer than two dimensions, a matrix has two\n  a is [4]\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("matmul", "y", {maker.input("a", {2, 3, 4}), maker.input("b", {3, 4, 2})});
+        }) ==
+        "y: the leading dimensions of [2, 3, 4] and [3, 4, 2] do not broadcast\n"
+        "  b is [3, 4, 2]\n");
+}
+
+TEST_CASE("Elementwise shapes broadcast from the last dimension") {
+  GraphMaker maker;
+  const ValueId a = maker.input("a", {8, 1, 4}), b = maker.variable("b", {3, 1});
+  const ValueId y = maker.add("add", "y", {a, b});
+  CHECK(maker.graph[y].shape == Shape{8, 3, 4});
+  CHECK(maker.graph[y].rows == 0);
+  const ValueId c = maker.input("c", {4});
+  CHECK(maker.graph[maker.add("add", "z", {y, c})].rows == kMixedRows);
+  CHECK(refused([](GraphMaker& other) {
+          other.add("add", "y", {other.input("a", {3, 4}), other.input("b", {3})});
+        }) ==
+        "y: [3, 4] and [3] do not broadcast\n"
+        "  b is [3]\n"
+        "  hint: from the last dimension on, extents must be equal or 1\n");
+}
+
+TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare") {
+  GraphMaker maker;
+  const ValueId i = maker.input("i", {4}, DType::kInt32), l = maker.input("l", {4}, DType::kInt64);
+  const ValueId f = maker.input("f", {4});
+  CHECK(maker.graph[maker.add("equal", "same", {i, l})].dtype == DType::kBool);
+  CHECK_FALSE(maker.add("add", "sum", {i, l}).valid());
+  CHECK_FALSE(maker.add("equal", "never", {f, l}).valid());
+  CHECK(maker.messages() ==
+        "never: the operands are float32 and int64, they must have one dtype\n"
+        "  l is [4]\n"
+        "  hint: `{op: cast, dtype: float32}` converts\n"
+        "sum: the operands are int32 and int64, they must have one dtype\n"
+        "  l is [4]\n"
+        "  hint: `{op: cast, dtype: int32}` converts\n");
+}
+
+TEST_CASE("Operands are of the job's precision") {
+  GraphMaker maker;
+  maker.add("relu", "y", {maker.input("x", {4}, DType::kFloat64)});
+  maker.add("relu", "z", {maker.input("i", {4}, DType::kInt32)});
+  CHECK(maker.messages() ==
+        "y: `in` of `relu` is float64, it must be float32\n"
+        "  x is [4]\n"
+        "  hint: `{op: cast, dtype: float32}` converts\n"
+        "z: `in` of `relu` is int32, it must be float32\n"
+        "  i is [4]\n"
+        "  hint: `{op: cast, dtype: float32}` converts\n");
+}
+
+TEST_CASE("A bias lies along its axis") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 3, 5}), bias = maker.variable("bias", {5});
+  const ValueId y = maker.add("bias_add", "y", {x, bias}, {{"axis", int64_t{-1}}});
+  CHECK(maker.graph[maker.graph[y].producer].attributes.get<int64_t>("axis") == 2);
+  maker.add("bias_add", "z", {x, bias});
+  maker.add("bias_add", "far", {x, bias}, {{"axis", int64_t{3}}});
+  CHECK(maker.messages() ==
+        "far: [2, 3, 5] has no axis 3, it must be in [-3, 2]\n"
+        "  x is [2, 3, 5]\n"
+        "z: a bias of [5] for [2, 3, 5], it must be [3] for axis 1\n"
+        "  bias is [5]\n");
+}
+
+TEST_CASE("Same padding gives one window for each stride, the odd pixel at the end or beginning") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {1, 1, 7, 8});
+  const auto pads = [&](const std::string& name, const std::string& padding) {
+    const ValueId y =
+        maker.add("max_pool2d", name, {x}, {{"ksize", Integers{2}}, {"padding", padding}});
+    CHECK(maker.graph[y].shape == Shape{1, 1, 4, 4});
+    return maker.graph[maker.graph[y].producer].attributes.get<Integers>("padding");
+  };
+  CHECK(pads("y", "same") == Integers{0, 1, 0, 0});
+  CHECK(pads("z", "same_lower") == Integers{1, 0, 0, 0});
+}
+
+TEST_CASE("Pooling steps by its window, and holds offsets in bytes where they fit") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 3, 40, 40});
+  const ValueId y = maker.add("max_pool2d", "y", {x}, {{"ksize", Integers{16}}});
+  const ir::Node& node = maker.graph[maker.graph[y].producer];
+  CHECK(node.attributes.get<Integers>("strides") == Integers{16, 16});
+  CHECK(maker.graph[node.results[1]].name == "y.argmax");
+  CHECK(maker.graph[node.results[1]].dtype == DType::kUInt8);
+  const ValueId z = maker.add("max_pool2d", "z", {x}, {{"ksize", Integers{17, 16}}});
+  CHECK(maker.graph[maker.graph[maker.graph[z].producer].results[1]].dtype == DType::kInt32);
+}
+
+TEST_CASE("A window that does not fit names the padded input and what would") {
+  CHECK(
+      refused([](GraphMaker& maker) {
+        const ValueId x = maker.input("images", {64, 1, 6, 9});
+        maker.layer("conv2d", "conv2", x, {{"filters", int64_t{50}}, {"kernel_size", Integers{7}}});
+      }) ==
+      "conv2: kernel 7 does not fit: padded input is 6 high\n"
+      "  images is [64, 1, 6, 9]\n"
+      "  hint: kernel_size at most 6, or padding: same\n");
+  CHECK(refused([](GraphMaker& maker) {
+          const ValueId x = maker.input("images", {64, 1, 9, 6});
+          maker.layer("conv2d", "conv2", x,
+                      {{"filters", int64_t{50}},
+                       {"kernel_size", Integers{3}},
+                       {"dilation_rate", Integers{4}},
+                       {"padding", Integers{0, 0, 1, 0}}});
+        }) ==
+        "conv2: kernel 3 does not fit (with dilation 4 it spans 9): padded input is 7 wide\n"
+        "  images is [64, 1, 9, 6]\n"
+        "  hint: kernel_size at most 2, or padding: same\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("max_pool2d", "pool", {maker.input("x", {1, 1, 4, 4})},
+                    {{"ksize", Integers{2}}, {"padding", Integers{0, 2, 0, 0}}});
+        }) ==
+        "pool: padding 2 does not fit a window of 2, it must be less\n"
+        "  x is [1, 1, 4, 4]\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("max_pool2d", "pool", {maker.input("x", {4, 4})}, {{"ksize", Integers{2}}});
+        }) ==
+        "pool: [4, 4] has 2 dimensions, it must have 4: [N, C, H, W]\n"
+        "  x is [4, 4]\n");
+}
+
+TEST_CASE("The largest sizes that a file can give overflow nothing") {
+  static constexpr int64_t kMost = 2147483647;
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("max_pool2d", "pool", {maker.input("x", {1, 1, 4, 4})},
+                    {{"ksize", Integers{kMost}}, {"padding", Integers(4, kMost - 1)}});
+        }) ==
+        "pool: a window of 2147483647 x 2147483647 has too many elements to count\n"
+        "  x is [1, 1, 4, 4]\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.layer("conv2d", "conv", maker.input("x", {1, 1, 4, 4}),
+                      {{"filters", kMost},
+                       {"kernel_size", Integers{kMost}},
+                       {"padding", Integers(4, kMost)}});
+        }) ==
+        "conv/weight is [2147483647, 1, 2147483647, 2147483647], too large to count its bytes\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.layer("dense", "dense", maker.input("x", {1, kMost}), {{"units", kMost}});
+        }) == "dense/weight is [2147483647, 2147483647], too large to count its bytes\n");
+}
+
+TEST_CASE("Channels and filters fall into groups") {
+  CHECK(refused([](GraphMaker& maker) {
+          maker.layer(
+              "conv2d", "conv", maker.input("x", {1, 4, 8, 8}),
+              {{"filters", int64_t{5}}, {"kernel_size", Integers{3}}, {"groups", int64_t{2}}});
+        }) == "conv: 5 filters do not fall into 2 groups\n  x is [1, 4, 8, 8]\n");
+}
+
+TEST_CASE("One extent of a reshape may be left open") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 3, 4});
+  const ValueId y = maker.add("reshape", "y", {x}, {{"shape", Integers{-1, 12}}});
+  CHECK(maker.graph[y].shape == Shape{8, 12});
+  CHECK(maker.graph[maker.graph[y].producer].attributes.get<Integers>("shape") == Integers{8, 12});
+  maker.add("reshape", "a", {x}, {{"shape", Integers{-1, 7}}});
+  maker.add("reshape", "b", {x}, {{"shape", Integers{-1, -1}}});
+  maker.add("reshape", "c", {x}, {{"shape", Integers{0, 96}}});
+  CHECK(maker.messages() ==
+        "a: [8, 3, 4] has 96 elements, which do not fill [-1, 7]\n"
+        "  x is [8, 3, 4]\n"
+        "b: [-1, -1] has more than one -1\n"
+        "  x is [8, 3, 4]\n"
+        "c: [0, 96] is no shape, extents are positive, one may be -1\n"
+        "  x is [8, 3, 4]\n");
+}
+
+TEST_CASE("A reshape keeps the row axis while it is cut at rows") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 3, 4});
+  const auto rows = [&](ValueId of, Integers shape) {
+    return maker
+        .graph[maker.add("reshape", "r" + std::to_string(maker.graph.nodes.size()), {of},
+                         {{"shape", std::move(shape)}})]
+        .rows;
+  };
+  CHECK(rows(x, {8, 12}) == 0);
+  CHECK(rows(x, {24, 4}) == 0);
+  CHECK(rows(x, {1, 8, 12}) == 1);
+  CHECK(rows(x, {2, 4, 12}) == kMixedRows);
+  CHECK(rows(x, {12, 8}) == kMixedRows);
+  const ValueId tokens = maker.add("reshape", "tokens", {x}, {{"shape", Integers{24, 4}}});
+  CHECK(rows(tokens, {8, 3, 4}) == 0);
+  CHECK(rows(tokens, {12, 2, 4}) == kMixedRows);
+}
+
+TEST_CASE("Reductions sort their axes and say which are wrong") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 3, 4});
+  const ValueId all = maker.add("reduce_mean", "all", {x});
+  CHECK(maker.graph[all].shape == Shape{});
+  CHECK(maker.graph[all].rows == kMixedRows);
+  const ValueId some = maker.add("reduce_sum", "some", {x}, {{"axis", Integers{-1, 1}}});
+  const ir::Attributes& attributes = maker.graph[maker.graph[some].producer].attributes;
+  CHECK(attributes.get<Integers>("axes") == Integers{1, 2});
+  CHECK_FALSE(attributes.has("axis"));
+  CHECK(maker.graph[some].rows == 0);
+  const ValueId kept =
+      maker.add("reduce_sum", "kept", {x}, {{"axis", Integers{0}}, {"keepdims", true}});
+  CHECK(maker.graph[kept].shape == Shape{1, 3, 4});
+  maker.add("reduce_sum", "twice", {x}, {{"axis", Integers{1, -2}}});
+  CHECK(maker.messages() == "twice: axis 1 stands there twice\n  x is [8, 3, 4]\n");
+}
+
+TEST_CASE("argmax gives int64 without its axis") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 3, 4});
+  const ValueId y = maker.add("argmax", "y", {x});
+  CHECK(maker.graph[y].dtype == DType::kInt64);
+  CHECK(maker.graph[y].shape == Shape{8, 3});
+  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[maker.add("argmax", "z", {x}, {{"axis", int64_t{0}}})].rows == kMixedRows);
+  maker.add("argmax", "none", {maker.input("s", {}, DType::kFloat32, kNoRows)});
+  CHECK(maker.messages() == "none: [] has no axis -1, a scalar has none\n  s is []\n");
+}
+
+TEST_CASE("A loss has one label for each row of logits") {
+  GraphMaker maker;
+  const ValueId labels = maker.input("labels", {8}, DType::kInt32);
+  const ValueId logits = maker.input("logits", {8, 10});
+  static constexpr auto kOp = "sparse_softmax_cross_entropy_with_logits";
+  const ValueId loss = maker.add(kOp, "loss", {labels, logits});
+  CHECK(maker.graph[loss].shape == Shape{8});
+  CHECK(maker.graph[loss].rows == 0);
+  CHECK(maker.graph.find("loss.prob").valid());
+  maker.add(kOp, "swapped", {logits, labels});
+  maker.add(kOp, "wide", {maker.input("wide_labels", {8, 1}, DType::kInt32), logits});
+  CHECK(maker.messages() ==
+        "swapped: `labels` of `sparse_softmax_cross_entropy_with_logits` is float32, it must be an "
+        "integer dtype\n"
+        "  logits is [8, 10]\n"
+        "  hint: `{op: cast, dtype: int32}` converts\n"
+        "swapped: `logits` of `sparse_softmax_cross_entropy_with_logits` is int32, it must be "
+        "float32\n"
+        "  labels is [8]\n"
+        "  hint: `{op: cast, dtype: float32}` converts\n"
+        "wide: labels [8, 1] for logits [8, 10], they must be [8]: one for each row of logits\n"
+        "  wide_labels is [8, 1]\n");
+}
+
+TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refused") {
+  CHECK(refused([](GraphMaker& maker) { maker.add("relu", "y", {}); }) ==
+        "y: `relu` takes 1 operand, 0 given\n");
+  CHECK(refused([](GraphMaker& maker) { maker.add("reshape", "y", {maker.input("x", {4})}); }) ==
+        "y: `reshape` needs `shape`\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", 1.0}});
+        }) == "y: `rate` is 1, it must be at most 0.9999999\n");
+  CHECK(refused([](GraphMaker& maker) {
+          maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", int64_t{0}}});
+        }) == "y: `rate` of `dropout` has another type\n");
+}
+
+TEST_CASE("A tensor of more than eight dimensions is refused") {
+  CHECK(refused([](GraphMaker& maker) {
+          maker.add("reshape", "y", {maker.input("x", {4})},
+                    {{"shape", Integers{4, 1, 1, 1, 1, 1, 1, 1, 1}}});
+        }) == "y: the result has 9 dimensions, at most 8 work\n");
+}
+
+TEST_CASE("What reads a value that an error left out is not reported again") {
+  GraphMaker maker;
+  const ValueId bad = maker.add("relu", "bad", {maker.input("i", {4}, DType::kInt32)});
+  maker.add("relu", "after", {bad});
+  CHECK(maker.layer("dense", "dense", bad, {{"units", int64_t{3}}}) == ValueId());
+  CHECK(maker.diags.error_count() == 1);
+}
+
+}  // namespace flow::test

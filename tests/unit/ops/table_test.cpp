@@ -1,0 +1,63 @@
+// The table of ops as a whole: complete, and its examples fit its rules.
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "compiler/ops/op_def.h"
+#include "runtime/plan/check.h"
+#include "runtime/plan/plan.h"
+#include "tests/support/example.h"
+
+namespace flow::test {
+
+TEST_CASE("Every op has a name of its own, a sentence, a formula and documented parts") {
+  std::set<std::string_view> names;
+  for (const OpDef* op : all_ops()) {
+    INFO(op->name);
+    CHECK(names.insert(op->name).second);
+    CHECK(op->doc.ends_with('.'));
+    CHECK_FALSE(op->formula.empty());
+    CHECK((op->infer || op->expand));
+    CHECK(find_op(op->name) == op);
+    for (const OperandDef& operand : op->operands) CHECK_FALSE(operand.doc.empty());
+    for (const AttributeDef& attribute : op->attributes) CHECK_FALSE(attribute.doc.empty());
+  }
+  CHECK(find_op("no_such_op") == nullptr);
+}
+
+TEST_CASE("Ops of a job file have examples for the property tests") {
+  for (const OpDef* op : all_ops())
+    if (op->infer && !op->internal) {
+      INFO(op->name);
+      CHECK_FALSE(op->examples.empty());
+      for (const std::string_view example : op->examples) CHECK(example.starts_with(op->name));
+    }
+}
+
+TEST_CASE("Every example and its gradient is a plan that passes the check") {
+  for (const OpDef* op : all_ops())
+    for (const std::string_view example : op->examples)
+      for (const bool float64 : {false, true}) {
+        INFO(example << (float64 ? " in float64" : ""));
+        plan::Plan plan;
+        plan.jobs.push_back(job_of_example(example, float64));
+        CHECK_NOTHROW(plan::check(plan, "example"));
+        if (!has_gradient(example, float64)) continue;
+        plan.jobs = {gradient_job_of_example(example, float64)};
+        CHECK_NOTHROW(plan::check(plan, "example"));
+      }
+}
+
+TEST_CASE("A gradient job returns the call's results and then its inputs' gradients") {
+  const plan::Job job = gradient_job_of_example("multiply(f32[3,4], f32[4])", false);
+  REQUIRE(job.returns);
+  REQUIRE(job.returns->value.items.size() == 3);
+  CHECK(job.inputs.size() == 3);
+  CHECK(job[job.inputs[2].tensor].name == "in_cotangent");
+  const auto shape = [&](size_t i) { return job[job.returns->value.items[i].tensor].shape; };
+  CHECK(shape(0) == Shape{3, 4});
+  CHECK(shape(1) == Shape{3, 4});
+  CHECK(shape(2) == Shape{4});
+}
+
+}  // namespace flow::test

@@ -1,0 +1,259 @@
+// Updates, dead nodes and fusion: the graph before and after.
+#include <catch2/catch.hpp>
+
+#include "tests/support/graph_maker.h"
+
+namespace flow::test {
+namespace {
+
+using Integers = std::vector<int64_t>;
+using ir::ValueId;
+
+ValueId dense(GraphMaker& maker, const std::string& name, ValueId in, bool relu = false) {
+  return maker.layer("dense", name, in,
+                     {{"units", int64_t{4}},
+                      {"use_bias", false},
+                      {"activation", std::string(relu ? "relu" : "none")}});
+}
+
+/// images -> conv1 (relu) -> pool1, trained.
+ValueId convolved(GraphMaker& maker) {
+  const ValueId x = maker.input("x", {2, 1, 8, 8});
+  const ValueId conv1 = maker.layer(
+      "conv2d", "conv1", x,
+      {{"filters", int64_t{3}}, {"kernel_size", Integers{3}}, {"activation", std::string("relu")}});
+  return maker.add("max_pool2d", "pool1", {conv1}, {{"ksize", Integers{2}}});
+}
+
+}  // namespace
+
+TEST_CASE("Updates follow their gradient and the last read of the variable") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  maker.minimize(dense(maker, "b", dense(maker, "a", x)));
+  maker.run_passes("add_updates");
+  CHECK(maker.nodes() ==
+        "a/matmul = matmul(x, a/weight) transpose_a=false transpose_b=true: float32[8, 4] rows=0\n"
+        "b/matmul = matmul(a/matmul, b/weight) transpose_a=false transpose_b=true: "
+        "float32[8, 4] rows=0\n"
+        "minimize/mean_loss = reduce_mean(b/matmul) axes=[0, 1] keepdims=false: float32[] mixed\n"
+        "b/matmul:diff = fill() dtype=float32 shape=[8, 4] value=1: float32[8, 4]\n"
+        "a/matmul:diff = matmul(b/matmul:diff, b/weight) transpose_a=false transpose_b=false: "
+        "float32[8, 4]\n"
+        "b/weight:diff = matmul(b/matmul:diff, a/matmul) transpose_a=true transpose_b=false: "
+        "float32[4, 4] mixed\n"
+        "b/weight:update = sgd_update(b/weight:diff, b/weight) scale=0.03125: float32[4, 4]\n"
+        "a/weight:diff = matmul(a/matmul:diff, x) transpose_a=true transpose_b=false: "
+        "float32[4, 4] mixed\n"
+        "a/weight:update = sgd_update(a/weight:diff, a/weight) scale=0.03125: float32[4, 4]\n");
+  CHECK(maker.graph.results.back() == maker.context.mean_loss);
+}
+
+TEST_CASE("A scalar loss is its own mean") {
+  GraphMaker maker;
+  const ValueId y = dense(maker, "a", maker.input("x", {8, 4}));
+  const ValueId loss = maker.add("reduce_sum", "loss", {y});
+  maker.minimize(loss);
+  maker.run_passes();
+  CHECK(maker.context.mean_loss == loss);
+  CHECK_FALSE(maker.graph.find("minimize/mean_loss").valid());
+}
+
+TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
+  maker.context.training->momentum = 0.9;
+  maker.context.training->nesterov = true;
+  maker.run_passes();
+  REQUIRE(maker.graph.variables.size() == 2);
+  const ir::Variable& slot = maker.graph.variables[1];
+  CHECK(maker.graph[slot.value].name == "a/weight/momentum");
+  CHECK(slot.slot);
+  CHECK(slot.initializer.type == "zeros");
+  CHECK(maker.graph[slot.updated].name == "a/weight:update.momentum");
+  CHECK_THAT(maker.nodes(), Catch::Contains("momentum_update(a/weight:diff, a/weight, "
+                                            "a/weight/momentum) momentum=0.9 nesterov=true "
+                                            "scale=0.03125"));
+}
+
+TEST_CASE("A frozen variable keeps its value, and nothing is computed for it") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId w = maker.variable("w", {4, 4}, false);
+  const ValueId y = maker.add("matmul", "y", {x, w});
+  maker.minimize(dense(maker, "a", y));
+  maker.run_passes();
+  CHECK_FALSE(maker.graph.variable_of(w)->updated.valid());
+  CHECK(maker.nodes().find("y:diff") == std::string::npos);
+}
+
+TEST_CASE("Nodes that nothing reads go, those that hooks read are taps") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {4});
+  const ValueId kept = maker.add("relu", "kept", {x});
+  const ValueId seen = maker.add("relu", "seen", {maker.add("add", "on_the_way", {x, kept})});
+  maker.add("relu", "dead", {kept});
+  maker.graph.results = {kept};
+  maker.graph.watched = {seen, kept};
+  maker.run_passes("remove_dead");
+  CHECK(maker.nodes() ==
+        "kept = relu(x): float32[4] rows=0\n"
+        "tap on_the_way = add(x, kept): float32[4] rows=0\n"
+        "tap seen = relu(on_the_way): float32[4] rows=0\n");
+}
+
+TEST_CASE("The rectifier's gradient moves below max-pooling's") {
+  GraphMaker maker;
+  maker.minimize(convolved(maker));
+  maker.run_passes("remove_dead");
+  CHECK_THAT(maker.nodes(), Catch::Contains("conv1/relu:diff = max_pool2d_grad(pool1:diff, "
+                                            "pool1.argmax)"));
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("conv1/bias_add:diff = relu_grad(conv1/relu:diff, conv1/relu)"));
+  passes::Context& context = maker.context;
+  passes::pipeline()[3].run(maker.graph, context, maker.diags);
+  ir::verify(maker.graph);
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("pool1:diff/relu_grad = relu_grad(pool1:diff, pool1): "
+                             "float32[2, 3, 3, 3]\n"
+                             "conv1/bias_add:diff = max_pool2d_grad(pool1:diff/relu_grad, "
+                             "pool1.argmax)"));
+  CHECK(maker.nodes().find("conv1/relu:diff") == std::string::npos);
+}
+
+TEST_CASE("The gradient that moving leaves aside becomes a tap where it is watched") {
+  GraphMaker maker;
+  maker.minimize(convolved(maker));
+  maker.context.training->gradients_of = {maker.graph.find("conv1")};
+  maker.run_passes("move_relu_grad");
+  CHECK_THAT(maker.nodes(), Catch::Contains("tap conv1/relu:diff = max_pool2d_grad(pool1:diff, "
+                                            "pool1.argmax)"));
+  CHECK_THAT(maker.nodes(), Catch::Contains("pool1:diff/relu_grad = relu_grad"));
+}
+
+TEST_CASE("The rectifier's gradient stays where pooling reads something else") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4});
+  const ValueId y = dense(maker, "a", x, true);
+  const ValueId image = maker.add("reshape", "image", {y}, {{"shape", Integers{2, 1, 2, 2}}});
+  maker.minimize(maker.add("max_pool2d", "pool", {image}, {{"ksize", Integers{2}}}));
+  maker.run_passes("move_relu_grad");
+  CHECK(maker.nodes().find("pool:diff/relu_grad") == std::string::npos);
+}
+
+TEST_CASE("bias_add and relu are fused onto the convolution") {
+  GraphMaker maker;
+  maker.graph.results = {convolved(maker)};
+  maker.run_passes();
+  CHECK(maker.nodes() ==
+        "conv1/relu = convolution(x, conv1/weight) dilation=[1, 1] groups=1 padding=[0, 0, 0, 0] "
+        "strides=[1, 1]: float32[2, 3, 6, 6] rows=0\n"
+        "  + bias_add(conv1/bias) axis=1\n"
+        "  + relu()\n"
+        "pool1, pool1.argmax = max_pool2d(conv1/relu) ksize=[2, 2] padding=[0, 0, 0, 0] "
+        "strides=[2, 2]: float32[2, 3, 3, 3] rows=0, uint8[2, 3, 3, 3] rows=0\n");
+}
+
+TEST_CASE("A value that is returned or read elsewhere is not fused away") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId y = dense(maker, "a", x, true);
+  SECTION("returned") { maker.graph.results = {y, maker.graph.find("a/matmul")}; }
+  SECTION("read") {
+    maker.graph.results = {maker.add("add", "sum", {y, maker.graph.find("a/matmul")})};
+  }
+  maker.run_passes();
+  CHECK(maker.nodes().find("  +") == std::string::npos);
+}
+
+TEST_CASE("A bias along another axis, or made later, is not fused") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {4, 4});
+  const ValueId product = maker.add("matmul", "product", {x, maker.variable("w", {4, 4})});
+  SECTION("axis") {
+    maker.graph.results = {
+        maker.add("bias_add", "y", {product, maker.variable("b", {4})}, {{"axis", int64_t{0}}})};
+  }
+  SECTION("later") {
+    const ValueId b = maker.add("relu", "b", {maker.variable("v", {4})});
+    maker.graph.results = {maker.add("bias_add", "y", {product, b})};
+  }
+  maker.run_passes();
+  CHECK(maker.nodes().find("  +") == std::string::npos);
+}
+
+TEST_CASE("The update is fused onto the product that makes the gradient") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
+  maker.run_passes();
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("b/weight:update = matmul(b/matmul:diff, a/matmul) transpose_a=true "
+                             "transpose_b=false: float32[4, 4]\n"
+                             "  + sgd_update(b/weight) scale=0.03125\n"
+                             "a/weight:update = matmul(a/matmul:diff, x) transpose_a=true "
+                             "transpose_b=false: float32[4, 4]\n"
+                             "  + sgd_update(a/weight) scale=0.03125\n"));
+}
+
+TEST_CASE("An update of a shared variable, or one read after its gradient, stands apart") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId w = maker.variable("w", {4, 4});
+  SECTION("shared") {
+    maker.minimize(maker.add("matmul", "y", {maker.add("matmul", "h", {x, w}), w}));
+  }
+  SECTION("read later") {
+    // b's gradient is made from a, which is made from w: a's gradient reads w after w's own.
+    const ValueId y = maker.add("matmul", "y", {x, w});
+    maker.minimize(y);
+    const ValueId returned = maker.add("multiply", "returned", {w, w});
+    maker.graph.results = {returned};
+    maker.run_passes("add_updates");
+    // Behind the gradient, as a pass might leave it.
+    std::vector<ir::Node> nodes = maker.graph.nodes;
+    const auto read = std::find_if(nodes.begin(), nodes.end(),
+                                   [](const ir::Node& node) { return node.name == "returned"; });
+    std::rotate(read, read + 1, nodes.end() - 1);
+    maker.graph.set_nodes(nodes);
+    ir::verify(maker.graph);
+    passes::pipeline()[5].run(maker.graph, maker.context, maker.diags);
+    ir::verify(maker.graph);
+  }
+  if (!maker.graph.find("w:update").valid()) maker.run_passes();
+  CHECK(maker.nodes().find("  + sgd_update") == std::string::npos);
+  CHECK_THAT(maker.nodes(), Catch::Contains("w:update = sgd_update(w:diff, w)"));
+}
+
+TEST_CASE("Watching changes neither order nor fusion of the main path") {
+  const auto main_path = [](bool watch) {
+    GraphMaker maker;
+    const ValueId pool1 = convolved(maker);
+    const ValueId flat = maker.layer("flatten", "flat", pool1);
+    const ValueId y = dense(maker, "b", dense(maker, "a", flat, true));
+    maker.minimize(y);
+    if (watch) {
+      for (const ir::Value& value : maker.graph.values)
+        maker.graph.watched.push_back(maker.graph.find(value.name));
+      maker.context.training->gradients_of = maker.graph.watched;
+      std::erase_if(maker.context.training->gradients_of,
+                    [&](ValueId id) { return maker.graph[id].dtype != DType::kFloat32; });
+    }
+    maker.run_passes();
+    std::string text;
+    for (ir::Node& node : maker.graph.nodes)
+      if (!node.tap) text += node.name + " " + std::to_string(node.posts.size()) + "\n";
+    return text;
+  };
+  CHECK(main_path(true) == main_path(false));
+}
+
+TEST_CASE("A pass's graph is appended to the dump") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
+  std::string dump;
+  passes::run_pipeline(maker.graph, maker.context, maker.diags, true, "autodiff", &dump);
+  CHECK_THAT(dump, Catch::StartsWith("input x: float32[8, 4] rows=0\nvariable a/weight"));
+  CHECK(dump.find("sgd_update") == std::string::npos);
+}
+
+}  // namespace flow::test
