@@ -4,6 +4,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
+#include "runtime/plan/lifetimes.h"
 #include "runtime/plan/names.h"
 #include "runtime/plan/signature.h"
 
@@ -202,10 +203,11 @@ class StepCheck {
     const bool view = step.op == "reshape";
     allowed = allowed && id == step.outputs[0] && step.posts.empty() &&
               (view || tensor.shape == job_[tensor.alias].shape);
-    TensorId root = tensor.alias;  // made before, so this ends
-    while (job_[root].alias.valid()) root = job_[root].alias;
-    site.require(allowed && (view || job_[root].role != Role::kVariable),
-                 "`{}` cannot take the place of `{}`", tensor.name, job_[tensor.alias].name);
+    // Only then is what it takes over made before, and so on: the chain of aliases ends.
+    const bool allowed_here =
+        allowed && (view || job_[alias_root(job_, tensor.alias)].role != Role::kVariable);
+    site.require(allowed_here, "`{}` cannot take the place of `{}`", tensor.name,
+                 job_[tensor.alias].name);
   }
 
   const Job& job_;

@@ -100,12 +100,17 @@ int64_t JsonReader::read_integer() const {
 }
 
 size_t JsonReader::read_word(std::span<const std::string_view> words) const {
-  std::vector<std::string> all(words.begin(), words.end());
-  if (json_.is_string()) {
-    const auto found = std::ranges::find(words, json_.get_ref<const std::string&>());
-    if (found != words.end()) return static_cast<size_t>(found - words.begin());
-  }
-  refuse(fmt::format("{} stands where {} must", excerpt(json_), quoted_alternatives(all)));
+  expect(json_.is_string(), "a word");
+  const auto& word = json_.get_ref<const std::string&>();
+  const auto found = std::ranges::find(words, word);
+  if (found == words.end()) refuse_word(word, words);
+  return static_cast<size_t>(found - words.begin());
+}
+
+void JsonReader::refuse_word(const std::string& found,
+                             std::span<const std::string_view> words) const {
+  const std::vector<std::string> all(words.begin(), words.end());
+  refuse(fmt::format("unknown word `{}`, it must be {}", found, quoted_alternatives(all)));
 }
 
 void JsonReader::read(bool& out) {

@@ -77,6 +77,8 @@ class JsonReader {
   Names collect_names(std::string_view list) const;
   int64_t read_integer() const;
   size_t read_word(std::span<const std::string_view> words) const;
+  [[noreturn]] void refuse_word(const std::string& found,
+                                std::span<const std::string_view> words) const;
   int32_t read_id(Names Ids::*names, std::string_view what) const;
 
   void read(bool& out);
@@ -114,7 +116,7 @@ class JsonReader {
     const std::string& key = json_.begin().key();
     size_t index = 0;
     while (index < words.size() && words[index] != key) ++index;
-    expect(index < words.size(), "a key that it knows");
+    if (index == words.size()) refuse_word(key, words);
     size_t alternative = 0;
     const auto read_one = [&]<typename One>(One one) {
       if (alternative++ != index) return;
