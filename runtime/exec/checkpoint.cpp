@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <set>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -35,18 +34,17 @@ void make_folders(const fs::path& path) {
   if (error) fail("make", path, error);
 }
 
-/// So that a name in the directory survives a crash of the machine.
-void sync_directory(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail("sync", path, {errno, std::generic_category()});
-  ::fsync(descriptor);  // what a file system cannot sync needs none
+/// Opens a directory to sync it, or all of the file system that it is in.
+template <typename Sync>
+void sync_through(const fs::path& directory, Sync sync) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail("sync", directory, {errno, std::generic_category()});
+  const int failed = sync(descriptor);
+  const int code = errno;
   ::close(descriptor);
-}
-
-void write_synced(const fs::path& path, std::string_view bytes) {
-  File file = File::create(path);
-  file.write(bytes);
-  file.sync();
+  // What a file system cannot sync needs none.
+  if (failed != 0 && code != EINVAL && code != EROFS)
+    fail("sync", directory, {code, std::generic_category()});
 }
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
@@ -74,22 +72,24 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
     throw RunError(fmt::format("{} is there, and is no checkpoint", path.string()),
                    "save to another path");
   }
-  sync_directory(path.parent_path().empty() ? "." : path.parent_path());
+  sync_through(path.parent_path().empty() ? "." : path.parent_path(), ::fsync);
+}
+
+void write_file(const fs::path& path, std::string_view bytes) {
+  make_folders(path.parent_path());
+  File::create(path).write(bytes);
 }
 
 void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record) {
-  std::set<fs::path> folders = {folder};
   for (const State::Entry& entry : state.entries()) {
     const std::string name = entry.tensor->name + kSuffix;
-    const fs::path path = folder / name;
-    make_folders(path.parent_path());
-    for (fs::path at = path.parent_path(); at != folder; at = at.parent_path()) folders.insert(at);
     const std::string bytes = io::npy_bytes(entry.value.view());
-    write_synced(path, bytes);
+    write_file(folder / name, bytes);
     record.checksums[name] = checksum(bytes);
   }
-  write_synced(folder / kRecordName, plan::to_json(record));
-  for (const fs::path& each : folders) sync_directory(each);
+  write_file(folder / kRecordName, plan::to_json(record));
+  // Once for all files and folders; one by one each would cost a commit of the journal.
+  sync_through(folder, ::syncfs);
 }
 
 }  // namespace

@@ -1,0 +1,273 @@
+// Checkpoints: written whole, loaded, resumed from.
+#include "runtime/exec/checkpoint.h"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/load.h"
+#include "runtime/io/npy.h"
+#include "tests/support/fresh_directory.h"
+#include "tests/unit/exec/fake_job.h"
+
+namespace flow::exec {
+namespace {
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// A train job over ten rows, shuffled, with a momentum, watched and returned.
+plan::Job long_job() {
+  plan::Job job = make_job(true, 3);
+  job.run.shuffle = true;
+  job.run.steps = 20;
+  job.returns = returns(kLoss);
+  job.hooks = {watch(kY, "y", {{0, 100, 3}})};
+  return job;
+}
+
+/// Trains for `steps` and returns where the last state is.
+fs::path train(const FreshDirectory& home, const std::string& out, int64_t steps) {
+  write_rows(home / "x.npy", 10);
+  TestRun run(long_job(), home.path(), out);
+  run.request.steps = steps;
+  return *run.run().checkpoint;
+}
+
+TEST_CASE("checkpoints are written as it goes and the newest kept") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  job.run.checkpoint.every_steps = 4;
+  job.run.checkpoint.keep = 2;
+  TestRun run(job, home.path());
+  run.run();
+  CHECK(names_in(run / "checkpoints") == std::vector<std::string>{"000016", "000020"});
+  job.run.checkpoint.every_steps = 0;
+  job.run.checkpoint.every_epochs = 2;
+  job.run.checkpoint.keep = 10;
+  TestRun epochs(job, home.path(), "epochs");
+  epochs.run();
+  CHECK(names_in(epochs / "checkpoints") ==
+        std::vector<std::string>{"000006", "000012", "000018", "000020"});
+}
+
+TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one") {
+  const FreshDirectory home;
+  const fs::path whole = train(home, "whole", 20);
+  const auto outputs = {"returns/loss/value.npy", "returns/loss/steps.npy", "watch/y/value.npy",
+                        "watch/y/steps.npy"};
+  for (const int64_t stop : {1, 3, 7, 20}) {
+    const std::string out = "parts" + std::to_string(stop);
+    train(home, out, stop);
+    // What the run wrote after its checkpoint is cut off.
+    TestRun beyond(long_job(), home.path(), out);
+    beyond.request.resume = true;
+    beyond.request.steps = stop + 2;
+    fs::copy(beyond / "checkpoints", home / ("kept" + out), fs::copy_options::recursive);
+    beyond.run();
+    fs::remove_all(beyond / "checkpoints");
+    fs::rename(home / ("kept" + out), beyond / "checkpoints");
+
+    TestRun resumed(long_job(), home.path(), out);
+    resumed.request.resume = true;
+    const RunOutcome outcome = resumed.run();
+    CHECK(outcome.steps == 20);
+    for (const char* name : {"net/w.npy", "net/w/momentum.npy"})
+      CHECK(read_text(*outcome.checkpoint / name) == read_text(whole / name));
+    for (const char* name : outputs)
+      CHECK(read_text(resumed / name) == read_text(home / "whole" / name));
+    CHECK(split(read_text(resumed / "metrics.jsonl"), '\n').size() == 21);
+  }
+}
+
+TEST_CASE("a stop signal finishes the step, saves, and can be resumed") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  TestRun run(long_job(), home.path());
+  std::atomic<int> signal = 0;
+  run.backend.on_launch = [&](const Call& call) {
+    if (call.step == 4) signal = SIGINT;
+  };
+  run.request.stop_signal = [&] { return signal.load(); };
+  run.request.save = (home / "final").string();
+  const RunOutcome outcome = run.run();
+  CHECK(outcome.interrupted);
+  CHECK(outcome.steps == 5);
+  CHECK(outcome.checkpoint == run / "checkpoints/000005");
+  CHECK_FALSE(fs::exists(home / "final"));
+  TestRun resumed(long_job(), home.path());
+  resumed.request.resume = true;
+  CHECK(resumed.run().steps == 20);
+}
+
+TEST_CASE("what cannot be resumed is refused, and left as it was") {
+  const FreshDirectory home;
+  train(home, "out", 5);
+  const std::string before = read_text(home / "out/run.json");
+  const auto refusal = [&](plan::Job job, const std::string& out = "out") {
+    TestRun run(std::move(job), home.path(), out);
+    run.request.resume = true;
+    return run.refusal();
+  };
+  plan::Job other = long_job();
+  other.seed = 2;
+  CHECK_THAT(refusal(other), Catch::Contains("was written by another job than this `train`"));
+  CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no whole checkpoint"));
+  write_rows(home / "x.npy", 6);
+  CHECK_THAT(refusal(long_job()), Catch::Contains("the data have another length"));
+  CHECK(read_text(home / "out/run.json") == before);
+  TestRun both(long_job(), home.path());
+  both.request.resume = true;
+  both.request.load = "none";
+  CHECK_THAT(both.refusal(), Catch::Contains("leave one of them out"));
+}
+
+TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  const auto save = [&](const std::string& path, int64_t steps) {
+    TestRun run(long_job(), home.path(), "out" + std::to_string(steps));
+    run.request.save = path;
+    run.request.steps = steps;
+    return run.refusal();
+  };
+  const std::string final = (home / "deep/final").string();
+  CHECK(save(final, 1) == "no error");
+  write_text_atomically(home / "deep/final/left_over.npy", "x");
+  CHECK(save(final + "/", 2) == "no error");
+  CHECK(names_in(final) == std::vector<std::string>{"checkpoint.json", "net"});
+  CHECK(names_in(home / "deep") == std::vector<std::string>{"final"});
+  CHECK(Checkpoint(final).record().step == 2);
+
+  write_text_atomically(home / "letter.txt", "dear");
+  fs::create_directories(home / "letters");
+  for (const char* name : {"letter.txt", "letters"})
+    CHECK_THAT(save((home / name).string(), 3), Catch::Contains("is no checkpoint"));
+  CHECK_THAT(save((home / "letter.txt/final").string(), 3), Catch::Contains("cannot be made"));
+  CHECK(fs::is_empty(home / "out3"));
+}
+
+TEST_CASE("`--save none` drops the file's key, whose path is relative to the root") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  job.run.checkpoint.save = "final";
+  TestRun none(job, home.path(), "none");
+  none.request.save = "none";
+  none.run();
+  CHECK_FALSE(fs::exists(home / "final"));
+  TestRun run(job, home.path());
+  CHECK(run.run().saved == home / "final");
+  CHECK(is_checkpoint(home / "final"));
+}
+
+TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  const std::vector<double> w = numbers(trained / "net/w.npy");
+  for (const fs::path& path : {home / "train", trained}) {
+    plan::Job job = long_job();
+    job.hooks = {watch(kW, "net/w", {{0, 1, 1}}), watch(kSlot, "net/w/momentum", {{0, 1, 1}})};
+    TestRun run(job, home.path(), "out" + path.filename().string());
+    run.request.load = path.string();
+    run.run();
+    CHECK(numbers(run / "watch/net/w/value.npy") == w);
+    CHECK(numbers(run / "watch/net/w/momentum/value.npy") == std::vector<double>{0, 0});
+    CHECK(numbers(run / "returns/loss/steps.npy").front() == 0);
+  }
+}
+
+TEST_CASE("loading converts between float32 and float64") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  plan::Job job = make_job(false, 2);
+  for (plan::Tensor& tensor : job.tensors)
+    if (tensor.role == plan::Role::kVariable) tensor.dtype = DType::kFloat64;
+  State state(job);
+  load(Checkpoint(trained), job, state);
+  const std::vector<double> w = numbers(trained / "net/w.npy");
+  CHECK(state.entries()[0].value.as<double>()[1] == w[1]);
+}
+
+TEST_CASE("a predict job with variables needs something to load") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(false, 2);
+  job.run.checkpoint.load.reset();
+  TestRun run(job, home.path());
+  CHECK(run.refusal() ==
+        "job.yaml:4:3: job `eval` has 1 variables, and nothing to load them from\n"
+        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
+}
+
+TEST_CASE("variables that do not fit are one error with both lists") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  plan::Job job = make_job(false, 2);
+  job.tensors[kW.index()].name = "net/v";
+  TestRun run(job, home.path());
+  run.request.load = trained.string();
+  CHECK(run.refusal() == trained.string() +
+                             " does not fit: 1 of 1 variables are missing or misshapen\n"
+                             "  job `eval` has\n"
+                             "  ! net/v [2] float32\n"
+                             "  the checkpoint has\n"
+                             "    net/w [2] float32\n"
+                             "    net/w/momentum [2] float32");
+}
+
+TEST_CASE("a damaged checkpoint is refused, naming the file") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  const auto message_of_load = [&](int* status) {
+    TestRun run(long_job(), home.path());
+    run.request.load = (home / "train").string();
+    return run.refusal(status);
+  };
+  std::string bytes = read_text(trained / "net/w.npy");
+  bytes.back() ^= 1;
+  write_text_atomically(trained / "net/w.npy", bytes);
+  int status = 0;
+  CHECK_THAT(message_of_load(&status), Catch::Contains("net/w.npy is damaged"));
+  CHECK(status == 3);
+  fs::remove(trained / "net/w.npy");
+  CHECK_THAT(message_of_load(&status), Catch::Contains("net/w.npy"));
+  write_text_atomically(trained / "checkpoint.json", "{}");
+  CHECK_THAT(message_of_load(&status), Catch::Contains("checkpoint.json"));
+  CHECK(status == 2);
+  fs::remove(trained / "checkpoint.json");
+  CHECK_THAT(message_of_load(&status), Catch::Contains("is no checkpoint, nor a run with one"));
+}
+
+TEST_CASE("files outside the checkpoint are not read, whatever its record names") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  plan::CheckpointRecord record = Checkpoint(trained).record();
+  record.checksums["../000005/net/w.npy"] = "0123456789abcdef";
+  write_text_atomically(trained / "checkpoint.json", plan::to_json(record));
+  CHECK_THROWS_AS(Checkpoint(trained).items(), RunError);
+}
+
+TEST_CASE("a checkpoint whose write was cut short does not count") {
+  const FreshDirectory home;
+  train(home, "out", 5);
+  fs::create_directories(home / "out/checkpoints/.000009.77.tmp/net");
+  fs::create_directories(home / "out/checkpoints/000009");
+  const CheckpointFolder folder(home / "out");
+  CHECK(folder.steps() == std::vector<int64_t>{5});
+  CHECK(folder.newest() == home / "out/checkpoints/000005");
+  folder.remove_leftovers();
+  CHECK(names_in(home / "out/checkpoints") == std::vector<std::string>{"000005", "000009"});
+}
+
+}  // namespace
+}  // namespace flow::exec
