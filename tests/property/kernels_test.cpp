@@ -1,0 +1,105 @@
+// Every fast kernel against the reference, in both layouts, on any number of threads.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/property/random_cases.h"
+
+namespace flow::test {
+namespace {
+
+constexpr double kEpsilon = 1.1920929e-7;  // of float32: twice its rounding error
+
+/// How far a float32 result may be from the reference's, which is rounded once. Elementwise ops
+/// round a few times: 4 units. Sums of n numbers of at most 1 are off by n/2 units of 1 at the very
+/// worst; these kernels sum in blocks and on many lanes, where errors grow with the root of n.
+double tolerance(const KernelCase& one, double expected) {
+  const int64_t n = terms_of(one);
+  const double sums = n > 1 ? 4 * std::sqrt(static_cast<double>(n)) : 0;
+  // exp(x - max) for x up to 60 below: the difference is rounded to 4e-6 before it is raised. The
+  // log of 1 + s is exact to the last bit of a double near 1.
+  if (one.op == "sparse_softmax_cross_entropy_with_logits")
+    return 64 * kEpsilon * std::abs(expected) + 1e-15;
+  return kEpsilon * (4 * std::abs(expected) + sums);
+}
+
+void require_near(const KernelCase& one, const Array& got, const Array& expected) {
+  REQUIRE(got.dtype() == expected.dtype());
+  for (int64_t i = 0; i < got.shape().elements(); ++i) {
+    const double a = number_at(got, i), b = number_at(expected, i);
+    const bool near = is_float(got.dtype()) ? std::abs(a - b) <= tolerance(one, b) : a == b;
+    if (near) continue;
+    INFO("element " << i << " of " << got.shape().str());
+    FAIL(a << " instead of " << b);
+  }
+}
+
+bool same_bits(const KernelRun& a, const KernelRun& b) {
+  for (size_t i = 0; i < a.outputs.size(); ++i)
+    if (std::memcmp(a.outputs[i].bytes().data(), b.outputs[i].bytes().data(),
+                    a.outputs[i].bytes().size()) != 0)
+      return false;
+  return true;
+}
+
+constexpr int kCases = 25;
+
+/// Calls check(case) for random calls of every kernel of the list.
+template <typename Check>
+void for_random_cases(Check check) {
+  for (const cpu::KernelEntry& entry : cpu::fast_kernels()) {
+    const std::string op(entry.op);
+    Random random(static_cast<Random::result_type>(op.size() * 1000 + op.front()));
+    for (int i = 0; i < kCases; ++i) {
+      const KernelCase one = random_case(op, random);
+      INFO(one.str());
+      check(one);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("fast kernels give what the reference gives, in both layouts", "[property][cpu]") {
+  for_random_cases([](const KernelCase& one) {
+    const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+    const KernelRun plain = run_kernel(one, {cpu::fast_kernels()});
+    for (size_t i = 0; i < one.results.size(); ++i)
+      require_near(one, plain.outputs[i], expected.outputs[i]);
+    if (!takes_channels_last(one)) return;
+    INFO("channels last");
+    const KernelRun last = run_kernel(one, {cpu::fast_kernels(), cpu::Layout::kChannelsLast});
+    for (size_t i = 0; i < one.results.size(); ++i)
+      require_near(one, last.outputs[i], expected.outputs[i]);
+  });
+}
+
+TEST_CASE("fast kernels give the same bits on any number of threads", "[property][cpu]") {
+  for_random_cases([](const KernelCase& one) {
+    for (const cpu::Layout layout : {cpu::Layout::kPlain, cpu::Layout::kChannelsLast}) {
+      if (layout == cpu::Layout::kChannelsLast && !takes_channels_last(one)) continue;
+      const KernelRun alone = run_kernel(one, {cpu::fast_kernels(), layout, 1});
+      for (int threads : {2, 3, 4, 8}) {
+        INFO(threads << " threads");
+        REQUIRE(same_bits(alone, run_kernel(one, {cpu::fast_kernels(), layout, threads})));
+      }
+    }
+  });
+}
+
+TEST_CASE("the reference computes float32 jobs as it computes float64 ones, but for rounding",
+          "[property][cpu]") {
+  for_random_cases([](const KernelCase& one) {
+    if (one.op == "fill" || one.op == "cast") return;  // their dtypes are attributes
+    const KernelRun narrow = run_kernel(one, {cpu::reference_kernels()});
+    const KernelRun wide = run_kernel(widened(one), {cpu::reference_kernels()});
+    for (size_t i = 0; i < one.results.size(); ++i)
+      for (int64_t at = 0; at < narrow.outputs[i].shape().elements(); ++at)
+        if (const double b = number_at(wide.outputs[i], at), a = number_at(narrow.outputs[i], at);
+            std::abs(a - b) > tolerance(one, b))
+          FAIL(a << " instead of " << b << " at element " << at);
+  });
+}
+
+}  // namespace flow::test

@@ -1,0 +1,110 @@
+// The kernels against NumPy, the outside judge: tests/golden/ops, written by numpy_judge.py.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/io/npy.h"
+#include "tests/property/kernel_case.h"
+
+namespace flow::test {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+/// A call: the folder of its arrays, and what the arrays do not say.
+struct Judged {
+  std::string folder, op;
+  std::vector<std::pair<std::string, plan::Attribute>> attributes;
+};
+
+const std::vector<Judged>& judged() {
+  static const std::vector<Judged> all = {
+      {"matmul", "matmul", {{"transpose_a", false}, {"transpose_b", false}}},
+      {"matmul_transposed", "matmul", {{"transpose_a", true}, {"transpose_b", true}}},
+      {"convolution",
+       "convolution",
+       {{"strides", Integers{1, 1}},
+        {"padding", Integers{1, 1, 0, 1}},
+        {"dilation", Integers{1, 1}},
+        {"groups", int64_t{1}}}},
+      {"convolution_grouped",
+       "convolution",
+       {{"strides", Integers{2, 1}},
+        {"padding", Integers{2, 0, 1, 2}},
+        {"dilation", Integers{1, 2}},
+        {"groups", int64_t{2}}}},
+      {"max_pool2d",
+       "max_pool2d",
+       {{"ksize", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"padding", Integers{0, 0, 0, 0}}}},
+      {"max_pool2d_padded",
+       "max_pool2d",
+       {{"ksize", Integers{3, 2}}, {"strides", Integers{2, 1}}, {"padding", Integers{1, 2, 1, 0}}}},
+      {"bias_add", "bias_add", {{"axis", int64_t{1}}}},
+      {"relu", "relu", {}},
+      {"scale", "scale", {{"factor", 0.25}}},
+      {"dropout", "dropout", {{"rate", 0.3}, {"consumer", std::string("net/drop")}}},
+      {"sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_with_logits", {}},
+      {"sparse_softmax_cross_entropy_with_logits_large",
+       "sparse_softmax_cross_entropy_with_logits",
+       {}},
+      {"add", "add", {}},
+      {"multiply", "multiply", {}},
+      {"add_wraps", "add", {}},
+      {"equal", "equal", {}},
+      {"reduce_sum", "reduce_sum", {{"axes", Integers{0, 2}}, {"keepdims", true}}},
+      {"reduce_mean", "reduce_mean", {{"axes", Integers{1}}, {"keepdims", false}}},
+      {"reduce_mean_all", "reduce_mean", {{"axes", Integers{0, 1}}, {"keepdims", false}}},
+      {"broadcast_to", "broadcast_to", {{"shape", Integers{2, 3, 4}}}},
+      {"reshape", "reshape", {{"shape", Integers{4, 6}}}},
+      {"argmax", "argmax", {{"axis", int64_t{1}}}},
+      {"cast_to_int32", "cast", {{"dtype", DType::kInt32}}},
+      {"cast_to_bool", "cast", {{"dtype", DType::kBool}}},
+      {"cast_to_float16", "cast", {{"dtype", DType::kFloat16}}},
+      {"fill", "fill", {{"value", 7.0}, {"shape", Integers{2, 3}}, {"dtype", DType::kInt64}}},
+  };
+  return all;
+}
+
+/// in0.npy, in1.npy, ... of a folder, as far as there are any.
+std::vector<Array> read_all(const std::string& folder, const std::string& kind) {
+  std::vector<Array> arrays;
+  for (size_t i = 0;; ++i) {
+    const fs::path path = fs::path(FLOW_SOURCE_DIR) / "tests" / "golden" / "ops" / folder /
+                          (kind + std::to_string(i) + ".npy");
+    if (!fs::exists(path)) return arrays;
+    arrays.push_back(io::read_npy(path));
+  }
+}
+
+/// Bits for all but float32, which is a few roundings off.
+void require_near(const Array& got, const Array& expected) {
+  REQUIRE(got.shape() == expected.shape());
+  if (expected.dtype() != DType::kFloat32) {
+    CHECK(std::ranges::equal(got.bytes(), expected.bytes()));
+    return;
+  }
+  for (int64_t i = 0; i < expected.shape().elements(); ++i) {
+    const double a = number_at(got, i), b = number_at(expected, i);
+    if (!(std::abs(a - b) <= 4e-6 * std::abs(b) + 1e-6))
+      FAIL(a << " instead of " << b << " at element " << i);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kernels agree with NumPy", "[property][cpu]") {
+  for (const Judged& call : judged()) {
+    INFO(call.folder);
+    const std::vector<Array> expected = read_all(call.folder, "out");
+    REQUIRE_FALSE(expected.empty());
+    KernelCase one{call.op, call.attributes, read_all(call.folder, "in"), {}};
+    for (const Array& array : expected) one.results.push_back({array.dtype(), array.shape()});
+    for (const auto kernels : {cpu::fast_kernels(), cpu::reference_kernels()}) {
+      const KernelRun run = run_kernel(one, {kernels});
+      for (size_t i = 0; i < expected.size(); ++i) require_near(run.outputs[i], expected[i]);
+    }
+  }
+}
+
+}  // namespace flow::test
