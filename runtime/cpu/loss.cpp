@@ -39,14 +39,15 @@ FLOW_VECTORISED float largest(const float* x, int64_t n) {
   return best;
 }
 
-/// e = exp(x - shift); returns their sum.
-FLOW_VECTORISED float exp_and_sum(const float* x, float shift, float* e, int64_t n) {
-  float sum = 0;
+/// e = exp(x - shift); returns their sum, in double: beside the largest element's 1 a float32 sum
+/// would lose the others, which small losses consist of.
+FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* e, int64_t n) {
+  double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
     const float value = exp_of_nonpositive(x[i] - shift);
     e[i] = value;
-    sum += value;
+    sum += static_cast<double>(value);
   }
   return sum;
 }
@@ -62,9 +63,6 @@ FLOW_VECTORISED void scaled_copy(const float* p, float dy, float* dx, int64_t n)
   for (int64_t i = 0; i < n; ++i) dx[i] = dy * p[i];
 }
 
-/// Stretches of a row that are summed in float32 before they are added in float64.
-constexpr int64_t kStretch = 4096;
-
 /// logsumexp(x) = max + log_sum
 struct RowSum {
   float max;
@@ -74,9 +72,7 @@ struct RowSum {
 /// prob = softmax(x)
 RowSum softmax_row(const float* x, float* prob, int64_t classes) {
   const float max = largest(x, classes);
-  double sum = 0;
-  for (int64_t i = 0; i < classes; i += kStretch)
-    sum += static_cast<double>(exp_and_sum(x + i, max, prob + i, std::min(kStretch, classes - i)));
+  const double sum = exp_and_sum(x, max, prob, classes);
   multiply_all(prob, static_cast<float>(1.0 / sum), classes);
   return {max, std::log(sum)};
 }

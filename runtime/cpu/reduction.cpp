@@ -4,7 +4,6 @@
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
-#include "runtime/cpu/vector.h"
 
 namespace flow::cpu {
 namespace {
@@ -31,19 +30,16 @@ FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int6
 
 /// The sum of n adjacent floats: 64 running sums, each over at most 64 elements, then float64.
 FLOW_VECTORISED double sum_run(const float* x, int64_t n) {
-  constexpr int64_t kStride = 4 * kLanes, kBlock = 64 * kStride;
+  constexpr int64_t kSums = 64, kBlock = 64 * kSums;
   double total = 0;
   int64_t i = 0;
-  while (i + kStride <= n) {
-    FloatLanes s0{}, s1{}, s2{}, s3{}, lanes;
-    for (const int64_t end = std::min(n, i + kBlock); i + kStride <= end; i += kStride) {
-      load(lanes, x + i), s0 += lanes;
-      load(lanes, x + i + kLanes), s1 += lanes;
-      load(lanes, x + i + 2 * kLanes), s2 += lanes;
-      load(lanes, x + i + 3 * kLanes), s3 += lanes;
+  while (i + kSums <= n) {
+    float sums[kSums] = {};
+    for (const int64_t end = std::min(n, i + kBlock); i + kSums <= end; i += kSums) {
+#pragma omp simd
+      for (int64_t k = 0; k < kSums; ++k) sums[k] += x[i + k];
     }
-    lanes = (s0 + s1) + (s2 + s3);
-    for (int lane = 0; lane < kLanes; ++lane) total += static_cast<double>(lanes[lane]);
+    for (const float sum : sums) total += static_cast<double>(sum);
   }
   for (; i < n; ++i) total += static_cast<double>(x[i]);
   return total;

@@ -8,12 +8,17 @@
 namespace flow::cpu::reference {
 namespace {
 
+/// logsumexp(x) = max + log_sum, kept apart: next to a large maximum small losses would be lost.
+struct LogSumExp {
+  double max, log_sum;
+};
+
 template <typename T>
-double log_sum_exp(const T* x, int64_t n) {
+LogSumExp log_sum_exp(const T* x, int64_t n) {
   const auto max = static_cast<double>(*std::max_element(x, x + n));
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i]) - max);
-  return max + std::log(sum);
+  return {max, std::log(sum)};
 }
 
 }  // namespace
@@ -29,13 +34,15 @@ Kernel sparse_softmax_cross_entropy_with_logits(const Request& request) {
       T* prob = output<T>(buffers, 1);
       for (int64_t row = 0; row < check.rows; ++row) {
         const T* x = input<T>(buffers, 1) + row * classes;
-        const double total = log_sum_exp(x, classes);
+        const LogSumExp total = log_sum_exp(x, classes);
         const int64_t label = label_at(check.dtype, buffers.inputs[0], row);
-        output<T>(buffers, 0)[row] = label >= 0 && label < classes
-                                         ? static_cast<T>(total - static_cast<double>(x[label]))
-                                         : std::numeric_limits<T>::quiet_NaN();
+        output<T>(buffers, 0)[row] =
+            label >= 0 && label < classes
+                ? static_cast<T>(total.log_sum + (total.max - static_cast<double>(x[label])))
+                : std::numeric_limits<T>::quiet_NaN();
         for (int64_t i = 0; prob && i < classes; ++i)
-          prob[row * classes + i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - total));
+          prob[row * classes + i] =
+              static_cast<T>(std::exp(static_cast<double>(x[i]) - total.max - total.log_sum));
       }
     };
   });
