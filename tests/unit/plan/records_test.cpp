@@ -1,0 +1,86 @@
+// The JSON files of a run directory.
+#include "runtime/plan/records.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/plan/json.h"
+
+using namespace flow;
+using namespace flow::plan;
+
+namespace {
+
+CheckpointRecord sample() {
+  CheckpointRecord record;
+  record.job = "train";
+  record.step = 600;
+  record.epoch = 1;
+  record.row = 40;
+  record.seed = UINT64_MAX;
+  record.plan_hash = "0123456789abcdef";
+  record.resume_hash = "fedcba9876543210";
+  record.checksums = {{"lenet/conv1/weight.npy", "00000000000000ff"}};
+  return record;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    checkpoint_from_json(text, "c/checkpoint.json");
+    return {};
+  } catch (const RequestError& error) {
+    return error.what();
+  }
+}
+
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = to_json(sample());
+  const size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("a line of metrics is one object without spaces, and a loss that is no number is null") {
+  CHECK(to_json_line({0, 0, 7.31, 0.1, 0.02}) ==
+        R"({"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02})");
+  CHECK(to_json_line({3, 1, std::numeric_limits<double>::quiet_NaN(), 1, 2}) ==
+        R"({"step":3,"epoch":1,"loss":null,"learning_rate":1.0,"seconds":2.0})");
+}
+
+TEST_CASE("a checkpoint's record comes back as it was") {
+  const CheckpointRecord back = checkpoint_from_json(to_json(sample()), "c/checkpoint.json");
+  CHECK(to_json(back) == to_json(sample()));
+  CHECK(back.seed == UINT64_MAX);
+  CHECK(back.checksums == sample().checksums);
+}
+
+TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
+  CHECK(refusal("{") == "c/checkpoint.json:1:2: this is not JSON: it ends too early");
+  CHECK(refusal("{}") == "c/checkpoint.json: the key `checksums` is missing");
+  CHECK(refusal(edited("600", "\"600\"")) ==
+        "c/checkpoint.json: step: `\"600\"` stands where an integer must");
+  CHECK_THAT(refusal(edited("600", "-1")), Catch::Matchers::Contains("must not be negative"));
+  CHECK_THAT(refusal(edited("lenet/conv1", "../../etc")),
+             Catch::Matchers::Contains("is no name of a file"));
+  CHECK_THAT(refusal(edited("lenet/conv1", "/etc")),
+             Catch::Matchers::Contains("is no name of a file"));
+  CHECK_THAT(refusal(edited("\"version\": 1", "\"version\": 2")),
+             Catch::Matchers::Contains("has version 2, this flow reads version 1"));
+}
+
+TEST_CASE("the record of a run is JSON whatever bytes the command line held") {
+  RunRecord record;
+  record.job = "train";
+  record.overrides = {"--set vars.path=caf\xe9"};
+  record.exit_status = 3;
+  record.error = "line\nbreak";
+  record.libraries = {{"onednn", "2.6.3"}};
+  const Json json = Json::parse(to_json(record));
+  CHECK(json.at("exit_status") == 3);
+  CHECK(json.at("error") == "line\nbreak");
+  CHECK(json.at("libraries").at("onednn") == "2.6.3");
+  CHECK(json.at("overrides").size() == 1);
+}

@@ -1,0 +1,317 @@
+// Plans for the tests.
+#include "tests/unit/plan/sample.h"
+
+#include <random>
+
+#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/signature.h"
+
+namespace flow::plan::sample {
+namespace {
+
+using Integers = std::vector<int64_t>;
+const std::string kPath = "sample";
+
+Tensor tensor_of(std::string name, DType dtype, Shape shape, Role role, int rows) {
+  Tensor tensor;
+  tensor.name = std::move(name);
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  tensor.role = role;
+  tensor.rows = rows;
+  tensor.where = "job.yaml:7:3";
+  return tensor;
+}
+
+}  // namespace
+
+Attributes attributes_of(std::vector<Attributes::Entry> entries) {
+  Attributes attributes;
+  for (auto& [name, value] : entries) attributes.set(name, std::move(value));
+  return attributes;
+}
+
+Post post(std::string op, std::string name, std::vector<TensorId> operands,
+          std::vector<Attributes::Entry> attributes) {
+  return {std::move(op), std::move(name), std::move(operands),
+          attributes_of(std::move(attributes))};
+}
+
+JobBuilder::JobBuilder(std::string name, bool train) {
+  job.name = std::move(name);
+  job.train = train;
+  job.where = "job.yaml:3:3";
+}
+
+TensorId JobBuilder::input(std::string name, DType dtype, Shape shape, InputSource source) {
+  const int rows = shape.rank() > 0 ? 0 : kNoRows;
+  const TensorId id(job.tensors.size());
+  job.tensors.push_back(tensor_of(std::move(name), dtype, std::move(shape), Role::kInput, rows));
+  job.inputs.push_back({id, std::move(source), "job.yaml:5:7", "job.yaml:5:40"});
+  return id;
+}
+
+TensorId JobBuilder::variable(std::string name, Shape shape, Initializer initializer, bool slot) {
+  const DType dtype = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  const TensorId id(job.tensors.size());
+  job.tensors.push_back(
+      tensor_of(std::move(name), dtype, std::move(shape), Role::kVariable, kNoRows));
+  job.variables.push_back({id, std::move(initializer), !slot, slot});
+  return id;
+}
+
+std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& name,
+                                       std::vector<TensorId> inputs,
+                                       std::vector<Attributes::Entry> attributes,
+                                       std::vector<Post> posts) {
+  Step step;
+  step.op = op;
+  step.name = name;
+  step.inputs = std::move(inputs);
+  step.attributes = attributes_of(std::move(attributes));
+  step.posts = std::move(posts);
+  step.where = "job.yaml:9:14";
+  std::vector<const Tensor*> operands;
+  for (const TensorId id : step.inputs) operands.push_back(&job[id]);
+  const Signature* signature = find_signature(op);
+  FLOW_CHECK(signature, "{}", op);
+  const Site site = Site(kPath).at("step", name);
+  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  const auto results = check_call(*signature, Call(site, operands, step.attributes, number));
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::string port(signature->results[i].substr(0, signature->results[i].find('?')));
+    step.outputs.emplace_back(job.tensors.size());
+    job.tensors.push_back(tensor_of(i == 0 ? name : name + "." + port, results[i].first,
+                                    results[i].second, Role::kResult, kNoRows));
+  }
+  job.steps.push_back(step);
+  return step.outputs;
+}
+
+void JobBuilder::minimize(TensorId loss, Schedule schedule) {
+  job.optimizer = Optimizer{"sgd", std::move(schedule), loss, job[loss].name, "job.yaml:20:5"};
+}
+
+Job JobBuilder::done() {
+  assign_lifetimes(job);
+  return job;
+}
+
+Plan small_plan() {
+  JobBuilder b("train", true);
+  const TensorId x = b.input("x", DType::kFloat32, {2, 3});
+  const TensorId w =
+      b.variable("dense/weight", {4, 3}, {"random_normal", {{"mean", 0}, {"stddev", 0.1}}, {}});
+  const TensorId y =
+      b.one("matmul", "dense/matmul", {x, w}, {{"transpose_a", false}, {"transpose_b", true}});
+  const TensorId loss =
+      b.one("reduce_mean", "loss", {y}, {{"axes", Integers{0, 1}}, {"keepdims", false}});
+  const TensorId dy =
+      b.one("fill", "dense/matmul:diff", {},
+            {{"dtype", DType::kFloat32}, {"shape", Integers{2, 4}}, {"value", 1.0}});
+  const TensorId updated = b.one(
+      "matmul", "dense/weight:updated", {dy, x}, {{"transpose_a", true}, {"transpose_b", false}},
+      {post("sgd_update", "dense/weight:update", {w}, {{"scale", 0.125}})});
+  b.alias(updated, w);
+  b.minimize(loss);
+  return {kVersion, "job.yaml", "/somewhere", {b.done()}, {"a note"}};
+}
+
+namespace {
+
+/// The forward half of full_plan's train job.
+struct Forward {
+  TensorId images, labels, weight, bias, slot, kernel, conv, pool, places, flat, drop, mask, logits,
+      loss, prob, mean;
+};
+
+const std::vector<Attributes::Entry> kConvolution = {{"strides", Integers{1, 1}},
+                                                     {"padding", Integers{1, 1, 1, 1}},
+                                                     {"dilation", Integers{1, 1}},
+                                                     {"groups", int64_t{1}}};
+const std::vector<Attributes::Entry> kPool = {
+    {"ksize", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"padding", Integers{0, 0, 0, 0}}};
+
+std::vector<Attributes::Entry> with(std::vector<Attributes::Entry> entries,
+                                    Attributes::Entry more) {
+  entries.push_back(std::move(more));
+  return entries;
+}
+
+Forward add_forward(JobBuilder& b) {
+  Forward f;
+  f.images = b.input("images", DType::kFloat32, {4, 1, 6, 6}, FromDataset{"digits", "images"});
+  f.labels = b.input("labels", DType::kInt32, {4}, FromDataset{"digits", "labels"});
+  f.weight = b.variable("net/conv/weight", {2, 1, 3, 3},
+                        {"truncated_normal", {{"mean", 0}, {"stddev", 0.1}}, {}});
+  f.bias = b.variable("net/conv/bias", {2});
+  f.slot = b.variable("net/conv/weight/momentum", {2, 1, 3, 3}, {}, true);
+  f.kernel = b.variable("net/dense/weight", {10, 18}, {"npy", {}, "w.npy"});
+  f.conv = b.one("convolution", "net/conv/relu", {f.images, f.weight}, kConvolution,
+                 {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}}),
+                  post("relu", "net/conv/relu", {})});
+  const auto pooled = b.step("max_pool2d", "net/pool", {f.conv}, kPool);
+  f.pool = pooled[0];
+  f.places = pooled[1];
+  f.flat = b.one("reshape", "net/flat", {f.pool}, {{"shape", Integers{4, 18}}});
+  b.alias(f.flat, f.pool);
+  const auto dropped = b.step("dropout", "net/drop", {f.flat},
+                              {{"rate", 0.5}, {"consumer", std::string("net/drop")}});
+  f.drop = dropped[0];
+  f.mask = dropped[1];
+  f.logits = b.one("matmul", "net/dense/matmul", {f.drop, f.kernel},
+                   {{"transpose_a", false}, {"transpose_b", true}});
+  const auto losses =
+      b.step("sparse_softmax_cross_entropy_with_logits", "loss", {f.labels, f.logits});
+  f.loss = losses[0];
+  f.prob = losses[1];
+  f.mean =
+      b.one("reduce_mean", "loss:mean", {f.loss}, {{"axes", Integers{0}}, {"keepdims", false}});
+  return f;
+}
+
+void add_backward(JobBuilder& b, const Forward& f) {
+  const TensorId dloss =
+      b.one("fill", "loss:diff", {},
+            {{"dtype", DType::kFloat32}, {"shape", Integers{4}}, {"value", 1.0}});
+  const TensorId dlogits = b.one("sparse_softmax_cross_entropy_with_logits_grad",
+                                 "net/dense/matmul:diff", {f.labels, f.prob, dloss});
+  const TensorId ddrop = b.one("matmul", "net/drop:diff", {dlogits, f.kernel},
+                               {{"transpose_a", false}, {"transpose_b", false}});
+  const TensorId kernel =
+      b.one("matmul", "net/dense/weight:updated", {dlogits, f.drop},
+            {{"transpose_a", true}, {"transpose_b", false}},
+            {post("sgd_update", "net/dense/weight:update", {f.kernel}, {{"scale", 0.25}})});
+  b.alias(kernel, f.kernel);
+  const TensorId dflat = b.one("dropout_grad", "net/flat:diff", {ddrop, f.mask}, {{"rate", 0.5}});
+  b.alias(dflat, ddrop);
+  const TensorId dpool =
+      b.one("reshape", "net/pool:diff", {dflat}, {{"shape", Integers{4, 2, 3, 3}}});
+  const TensorId dconv = b.one("max_pool2d_grad", "net/conv/relu:diff", {dpool, f.places},
+                               with(kPool, {"input_shape", Integers{4, 2, 6, 6}}));
+  const TensorId dadd = b.one("relu_grad", "net/conv/bias_add:diff", {dconv, f.conv});
+  const TensorId dbias =
+      b.one("bias_add_grad", "net/conv/bias:diff", {dadd}, {{"axis", int64_t{1}}});
+  const TensorId dweight =
+      b.one("convolution_grad_weight", "net/conv/weight:diff", {f.images, dadd},
+            with(kConvolution, {"weight_shape", Integers{2, 1, 3, 3}}));
+  b.alias(b.one("sgd_update", "net/conv/bias:updated", {dbias, f.bias}, {{"scale", 0.25}}), f.bias);
+  const auto updated =
+      b.step("momentum_update", "net/conv/weight:updated", {dweight, f.weight, f.slot},
+             {{"scale", 0.25}, {"momentum", 0.9}, {"nesterov", true}});
+  b.alias(updated[0], f.weight);
+  b.alias(updated[1], f.slot);
+}
+
+Job train_job() {
+  JobBuilder b("train", true);
+  b.job.seed = UINT64_MAX;
+  b.job.datasets = {{"digits",
+                     {{"images",
+                       "idx",
+                       "d/images.gz",
+                       {1, 6, 6},
+                       1.0 / 255,
+                       {0.5},
+                       {0.25},
+                       std::pair<int64_t, int64_t>{0, 50},
+                       "job.yaml:11:5"},
+                      {"labels", "npy", "d/lab\"els.npy", {}, 1, {}, {}, {}, "job.yaml:12:5"}},
+                     "job.yaml:10:3"}};
+  const Forward f = add_forward(b);
+  const TensorId inner =
+      b.one("convolution", "net/conv/bias_add", {f.images, f.weight}, kConvolution,
+            {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}})});
+  b.job.steps.back().tap = true;
+  add_backward(b, f);
+  b.minimize(f.mean, {"piecewise_constant", {}, {30, 80}, {0.4, 0.2, 0.05}});
+  ReturnValue leaf{ReturnValue::Kind::kNumpy, f.loss, {}, {}};
+  ReturnValue dict{ReturnValue::Kind::kDict, {}, {leaf, leaf}, {"a b", "\xc3\xa4"}};
+  b.job.returns = Returns{"Tuple[Numpy, Dict[str, Numpy]]",
+                          {ReturnValue::Kind::kTuple, {}, {leaf, dict}, {}},
+                          {NpySink{true}, NoSink{}},
+                          "job.yaml:30:5"};
+  Hook hook;
+  hook.name = "net/conv/bias_add";
+  hook.tensor = inner;
+  hook.steps = {{0, INT64_MAX, 100}, {7, 8, 1}};
+  hook.sinks = {PrintSink{"label:\n", Reduce::kNorm, Over::kEpoch, 0.1, "%5.2f %%", 3}, NpySink{}};
+  hook.where = "job.yaml:40:9";
+  b.job.hooks = {hook};
+  b.job.run.epochs = 20;
+  b.job.run.shuffle = true;
+  b.job.run.checkpoint = {"start", "saved", 100, 1, 5, "job.yaml:50:1", "job.yaml:51:1"};
+  return b.done();
+}
+
+Job predict_job() {
+  JobBuilder b("digits");
+  b.job.precision = "float64";
+  const TensorId narrow = b.input("x", DType::kFloat32, {5, 3},
+                                  FromGenerator{"random_uniform", {{"low", -1}, {"high", 1}}});
+  const TensorId x = b.one("cast", "x:float64", {narrow}, {{"dtype", DType::kFloat64}});
+  const TensorId answers = b.input("answers", DType::kInt64, {5}, FromNpy{"a.npy"});
+  const TensorId best = b.one("argmax", "best", {x}, {{"axis", int64_t{1}}});
+  const TensorId hit = b.one("equal", "hit", {best, answers});
+  b.job.returns =
+      Returns{"Numpy", {ReturnValue::Kind::kNumpy, hit, {}, {}}, {NpySink{}}, "job.yaml:60:5"};
+  return b.done();
+}
+
+}  // namespace
+
+Plan full_plan() {
+  return {kVersion,
+          "jobs/full.yaml",
+          "/somewhere/\xc3\xa4",
+          {train_job(), predict_job()},
+          {"first", "se\"cond\n"}};
+}
+
+Plan random_plan(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&random](size_t n) { return static_cast<size_t>(random() % n); };
+  JobBuilder b("random");
+  std::vector<TensorId> values;
+  for (size_t i = 0; i < 1 + below(3); ++i)
+    values.push_back(
+        b.input("in" + std::to_string(i), DType::kFloat32,
+                {static_cast<int64_t>(1 + below(4)), static_cast<int64_t>(1 + below(4))}));
+  for (size_t i = below(30); i-- > 0;) {
+    const TensorId x = values[below(values.size())];
+    const Shape shape = b.job[x].shape;
+    const std::string name = "t" + std::to_string(b.job.tensors.size());
+    const double number =
+        std::ldexp(static_cast<double>(random()), static_cast<int>(below(200)) - 100);
+    TensorId made;
+    switch (below(6)) {
+      case 0:
+        made = b.one("relu", name, {x});
+        break;
+      case 1:
+        made = b.one("scale", name, {x}, {{"factor", number}});
+        break;
+      case 2:
+        made = b.one("reshape", name, {x}, {{"shape", Integers{shape.elements(), 1}}});
+        break;
+      case 3:
+        made = b.one("reduce_sum", name, {x}, {{"axes", Integers{1}}, {"keepdims", true}});
+        break;
+      case 4:
+        made = b.one("matmul", name, {x, x}, {{"transpose_a", true}, {"transpose_b", false}});
+        break;
+      default:
+        made = b.one("multiply", name, {x, x});
+    }
+    const std::string& op = b.job.steps.back().op;
+    if (below(2) == 0 && b.job[x].role == Role::kResult &&
+        (op == "relu" || op == "scale" || op == "reshape"))
+      b.alias(made, x);
+    values.push_back(made);
+  }
+  b.job.returns =
+      Returns{"Numpy", {ReturnValue::Kind::kNumpy, values[below(values.size())], {}, {}}, {}, ""};
+  return {kVersion, "random.yaml", "/r", {b.done()}, {}};
+}
+
+}  // namespace flow::plan::sample

@@ -1,0 +1,234 @@
+// Plans as text: round trips, the layout, and what is refused.
+#include "runtime/plan/serialize.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/seal.h"
+#include "tests/unit/plan/sample.h"
+
+using namespace flow;
+using namespace flow::plan;
+
+namespace {
+
+/// What from_json says of a text, or nothing when it takes it.
+std::string refusal(const std::string& text) {
+  try {
+    from_json(text, "a.plan");
+    return {};
+  } catch (const RequestError& error) {
+    return error.what();
+  }
+}
+
+/// The full plan's text with the first `from` replaced, sealed again.
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = to_json(sample::full_plan());
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return seal(text.replace(at, from.size(), to));
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a plan comes back from its text as it was") {
+  for (const Plan& plan : {sample::small_plan(), sample::full_plan()}) {
+    const std::string text = to_json(plan);
+    const Plan back = from_json(text, "a.plan");
+    CHECK(to_json(back) == text);
+    CHECK(hash(back) == hash(plan));
+  }
+  const Plan back = from_json(to_json(sample::full_plan()), "a.plan");
+  const Job& train = back.jobs[0];
+  CHECK(train.seed == UINT64_MAX);
+  CHECK(train.hooks[0].steps[0].end == INT64_MAX);
+  CHECK(std::get<PrintSink>(train.hooks[0].sinks[0]).label == "label:\n");
+  CHECK(train.datasets[0].columns[0].scale == 1.0 / 255);
+  CHECK(train.datasets[0].columns[0].rows == std::pair<int64_t, int64_t>{0, 50});
+  CHECK(train.returns->value.items[1].keys[1] == "\xc3\xa4");
+  CHECK(std::get<FromGenerator>(back.jobs[1].inputs[0].source).values.at("low") == -1);
+  CHECK(back.root == "/somewhere/\xc3\xa4");
+  CHECK(back.notes == std::vector<std::string>{"first", "se\"cond\n"});
+}
+
+TEST_CASE("random plans come back from their text as they were") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const std::string text = to_json(sample::random_plan(seed));
+    CHECK(to_json(from_json(text, "a.plan")) == text);
+  }
+}
+
+TEST_CASE("numbers come back bit for bit") {
+  using Limits = std::numeric_limits<double>;
+  for (const double value : {0.1, -0.0, 1.0, 1e22, 5e-324, Limits::max(), Limits::min(), 2.0 / 3,
+                             Limits::infinity(), -Limits::infinity()}) {
+    sample::JobBuilder b("job");
+    b.one("fill", "x", {},
+          {{"dtype", DType::kFloat32}, {"shape", std::vector<int64_t>{}}, {"value", value}});
+    const std::string text = to_json({kVersion, "", "", {b.done()}, {}});
+    const Plan back = from_json(text, "a.plan");
+    const double read = back.jobs[0].steps[0].attributes.get<double>("value");
+    CHECK(std::memcmp(&read, &value, sizeof value) == 0);
+  }
+}
+
+TEST_CASE("each step and each tensor of a plan stands on a line of its own") {
+  const Plan plan = sample::full_plan();
+  const std::string text = to_json(plan);
+  size_t steps = 0, tensors = 0, made = 0, written = 0;
+  for (const Job& job : plan.jobs) steps += job.steps.size(), tensors += job.tensors.size();
+  for (const std::string& line : split(text, '\n')) {
+    if (count(line, "\"posts\":") > 0) ++made;
+    if (count(line, "\"alias\":") > 0) ++written;
+    CHECK(count(line, "\"posts\":") + count(line, "\"alias\":") <= 1);
+  }
+  CHECK(made == steps);
+  CHECK(written == tensors);
+}
+
+TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing else") {
+  const Plan plan = sample::full_plan();
+  const std::string named = hash(plan);
+  CHECK(named.size() == 16);
+  Plan other = plan;
+  other.root = "/elsewhere";
+  other.source = "full.yaml";
+  other.notes = {};
+  other.jobs[0].where = other.jobs[0].steps[0].where = other.jobs[0].tensors[0].where =
+      "x.yaml:1:1";
+  other.jobs[0].run.checkpoint.load_where = "x.yaml:2:1";
+  CHECK(hash(other) == named);
+  other.jobs[0].seed = 3;
+  CHECK(hash(other) != named);
+  other = plan;
+  other.jobs[0].hooks[0].sinks.clear();
+  CHECK(hash(other) != named);
+}
+
+TEST_CASE("a plan that was changed is refused") {
+  const std::string text = to_json(sample::small_plan());
+  std::string changed = text;
+  changed[changed.find("0.125") + 2] = '2';
+  CHECK(refusal(changed) ==
+        "a.plan: the plan was changed after it was written: its checksum does not fit");
+  // Sealed again, its hash gives it away.
+  CHECK_THAT(refusal(seal(changed)), Catch::Matchers::Contains("the plan's hash is"));
+  CHECK_THAT(refusal(text + "\n"), Catch::Matchers::Contains("checksum does not fit"));
+  CHECK_THAT(refusal(text + "x"), Catch::Matchers::Contains("this is not JSON"));
+}
+
+TEST_CASE("a plan of another version is refused, and both versions are named") {
+  std::string text = to_json(sample::small_plan());
+  const size_t at = text.find("\"version\": 1");
+  REQUIRE(at != text.npos);
+  text.replace(at, 12, "\"version\": 2");
+  CHECK(refusal(text) == "a.plan: the plan has version 2, this flow reads version 1");
+  try {
+    from_json(text, "a.plan");
+  } catch (const RequestError& error) {
+    CHECK_THAT(error.hint(), Catch::Matchers::Contains("flowc build"));
+  }
+}
+
+TEST_CASE("what is not a plan is told as such") {
+  CHECK(refusal("") == "a.plan:1:1: this is not JSON: it ends too early");
+  CHECK(refusal("{\n  \"a\": 1,\n  b\n}") == "a.plan:3:3: this is not JSON");
+  CHECK(refusal("[]") == "a.plan: this is not a plan: it has no `version`");
+  CHECK(refusal("{\"version\": 1e999}") == "a.plan: a number is too large");
+  CHECK_THAT(refusal(std::string(100000, '[')), Catch::Matchers::Contains("nested more than"));
+}
+
+TEST_CASE("a plan is read strictly, and errors name the place") {
+  CHECK(refusal(edited("\"seed\":", "\"Seed\":")) == "a.plan: jobs[0]: the key `seed` is missing");
+  CHECK(refusal(edited("\"tap\":false", "\"tap\":false,\"tip\":1")) ==
+        "a.plan: jobs[0].steps[0]: unknown key `tip`, did you mean `tap`?");
+  CHECK(refusal(edited("\"tap\":false", "\"tap\":0")) ==
+        "a.plan: jobs[0].steps[0].tap: `0` stands where true or false must");
+  CHECK(refusal(edited("\"tap\":false", "\"tap\":false,\"tap\":false")) ==
+        "a.plan: jobs: steps: the key `tap` stands twice");
+  CHECK(refusal(edited("\"groups\":1", "\"groups\":99999999999999999999")) ==
+        "a.plan: job `train`, step `net/conv/relu`: the attribute `groups` of convolution is no "
+        "count, or out of range");
+  CHECK(refusal(edited("\"rows\":0", "\"rows\":9999999999")) ==
+        "a.plan: jobs[0].tensors[0].rows: `9999999999` stands where a small integer must");
+  CHECK(refusal(edited("\"role\":\"input\"", "\"role\":\"output\"")) ==
+        "a.plan: jobs[0].tensors[0].role: unknown word `output`, it must be `input`, `variable` or "
+        "`result`");
+  CHECK(refusal(edited("\"dtype\":\"int32\"", "\"dtype\":\"int31\"")) ==
+        "a.plan: jobs[0].tensors[1].dtype: `\"int31\"` stands where a dtype must");
+  CHECK(refusal(edited("\"inputs\":[\"images\"", "\"inputs\":[\"image\"")) ==
+        "a.plan: jobs[0].steps[0].inputs[0]: there is no tensor `image`");
+  CHECK(refusal(edited("\"name\":\"labels\",\"role\"", "\"name\":\"images\",\"role\"")) ==
+        "a.plan: jobs[0]: tensors[1]: the name `images` is that of tensors[0] too");
+  CHECK(
+      refusal(edited("{\"npy\":", "{\"npx\":")) ==
+      "a.plan: jobs[0].hooks[0].sinks[1]: unknown word `npx`, it must be `npy`, `print` or `none`");
+}
+
+TEST_CASE("text that is not UTF-8 cannot be written into a plan") {
+  Plan plan = sample::small_plan();
+  plan.root = "/caf\xe9";
+  CHECK_THROWS_AS(to_json(plan), RequestError);
+}
+
+TEST_CASE("a plan of ten thousand steps is written and read in a moment") {
+  sample::JobBuilder b("deep");
+  TensorId x = b.input("x", DType::kFloat32, {2});
+  for (int i = 0; i < 10000; ++i) x = b.one("relu", "relu" + std::to_string(i), {x});
+  const Plan plan{kVersion, "", "", {b.done()}, {}};
+  const std::string text = to_json(plan);
+  CHECK(text.size() < 4'000'000);
+  CHECK(hash(from_json(text, "a.plan")) == hash(plan));
+}
+
+TEST_CASE("a run goes on though hooks, sinks and its length have changed") {
+  const Job job = sample::full_plan().jobs[0];
+  const std::string named = resume_hash(job);
+  Job other = job;
+  other.run.epochs = 40;
+  other.run.checkpoint.every_steps = 1;
+  other.returns->sinks = {NpySink{}};
+  other.hooks[0].steps = {{0, 5, 1}};
+  CHECK(resume_hash(other) == named);
+
+  // Without the hook there is no tap and no tensor that it makes; ids and lifetimes move.
+  other.hooks.clear();
+  const auto tap = std::ranges::find(other.steps, true, &Step::tap);
+  const TensorId gone = tap->outputs[0];
+  other.steps.erase(tap);
+  other.tensors.erase(other.tensors.begin() + gone.value);
+  const auto renumber = [gone](TensorId& id) {
+    if (id > gone) --id.value;
+  };
+  for (Tensor& tensor : other.tensors) renumber(tensor.alias);
+  for (Step& step : other.steps) {
+    std::ranges::for_each(step.inputs, renumber);
+    std::ranges::for_each(step.outputs, renumber);
+  }
+  CHECK(resume_hash(other) == named);
+}
+
+TEST_CASE("a run does not go on with another computation") {
+  const Job job = sample::full_plan().jobs[0];
+  const std::string named = resume_hash(job);
+  const auto differs = [&](auto change) {
+    Job other = job;
+    change(other);
+    return resume_hash(other) != named;
+  };
+  CHECK(differs([](Job& j) { j.seed = 2; }));
+  CHECK(differs([](Job& j) { j.run.shuffle = false; }));
+  CHECK(differs([](Job& j) { j.optimizer->learning_rate.rates[0] = 0.3; }));
+  CHECK(differs([](Job& j) { j.steps[3].attributes.set("rate", 0.25); }));
+  CHECK(differs([](Job& j) { j.datasets[0].columns[0].path = "other"; }));
+  CHECK(differs([](Job& j) { j.tensors[0].shape = Shape{5, 1, 6, 6}; }));
+}
