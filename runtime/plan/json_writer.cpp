@@ -68,7 +68,7 @@ void JsonWriter::put(const Attributes& attributes) {
     // Texts and dtypes look alike; the name tells them apart.
     FLOW_CHECK((name == kDTypeAttribute) == std::holds_alternative<DType>(value), "`{}`", name);
     begin_key(name);
-    std::visit([this](const auto& one) { put(one); }, value);
+    std::visit([this](const auto& one) { this->put(one); }, value);
   }
   end('}');
 }

@@ -95,7 +95,7 @@ class JsonWriter {
   void put(const std::variant<T...>& value) {
     begin('{', false);
     begin_key(Spelling<std::variant<T...>>::words[value.index()]);
-    std::visit([this](const auto& alternative) { put(alternative); }, value);
+    std::visit([this](const auto& alternative) { this->put(alternative); }, value);
     end('}');
   }
   template <typename T>
