@@ -9,6 +9,7 @@ namespace flow::cpu {
 namespace {
 
 constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 2e10;
+constexpr int kMostThreads = 256;
 constexpr double kSharedCall = 60e-6, kSharedStep = 4e-6;  // seconds worth more than one thread
 
 double elements(const plan::Job& job, plan::TensorId id) {
@@ -49,11 +50,11 @@ double estimate_seconds(const plan::Job& job, const plan::Step& step) {
 }
 
 int choose_threads(const plan::Job& job, int requested) {
-  if (requested > 0) return requested;
+  if (requested > 0) return std::min(requested, kMostThreads);
   double seconds = 0;
   for (const plan::Step& step : job.steps)
     if (!step.tap) seconds += estimate_seconds(job, step);
-  return seconds < kSharedCall ? 1 : usable_cores();
+  return seconds < kSharedCall ? 1 : std::min(usable_cores(), kMostThreads);
 }
 
 int choose_threads(const plan::Job& job, const plan::Step& step, int threads) {

@@ -1,5 +1,6 @@
-// Layouts: a tensor joins the channels-last group of a convolution through steps whose kernels
-// want all their 4-D operands alike.
+// Layouts: a tensor joins the channels-last group of a convolution or a pool through steps whose
+// kernels want all their 4-D operands alike. Taps decide nothing: what they make stays plain, so
+// that watching leaves the layouts, and with them the order of sums, as they were.
 #include "runtime/cpu/layout.h"
 
 #include <algorithm>
@@ -13,23 +14,26 @@ namespace {
 
 using plan::TensorId;
 
-/// Calls f for each activation operand of a convolution step: neither weights nor their gradient.
 template <typename F>
-void for_each_activation(const plan::Step& step, F f) {
+void for_each_operand(const plan::Step& step, F f) {
+  for (TensorId id : step.inputs) f(id);
+  for (TensorId id : step.outputs)
+    if (id.valid()) f(id);
+}
+
+/// Calls f for each operand that is best channels-last: activations of convolutions (neither
+/// weights nor their gradient) and what is pooled.
+template <typename F>
+void for_each_seed(const plan::Step& step, F f) {
   if (step.op == "convolution" || step.op == "convolution_grad_data") {
     f(step.inputs[0]);
     f(step.outputs[0]);
   } else if (step.op == "convolution_grad_weight") {
     f(step.inputs[0]);
     f(step.inputs[1]);
+  } else if (step.op.starts_with("max_pool2d")) {
+    for_each_operand(step, f);
   }
-}
-
-template <typename F>
-void for_each_operand(const plan::Step& step, F f) {
-  for (TensorId id : step.inputs) f(id);
-  for (TensorId id : step.outputs)
-    if (id.valid()) f(id);
 }
 
 /// Makes all free 4-D operands of the step channels-last if one of them is.
@@ -78,15 +82,16 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
   }
   std::vector<Layout> layouts(job.tensors.size(), Layout::kPlain);
   for (size_t i = 0; i < job.steps.size(); ++i) {
-    if (kernels[i]->layouts != Layouts::kEach) continue;
-    for_each_activation(job.steps[i], [&](TensorId id) {
+    if (kernels[i]->layouts == Layouts::kPlain || job.steps[i].tap) continue;
+    for_each_seed(job.steps[i], [&](TensorId id) {
       if (free[id.index()]) layouts[id.index()] = Layout::kChannelsLast;
     });
   }
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < job.steps.size(); ++i)
-      if (kernels[i]->layouts == Layouts::kSame) changed |= spread(job.steps[i], free, layouts);
+      if (kernels[i]->layouts == Layouts::kSame && !job.steps[i].tap)
+        changed |= spread(job.steps[i], free, layouts);
   }
   return layouts;
 }

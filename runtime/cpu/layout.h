@@ -9,9 +9,9 @@
 
 namespace flow::cpu {
 
-/// The layout of every tensor. Activations of convolutions lie channels-last, and so does what is
-/// joined to them by kernels that take either layout; the rest is plain. `kernels`: one for each
-/// step of the job.
+/// The layout of every tensor. Activations of convolutions and pools lie channels-last, and so does
+/// what is joined to them by kernels that take either layout; the rest is plain. `kernels`: one for
+/// each step of the job.
 std::vector<Layout> assign_layouts(const plan::Job& job,
                                    std::span<const KernelEntry* const> kernels);
 

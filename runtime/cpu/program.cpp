@@ -164,14 +164,14 @@ void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
   FLOW_CHECK(tensor.place.pool == Pool::kVariables && value.dtype == tensor.dtype &&
                  value.shape == tensor.shape,
              "variable {}", variable.value);
-  std::memcpy(address(variable, 0), value.data, tensor.bytes());
+  std::copy_n(value.data, tensor.bytes(), address(variable, 0));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
   const TensorInfo& tensor = tensors_[variable.index()];
   FLOW_CHECK(tensor.place.pool == Pool::kVariables && into.size() == tensor.bytes(), "variable {}",
              variable.value);
-  std::memcpy(into.data(), address(variable, 0), into.size());
+  std::copy_n(address(variable, 0), into.size(), into.data());
 }
 
 std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {

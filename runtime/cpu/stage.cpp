@@ -106,9 +106,9 @@ class StageBuilder {
   /// The layout in which a kSame kernel sees its 4-D operands.
   static Layout common_layout(const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
     const auto channels_last = [](const Value& value) {
-      return !value.desc.used || fits(value.desc, Layout::kChannelsLast);
+      return value.desc.used && !fits(value.desc, Layout::kPlain);
     };
-    return std::ranges::all_of(inputs, channels_last) && std::ranges::all_of(outputs, channels_last)
+    return std::ranges::any_of(inputs, channels_last) || std::ranges::any_of(outputs, channels_last)
                ? Layout::kChannelsLast
                : Layout::kPlain;
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "runtime/base/check.h"
 #include "runtime/base/philox.h"
@@ -83,7 +82,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
     if (job[id].role == plan::Role::kVariable)
       program->read_variable(id, result.bytes());
     else
-      std::memcpy(result.bytes().data(), program->delivered(id, 0).data, result.bytes().size());
+      std::copy_n(program->delivered(id, 0).data, result.bytes().size(), result.bytes().data());
     results.emplace(name, std::move(result));
   }
   return results;
