@@ -11,15 +11,22 @@
 namespace flow::cpu::fast {
 namespace {
 
-/// e^x for x <= 0, within 2 units in the last place; 0 below -87.3, where floats become denormal.
-/// NaN stays NaN. x = k ln 2 + r, |r| <= ln 2 / 2; e^r by Taylor's polynomial.
+/// e^x for x <= 0, within 2 units in the last place; 0 below -87.33, where floats become denormal.
+/// NaN stays NaN. x = k ln 2 + r, |r| <= ln 2 / 2; e^r by Taylor's polynomial. Selects by bits,
+/// since of conditionals on floats GCC makes branches, and no vectors.
 [[gnu::always_inline]] inline float exp_of_nonpositive(float x) {
-  constexpr float kSmallest = -87.33f, kLog2E = 1.44269504f;
+  constexpr uint32_t kSmallest = std::bit_cast<uint32_t>(-87.33f);
+  constexpr uint32_t kMinusInfinity = 0xFF800000;
+  constexpr float kLog2E = 1.44269504f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  const float shifted = (x < kSmallest ? kSmallest : x) * kLog2E + kRound;
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t below =
+      uint32_t{0} - static_cast<uint32_t>(bits - kSmallest <= kMinusInfinity - kSmallest);
+  const auto raised = std::bit_cast<float>((bits & ~below) | (kSmallest & below));
+  const float shifted = raised * kLog2E + kRound;
   const float k = shifted - kRound;
-  const float r = ((x < kSmallest ? kSmallest : x) - k * kLn2High) - k * kLn2Low;
+  const float r = (raised - k * kLn2High) - k * kLn2Low;
   float p = 1.0f / 5040;
   p = p * r + 1.0f / 720;
   p = p * r + 1.0f / 120;
@@ -28,8 +35,8 @@ namespace {
   p = p * r + 0.5f;
   const float e = (p * r * r + r) + 1.0f;
   // The integer k stands in the low bits of `shifted`; as an exponent it makes 2^k.
-  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
-  return x < kSmallest ? 0.0f : e * power;
+  const auto power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(e * power) & ~below);
 }
 
 FLOW_VECTORISED float largest(const float* x, int64_t n) {

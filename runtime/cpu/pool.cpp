@@ -1,6 +1,7 @@
 // max_pool2d and its gradient. Forward keeps, for each result, the place kh*KW+kw in its window of
 // the first maximum in row order (the first NaN, if there is one), so that the gradient needs no x.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -68,14 +69,60 @@ template <typename Place>
   }
 }
 
+/// The same of a plane [H, W] of one channel, side by side for neighbouring windows.
+template <typename Place>
+[[gnu::always_inline]] inline void pool_row_of_one(const Window& w, int64_t row, const float* x,
+                                                   float* y, Place* places) {
+  constexpr int64_t kBlock = 64;
+  const Places kh = w.rows.inside(row);
+  const int64_t stride = w.columns.stride;
+  for (int64_t c0 = 0; c0 < w.columns.output; c0 += kBlock) {
+    const int64_t count = std::min(kBlock, w.columns.output - c0);
+    float best[kBlock];
+    int32_t best_place[kBlock];
+    for (int64_t c = 0; c < count; ++c) {
+      const Places kw = w.columns.inside(c0 + c);
+      const bool empty = kh.first >= kh.end || kw.first >= kw.end;
+      best[c] = kNothing;
+      best_place[c] = empty ? 0 : static_cast<int32_t>(kh.first * w.columns.size + kw.first);
+    }
+    for (int64_t i = kh.first; i < kh.end; ++i) {
+      const float* line = x + (w.rows.start(row) + i) * w.columns.input;
+      for (int64_t k = 0; k < w.columns.size; ++k) {
+        const Reach reach = w.columns.reach(k);
+        const int64_t end = std::min(reach.end - c0, count);
+        const auto place = static_cast<int32_t>(i * w.columns.size + k);
+        const float* values = line + w.columns.start(c0) + k;
+#pragma omp simd
+        for (int64_t c = std::max<int64_t>(reach.first - c0, 0); c < end; ++c) {
+          const float value = values[c * stride];
+          const bool larger = !(value <= best[c]) & (best[c] == best[c]);
+          best[c] = larger ? value : best[c];
+          best_place[c] = larger ? place : best_place[c];
+        }
+      }
+    }
+    std::copy_n(best, count, y + c0);
+    if (!places) continue;
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) places[c0 + c] = static_cast<Place>(best_place[c]);
+  }
+}
+
 FLOW_VECTORISED void pool_row_bytes(const Window& w, int64_t channels, int64_t row, const float* x,
                                     float* y, uint8_t* places) {
-  pool_row(w, channels, row, x, y, places);
+  if (channels == 1)
+    pool_row_of_one(w, row, x, y, places);
+  else
+    pool_row(w, channels, row, x, y, places);
 }
 
 FLOW_VECTORISED void pool_row_ints(const Window& w, int64_t channels, int64_t row, const float* x,
                                    float* y, int32_t* places) {
-  pool_row(w, channels, row, x, y, places);
+  if (channels == 1)
+    pool_row_of_one(w, row, x, y, places);
+  else
+    pool_row(w, channels, row, x, y, places);
 }
 
 /// The gradient of one row of windows: dx is a plane [H, W, C]. Where windows tile the plane each
@@ -103,17 +150,51 @@ template <bool kTiles, typename Place>
   }
 }
 
+/// The same into a plane [H, W] of one channel.
+template <bool kTiles, typename Place>
+[[gnu::always_inline]] inline void spread_row_of_one(const Window& w, int64_t row, const float* dy,
+                                                     const Place* places, float* dx) {
+  const Places kh = w.rows.inside(row);
+  const int64_t stride = w.columns.stride;
+  for (int64_t i = kh.first; i < kh.end; ++i) {
+    float* line = dx + (w.rows.start(row) + i) * w.columns.input;
+    for (int64_t k = 0; k < w.columns.size; ++k) {
+      const Reach reach = w.columns.reach(k);
+      const auto place = static_cast<int32_t>(i * w.columns.size + k);
+      float* to = line + w.columns.start(0) + k;
+#pragma omp simd
+      for (int64_t c = reach.first; c < reach.end; ++c) {
+        const uint32_t all = uint32_t{0} - static_cast<uint32_t>(places[c] == place);
+        const auto part = std::bit_cast<float>(std::bit_cast<uint32_t>(dy[c]) & all);
+        to[c * stride] = kTiles ? part : to[c * stride] + part;
+      }
+    }
+  }
+}
+
+template <bool kTiles, typename Place>
+[[gnu::always_inline]] inline void spread_any_row(const Window& w, int64_t channels, int64_t row,
+                                                  const float* dy, const Place* places, float* dx) {
+  if (channels == 1)
+    spread_row_of_one<kTiles>(w, row, dy, places, dx);
+  else
+    spread_row<kTiles>(w, channels, row, dy, places, dx);
+}
+
 FLOW_VECTORISED void spread_row_bytes(const Window& w, int64_t channels, int64_t row,
                                       const float* dy, const uint8_t* places, float* dx) {
   if (w.tiles())
-    spread_row<true>(w, channels, row, dy, places, dx);
+    spread_any_row<true>(w, channels, row, dy, places, dx);
   else
-    spread_row<false>(w, channels, row, dy, places, dx);
+    spread_any_row<false>(w, channels, row, dy, places, dx);
 }
 
 FLOW_VECTORISED void spread_row_ints(const Window& w, int64_t channels, int64_t row,
                                      const float* dy, const int32_t* places, float* dx) {
-  spread_row<false>(w, channels, row, dy, places, dx);
+  if (w.tiles())
+    spread_any_row<true>(w, channels, row, dy, places, dx);
+  else
+    spread_any_row<false>(w, channels, row, dy, places, dx);
 }
 
 template <typename Place>

@@ -15,6 +15,11 @@ struct Places {
   int64_t first, end;
 };
 
+/// Windows in [first, end) along one axis.
+struct Reach {
+  int64_t first, end;
+};
+
 /// One axis of the windows: sizes, and where window `i` starts (negative inside the padding).
 struct WindowAxis {
   int64_t input, output, size, stride, before;
@@ -23,6 +28,13 @@ struct WindowAxis {
   Places inside(int64_t i) const {
     const int64_t s = start(i);
     return {std::clamp<int64_t>(-s, 0, size), std::clamp<int64_t>(input - s, 0, size)};
+  }
+  /// The windows whose place `k` lies inside the input.
+  Reach reach(int64_t k) const {
+    const int64_t padding = before - k, rest = input + padding;
+    const int64_t first = padding > 0 ? (padding + stride - 1) / stride : 0;
+    const int64_t end = rest > 0 ? (rest - 1) / stride + 1 : 0;
+    return {std::min(first, output), std::min(end, output)};
   }
 };
 
