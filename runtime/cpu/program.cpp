@@ -32,7 +32,7 @@ std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
       readers.insert(readers.end(), more.begin(), more.end());
     }
     std::ranges::sort(readers);
-    readers.erase(std::ranges::unique(readers).begin(), readers.end());
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
     for (TensorId id : step.inputs)
       needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
   }
