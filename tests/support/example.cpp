@@ -162,6 +162,7 @@ class Example {
     for (const ValueId value : returned_) {
       plan::ReturnValue leaf;
       leaf.tensor = lowered.tensor_of[value.index()];
+      leaf.name = "out" + std::to_string(leaves.size());
       leaves.push_back(std::move(leaf));
     }
     plan::Returns made;
