@@ -59,6 +59,7 @@ class Drive {
     plan::ReturnValue made;
     made.kind = value.kind;
     made.keys = value.keys;
+    made.name = value.name;
     if (value.kind == plan::ReturnValue::Kind::kNumpy) made.tensor = tensor(returned[next++]);
     for (const ReturnValue& item : value.items)
       made.items.push_back(return_value(item, returned, next));

@@ -5,6 +5,7 @@
 
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
+#include "runtime/base/number_format.h"
 
 namespace flow::job {
 namespace {
@@ -12,30 +13,6 @@ namespace {
 const std::vector<std::string>& types() {
   static const std::vector<std::string> kAll = {"npy", "print", "none"};
   return kAll;
-}
-
-/// One conversion of a double and plain text around it: "%.6g", "loss %5.2f %%".
-bool is_print_format(std::string_view text) {
-  int conversions = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') continue;
-    if (text.substr(i + 1).starts_with("%")) {
-      ++i;
-      continue;
-    }
-    const auto digits = [&] {
-      size_t count = 0;
-      while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9') ++i, ++count;
-      return count;
-    };
-    while (i + 1 < text.size() && std::string_view("-+ #0").find(text[i + 1]) != text.npos) ++i;
-    // Two digits keep a printed number short.
-    if (digits() > 2) return false;
-    if (text.substr(i + 1).starts_with(".") && (++i, digits() > 2)) return false;
-    if (++i >= text.size() || std::string_view("eEfFgG").find(text[i]) == text.npos) return false;
-    ++conversions;
-  }
-  return conversions == 1;
 }
 
 plan::Sink read_npy(Reader& reader, const yaml::Node& node, Span owner) {
@@ -69,7 +46,7 @@ plan::Sink read_print(Reader& reader, const yaml::Node& node, Span owner) {
     sink.every = read_integer(reader, *every, "`every`", {.min = 1}).value_or(1);
   if (const yaml::Node* format = fields.find("format")) {
     if (const auto text = read_text(reader, *format, "`format`")) sink.format = *text;
-    if (format->is_scalar() && sink.format != "numpy" && !is_print_format(sink.format))
+    if (format->is_scalar() && sink.format != "numpy" && !is_number_format(sink.format))
       reader
           .error(Diagnosis::kPrintFormat, *format,
                  fmt::format("`format` is `{}`, which formats no number", sink.format))

@@ -23,10 +23,10 @@ bool distinct_tensors(const ReturnValue& value) {
   });
 }
 
-std::string folder_of_item(const plan::Job& job, const ReturnValue& value, size_t i) {
+std::string folder_of_item(const ReturnValue& value, size_t i) {
   if (value.kind == ReturnValue::Kind::kDict) return value.keys[i];
   if (value.kind == ReturnValue::Kind::kTuple && distinct_tensors(value))
-    return job[value.items[i].tensor].name;
+    return value.items[i].name;
   return std::to_string(i);
 }
 
@@ -34,12 +34,12 @@ void list_returned(const plan::Job& job, const ReturnValue& value, const std::st
                    std::vector<Delivery>& list) {
   if (value.kind != ReturnValue::Kind::kNumpy) {
     for (size_t i = 0; i < value.items.size(); ++i)
-      list_returned(job, value.items[i], folder + "/" + folder_of_item(job, value, i), list);
+      list_returned(job, value.items[i], folder + "/" + folder_of_item(value, i), list);
     return;
   }
   Delivery delivery;
   delivery.tensor = value.tensor;
-  delivery.name = job[value.tensor].name;
+  delivery.name = value.name;
   delivery.folder = folder == "returns" ? folder + "/" + delivery.name : folder;
   delivery.every_step = true;
   delivery.sinks = job.returns->sinks;

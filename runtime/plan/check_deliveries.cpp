@@ -2,46 +2,12 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/base/number_format.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/names.h"
 
 namespace flow::plan {
 namespace {
-
-/// Exactly one conversion of a double, two digits at most for width and precision: it is given to
-/// printf with a double and nothing else.
-bool is_print_format(std::string_view text) {
-  const auto skip = [&text](std::string_view characters, size_t most) {
-    size_t count = 0;
-    while (count < text.size() && characters.find(text[count]) != characters.npos) ++count;
-    text.remove_prefix(count);
-    return count <= most;
-  };
-  constexpr std::string_view kDigits = "0123456789";
-  constexpr size_t kAny = std::string_view::npos;
-  int conversions = 0;
-  if (text.find('\0') != text.npos) return false;
-  while (!text.empty()) {
-    const char c = text.front();
-    text.remove_prefix(1);
-    if (c != '%') continue;
-    if (text.starts_with('%')) {
-      text.remove_prefix(1);
-      continue;
-    }
-    skip("-+ #0", kAny);
-    if (!skip(kDigits, 2)) return false;
-    if (text.starts_with('.')) {
-      text.remove_prefix(1);
-      if (!skip(kDigits, 2)) return false;
-    }
-    if (text.empty() || std::string_view("eEfFgG").find(text.front()) == std::string_view::npos)
-      return false;
-    text.remove_prefix(1);
-    ++conversions;
-  }
-  return conversions == 1;
-}
 
 void check_sinks(const std::vector<Sink>& sinks, const Site& site) {
   for (const Sink& sink : sinks) {
@@ -49,7 +15,7 @@ void check_sinks(const std::vector<Sink>& sinks, const Site& site) {
     if (!print) continue;
     site.require(std::isfinite(print->scale), "a print sink scales by {}", print->scale);
     site.require(print->every >= 1, "a print sink prints every {}", print->every);
-    site.require(print->format == "numpy" || is_print_format(print->format),
+    site.require(print->format == "numpy" || is_number_format(print->format),
                  "the print format `{}` formats no number", print->format);
   }
 }
@@ -60,6 +26,8 @@ void check_return_value(const ReturnValue& value, const Site& site) {
                "a returned array holds nothing, all else does");
   site.require(value.keys.size() == (value.kind == Kind::kDict ? value.items.size() : 0),
                "{} keys for {} returned values", value.keys.size(), value.items.size());
+  site.require(value.kind != Kind::kNumpy || is_safe_name(value.name),
+               "a returned array is called `{}`", value.name);
   std::set<std::string_view> keys;
   for (const std::string& key : value.keys) {
     site.require(is_safe_key(key), "the returned key `{}` cannot name a folder", key);

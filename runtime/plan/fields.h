@@ -163,6 +163,7 @@ void fields(auto& text, Is<ReturnValue> auto& value) {
   text("items", value.items);
   text("keys", value.keys);
   text("kind", value.kind);
+  text("name", value.name);
   text("tensor", value.tensor);
 }
 

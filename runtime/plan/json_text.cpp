@@ -35,41 +35,61 @@ std::string json_string(std::string_view text) {
 
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr size_t kMaxDepth = 100;
 
-/// Refuses, while a text is parsed, what the parser would let through.
-class Watch {
+/// Goes through a text before it is parsed and refuses what the parser would let through. (A
+/// callback of the parser could do it, but with one the parser is quadratic in a list's length.)
+class Watch : public nlohmann::json_sax<Json> {
  public:
   explicit Watch(const std::string& path) : path_(path) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth)
-      throw RequestError(fmt::format("{}: nested more than {} levels deep", path_, kMaxDepth));
-    if (event == Json::parse_event_t::object_start) objects_.emplace_back();
-    if (event == Json::parse_event_t::object_end) objects_.pop_back();
-    if (event == Json::parse_event_t::key) add_key(parsed.get_ref<const std::string&>());
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    Open& object = open_.back();
+    if (!object.keys.insert(key).second) refuse_duplicate(key);
+    object.last = key;
     return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception&) override {
+    return false;  // the parser will say where
   }
 
  private:
-  /// The keys of an object so far.
-  struct Object {
-    std::set<std::string, std::less<>> keys;
-    std::string last;
+  /// An object or list, and the keys that it has so far.
+  struct Open {
+    std::set<std::string> keys = {};
+    std::string last = {};
   };
 
-  void add_key(const std::string& key) {
-    Object& object = objects_.back();
-    if (!object.keys.insert(key).second) {
-      std::string place;
-      for (size_t i = 0; i + 1 < objects_.size(); ++i) place += objects_[i].last + ": ";
-      throw RequestError(fmt::format("{}: {}the key `{}` stands twice", path_, place, key));
-    }
-    object.last = key;
+  bool open() {
+    open_.emplace_back();
+    if (open_.size() > kMaxDepth)
+      throw RequestError(fmt::format("{}: nested more than {} levels deep", path_, kMaxDepth));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  [[noreturn]] void refuse_duplicate(const std::string& key) const {
+    std::string place;
+    for (size_t i = 0; i + 1 < open_.size(); ++i)
+      if (!open_[i].last.empty()) place += open_[i].last + ": ";
+    throw RequestError(fmt::format("{}: {}the key `{}` stands twice", path_, place, key));
   }
 
   const std::string& path_;
-  std::vector<Object> objects_;  // outermost first
+  std::vector<Open> open_;  // outermost first
 };
 
 /// "3:17", of a byte of the text, both counted from 1.
@@ -85,7 +105,8 @@ std::string line_and_column(std::string_view text, size_t byte) {
 Json parse_json(std::string_view text, const std::string& path) {
   Watch watch(path);
   try {
-    return Json::parse(text, std::ref(watch));
+    Json::sax_parse(text, &watch);
+    return Json::parse(text);
   } catch (const Json::parse_error& error) {
     const size_t byte = error.byte > 0 ? error.byte - 1 : 0;
     throw RequestError(fmt::format("{}:{}: this is not JSON{}", path, line_and_column(text, byte),

@@ -149,6 +149,7 @@ struct ReturnValue {
   TensorId tensor;  // kNumpy
   std::vector<ReturnValue> items;
   std::vector<std::string> keys;  // kDict, one for each item
+  std::string name = {};          // kNumpy: the tensor's, as the file calls it; names its output
 };
 
 struct Returns {

@@ -141,7 +141,7 @@ TEST_CASE("returns are named by tensor, position or key, and nest as folders") {
   write_rows(home / "x.npy", 2);
   using plan::ReturnValue;
   const auto leaf = [](plan::TensorId id) {
-    return ReturnValue{ReturnValue::Kind::kNumpy, id, {}, {}};
+    return ReturnValue{ReturnValue::Kind::kNumpy, id, {}, {}, id == kX ? "x" : "y"};
   };
   const auto written = [&](const ReturnValue& value, const std::string& out) {
     plan::Job job = make_job(false, 2);
