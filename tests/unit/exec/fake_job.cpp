@@ -157,6 +157,7 @@ plan::Returns returns(plan::TensorId tensor, std::vector<plan::Sink> sinks) {
   plan::Returns made;
   made.type = "Numpy";
   made.value.tensor = tensor;
+  made.value.name = tensor == kX ? "x" : tensor == kY ? "y" : "loss";
   made.sinks = std::move(sinks);
   made.where = "job.yaml:10:5";
   return made;
