@@ -115,11 +115,11 @@ int run(int argc, char** argv) {
 
   CLI::App* checks =
       app.add_subcommand("check", "all jobs of each file, all errors; opens no data");
-  checks->add_option("FILE", options.files, "job files")->required();
+  checks->add_option("FILE", options.files, "job files")->required()->type_name("");
   add_sets(checks);
 
   CLI::App* builds = app.add_subcommand("build", "the serialized plan of a file's jobs");
-  builds->add_option("FILE", options.file, "a job file")->required();
+  builds->add_option("FILE", options.file, "a job file")->required()->type_name("");
   builds->add_option("-o,--output", options.output, "where the plan goes")
       ->type_name("PLAN")
       ->required();
@@ -131,14 +131,14 @@ int run(int argc, char** argv) {
       ->type_name("PASS");
 
   CLI::App* shows = app.add_subcommand("show", "what a job file or a plan does");
-  shows->add_option("FILE", options.file, "a job file or a plan")->required();
+  shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
   shows->add_option("--format", options.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}));
   add_sets(shows);
 
   CLI::App* explains = app.add_subcommand("explain", "what an error code means");
-  explains->add_option("CODE", options.code, "as in [E0302]")->required();
+  explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
 
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (*checks) return check(options);

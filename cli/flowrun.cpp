@@ -22,7 +22,6 @@ namespace flow::cli {
 namespace {
 
 struct Options {
-  std::vector<std::string> words;  // [JOB] FILE
   std::string job, file;
   std::optional<std::string> directory, load, save, root;
   std::vector<std::string> sets, inputs, watches, watch_diffs;
@@ -50,9 +49,9 @@ void catch_stop_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
+/// A single word is the file: JOB may be left out.
 void read_words(Options& options) {
-  options.file = options.words.back();
-  if (options.words.size() == 2) options.job = options.words.front();
+  if (options.file.empty()) std::swap(options.job, options.file);
 }
 
 CompileRequest compile_request(const Options& options) {
@@ -101,8 +100,8 @@ std::string resume_command(const Options& options, const std::string& job,
 }
 
 /// The last line on standard error: what a person would do now.
-void tell_next(const Options& options, const plan::Plan& plan, const plan::Job& job,
-               const fs::path& directory, const exec::RunOutcome& outcome) {
+void tell_next(const Options& options, const plan::Job& job, const fs::path& directory,
+               const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
     fmt::print(stderr, "flowrun: stopped after step {}; go on with: {}\n", outcome.steps,
                resume_command(options, job.name, directory));
@@ -116,15 +115,8 @@ void tell_next(const Options& options, const plan::Plan& plan, const plan::Job& 
   }
   const std::string loss =
       outcome.last_loss ? fmt::format(", loss {:.4g}", *outcome.last_loss) : "";
-  std::string next;
-  for (const plan::Job& other : plan.jobs)
-    if (!other.train && !other.variables.empty()) {
-      next = fmt::format("; next: flowrun {} {} --load {}", other.name, options.file,
-                         directory.string());
-      break;
-    }
-  fmt::print(stderr, "flowrun: {} done, {} steps in {}{}; outputs are in {}{}\n", job.name,
-             outcome.steps, took, loss, directory.string(), next);
+  fmt::print(stderr, "flowrun: {} done, {} steps in {}{}; predict jobs read it with --load {}\n",
+             job.name, outcome.steps, took, loss, directory.string());
 }
 
 void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
@@ -137,8 +129,8 @@ void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
     fmt::print("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
 }
 
-int finish(const Options& options, const plan::Plan& plan, const plan::Job& job,
-           const fs::path& directory, const exec::RunOutcome& outcome) {
+int finish(const Options& options, const plan::Job& job, const fs::path& directory,
+           const exec::RunOutcome& outcome) {
   if (!outcome.error.empty()) tell_error("flowrun", outcome.error, "");
   if (options.json) {
     OrderedJson line{{"event", "end"},
@@ -150,7 +142,7 @@ int finish(const Options& options, const plan::Plan& plan, const plan::Job& job,
                      {"exit_status", outcome.exit_status}};
     fmt::print(stderr, "{}\n", line.dump());
   } else if (outcome.exit_status == kDone) {
-    tell_next(options, plan, job, directory, outcome);
+    tell_next(options, job, directory, outcome);
   } else {
     fmt::print(stderr, "flowrun: what was written until then is in {}\n", directory.string());
   }
@@ -225,17 +217,17 @@ int execute(const Options& options) {
   catch_stop_signals();
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
-  return finish(options, plan, job, request.directory, outcome);
+  return finish(options, job, request.directory, outcome);
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Runs a job of a job file, or of a plan that flowc built.", "flowrun");
   dress(app, "flowrun");
   Options options;
-  app.add_option("JOB FILE", options.words,
-                 "the job, and a job file or plan; JOB may be left out of a file with one job")
+  app.add_option("JOB", options.job, "the job to run; not needed for a file with a single one")
       ->required()
-      ->expected(1, 2);
+      ->type_name("");
+  app.add_option("FILE", options.file, "a job file or a plan")->type_name("");
   app.add_option("-o,--output", options.directory,
                  "where outputs go; default: the next free runs/<file>-<job>-NNN")
       ->type_name("DIR");

@@ -1,5 +1,5 @@
-// What this machine's float32 matrix product reaches: oneDNN's, 2048 x 2048 x 2048, best of several.
-// Prints one number: GFLOP/s. Usage: gemm_roof THREADS
+// What this machine's float32 matrix product reaches: oneDNN's, 2048 x 2048 x 2048, best of
+// several. Prints one number: GFLOP/s. Usage: gemm_roof THREADS
 #include <dnnl.h>
 #include <omp.h>
 
@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
   double best = 1e9;
   for (int run = 0; run < 6; ++run) {
     const auto start = std::chrono::steady_clock::now();
-    dnnl_sgemm('N', 'N', kSize, kSize, kSize, 1.0f, a.data(), kSize, b.data(), kSize, 0.0f, c.data(),
-               kSize);
+    dnnl_sgemm('N', 'N', kSize, kSize, kSize, 1.0f, a.data(), kSize, b.data(), kSize, 0.0f,
+               c.data(), kSize);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     best = std::min(best, took.count());
   }

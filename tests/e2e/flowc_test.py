@@ -51,7 +51,7 @@ class Commands(FlowTest):
         self.assertEqual([job["name"] for job in json.loads(shown)["jobs"]], ["train", "eval", "accuracy"])
 
     def test_a_missing_file_is_one_clear_line(self):
-        done = self.call("flowc", "check", "nowhere.yaml", status=3)
+        done = self.call("flowc", "check", "nowhere.yaml", status=2)
         self.assertIn("nowhere.yaml", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
