@@ -1,5 +1,5 @@
-// Counts what each thread of the test program allocates: malloc and its kin, and operator new,
-// which the C++ library builds on malloc.
+// Counts what each thread of the test program allocates: malloc and its kin, and operator new.
+// What oneDNN allocates within a call of its own is not counted: nobody outside can help it.
 #pragma once
 
 #include <cstdint>

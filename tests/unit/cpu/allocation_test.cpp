@@ -1,0 +1,80 @@
+// From the second step on, a real training step on the CPU allocates nothing on its thread.
+#include <catch2/catch.hpp>
+
+#include <vector>
+
+#include "compiler/compile.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/exec/run.h"
+#include "tests/support/allocation_count.h"
+#include "tests/support/fresh_directory.h"
+
+namespace flow {
+namespace {
+
+constexpr const char* kJob = R"(flow: 1
+networks:
+  net:
+    inputs: [images]
+    graph:
+      conv: {op: conv2d, filters: 8, kernel_size: 3, padding: same, activation: relu}
+      pool: {op: max_pool2d, ksize: 2}
+      flat: {op: flatten}
+      hidden: {op: dense, units: 32, activation: relu}
+      drop: {op: dropout, rate: 0.5}
+      logits: {op: dense, units: 10}
+jobs:
+  train:
+    type: train
+    inputs:
+      images: {shape: [20, 1, 12, 12], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}
+      labels: {shape: [20], dtype: int32, from: {type: random_int, low: 0, high: 10}}
+    graph:
+      net: {op: net, in: images}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: net}
+    optimizer: {type: sgd, momentum: 0.9, learning_rate: 0.1, minimize: loss}
+    returns: {type: Numpy, value: loss}
+    hooks:
+      - {watch: net/conv, every: 2}
+      - {watch_diff: "net/*/weight", every: 3}
+    run: {steps: 20, checkpoint: {every: {steps: 5}}}
+)";
+
+TEST_CASE("from the second step on a training step on the CPU allocates nothing") {
+  CompileRequest request;
+  request.file = "job.yaml";
+  const CompileResult compiled = compile_text(request, kJob);
+  INFO(compiled.messages);
+  REQUIRE(compiled.plan);
+  const FreshDirectory home;
+  const auto backend = cpu::make_backend();
+  std::vector<int64_t> counts;
+  counts.reserve(64);
+  exec::RunRequest run{.plan = *compiled.plan,
+                       .job = compiled.plan->jobs.front(),
+                       .root = home.path(),
+                       .directory = home.path(),
+                       .inputs = {},
+                       .load = {},
+                       .save = {},
+                       .steps = {},
+                       .overrides = {},
+                       .progress = {},
+                       .say = {},
+                       .stop_signal = {}};
+  run.threads = 2;
+  run.stop_signal = [&counts] {  // asked before each step, on the thread that computes
+    counts.push_back(allocations_of_this_thread());
+    return 0;
+  };
+  CHECK(exec::run(*backend, run).steps == 20);
+  REQUIRE(counts.size() >= 20);
+  if (!allocations_are_counted()) return;
+  for (size_t i = 2; i < counts.size(); ++i) {
+    CAPTURE(i);
+    CHECK(counts[i] == counts[1]);
+  }
+}
+
+}  // namespace
+}  // namespace flow
