@@ -160,6 +160,34 @@ ProgressBar::Style progress_style(const Options& options) {
   return isatty(STDERR_FILENO) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
 }
 
+/// A default directory in which a refused run wrote nothing goes again.
+class DefaultDirectory {
+ public:
+  explicit DefaultDirectory(fs::path path) : path_(std::move(path)) {}
+  DefaultDirectory(const DefaultDirectory&) = delete;
+  DefaultDirectory& operator=(const DefaultDirectory&) = delete;
+  ~DefaultDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove(path_, ignored);  // only an empty one can be removed so
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// What an earlier run wrote goes only when this one is known to start, and does not read it.
+void check_force(exec::Backend& backend, const exec::RunRequest& request) {
+  const auto& in_file = request.job.run.checkpoint.load;
+  const fs::path loaded = request.load ? fs::path(*request.load)
+                          : in_file    ? request.root / *in_file
+                                       : fs::path();
+  if (!loaded.empty() && lies_in(loaded, request.directory))
+    throw RequestError(
+        fmt::format("--force would remove {}, which is to be loaded", loaded.string()),
+        "write to another directory");
+  exec::dry_run(backend, request);
+}
+
 int execute(const Options& options) {
   plan::Plan plan;
   if (!load(compile_request(options), &plan)) return kRequestWrong;
@@ -207,6 +235,7 @@ int execute(const Options& options) {
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
   if (options.directory) {
     request.directory = *options.directory;
+    if (options.force && fs::exists(request.directory)) check_force(*backend, request);
     take_directory(request.directory, options.force, options.resume);
   } else {
     request.directory = make_default_directory(options.file, job.name);
@@ -215,6 +244,7 @@ int execute(const Options& options) {
     fmt::print(stderr, "flowrun: {} on {}, writing to {}\n", job.name, backend->device(),
                request.directory.string());
   catch_stop_signals();
+  const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
   return finish(options, job, request.directory, outcome);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "runtime/base/error.h"
@@ -34,6 +35,13 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
     if (error) refuse(path, error);
   }
   throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path inner = fs::weakly_canonical(path, ignored);
+  const fs::path outer = fs::weakly_canonical(folder, ignored);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 void take_directory(const fs::path& path, bool force, bool resume) {

@@ -15,4 +15,7 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
 /// nothing else is; or `resume`: then it is taken as it is.
 void take_directory(const fs::path& path, bool force, bool resume);
 
+/// Is `path` the directory `folder`, or somewhere below it?
+bool lies_in(const fs::path& path, const fs::path& folder);
+
 }  // namespace flow::cli

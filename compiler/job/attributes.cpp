@@ -73,7 +73,7 @@ std::optional<Attribute> as_attribute(std::optional<T> value) {
 std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
                                     const AttributeDef& def) {
   const std::string what = fmt::format("`{}`", def.name);
-  const Bounds bounds{def.min, def.max};
+  const Bounds bounds{def.min, def.max, def.below};
   switch (def.type) {
     case AttributeType::kBool:
       return as_attribute(read_bool(reader, node, what));

@@ -15,7 +15,8 @@ namespace flow::job {
 
 /// Both included, and infinite where absent.
 struct Bounds {
-  std::optional<double> min = {}, max = {};
+  std::optional<double> min = {}, max = {};  // both included
+  std::optional<double> below = {};          // excluded
 };
 
 /// A finite number as the language writes them: "100", "-0.5", "1e-1", "1/10". Nothing for other

@@ -83,6 +83,8 @@ std::string complaint(const AttributeDef& def, const Attribute& value) {
       return fmt::format("is {}, it must be at least {}", shortest(number), shortest(*def.min));
     if (def.max && !(number <= *def.max))
       return fmt::format("is {}, it must be at most {}", shortest(number), shortest(*def.max));
+    if (def.below && !(number < *def.below))
+      return fmt::format("is {}, it must be below {}", shortest(number), shortest(*def.below));
     return {};
   };
   if (const auto* number = std::get_if<double>(&value)) return outside(*number);

@@ -37,7 +37,7 @@ AttributeDef rate() {
           .fallback = "",
           .doc = "the part that is dropped, 0 <= rate < 1",
           .min = 0,
-          .max = 0.9999999};
+          .below = 1};
 }
 
 }  // namespace

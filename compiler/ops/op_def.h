@@ -53,6 +53,7 @@ struct AttributeDef {
   std::string_view doc;
   std::vector<std::string_view> choices = {};
   std::optional<double> min = {}, max = {};  // both included, of each number
+  std::optional<double> below = {};          // excluded
 };
 
 /// Attributes as the user wrote them with their places, for messages.

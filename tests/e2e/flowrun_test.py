@@ -62,6 +62,17 @@ class Directories(FlowTest):
         self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
         self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
 
+    def test_force_removes_nothing_for_a_run_that_cannot_start_or_that_reads_it(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1)
+        before = self.files("out")
+        self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", status=2)
+        self.assertIn("to be loaded", self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", "--load", "out", status=2).stderr)
+        self.assertEqual(self.files("out"), before)
+
+    def test_a_refused_run_leaves_no_default_directory(self):
+        self.flowrun("eval", JOBS / "mlp.yaml", status=2)
+        self.assertEqual(list((self.dir / "runs").iterdir()), [])
+
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
         names = set(self.files("out"))

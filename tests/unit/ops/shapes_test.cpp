@@ -308,7 +308,7 @@ TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refu
         "y: `reshape` needs `shape`\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", 1.0}});
-        }) == "y: `rate` is 1, it must be at most 0.9999999\n");
+        }) == "y: `rate` is 1, it must be below 1\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", int64_t{0}}});
         }) == "y: `rate` of `dropout` has another type\n");
