@@ -142,7 +142,7 @@ int finish(const Options& options, const plan::Job& job, const fs::path& directo
                      {"exit_status", outcome.exit_status}};
     fmt::print(stderr, "{}\n", line.dump());
   } else if (outcome.exit_status == kDone) {
-    tell_next(options, job, directory, outcome);
+    if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
     fmt::print(stderr, "flowrun: what was written until then is in {}\n", directory.string());
   }

@@ -200,7 +200,7 @@ class Manners(FlowTest):
 
     def test_quiet_says_nothing_but_what_was_asked_for(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
-        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertEqual((len(done.stdout.splitlines()), done.stderr), (1, ""))
 
     def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)

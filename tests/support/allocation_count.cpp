@@ -24,6 +24,24 @@ namespace {
 
 thread_local int64_t allocations = 0;
 
+}  // namespace
+
+namespace flow {
+
+int64_t allocations_of_this_thread() { return allocations; }
+
+#ifdef FLOW_SANITIZED
+bool allocations_are_counted() { return false; }
+#else
+bool allocations_are_counted() { return true; }
+#endif
+
+}  // namespace flow
+
+#ifndef FLOW_SANITIZED
+
+namespace {
+
 struct Range {
   uintptr_t begin = 0, end = 0;
 };
@@ -54,20 +72,6 @@ void note(const void* caller) {
 }
 
 }  // namespace
-
-namespace flow {
-
-int64_t allocations_of_this_thread() { return allocations; }
-
-#ifdef FLOW_SANITIZED
-bool allocations_are_counted() { return false; }
-#else
-bool allocations_are_counted() { return true; }
-#endif
-
-}  // namespace flow
-
-#ifndef FLOW_SANITIZED
 
 extern "C" {
 
