@@ -15,7 +15,7 @@ for fuzzer in build/fuzz/bin/*_fuzz; do
   name=$(basename "$fuzzer" _fuzz)
   new=$(mktemp -d)
   echo "== fuzz: $name, $seconds s"
-  "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 \
+  "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 -print_funcs=0 \
     -artifact_prefix="build/fuzz/$name-" "$new" "tests/fuzz/corpus/$name"
   rm -rf "$new"
 done
