@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/vectorised.h"
 #include "runtime/io/elements.h"
 
 namespace flow::io {
@@ -76,6 +77,12 @@ std::optional<Misfit> convert_row(const std::byte* from, bool swap, const Affine
   return std::nullopt;
 }
 
+/// Bytes scaled to float32: the same bits as the table's, many at once.
+FLOW_VECTORISED void scale_bytes(const uint8_t* from, double scale, float* out, size_t elements) {
+  for (size_t i = 0; i < elements; ++i)
+    out[i] = static_cast<float>(static_cast<double>(from[i]) * scale);
+}
+
 double byte_value(DType dtype, size_t byte) {
   if (dtype == DType::kInt8) return static_cast<int8_t>(byte);
   if (dtype == DType::kBool) return byte != 0;
@@ -119,6 +126,12 @@ bool RowConverter::use_table(DType to) {
 }
 
 std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std::byte* out) {
+  if (from_ == DType::kUInt8 && to == DType::kFloat32 && affine_.mean.empty() &&
+      affine_.std.empty()) {
+    scale_bytes(reinterpret_cast<const uint8_t*>(from), affine_.scale,
+                reinterpret_cast<float*>(out), elements_);
+    return std::nullopt;
+  }
   const bool tabled = use_table(to);
   return visit_dtype(to, [&](auto element) -> std::optional<Misfit> {
     using To = decltype(element);
