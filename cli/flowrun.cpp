@@ -60,7 +60,6 @@ CompileRequest compile_request(const Options& options) {
   request.sets = options.sets;
   request.watches = options.watches;
   request.watch_diffs = options.watch_diffs;
-  request.steps = options.steps;
   if (!options.job.empty()) request.job = options.job;
   if (options.device == "gpu")
     throw RequestError("no GPU was found on this machine",

@@ -24,7 +24,6 @@ struct CompileRequest {
   std::vector<std::string> watches;  // --watch NAME[:every]
   std::vector<std::string> watch_diffs;
   std::optional<std::string> job;  // compile this job alone
-  std::optional<int64_t> steps;    // --steps
   Target target;
   std::string dump_after;  // a pass's name: its graph is appended to `dump`
 };
