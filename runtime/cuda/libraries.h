@@ -1,0 +1,75 @@
+// What NVIDIA's libraries compute for the backend: products (cuBLASLt) and convolutions (cuDNN),
+// behind one interface; tests have one of plain loops on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+#include "runtime/cuda/driver.h"
+
+namespace flow::cuda {
+
+/// What is done to a result before it is stored: y = relu(y + bias), each if asked for.
+struct Epilogue {
+  bool bias = false;  // along the columns of a product, the channels of a convolution
+  bool relu = false;
+};
+
+/// out = op(a) op(b), row-major: a is [M, K] ([K, M] if transposed), b is [K, N] ([N, K]), out
+/// [M, N]; leading axes before these two, where there are any, are equal in all three and count
+/// independent products.
+struct MatmulSpec {
+  DType dtype;  // of all operands
+  Shape a, b, out;
+  bool transpose_a = false, transpose_b = false;
+  bool tf32 = false;
+  Epilogue epilogue = {};
+};
+
+/// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
+/// order, or one of its gradients.
+struct ConvolutionSpec {
+  enum class Pass { kForward, kGradData, kGradWeight };
+  Pass pass;
+  DType dtype;
+  Shape x, w, y;
+  std::vector<int64_t> strides, dilation;  // of H and W
+  std::vector<int64_t> pads;               // as in the plan: top, left, bottom, right
+  int64_t groups = 1;
+  bool tf32 = false;
+  Epilogue epilogue = {};  // of the forward pass
+};
+
+/// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.
+/// kGradWeight: x, dy -> dw.
+struct LibraryBuffers {
+  const std::byte* first;
+  const std::byte* second;
+  const std::byte* bias;  // null without one
+  std::byte* out;
+  std::byte* workspace;
+};
+
+/// Chosen once, run every call; deterministic: the same operands, the same bits.
+struct LibraryKernel {
+  std::function<void(const LibraryBuffers&, Stream)> run;
+  size_t workspace = 0;  // bytes
+};
+
+class Libraries {
+ public:
+  virtual ~Libraries() = default;
+  /// RunError where the library has nothing for the spec on this device.
+  virtual LibraryKernel prepare(const MatmulSpec& spec) = 0;
+  virtual LibraryKernel prepare(const ConvolutionSpec& spec) = 0;
+  /// "cublas" -> "13.0.2"
+  virtual std::map<std::string, std::string> versions() const = 0;
+};
+
+}  // namespace flow::cuda
