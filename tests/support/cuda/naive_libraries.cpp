@@ -1,0 +1,223 @@
+// Products and convolutions as their formulas say. Compiled with FLOW_CUDA_ON_CPU.
+#include "tests/support/cuda/naive_libraries.h"
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/cuda/launch.h"
+
+namespace flow::cuda {
+namespace {
+
+constexpr LaunchShape kOneThread{};
+
+/// y = relu(y + bias), each step rounded to T.
+template <typename T>
+T finish(double sum, Epilogue epilogue, const T* bias, int64_t channel) {
+  T value = static_cast<T>(sum);
+  if (epilogue.bias) value += bias[channel];
+  return epilogue.relu && !(value > 0) ? T{0} : value;
+}
+
+/// out [batches, m, n] = op(a) op(b).
+struct Product {
+  int64_t batches, m, n, k;
+  bool transpose_a, transpose_b;
+  Epilogue epilogue;
+};
+
+template <typename T>
+void naive_matmul(Product p, const T* a, const T* b, const T* bias, T* out) {
+  for (int64_t batch = 0; batch < p.batches; ++batch, a += p.m * p.k, b += p.k * p.n) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < p.k; ++k)
+          sum += static_cast<double>(a[p.transpose_a ? k * p.m + i : i * p.k + k]) *
+                 static_cast<double>(b[p.transpose_b ? j * p.k + k : k * p.n + j]);
+        *out++ = finish(sum, p.epilogue, bias, j);
+      }
+    }
+  }
+}
+
+Product product_of(const MatmulSpec& spec) {
+  const int rank = spec.out.rank();
+  FLOW_CHECK(rank >= 2 && spec.a.rank() == rank && spec.b.rank() == rank);
+  for (int axis = 0; axis < rank - 2; ++axis)
+    FLOW_CHECK(spec.a[axis] == spec.out[axis] && spec.b[axis] == spec.out[axis]);
+  const int row = rank - 2, column = rank - 1;
+  const Product p{spec.out.elements(0, row),
+                  spec.out[row],
+                  spec.out[column],
+                  spec.a[spec.transpose_a ? row : column],
+                  spec.transpose_a,
+                  spec.transpose_b,
+                  spec.epilogue};
+  FLOW_CHECK(spec.a[p.transpose_a ? column : row] == p.m);
+  FLOW_CHECK(spec.b[p.transpose_b ? column : row] == p.k);
+  FLOW_CHECK(spec.b[p.transpose_b ? row : column] == p.n);
+  return p;
+}
+
+/// One axis of the image.
+struct ImageAxis {
+  int64_t input, kernel, output, stride, before, dilation;
+};
+
+/// x [images, groups*channels, H, W], w [groups*filters, channels, kh, kw], y like x.
+struct Convolution {
+  int64_t images, groups, channels, filters;
+  ImageAxis rows, columns;
+  Epilogue epilogue;
+};
+
+/// Elements that meet: y[y] += w[w] * x[x].
+struct Meeting {
+  int64_t x, w, y;
+};
+
+/// Calls f(i, k, at) for the elements i of the result and k of the kernel that meet the input.
+template <typename F>
+void for_each_meeting(const ImageAxis& axis, F f) {
+  for (int64_t i = 0; i < axis.output; ++i) {
+    for (int64_t k = 0; k < axis.kernel; ++k) {
+      const int64_t at = i * axis.stride + k * axis.dilation - axis.before;
+      if (at >= 0 && at < axis.input) f(i, k, at);
+    }
+  }
+}
+
+/// Calls f for every product of the convolution.
+template <typename F>
+void for_each_product(const Convolution& c, F f) {
+  for (int64_t image = 0; image < c.images; ++image) {
+    for (int64_t o = 0; o < c.groups * c.filters; ++o) {
+      for (int64_t channel = 0; channel < c.channels; ++channel) {
+        const int64_t in = o / c.filters * c.channels + channel;
+        const int64_t x = (image * c.groups * c.channels + in) * c.rows.input;
+        const int64_t w = (o * c.channels + channel) * c.rows.kernel;
+        const int64_t y = (image * c.groups * c.filters + o) * c.rows.output;
+        for_each_meeting(c.rows, [&](int64_t i, int64_t k, int64_t row) {
+          for_each_meeting(c.columns, [&](int64_t j, int64_t l, int64_t column) {
+            f(Meeting{(x + row) * c.columns.input + column, (w + k) * c.columns.kernel + l,
+                      (y + i) * c.columns.output + j});
+          });
+        });
+      }
+    }
+  }
+}
+
+int64_t x_elements(const Convolution& c) {
+  return c.images * c.groups * c.channels * c.rows.input * c.columns.input;
+}
+int64_t w_elements(const Convolution& c) {
+  return c.groups * c.filters * c.channels * c.rows.kernel * c.columns.kernel;
+}
+int64_t y_elements(const Convolution& c) {
+  return c.images * c.groups * c.filters * c.rows.output * c.columns.output;
+}
+
+template <typename T>
+void naive_convolution(Convolution c, const T* x, const T* w, const T* bias, T* y) {
+  std::vector<double> sums(static_cast<size_t>(y_elements(c)));
+  for_each_product(c, [&](Meeting m) {
+    sums[static_cast<size_t>(m.y)] += static_cast<double>(x[m.x]) * static_cast<double>(w[m.w]);
+  });
+  const int64_t plane = c.rows.output * c.columns.output;
+  for (size_t i = 0; i < sums.size(); ++i)
+    y[i] =
+        finish(sums[i], c.epilogue, bias, static_cast<int64_t>(i) / plane % (c.groups * c.filters));
+}
+
+template <typename T>
+void naive_convolution_grad_data(Convolution c, const T* dy, const T* w, T* dx) {
+  std::vector<double> sums(static_cast<size_t>(x_elements(c)));
+  for_each_product(c, [&](Meeting m) {
+    sums[static_cast<size_t>(m.x)] += static_cast<double>(dy[m.y]) * static_cast<double>(w[m.w]);
+  });
+  std::copy(sums.begin(), sums.end(), dx);
+}
+
+template <typename T>
+void naive_convolution_grad_weight(Convolution c, const T* x, const T* dy, T* dw) {
+  std::vector<double> sums(static_cast<size_t>(w_elements(c)));
+  for_each_product(c, [&](Meeting m) {
+    sums[static_cast<size_t>(m.w)] += static_cast<double>(x[m.x]) * static_cast<double>(dy[m.y]);
+  });
+  std::copy(sums.begin(), sums.end(), dw);
+}
+
+ImageAxis axis_of(const ConvolutionSpec& spec, int axis) {
+  const size_t i = static_cast<size_t>(axis);
+  const ImageAxis result{spec.x[axis + 2],   spec.w[axis + 2], spec.y[axis + 2],
+                         spec.strides.at(i), spec.pads.at(i),  spec.dilation.at(i)};
+  const int64_t padded = result.input + result.before + spec.pads.at(i + 2);
+  const int64_t reach = (result.kernel - 1) * result.dilation + 1;
+  FLOW_CHECK(padded >= reach && result.output == (padded - reach) / result.stride + 1);
+  return result;
+}
+
+Convolution convolution_of(const ConvolutionSpec& spec) {
+  FLOW_CHECK(spec.x.rank() == 4 && spec.w.rank() == 4 && spec.y.rank() == 4);
+  const Convolution c{spec.x[0],        spec.groups,      spec.w[1],    spec.w[0] / spec.groups,
+                      axis_of(spec, 0), axis_of(spec, 1), spec.epilogue};
+  FLOW_CHECK(spec.x[1] == c.groups * c.channels && spec.w[0] == c.groups * c.filters);
+  FLOW_CHECK(spec.y[0] == spec.x[0] && spec.y[1] == spec.w[0]);
+  return c;
+}
+
+/// Calls make(T) for the type of the operands.
+template <typename F>
+LibraryKernel for_dtype(DType dtype, F make) {
+  if (dtype == DType::kFloat32) return make(float{});
+  if (dtype == DType::kFloat64) return make(double{});
+  throw RunError("the plain loops know float32 and float64 alone");
+}
+
+template <typename T>
+const T* as(const std::byte* memory) {
+  return reinterpret_cast<const T*>(memory);
+}
+template <typename T>
+T* as(std::byte* memory) {
+  return reinterpret_cast<T*>(memory);
+}
+
+}  // namespace
+
+LibraryKernel NaiveLibraries::prepare(const MatmulSpec& spec) {
+  return for_dtype(spec.dtype, [&]<typename T>(T) {
+    const auto run = [&driver = driver_, p = product_of(spec)](const LibraryBuffers& b,
+                                                               Stream stream) {
+      launch(driver, stream, "naive_matmul", kOneThread, &naive_matmul<T>, p, as<T>(b.first),
+             as<T>(b.second), as<T>(b.bias), as<T>(b.out));
+    };
+    return LibraryKernel{run};
+  });
+}
+
+LibraryKernel NaiveLibraries::prepare(const ConvolutionSpec& spec) {
+  using Pass = ConvolutionSpec::Pass;
+  return for_dtype(spec.dtype, [&]<typename T>(T) {
+    const auto run = [&driver = driver_, c = convolution_of(spec), pass = spec.pass](
+                         const LibraryBuffers& b, Stream stream) {
+      const T *first = as<T>(b.first), *second = as<T>(b.second);
+      T* out = as<T>(b.out);
+      if (pass == Pass::kForward)
+        launch(driver, stream, "naive_convolution", kOneThread, &naive_convolution<T>, c, first,
+               second, as<T>(b.bias), out);
+      else if (pass == Pass::kGradData)
+        launch(driver, stream, "naive_convolution_grad_data", kOneThread,
+               &naive_convolution_grad_data<T>, c, first, second, out);
+      else
+        launch(driver, stream, "naive_convolution_grad_weight", kOneThread,
+               &naive_convolution_grad_weight<T>, c, first, second, out);
+    };
+    return LibraryKernel{run};
+  });
+}
+
+}  // namespace flow::cuda
