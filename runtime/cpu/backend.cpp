@@ -6,15 +6,13 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/base/error.h"
-#include "runtime/base/text.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/layout.h"
-#include "runtime/cpu/memory.h"
 #include "runtime/cpu/parallel.h"
 #include "runtime/cpu/program.h"
 #include "runtime/cpu/stage.h"
+#include "runtime/exec/memory.h"
 
 namespace flow::cpu {
 namespace {
@@ -28,36 +26,14 @@ size_t available_memory() {
   return std::numeric_limits<size_t>::max();
 }
 
-RunError too_large(const plan::Job& job, size_t needed, size_t available,
-                   const std::string& largest) {
-  return RunError(
-      fmt::format("{}: job `{}` needs {} of memory, {} are available; largest: {}", job.where,
-                  job.name, human_bytes(needed), human_bytes(available), largest),
-      "a smaller batch takes less");
-}
-
-/// A tensor that cannot fit alone is refused before its size is multiplied with anything.
-void check_tensors_fit(const plan::Job& job, size_t available) {
-  for (const plan::Tensor& tensor : job.tensors) {
-    const size_t bytes = static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-    if (bytes > available) throw too_large(job, bytes, available, "`" + tensor.name + "`");
-  }
-}
-
-void check_memory_fits(const plan::Job& job, const MemoryPlan& memory,
-                       const exec::PrepareOptions& options, size_t available) {
-  size_t needed = memory.report.variables + memory.report.arena +
-                  memory.report.inputs * std::max<size_t>(1, options.input_slots);
+/// All that a program will allocate.
+size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
+                    const exec::PrepareOptions& options) {
+  size_t needed =
+      report.variables + report.arena + report.inputs * std::max<size_t>(1, options.input_slots);
   for (plan::TensorId id : options.deliverables)
-    needed += static_cast<size_t>(job[id].shape.elements()) * size_of(job[id].dtype) *
-              std::max<size_t>(1, options.output_slots);
-  if (needed <= available) return;
-  std::vector<std::string> largest;
-  for (const exec::MemoryReport::Holder& holder : memory.report.at_peak) {
-    if (largest.size() == 3) break;
-    largest.push_back(fmt::format("`{}` {}", holder.name, human_bytes(holder.bytes)));
-  }
-  throw too_large(job, needed, available, join(largest, ", "));
+    needed += exec::bytes_of(job[id]) * std::max<size_t>(1, options.output_slots);
+  return needed;
 }
 
 class CpuBackend : public exec::Backend {
@@ -74,19 +50,22 @@ class CpuBackend : public exec::Backend {
                                          const exec::PrepareOptions& options) override {
     const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
     const size_t available = available_memory();
-    check_tensors_fit(job, available);
+    exec::check_tensors_fit(job, available, "memory");
     const int threads = choose_threads(job, options.threads);
     const std::vector<Layout> layouts = assign_layouts(job, choose_kernels(job, kernels_));
-    const std::vector<plan::TensorId> owners = share_memory(job, layouts);
+    const std::vector<plan::TensorId> owners = exec::share_memory(
+        job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
     const StageContext context{job, layouts, owners, kernels_, threads};
     std::vector<Stage> stages;
     std::vector<size_t> workspaces;
     for (const plan::Step& step : job.steps) {
-      stages.push_back(is_view(step, owners) ? Stage{} : prepare_stage(context, step));
+      stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_stage(context, step));
       workspaces.push_back(stages.back().workspace);
     }
-    MemoryPlan memory = plan_memory(job, owners, workspaces);
-    check_memory_fits(job, memory, options, available);
+    exec::MemoryPlan memory =
+        exec::plan_memory({.job = job, .owners = owners, .workspaces = workspaces});
+    exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
+                            available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),
                                         threads);
   }

@@ -100,6 +100,15 @@ bool layouts_coincide(const Shape& shape) {
   return shape.rank() != 4 || shape[1] == 1 || shape.elements(2, 4) == 1;
 }
 
+bool lie_alike(const plan::Job& job, std::span<const Layout> layouts, plan::TensorId a,
+               plan::TensorId b) {
+  const auto is_plain = [&](plan::TensorId id) {
+    return layouts[id.index()] == Layout::kPlain || layouts_coincide(job[id].shape);
+  };
+  const bool same = layouts[a.index()] == layouts[b.index()];
+  return (is_plain(a) && is_plain(b)) || (same && job[a].shape == job[b].shape);
+}
+
 void reorder(int threads, size_t element, const Shape& shape, Layout from, const std::byte* in,
              Layout to, std::byte* out) {
   if (from == to || layouts_coincide(shape)) {

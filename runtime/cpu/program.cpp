@@ -9,35 +9,15 @@
 #include "runtime/base/text.h"
 #include "runtime/cpu/layout.h"
 #include "runtime/cpu/parallel.h"
+#include "runtime/exec/taps.h"
 
 namespace flow::cpu {
 namespace {
 
+using exec::Pool;
 using plan::TensorId;
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// For each step that is a tap, the deliverables that cannot be made without it.
-std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
-                                                 const std::vector<TensorId>& deliverables) {
-  std::vector<std::vector<size_t>> needed_by(job.tensors.size()), taps(job.steps.size());
-  for (size_t i = 0; i < deliverables.size(); ++i) needed_by[deliverables[i].index()].push_back(i);
-  for (size_t i = job.steps.size(); i-- > 0;) {
-    const plan::Step& step = job.steps[i];
-    if (!step.tap) continue;
-    std::vector<size_t>& readers = taps[i];
-    for (TensorId id : step.outputs) {
-      if (!id.valid()) continue;
-      const std::vector<size_t>& more = needed_by[id.index()];
-      readers.insert(readers.end(), more.begin(), more.end());
-    }
-    std::ranges::sort(readers);
-    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-    for (TensorId id : step.inputs)
-      needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
-  }
-  return taps;
-}
 
 }  // namespace
 
@@ -50,7 +30,7 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
                        std::span<const Layout> layouts, std::vector<Stage> stages,
-                       MemoryPlan memory, int threads)
+                       exec::MemoryPlan memory, int threads)
     : threads_(threads),
       workers_(threads),
       report_(std::move(memory.report)),
@@ -76,7 +56,7 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const std::vector<TensorI
   for (size_t i = 0; i < job.steps.size(); ++i)
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = i;
-  std::vector<std::vector<size_t>> taps = readers_of_taps(job, deliverables);
+  std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables);
   for (size_t i = 0; i < stages_.size(); ++i) {
     stages_[i].tap = job.steps[i].tap;
     stages_[i].wanted_by = std::move(taps[i]);
@@ -105,7 +85,7 @@ std::byte* CpuProgram::base(Pool pool, size_t input_slot) const {
 }
 
 std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
-  const Place& place = tensors_[tensor.index()].place;
+  const exec::Place& place = tensors_[tensor.index()].place;
   return base(place.pool, input_slot) + place.offset;
 }
 
@@ -146,7 +126,7 @@ void CpuProgram::collect_input_pointers(const Stage& stage, BoundStage& bound) {
                               std::vector<std::byte*>& pointers) {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].kind != Operand::Kind::kTensor) continue;
-      const Place& place = tensors_[operands[i].tensor.index()].place;
+      const exec::Place& place = tensors_[operands[i].tensor.index()].place;
       if (place.pool == Pool::kInputs) input_pointers_.push_back({&pointers[i], place.offset});
     }
   };

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/cpu/memory.h"
 #include "runtime/cpu/parallel.h"
 #include "runtime/cpu/stage.h"
 #include "runtime/exec/backend.h"
+#include "runtime/exec/memory.h"
 
 namespace flow::cpu {
 
@@ -32,7 +32,7 @@ class CpuProgram : public exec::Program {
  public:
   /// `stages`: one for each step of the job.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
-             std::span<const Layout> layouts, std::vector<Stage> stages, MemoryPlan memory,
+             std::span<const Layout> layouts, std::vector<Stage> stages, exec::MemoryPlan memory,
              int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
@@ -52,7 +52,7 @@ class CpuProgram : public exec::Program {
     DType dtype;
     Shape shape;
     Layout layout;
-    Place place;
+    exec::Place place;
     size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
   };
   struct BoundAction {
@@ -80,7 +80,7 @@ class CpuProgram : public exec::Program {
     size_t offset;
   };
 
-  std::byte* base(Pool pool, size_t input_slot) const;
+  std::byte* base(exec::Pool pool, size_t input_slot) const;
   std::byte* address(plan::TensorId tensor, size_t input_slot) const;
   void bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;

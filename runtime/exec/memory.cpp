@@ -1,22 +1,15 @@
 // Sharing and placing the memory of one call.
-#include "runtime/cpu/memory.h"
+#include "runtime/exec/memory.h"
 
 #include <algorithm>
 
-#include "runtime/cpu/layout.h"
 #include "runtime/plan/lifetimes.h"
 
-namespace flow::cpu {
+namespace flow::exec {
 namespace {
 
 using plan::Role;
 using plan::TensorId;
-
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-size_t bytes_of(const plan::Tensor& tensor) {
-  return static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-}
 
 constexpr size_t kNever = static_cast<size_t>(-1);
 
@@ -43,22 +36,27 @@ void for_each_use(const plan::Job& job, F f) {
   }
 }
 
-std::vector<Use> uses_of(const plan::Job& job, std::span<const TensorId> owners) {
+/// By owner. What is kept is used by what comes after the last step.
+std::vector<Use> uses_of(const plan::Job& job, std::span<const TensorId> owners,
+                         std::span<const TensorId> kept) {
   std::vector<Use> uses(job.tensors.size());
-  for_each_use(job, [&](TensorId id, size_t step) { uses[owners[id.index()].index()].at(step); });
+  const auto use = [&](TensorId id, size_t step) { uses[owners[id.index()].index()].at(step); };
+  for_each_use(job, use);
+  for (TensorId id : kept) use(id, job.steps.size());
   return uses;
 }
 
 /// Decides the permissions, in step order: `uses` is kept by owner as memory is taken over.
 class Sharing {
  public:
-  Sharing(const plan::Job& job, std::span<const Layout> layouts) : job_(job), layouts_(layouts) {
+  Sharing(const plan::Job& job, const LieAlike& lie_alike, std::span<const TensorId> kept)
+      : job_(job), lie_alike_(lie_alike) {
     for (size_t i = 0; i < job.tensors.size(); ++i) owners_.push_back(TensorId{i});
     for (size_t i = 0; i < job.tensors.size(); ++i) {
       const TensorId root = plan::alias_root(job, TensorId{i});
       if (job[root].role == Role::kVariable && updates_variable(TensorId{i})) owners_[i] = root;
     }
-    uses_ = uses_of(job, owners_);
+    uses_ = uses_of(job, owners_, kept);
   }
 
   std::vector<TensorId> decide() {
@@ -83,21 +81,12 @@ class Sharing {
     const plan::Tensor& tensor = job_[id];
     if (!tensor.alias.valid() || owners_[id.index()] != id) return false;
     const TensorId source = tensor.alias, owner = owners_[source.index()];
-    if (bytes_of(job_[source]) != bytes_of(tensor) || !same_layout(source, id)) return false;
+    if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
     const bool view = step.op == "reshape";
     // What a view reads must not be written while the view lives.
     if (job_[owner].role == Role::kVariable) return view && !written_before(owner, id);
     if (job_[owner].role == Role::kInput) return view;
     return uses_[owner.index()].last == at;
-  }
-
-  /// Both in C order: what differs in layout, or keeps a layout under another shape, is copied.
-  bool same_layout(TensorId a, TensorId b) const {
-    const bool same = layouts_[a.index()] == layouts_[b.index()];
-    return (is_plain(a) && is_plain(b)) || (same && job_[a].shape == job_[b].shape);
-  }
-  bool is_plain(TensorId id) const {
-    return layouts_[id.index()] == Layout::kPlain || layouts_coincide(job_[id].shape);
   }
 
   bool written_before(TensorId variable, TensorId reader) const {
@@ -116,14 +105,14 @@ class Sharing {
   }
 
   const plan::Job& job_;
-  std::span<const Layout> layouts_;
+  const LieAlike& lie_alike_;
   std::vector<TensorId> owners_;
   std::vector<Use> uses_;
 };
 
 /// What lives at the step where most does, largest first.
 void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
-                 const std::vector<std::string>& names, exec::MemoryReport& report) {
+                 const std::vector<std::string>& names, MemoryReport& report) {
   std::vector<size_t> begins(job.steps.size() + 1), ends(job.steps.size() + 1);
   for (const plan::Block& block : blocks) {
     begins[block.first] += block.bytes;
@@ -139,13 +128,18 @@ void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
   for (size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].first <= at && at <= blocks[i].last && blocks[i].bytes > 0)
       report.at_peak.push_back({names[i], blocks[i].bytes});
-  std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
+  std::ranges::stable_sort(report.at_peak, std::greater<>{}, &MemoryReport::Holder::bytes);
 }
 
 }  // namespace
 
-std::vector<TensorId> share_memory(const plan::Job& job, std::span<const Layout> layouts) {
-  return Sharing(job, layouts).decide();
+size_t bytes_of(const plan::Tensor& tensor) {
+  return static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
+}
+
+std::vector<TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
+                                   std::span<const TensorId> kept) {
+  return Sharing(job, lie_alike, kept).decide();
 }
 
 bool is_view(const plan::Step& step, std::span<const TensorId> owners) {
@@ -153,11 +147,14 @@ bool is_view(const plan::Step& step, std::span<const TensorId> owners) {
          owners[step.inputs[0].index()] == owners[step.outputs[0].index()];
 }
 
-MemoryPlan plan_memory(const plan::Job& job, std::span<const TensorId> owners,
-                       std::span<const size_t> workspaces) {
+MemoryPlan plan_memory(const MemoryRequest& request) {
+  const plan::Job& job = request.job;
+  const auto aligned = [&](size_t bytes) {
+    return (bytes + request.alignment - 1) / request.alignment * request.alignment;
+  };
   MemoryPlan memory;
   memory.tensors.resize(job.tensors.size());
-  const std::vector<Use> uses = uses_of(job, owners);
+  const std::vector<Use> uses = uses_of(job, request.owners, request.kept);
   std::vector<plan::Block> blocks;
   std::vector<std::string> names;
   std::vector<size_t> tensor_of;
@@ -171,27 +168,30 @@ MemoryPlan plan_memory(const plan::Job& job, std::span<const TensorId> owners,
       append(Pool::kVariables, memory.report.variables);
     } else if (tensor.role == Role::kInput) {
       append(Pool::kInputs, memory.report.inputs);
-    } else if (owners[i] == TensorId{i} && uses[i].any()) {
-      blocks.push_back({bytes_of(tensor), uses[i].first, uses[i].last});
+    } else if (request.owners[i] == TensorId{i} && uses[i].any()) {
+      blocks.push_back(
+          {bytes_of(tensor), uses[i].first, std::min(uses[i].last, job.steps.size() - 1)});
       names.push_back(tensor.name);
       tensor_of.push_back(i);
     }
   }
   const size_t results = blocks.size();
-  for (size_t i = 0; i < workspaces.size(); ++i) {
-    blocks.push_back({workspaces[i], i, i});
+  for (size_t i = 0; i < request.workspaces.size(); ++i) {
+    blocks.push_back({request.workspaces[i], i, i});
     names.push_back("workspace of " + job.steps[i].name);
   }
-  const plan::Assignment assignment = plan::assign_memory(blocks);
+  std::vector<plan::Block> whole = blocks;
+  for (plan::Block& block : whole) block.bytes = aligned(block.bytes);
+  const plan::Assignment assignment = plan::assign_memory(whole);
   for (size_t i = 0; i < results; ++i)
     memory.tensors[tensor_of[i]] = {Pool::kArena, assignment.offsets[i]};
-  for (size_t i = 0; i < workspaces.size(); ++i)
+  for (size_t i = 0; i < request.workspaces.size(); ++i)
     memory.workspaces.push_back(assignment.offsets[results + i]);
   for (size_t i = 0; i < job.tensors.size(); ++i)
-    memory.tensors[i] = memory.tensors[owners[i].index()];
+    memory.tensors[i] = memory.tensors[request.owners[i].index()];
   memory.report.arena = assignment.bytes;
   report_peak(job, blocks, names, memory.report);
   return memory;
 }
 
-}  // namespace flow::cpu
+}  // namespace flow::exec

@@ -1,0 +1,61 @@
+// Where everything of a call lies: which tensors share memory, offsets, and the account of it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/exec/backend.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena.
+enum class Pool { kNone, kVariables, kInputs, kArena };
+
+struct Place {
+  Pool pool = Pool::kNone;
+  size_t offset = 0;  // bytes, a multiple of MemoryRequest::alignment
+};
+
+size_t bytes_of(const plan::Tensor& tensor);
+
+/// Would the elements of two tensors of equal size lie in memory in the same order?
+using LieAlike = std::function<bool(plan::TensorId, plan::TensorId)>;
+
+/// For each tensor, whose memory it lies in: its own, a variable's that it updates (an order of
+/// the plan), or that of the operand it may take over (a permission, used where nothing still
+/// reads the operand and both lie alike). `kept` are read until the end of the call.
+std::vector<plan::TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
+                                         std::span<const plan::TensorId> kept = {});
+
+/// True when the step has nothing to do: a reshape that lies on its operand.
+bool is_view(const plan::Step& step, std::span<const plan::TensorId> owners);
+
+struct MemoryRequest {
+  const plan::Job& job;
+  std::span<const plan::TensorId> owners;     // from share_memory
+  std::span<const size_t> workspaces;         // by step: bytes
+  std::span<const plan::TensorId> kept = {};  // as in share_memory
+  size_t alignment = 64;                      // bytes; a multiple of 64
+};
+
+struct MemoryPlan {
+  std::vector<Place> tensors;      // by tensor
+  std::vector<size_t> workspaces;  // by step: offset in the arena
+  MemoryReport report;             // outputs are left to the caller; inputs are one slot's
+};
+
+MemoryPlan plan_memory(const MemoryRequest& request);
+
+/// RunError where a tensor cannot fit alone, before its size is multiplied with anything.
+/// `kind`: "memory", "GPU memory".
+void check_tensors_fit(const plan::Job& job, size_t available, std::string_view kind);
+
+/// RunError that names the largest where all of it, `needed` bytes, does not fit.
+void check_memory_fits(const plan::Job& job, size_t needed, const MemoryReport& report,
+                       size_t available, std::string_view kind);
+
+}  // namespace flow::exec

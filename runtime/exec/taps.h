@@ -1,0 +1,17 @@
+// Which steps run only for what is delivered.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace flow::exec {
+
+/// For each step that is a tap, the indices of the deliverables that cannot be made without it;
+/// nothing for the other steps.
+std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
+                                                 std::span<const plan::TensorId> deliverables);
+
+}  // namespace flow::exec
