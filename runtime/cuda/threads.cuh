@@ -1,0 +1,42 @@
+// What device code and its launches have in common: where a thread stands and what its block
+// shares. Alike under nvcc and where a test compiles kernels for the CPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cuda/launch.h"
+
+namespace flow::cuda {
+
+/// The block's dynamic shared memory, of the bytes its launch asked for.
+template <typename T>
+__device__ T* shared() {
+#ifdef FLOW_CUDA_ON_CPU
+  return static_cast<T*>(test::shared_memory());
+#else
+  extern __shared__ __align__(16) unsigned char flow_shared_bytes[];
+  return reinterpret_cast<T*>(flow_shared_bytes);
+#endif
+}
+
+inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+
+/// This thread's place among all of a grid of one dimension, and the number of them.
+__device__ inline int64_t first_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+/// A block for every kThreads of n elements. Loops go on from there with index_step(), so that
+/// tensors of any size will do.
+inline LaunchShape shape_for(int64_t n) {
+  constexpr int64_t kMostBlocks = 1 << 16;
+  const int64_t blocks = std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, kMostBlocks);
+  return {{static_cast<unsigned>(blocks)}, {kThreads}};
+}
+
+}  // namespace flow::cuda

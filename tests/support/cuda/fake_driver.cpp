@@ -1,0 +1,356 @@
+// Streams as queues of work, graphs as lists of it.
+#include "tests/support/cuda/fake_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+
+namespace flow::test {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+/// The arguments of a call that is made later.
+class KeptCall {
+ public:
+  explicit KeptCall(const cuda::KernelCall& call) : name_(call.name), call_(call) {
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const auto* bytes = static_cast<const std::byte*>(call.arguments[i]);
+      values_.emplace_back(bytes, bytes + call.sizes[i]);
+    }
+  }
+  void run(LaneOrder order) {
+    std::vector<void*> arguments;
+    for (std::vector<std::byte>& value : values_) arguments.push_back(value.data());
+    cuda::KernelCall call = call_;
+    call.name = name_.c_str();
+    call.arguments = arguments;
+    run_on_cpu(call, order);
+  }
+
+ private:
+  std::string name_;
+  cuda::KernelCall call_;
+  std::vector<std::vector<std::byte>> values_;
+};
+
+/// Does one of the blocks hold [memory, memory + bytes)?
+bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory, size_t bytes) {
+  const auto* first = static_cast<const std::byte*>(memory);
+  auto after = blocks.upper_bound(first);
+  if (after == blocks.begin()) return false;
+  const auto& [start, size] = *--after;
+  const auto offset = static_cast<size_t>(first - start);
+  return offset < size && bytes <= size - offset;
+}
+
+}  // namespace
+
+FakeDriver::FakeDriver(const FakeDevice& device) : device_(device) {
+  properties_ = {"Fake Device", 0, 9, 0, 4, 13000, 13000, device.memory, 232448};
+}
+
+FakeDriver::~FakeDriver() {
+  for (const Blocks* blocks : {&memory_, &pinned_})
+    for (const auto& [memory, bytes] : *blocks) std::free(const_cast<std::byte*>(memory));
+}
+
+void FakeDriver::misuse(const std::string& what) {
+  misuses_.push_back(what);
+  throw Defect("misuse of the driver: " + what);
+}
+
+/// Every call that may fail starts with this.
+void FakeDriver::begin_call(const std::string& line) {
+  calls_.push_back(line);
+  if (failing_ > 0 && --failing_ == 0) throw RunError("the fake device fails at " + line);
+}
+
+void FakeDriver::require_no_capture(const std::string& what) {
+  if (!captures_.empty()) misuse(what + " while a stream is captured");
+}
+
+FakeDriver::StreamState& FakeDriver::state_of(cuda::Stream stream) {
+  const auto found = streams_.find(id_of(stream.handle));
+  if (found == streams_.end()) misuse("no such stream");
+  return found->second;
+}
+
+FakeDriver::EventState& FakeDriver::state_of(cuda::Event event) {
+  const auto found = events_.find(id_of(event.handle));
+  if (found == events_.end()) misuse("no such event");
+  return found->second;
+}
+
+int64_t FakeDriver::count(std::string_view text) const {
+  return std::ranges::count_if(calls_, [=](const auto& line) { return line.starts_with(text); });
+}
+
+std::vector<std::string> FakeDriver::problems() const {
+  std::vector<std::string> all = misuses_;
+  const auto add = [&](size_t n, const char* what) {
+    if (n > 0) all.push_back(fmt::format("{} {} left", n, what));
+  };
+  add(memory_.size(), "device allocations");
+  add(pinned_.size(), "pinned allocations");
+  add(streams_.size(), "streams");
+  add(events_.size(), "events");
+  add(graphs_.size(), "graphs");
+  add(captures_.size(), "captures");
+  return all;
+}
+
+bool FakeDriver::is_on_device(const void* memory, size_t bytes) const {
+  return holds(memory_, memory, bytes);
+}
+
+size_t FakeDriver::free_memory() {
+  begin_call("free memory");
+  return device_.memory - allocated_;
+}
+
+std::byte* FakeDriver::take(Blocks& blocks, size_t bytes) {
+  if (bytes == 0) misuse("0 bytes allocated");
+  // The end of the block is the end of what was asked for, so that AddressSanitizer sees overruns.
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kAlignment, bytes) != 0)
+    throw RunError("the host has no more memory");
+  std::memset(memory, 0xA5, bytes);
+  blocks.emplace(static_cast<std::byte*>(memory), bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+void FakeDriver::give_back(Blocks& blocks, std::byte* memory, const char* what) noexcept {
+  calls_.push_back(what);
+  if (blocks.erase(memory) == 0)
+    misuses_.push_back(fmt::format("{} of what is not allocated", what));
+  else
+    std::free(memory);
+}
+
+std::byte* FakeDriver::allocate(size_t bytes) {
+  begin_call(fmt::format("allocate {}", bytes));
+  require_no_capture("allocation");
+  if (bytes > device_.memory - allocated_)
+    throw RunError(fmt::format("the fake device has no {} bytes", bytes));
+  allocated_ += bytes;
+  return take(memory_, bytes);
+}
+
+/// What a real driver does before it frees: all work that was put into streams.
+void FakeDriver::finish() noexcept {
+  try {
+    for (auto& [id, stream] : streams_) run_until(id, stream.put);
+  } catch (const std::exception& error) {
+    misuses_.push_back(fmt::format("work that nobody waited for failed: {}", error.what()));
+  }
+}
+
+void FakeDriver::release(std::byte* memory) noexcept {
+  finish();
+  if (const auto found = memory_.find(memory); found != memory_.end()) allocated_ -= found->second;
+  give_back(memory_, memory, "release");
+}
+
+std::byte* FakeDriver::allocate_pinned(size_t bytes) {
+  begin_call(fmt::format("allocate pinned {}", bytes));
+  require_no_capture("allocation");
+  return take(pinned_, bytes);
+}
+
+void FakeDriver::release_pinned(std::byte* memory) noexcept {
+  finish();
+  give_back(pinned_, memory, "release pinned");
+}
+
+cuda::Stream FakeDriver::create_stream() {
+  begin_call("create stream");
+  streams_.emplace(++last_id_, StreamState{});
+  return {handle_of(last_id_)};
+}
+
+void FakeDriver::destroy(cuda::Stream stream) noexcept {
+  calls_.push_back("destroy stream");
+  finish();
+  if (streams_.erase(id_of(stream.handle)) == 0) misuses_.push_back("no such stream to destroy");
+}
+
+cuda::Event FakeDriver::create_event() {
+  begin_call("create event");
+  events_.emplace(++last_id_, EventState{});
+  return {handle_of(last_id_)};
+}
+
+void FakeDriver::destroy(cuda::Event event) noexcept {
+  calls_.push_back("destroy event");
+  if (events_.erase(id_of(event.handle)) == 0) misuses_.push_back("no such event to destroy");
+}
+
+void FakeDriver::destroy(cuda::Graph graph) noexcept {
+  calls_.push_back("destroy graph");
+  if (graphs_.erase(id_of(graph.handle)) == 0) misuses_.push_back("no such graph to destroy");
+}
+
+/// The first `position` pieces of work of the stream.
+void FakeDriver::run_until(int stream, int64_t position) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return;
+  StreamState& state = found->second;
+  while (state.done < position) {
+    const Work work = std::move(state.queue.front());
+    state.queue.pop_front();
+    ++state.done;
+    work();
+  }
+}
+
+/// Puts work into a stream, or into the capture that the stream is part of.
+void FakeDriver::put(cuda::Stream stream, const std::string& line, Work work) {
+  StreamState& state = state_of(stream);
+  const int id = id_of(stream.handle);
+  begin_call(fmt::format("{}{} stream {}", state.captures_for ? "captured " : "", line, id));
+  if (state.captures_for != 0) {
+    captures_.at(state.captures_for).push_back(std::move(work));
+    state.joined = state.captures_for == id;
+    return;
+  }
+  state.queue.push_back(std::move(work));
+  ++state.put;
+  if (device_.timing == Timing::kEager) run_until(id, state.put);
+}
+
+FakeDriver::Where FakeDriver::where(const void* memory, size_t bytes) {
+  for (const auto& [blocks, kind] :
+       {std::pair{&memory_, Where::kDevice}, {&pinned_, Where::kPinned}})
+    if (holds(*blocks, memory, 0)) {
+      if (!holds(*blocks, memory, bytes))
+        misuse(fmt::format("{} bytes run out of their block", bytes));
+      return kind;
+    }
+  return Where::kPageable;
+}
+
+void FakeDriver::copy(void* to, const void* from, size_t bytes, cuda::Stream stream) {
+  const Where target = where(to, bytes), source = where(from, bytes);
+  if (target != Where::kDevice && source != Where::kDevice)
+    misuse("a copy with no end on the device");
+  const bool pageable = target == Where::kPageable || source == Where::kPageable;
+  if (pageable && state_of(stream).captures_for != 0) misuse("pageable memory in a capture");
+  const std::string line = fmt::format("copy {} {}", bytes,
+                                       source != Where::kDevice   ? "to device"
+                                       : target != Where::kDevice ? "to host"
+                                                                  : "on device");
+  if (source == Where::kPageable) {  // which the driver takes before it returns
+    const auto* first = static_cast<const std::byte*>(from);
+    put(stream, line, [to, staged = std::vector<std::byte>(first, first + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+    return;
+  }
+  put(stream, line, [=] { std::memmove(to, from, bytes); });
+  if (target == Where::kPageable) run_until(id_of(stream.handle), state_of(stream).put);
+}
+
+void FakeDriver::clear(void* memory, size_t bytes, cuda::Stream stream) {
+  if (where(memory, bytes) != Where::kDevice) misuse("clearing what is not on the device");
+  put(stream, fmt::format("clear {}", bytes), [=] { std::memset(memory, 0, bytes); });
+}
+
+void FakeDriver::launch(const cuda::KernelCall& call, cuda::Stream stream) {
+  if (call.grid.y > 65535 || call.grid.z > 65535 || call.grid.x == 0 || call.grid.y == 0 ||
+      call.grid.z == 0 || call.grid.x > 0x7FFFFFFF)
+    misuse(fmt::format("kernel {}: a grid of [{}, {}, {}]", call.name, call.grid.x, call.grid.y,
+                       call.grid.z));
+  const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
+  size_t parameters = 0;
+  for (const size_t size : call.sizes) parameters += size;
+  if (threads == 0 || threads > 1024 || call.shared_bytes > 48 * 1024 || parameters > 4096)
+    misuse(fmt::format("kernel {}: {} threads, {} bytes shared, {} of parameters", call.name,
+                       threads, call.shared_bytes, parameters));
+  put(stream, fmt::format("launch {}", call.name),
+      [kept = std::make_shared<KeptCall>(call), lanes = device_.lanes] { kept->run(lanes); });
+}
+
+void FakeDriver::record(cuda::Event event, cuda::Stream stream) {
+  EventState& point = state_of(event);
+  const StreamState& state = state_of(stream);
+  begin_call(fmt::format("{}record stream {}", state.captures_for ? "captured " : "",
+                         id_of(stream.handle)));
+  point = {id_of(stream.handle), state.put, state.captures_for};
+}
+
+void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
+  const EventState point = state_of(event);
+  StreamState& state = state_of(stream);
+  if (point.captured_for != 0 && captures_.contains(point.captured_for)) {
+    begin_call(fmt::format("captured wait stream {}", id_of(stream.handle)));
+    if (state.captures_for != 0 && state.captures_for != point.captured_for)
+      misuse("one capture waits for another");
+    if (state.captures_for == 0) state.joined = false;
+    state.captures_for = point.captured_for;
+    if (id_of(stream.handle) == point.captured_for) streams_.at(point.stream).joined = true;
+    return;
+  }
+  if (state.captures_for != 0 && point.stream != 0)
+    misuse("a capture that waits for an event from outside it");
+  put(stream, "wait", [this, point] { run_until(point.stream, point.position); });
+}
+
+void FakeDriver::synchronize(cuda::Event event) {
+  const EventState point = state_of(event);
+  begin_call("synchronize event");
+  if (point.captured_for != 0) misuse("waiting for an event of a capture");
+  run_until(point.stream, point.position);
+}
+
+void FakeDriver::synchronize(cuda::Stream stream) {
+  const StreamState& state = state_of(stream);
+  begin_call(fmt::format("synchronize stream {}", id_of(stream.handle)));
+  if (state.captures_for != 0) misuse("waiting for a stream that is captured");
+  run_until(id_of(stream.handle), state.put);
+}
+
+void FakeDriver::begin_capture(cuda::Stream stream) {
+  StreamState& state = state_of(stream);
+  begin_call(fmt::format("capture stream {}", id_of(stream.handle)));
+  if (state.captures_for != 0) misuse("a capture within a capture");
+  state.captures_for = id_of(stream.handle);
+  captures_.emplace(id_of(stream.handle), std::vector<Work>());
+}
+
+cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
+  const int id = id_of(stream.handle);
+  if (!captures_.contains(id)) misuse("the end of a capture that was not begun");
+  std::vector<Work> work = std::move(captures_.at(id));
+  captures_.erase(id);
+  bool joined = true;
+  for (auto& [other, state] : streams_)
+    if (state.captures_for == id) {
+      joined = joined && (other == id || state.joined);
+      state.captures_for = 0;
+      state.joined = true;
+    }
+  begin_call(fmt::format("end capture stream {}", id));
+  if (!joined) misuse("a capture that ends before its other streams join");
+  graphs_.emplace(++last_id_, std::move(work));
+  return {handle_of(last_id_)};
+}
+
+void FakeDriver::launch(cuda::Graph graph, cuda::Stream stream) {
+  const int id = id_of(graph.handle);
+  if (!graphs_.contains(id)) misuse("no such graph to launch");
+  if (state_of(stream).captures_for != 0) misuse("a graph launched into a capture");
+  // A graph may be destroyed once it is launched: the work is the launch's own.
+  put(stream, "launch graph", [work = graphs_.at(id)] {
+    for (const Work& one : work) one();
+  });
+}
+
+}  // namespace flow::test
