@@ -30,6 +30,7 @@ struct MatmulSpec {
   bool transpose_a = false, transpose_b = false;
   bool tf32 = false;
   Epilogue epilogue = {};
+  uint32_t alignment = 256;  // bytes, of the operands in every run
 };
 
 /// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
@@ -40,7 +41,7 @@ struct ConvolutionSpec {
   DType dtype;
   Shape x, w, y;
   std::vector<int64_t> strides, dilation;  // of H and W
-  std::vector<int64_t> pads;               // as in the plan: top, left, bottom, right
+  std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
   int64_t groups = 1;
   bool tf32 = false;
   Epilogue epilogue = {};  // of the forward pass

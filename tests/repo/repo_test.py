@@ -14,6 +14,7 @@ LAYERS = {
     "runtime/io": ["runtime/base", "runtime/plan"],
     "runtime/exec": ["runtime/base", "runtime/plan", "runtime/io"],
     "runtime/cpu": ["runtime/base", "runtime/plan", "runtime/exec"],
+    "runtime/cuda": ["runtime/base", "runtime/plan", "runtime/exec"],
     "compiler": ["runtime/base", "runtime/plan"],
     "cli": ["runtime", "compiler"],
 }
@@ -24,6 +25,8 @@ DOORS = {
     r"nlohmann/": ["runtime/plan/json.h"],
     r"CLI/": ["cli/"],
     r"dnnl": ["runtime/cpu/", "tests/bench/"],
+    r"cuda|cublas|nvrtc": ["runtime/cuda/", "tests/"],
+    r"cudnn": ["runtime/cuda/cudnn.cpp"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/"],
     r"catch2/": ["tests/"],

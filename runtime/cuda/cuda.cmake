@@ -1,0 +1,84 @@
+# libflow_cuda.so, the CUDA backend as a module that programs open when a job asks for a GPU. It is
+# left out, with one line that says why, where the toolkit, cuDNN or its C++ front end are missing.
+set(FLOW_CUDA AUTO CACHE STRING "Build the CUDA module: AUTO, ON (or fail) or OFF")
+set_property(CACHE FLOW_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(FLOW_CUDA_BUILT OFF)
+
+# Sets flow_cuda_missing to what the build lacks; empty where it lacks nothing.
+macro(flow_find_cuda)
+  set(flow_cuda_missing "")
+  find_package(CUDAToolkit 13.0 QUIET)
+  find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  # setup.sh puts the front end there; versions before the one with this header are too old.
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend/backend/device_properties.h
+    HINTS ${CMAKE_SOURCE_DIR}/build/cudnn-frontend/include)
+  if(FLOW_SANITIZE OR FLOW_FUZZ)
+    set(flow_cuda_missing "sanitizers and fuzzers do not build it")
+  elseif(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cudart_static)
+    set(flow_cuda_missing "no CUDA toolkit 13.0 or newer with cuBLASLt")
+  elseif(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
+    set(flow_cuda_missing "no cuDNN (CUDNN_INCLUDE_DIR and CUDNN_LIBRARY say where)")
+  elseif(NOT EXISTS ${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend.h)
+    set(flow_cuda_missing
+      "no cuDNN front end (./setup.sh fetches it; CUDNN_FRONTEND_INCLUDE_DIR says where)")
+  else()
+    file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h numbers REGEX "define CUDNN_M(AJOR|INOR) ")
+    string(REGEX REPLACE "[^0-9;]" "" numbers "${numbers}")
+    list(JOIN numbers "." CUDNN_VERSION)
+    if(CUDNN_VERSION VERSION_LESS 9.8)
+      set(flow_cuda_missing "cuDNN ${CUDNN_VERSION} is older than 9.8")
+    endif()
+  endif()
+endmacro()
+
+if(FLOW_CUDA)  # false for OFF alone
+  flow_find_cuda()
+  if(flow_cuda_missing AND FLOW_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CUDA module: ${flow_cuda_missing}")
+  elseif(flow_cuda_missing)
+    message(STATUS "CUDA module: left out: ${flow_cuda_missing}")
+  endif()
+endif()
+if(NOT FLOW_CUDA OR flow_cuda_missing)
+  return()
+endif()
+
+# Turing to Blackwell, and PTX for what comes later. `native` would need a GPU to build.
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}")
+
+# All of the module but its being one: tests link what they need of it.
+file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp runtime/cuda/*.cu)
+add_library(flow_cuda_parts STATIC ${cuda_sources})
+set_target_properties(flow_cuda_parts PROPERTIES
+  CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
+  # Kernels round as the CPU does; one that spills registers is a defect.
+  -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
+  $<$<BOOL:${FLOW_WERROR}>:-Werror=all-warnings>>)
+target_include_directories(flow_cuda_parts SYSTEM PUBLIC
+  ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+# NVRTC is the front end's wish. libcuda is not linked: the module has to load where there is none.
+set(cuda_libraries flow_runtime CUDA::cublasLt ${CUDNN_LIBRARY} CUDA::nvrtc CUDA::cudart_static)
+target_link_libraries(flow_cuda_parts PUBLIC ${cuda_libraries})
+set_source_files_properties(runtime/cuda/cudnn.cpp PROPERTIES
+  COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND_INCLUDE_DIR};-O1")
+
+add_library(flow_cuda MODULE $<TARGET_OBJECTS:flow_cuda_parts>)
+target_link_libraries(flow_cuda PRIVATE ${cuda_libraries})
+target_link_options(flow_cuda PRIVATE
+  -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/cuda/exports.map)
+set_target_properties(flow_cuda PROPERTIES LINKER_LANGUAGE CXX
+  LINK_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/exports.map)
+set(FLOW_CUDA_BUILT ON)

@@ -1,0 +1,238 @@
+// Convolutions by cuDNN's graph API, through NVIDIA's C++ front end, which this file alone
+// includes.
+#include "runtime/cuda/cudnn.h"
+
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+
+namespace flow::cuda {
+namespace {
+
+namespace frontend = cudnn_frontend;
+namespace graph = cudnn_frontend::graph;
+using Pass = ConvolutionSpec::Pass;
+using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
+
+/// The names of a graph's tensors: LibraryBuffers' members.
+enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
+
+frontend::DataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return frontend::DataType_t::FLOAT;
+    case DType::kFloat64:
+      return frontend::DataType_t::DOUBLE;
+    case DType::kFloat16:
+      return frontend::DataType_t::HALF;
+    case DType::kBFloat16:
+      return frontend::DataType_t::BFLOAT16;
+    default:
+      FLOW_CHECK(false, "cuDNN convolves no {}", name_of(dtype));
+  }
+}
+
+std::vector<int64_t> c_order_strides(const Shape& shape) {
+  std::vector<int64_t> strides;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    strides.push_back(shape.elements(axis + 1, shape.rank()));
+  return strides;
+}
+
+TensorRef add_tensor(graph::Graph& graph, Uid uid, const Shape& shape) {
+  return graph.tensor(graph::Tensor_attributes()
+                          .set_uid(uid)
+                          .set_dim(shape.extents())
+                          .set_stride(c_order_strides(shape)));
+}
+
+/// What all three passes are told.
+template <typename Attributes>
+Attributes geometry(const ConvolutionSpec& spec) {
+  return Attributes()
+      .set_pre_padding({spec.pads[0], spec.pads[1]})
+      .set_post_padding({spec.pads[2], spec.pads[3]})
+      .set_stride(spec.strides)
+      .set_dilation(spec.dilation);
+}
+
+/// y = relu(conv(x, w) + bias), as the epilogue asks; intermediate values stay in registers.
+TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
+  const auto pointwise = [](frontend::PointwiseMode_t mode) {
+    return graph::Pointwise_attributes().set_mode(mode);
+  };
+  const auto intermediate = [&](const TensorRef& tensor) {
+    tensor->set_dim(spec.y.extents()).set_stride(c_order_strides(spec.y));
+  };
+  TensorRef y =
+      graph.conv_fprop(add_tensor(graph, kFirst, spec.x), add_tensor(graph, kSecond, spec.w),
+                       geometry<graph::Conv_fprop_attributes>(spec));
+  if (spec.epilogue.bias) {
+    intermediate(y);
+    y = graph.pointwise(y, add_tensor(graph, kBias, {1, spec.w[0], 1, 1}),
+                        pointwise(frontend::PointwiseMode_t::ADD));
+  }
+  if (spec.epilogue.relu) {
+    intermediate(y);
+    y = graph.pointwise(y, pointwise(frontend::PointwiseMode_t::RELU_FWD));
+  }
+  return y;
+}
+
+void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
+  const bool weight = spec.pass == Pass::kGradWeight;
+  const Shape& out = spec.pass == Pass::kForward ? spec.y : weight ? spec.w : spec.x;
+  TensorRef result;
+  if (spec.pass == Pass::kForward)
+    result = add_forward(graph, spec);
+  else if (spec.pass == Pass::kGradData)
+    result = graph.conv_dgrad(add_tensor(graph, kFirst, spec.y), add_tensor(graph, kSecond, spec.w),
+                              geometry<graph::Conv_dgrad_attributes>(spec));
+  else  // cuDNN takes dy before x
+    result = graph.conv_wgrad(add_tensor(graph, kSecond, spec.y), add_tensor(graph, kFirst, spec.x),
+                              geometry<graph::Conv_wgrad_attributes>(spec));
+  result->set_output(true)
+      .set_uid(kOut)
+      .set_dim(out.extents())
+      .set_stride(c_order_strides(out))
+      .set_data_type(data_type(spec.dtype));
+}
+
+/// Leaves the engines that give every run the same bits and compute in the spec's precision.
+void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
+  constexpr int64_t kWorkspace = 256 << 20;  // bytes
+  using Note = frontend::NumericalNote_t;
+  std::vector<Note> unwanted = {Note::NONDETERMINISTIC, Note::REDUCED_PRECISION_REDUCTION};
+  if (spec.dtype == DType::kFloat32 && !spec.tf32) {
+    unwanted.push_back(Note::TENSOR_CORE);
+    unwanted.push_back(Note::DOWN_CONVERT_INPUTS);
+  }
+  graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kWorkspace);
+}
+
+void check(frontend::error_t status, std::string_view what) {
+  if (status.is_bad())
+    throw RunError(fmt::format("cuDNN: {} failed: {}", what, status.get_message()));
+}
+
+std::string text_of(const ConvolutionSpec& spec) {
+  constexpr std::string_view kNames[] = {"convolution", "data gradient of a convolution",
+                                         "weight gradient of a convolution"};
+  return fmt::format("{} of {} with {} to {}, {}", kNames[static_cast<size_t>(spec.pass)],
+                     spec.x.str(), spec.w.str(), spec.y.str(), name_of(spec.dtype));
+}
+
+void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
+
+}  // namespace
+
+class Cudnn::Planner {
+ public:
+  Planner() {
+    cudnnHandle_t handle = nullptr;
+    const cudnnStatus_t status = cudnnCreate(&handle);
+    if (status != CUDNN_STATUS_SUCCESS)
+      throw RunError(
+          fmt::format("cuDNN {} does not start: {}", Cudnn::version(), cudnnGetErrorString(status)),
+          "its libraries may be incomplete or not fit the driver");
+    handle_.reset(handle);
+  }
+
+  explicit Planner(std::string_view description)
+      : absent_device_(std::make_shared<frontend::DeviceProperties>()) {
+    check(absent_device_->deserialize({description.begin(), description.end()}),
+          "reading a device's description");
+  }
+
+  cudnnHandle_t handle() const { return handle_.get(); }
+
+  /// A built plan. Engines compiled at run time cost a second, so they come last.
+  std::shared_ptr<graph::Graph> plan(const ConvolutionSpec& spec) const {
+    std::string refusal;
+    for (const bool compiled : {false, true}) {
+      auto graph = describe(spec);
+      frontend::error_t status = query(*graph);
+      if (status.is_good()) {
+        deselect_engines(*graph, spec);
+        if (!compiled)
+          graph->deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
+        status = graph->build_plans();
+      }
+      if (status.is_good()) return graph;
+      refusal = status.get_message().substr(0, status.get_message().find('\n'));
+    }
+    throw RunError(
+        fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(), text_of(spec),
+                    refusal),
+        spec.dtype == DType::kFloat32 && !spec.tf32 ? "`precision: tf32` allows more engines" : "");
+  }
+
+ private:
+  std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
+    const auto compute =
+        spec.dtype == DType::kFloat64 ? frontend::DataType_t::DOUBLE : frontend::DataType_t::FLOAT;
+    auto graph = std::make_shared<graph::Graph>();
+    graph->set_io_data_type(data_type(spec.dtype))
+        .set_intermediate_data_type(compute)
+        .set_compute_data_type(compute);
+    if (absent_device_) graph->set_device_properties(absent_device_);
+    add_convolution(*graph, spec);
+    return graph;
+  }
+
+  /// Asks for the engines, best first, then those that always work.
+  frontend::error_t query(graph::Graph& graph) const {
+    frontend::error_t status = graph.validate();
+    if (status.is_good())
+      status =
+          absent_device_ ? graph.build_operation_graph() : graph.build_operation_graph(handle());
+    if (status.is_good())
+      status =
+          graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
+    return status;
+  }
+
+  std::unique_ptr<cudnnContext, decltype(&destroy_handle)> handle_{nullptr, &destroy_handle};
+  std::shared_ptr<frontend::DeviceProperties> absent_device_;
+};
+
+Cudnn::Cudnn() : planner_(std::make_unique<Planner>()) {}
+
+Cudnn::Cudnn(std::string_view description) : planner_(std::make_unique<Planner>(description)) {}
+
+Cudnn::~Cudnn() = default;
+
+LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
+  LibraryKernel kernel;
+  const auto graph = planner_->plan(spec);
+  kernel.workspace = static_cast<size_t>(graph->get_workspace_size());
+  kernel.run = [graph, handle = planner_->handle(), bias = spec.epilogue.bias](
+                   const LibraryBuffers& buffers, Stream stream) {
+    const auto address = [](const std::byte* memory) {
+      return static_cast<void*>(const_cast<std::byte*>(memory));
+    };
+    std::unordered_map<int64_t, void*> addresses = {
+        {kFirst, address(buffers.first)}, {kSecond, address(buffers.second)}, {kOut, buffers.out}};
+    if (bias) addresses[kBias] = address(buffers.bias);
+    cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle));
+    check(graph->execute(handle, addresses, buffers.workspace), "a convolution");
+  };
+  return kernel;
+}
+
+std::string Cudnn::engine(const ConvolutionSpec& spec) {
+  std::string name;
+  check(planner_->plan(spec)->get_plan_name(name), "naming an engine");
+  return name;
+}
+
+std::string Cudnn::version() {
+  const size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,49 @@
+// NVIDIA's libraries on a real device.
+#include <cuda_runtime_api.h>
+
+#include <optional>
+
+#include "runtime/cuda/cublas.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/runtime_error.h"
+
+namespace flow::cuda {
+namespace {
+
+class NvidiaLibraries : public Libraries {
+ public:
+  explicit NvidiaLibraries(const DeviceProperties& device) : device_(device) {}
+
+  LibraryKernel prepare(const MatmulSpec& spec) override {
+    activate();
+    if (!cublas_) cublas_.emplace();
+    return cublas_->prepare(spec);
+  }
+
+  LibraryKernel prepare(const ConvolutionSpec& spec) override {
+    activate();
+    if (!cudnn_) cudnn_.emplace();
+    return cudnn_->prepare(spec);
+  }
+
+  std::map<std::string, std::string> versions() const override {
+    return {{"cublas", Cublas::version()}, {"cudnn", Cudnn::version()}};
+  }
+
+ private:
+  /// The libraries work for the device that is the thread's current one.
+  void activate() { check(cudaSetDevice(device_.index), "using the GPU", device_.name); }
+
+  DeviceProperties device_;
+  std::optional<Cublas> cublas_;
+  std::optional<Cudnn> cudnn_;
+};
+
+}  // namespace
+
+std::unique_ptr<Libraries> open_libraries(const Driver& driver) {
+  return std::make_unique<NvidiaLibraries>(driver.properties());
+}
+
+}  // namespace flow::cuda
