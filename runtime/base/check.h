@@ -1,6 +1,10 @@
 // What flow does when it finds itself wrong: FLOW_CHECK, for conditions no input can break.
 #pragma once
 
+#ifdef __CUDACC__
+// nvcc 13.0 cannot check format strings at compile time, and fails in odd places when it tries.
+#define FMT_CONSTEVAL
+#endif
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -1,32 +1,82 @@
-// The 16-bit floats on the host: conversions from and to float, rounded to the nearest even.
+// The 16-bit floats: conversions from and to float, rounded to the nearest even, on every device.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+#include <cstring>
+
+#include "runtime/base/host_device.h"
 
 namespace flow {
 
+/// std::bit_cast, which device code cannot call.
+template <typename To, typename From>
+FLOW_HOST_DEVICE inline To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
 /// The value of a bfloat16, whose bits are the upper half of a float's.
-inline float bfloat16_to_float(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+FLOW_HOST_DEVICE inline float bfloat16_to_float(uint16_t bits) {
+  return bits_as<float>(static_cast<uint32_t>(bits) << 16);
 }
 
 /// The nearest bfloat16; a NaN stays a (quiet) NaN.
-inline uint16_t float_to_bfloat16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
+FLOW_HOST_DEVICE inline uint16_t float_to_bfloat16(float value) {
+  const auto bits = bits_as<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
 /// The value of a float16 (IEEE binary16).
-float float16_to_float(uint16_t bits);
+FLOW_HOST_DEVICE inline float float16_to_float(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1f;
+  const uint32_t fraction = bits & 0x3ff;
+  if (exponent == 0x1f) return bits_as<float>(sign | 0x7f800000 | (fraction << 13));
+  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, exact in a float
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  return bits_as<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+}
 
 /// The nearest float16: too large becomes an infinity, a NaN stays a (quiet) NaN. From a double
 /// there is one rounding, not two.
-uint16_t double_to_float16(double value);
-inline uint16_t float_to_float16(float value) { return double_to_float16(value); }
+FLOW_HOST_DEVICE inline uint16_t double_to_float16(double value) {
+  const auto bits = bits_as<uint64_t>(value);
+  const auto sign = static_cast<uint32_t>(bits >> 48 & 0x8000);
+  const uint64_t unsigned_bits = bits & ~(uint64_t{1} << 63);
+  const auto magnitude = bits_as<double>(unsigned_bits);
+  if (magnitude != magnitude) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7c00);  // halfway to 2^16 and above
+  // Subnormal: whole multiples of 2^-24, to which adding 2^28 rounds.
+  if (magnitude < 0x1p-14)
+    return static_cast<uint16_t>(sign |
+                                 static_cast<uint32_t>((magnitude + 0x1p28 - 0x1p28) * 0x1p24));
+  // Of the 52 bits of the fraction 10 stay. Rounding may carry into the exponent, which is right.
+  constexpr int kDropped = 42;
+  const uint64_t odd = unsigned_bits >> kDropped & 1;
+  const uint64_t rounded = (unsigned_bits + (uint64_t{1} << (kDropped - 1)) - 1 + odd) >> kDropped;
+  return static_cast<uint16_t>(sign | static_cast<uint32_t>(rounded - (uint64_t{1023 - 15} << 10)));
+}
+
+FLOW_HOST_DEVICE inline uint16_t float_to_float16(float value) { return double_to_float16(value); }
 
 /// The nearest bfloat16, rounded once.
-uint16_t double_to_bfloat16(double value);
+FLOW_HOST_DEVICE inline uint16_t double_to_bfloat16(double value) {
+  // Rounding to odd on the way to a float keeps what the second rounding must see.
+  auto rounded = static_cast<float>(value);
+  const auto back = static_cast<double>(rounded);
+  auto bits = bits_as<uint32_t>(rounded);
+  const bool finite = (bits & 0x7f800000) != 0x7f800000;
+  if (finite && back != value) {
+    const bool away = value < 0 ? back < value : back > value;
+    if (away) --bits;
+    rounded = bits_as<float>(bits | 1);
+  }
+  return float_to_bfloat16(rounded);
+}
 
 }  // namespace flow

@@ -1,6 +1,7 @@
 // Draws made from Philox blocks. All in float64, on the host: libm and CUDA differ in the last bit.
 #include "runtime/base/philox.h"
 
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>

@@ -3,15 +3,11 @@
 // no state is kept. Integer functions are shared with device code and must stay free of libm.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#ifdef __CUDACC__
-#define FLOW_HOST_DEVICE __host__ __device__
-#else
-#define FLOW_HOST_DEVICE
-#endif
+#include "runtime/base/host_device.h"
 
 namespace flow {
 
@@ -24,7 +20,15 @@ PhiloxKey philox_key(uint64_t seed, std::string_view name);
 uint64_t splitmix64(uint64_t x);
 uint64_t fnv1a64(std::string_view text);
 
-using PhiloxBlock = std::array<uint32_t, 4>;
+/// Four words. (Device code cannot index a std::array.)
+struct PhiloxBlock {
+  uint32_t words[4];
+
+  FLOW_HOST_DEVICE uint32_t operator[](size_t i) const { return words[i]; }
+  const uint32_t* begin() const { return words; }
+  const uint32_t* end() const { return words + 4; }
+  friend bool operator==(const PhiloxBlock&, const PhiloxBlock&) = default;
+};
 
 /// The four words of one block.
 FLOW_HOST_DEVICE inline PhiloxBlock philox4x32_10(PhiloxBlock counter, PhiloxKey key) {

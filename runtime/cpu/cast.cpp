@@ -1,6 +1,7 @@
 // cast: every dtype to every other; convert.h says what each value becomes.
-#include "runtime/cpu/convert.h"
+#include "runtime/base/convert.h"
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {
 namespace {

@@ -1,6 +1,6 @@
 // fill: a constant. broadcast_to: one operand repeated to a larger shape.
+#include "runtime/base/convert.h"
 #include "runtime/cpu/broadcast.h"
-#include "runtime/cpu/convert.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {

@@ -2,7 +2,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/cpu/convert.h"
+#include "runtime/base/convert.h"
+#include "runtime/cpu/operands.h"
 
 namespace flow::cpu::reference {
 
