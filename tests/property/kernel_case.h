@@ -16,7 +16,8 @@ namespace flow::test {
 struct Result {
   DType dtype = DType::kFloat32;
   Shape shape;
-  int alias = -1;  // the input whose buffer it takes over, or none
+  int alias = -1;       // the input whose buffer it takes over, or none
+  bool unused = false;  // a second result that nobody reads: CUDA's kernels are run without it
 };
 
 struct KernelCase {

@@ -1,47 +1,10 @@
 // Every fast kernel against the reference, in both layouts, on any number of threads.
 #include <catch2/catch.hpp>
 
-#include <cmath>
-#include <cstring>
-
-#include "tests/property/random_cases.h"
+#include "tests/property/tolerance.h"
 
 namespace flow::test {
 namespace {
-
-constexpr double kEpsilon = 1.1920929e-7;  // of float32: twice its rounding error
-
-/// How far a float32 result may be from the reference's, which is rounded once. Elementwise ops
-/// round a few times: 4 units. Sums of n numbers of at most 1 are off by n/2 units of 1 at the very
-/// worst; these kernels sum in blocks and on many lanes, where errors grow with the root of n.
-double tolerance(const KernelCase& one, double expected) {
-  const int64_t n = terms_of(one);
-  const double sums = n > 1 ? 4 * std::sqrt(static_cast<double>(n)) : 0;
-  // exp(x - max) for x up to 60 below: the difference is rounded to 4e-6 before it is raised. The
-  // log of 1 + s is exact to the last bit of a double near 1.
-  if (one.op == "sparse_softmax_cross_entropy_with_logits")
-    return 64 * kEpsilon * std::abs(expected) + 1e-15;
-  return kEpsilon * (4 * std::abs(expected) + sums);
-}
-
-void require_near(const KernelCase& one, const Array& got, const Array& expected) {
-  REQUIRE(got.dtype() == expected.dtype());
-  for (int64_t i = 0; i < got.shape().elements(); ++i) {
-    const double a = number_at(got, i), b = number_at(expected, i);
-    const bool near = is_float(got.dtype()) ? std::abs(a - b) <= tolerance(one, b) : a == b;
-    if (near) continue;
-    INFO("element " << i << " of " << got.shape().str());
-    FAIL(a << " instead of " << b);
-  }
-}
-
-bool same_bits(const KernelRun& a, const KernelRun& b) {
-  for (size_t i = 0; i < a.outputs.size(); ++i)
-    if (std::memcmp(a.outputs[i].bytes().data(), b.outputs[i].bytes().data(),
-                    a.outputs[i].bytes().size()) != 0)
-      return false;
-  return true;
-}
 
 constexpr int kCases = 25;
 
@@ -97,7 +60,7 @@ TEST_CASE("the reference computes float32 jobs as it computes float64 ones, but 
     for (size_t i = 0; i < one.results.size(); ++i)
       for (int64_t at = 0; at < narrow.outputs[i].shape().elements(); ++at)
         if (const double b = number_at(wide.outputs[i], at), a = number_at(narrow.outputs[i], at);
-            std::abs(a - b) > tolerance(one, b))
+            std::abs(a - b) > tolerance(one, narrow.outputs[i].dtype(), b))
           FAIL(a << " instead of " << b << " at element " << at);
   });
 }

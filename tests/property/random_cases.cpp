@@ -323,7 +323,7 @@ KernelCase random_case(const std::string& op, Random& random) {
 }
 
 int64_t terms_of(const KernelCase& one) {
-  if (one.results[0].dtype != kF || one.inputs.empty()) return 1;
+  if (!is_float(one.results[0].dtype) || one.inputs.empty()) return 1;
   const Shape &a = one.inputs[0].shape(), &out = one.results[0].shape;
   if (one.op == "bias_add_grad" || one.op.starts_with("reduce_"))
     return a.elements() / out.elements();

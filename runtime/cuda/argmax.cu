@@ -1,0 +1,89 @@
+// argmax: the place of the largest element along an axis, the first on ties. A NaN is larger than
+// any number, as in NumPy.
+#include "runtime/cuda/loops.h"
+#include "runtime/cuda/operands.h"
+#include "runtime/cuda/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+template <typename T>
+struct Best {
+  T value;
+  int64_t place;
+};
+
+template <typename T>
+__device__ bool exceeds(T value, T best) {
+  return value > best || (value != value && best == best);
+}
+
+/// The larger, of equals the first, whatever the order of a and b.
+template <typename T>
+__device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
+  if (exceeds(b.value, a.value)) return b;
+  if (exceeds(a.value, b.value)) return a;
+  return b.place < a.place ? b : a;
+}
+
+/// The best of places first, first + step, ... below n of a column. REQUIRES: first < n.
+template <typename T>
+__device__ Best<T> best_of(const T* column, int64_t n, int64_t inner, int64_t first, int64_t step) {
+  Best<T> best{column[first * inner], first};
+  for (int64_t k = first + step; k < n; k += step)
+    if (exceeds(column[k * inner], best.value)) best = {column[k * inner], k};
+  return best;
+}
+
+/// x [outer, n, inner] -> out [outer, inner], a thread for each element of it.
+template <typename T>
+__global__ void argmax_by_thread(const T* x, int64_t n, int64_t inner, int64_t count,
+                                 int64_t* out) {
+  for (int64_t i = first_index(); i < count; i += index_step())
+    out[i] = best_of(x + i / inner * n * inner + i % inner, n, inner, 0, 1).place;
+}
+
+/// The same, a block of as many threads as a power of two, n at most, for each element.
+template <typename T>
+__global__ void argmax_by_block(const T* x, int64_t n, int64_t inner, int64_t count, int64_t* out) {
+  Best<T>* bests = shared<Best<T>>();
+  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    __syncthreads();  // the element before
+    const T* column = x + i / inner * n * inner + i % inner;
+    bests[threadIdx.x] = best_of(column, n, inner, threadIdx.x, blockDim.x);
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (threadIdx.x < half)
+        bests[threadIdx.x] = better(bests[threadIdx.x], bests[threadIdx.x + half]);
+    }
+    if (threadIdx.x == 0) out[i] = bests[0].place;
+  }
+}
+
+template <typename T>
+Launch argmax_launch(int64_t n, int64_t inner, int64_t count) {
+  // A block reads adjacent elements where there is nothing inside the axis.
+  constexpr int64_t kManyResults = 1 << 14;
+  const bool by_block = n >= kWarp && (inner == 1 || count < kManyResults);
+  const unsigned threads = n >= kThreads ? kThreads : kWarp;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(count, 1 << 16));
+  LaunchShape shape = shape_for(count);
+  if (by_block) shape = {{blocks}, {threads}, threads * sizeof(Best<T>)};
+  const auto kernel = by_block ? argmax_by_block<T> : argmax_by_thread<T>;
+  return [=](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, "argmax", shape, kernel, input<T>(buffers, 0), n, inner,
+           count, output<int64_t>(buffers, 0));
+  };
+}
+
+}  // namespace
+
+Kernel argmax(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {argmax_launch<T>(x[axis], stride_of(x, axis), result_elements(request))};
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,52 @@
+// cast: every dtype to every other; runtime/base/convert.h says what each value becomes.
+#include "runtime/base/convert.h"
+#include "runtime/cuda/operands.h"
+#include "runtime/cuda/threads.cuh"
+
+namespace flow::cuda {
+namespace {
+
+template <typename To, typename From>
+__device__ void cast_elements(const From* x, std::byte* y, int64_t n) {
+  for (int64_t i = first_index(); i < n; i += index_step())
+    reinterpret_cast<To*>(y)[i] = convert<To>(x[i]);
+}
+
+/// y[i] = x[i] as `to`, i < n. The result's dtype is no template parameter: 81 kernels are many.
+template <typename From>
+__global__ void cast_from(const From* x, std::byte* y, DType to, int64_t n) {
+  switch (to) {
+    case DType::kFloat32:
+      return cast_elements<float>(x, y, n);
+    case DType::kFloat64:
+      return cast_elements<double>(x, y, n);
+    case DType::kFloat16:
+      return cast_elements<Float16>(x, y, n);
+    case DType::kBFloat16:
+      return cast_elements<BFloat16>(x, y, n);
+    case DType::kInt8:
+      return cast_elements<int8_t>(x, y, n);
+    case DType::kInt32:
+      return cast_elements<int32_t>(x, y, n);
+    case DType::kInt64:
+      return cast_elements<int64_t>(x, y, n);
+    case DType::kUInt8:
+      return cast_elements<uint8_t>(x, y, n);
+    case DType::kBool:
+      return cast_elements<bool>(x, y, n);
+  }
+}
+
+}  // namespace
+
+Kernel cast(const Request& request) {
+  const DType to = request.outputs[0].dtype;
+  return visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) -> Kernel {
+    return {[to, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "cast", shape_for(n), cast_from<From>,
+             input<From>(buffers, 0), buffers.outputs[0], to, n);
+    }};
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,74 @@
+// Nested loops over the axes of tensors, passed to kernels by value: from the number of an element
+// to where it lies in each of N tensors.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/base/host_device.h"
+#include "runtime/base/shape.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::cuda {
+
+/// Offsets in elements, one for each tensor.
+template <int N>
+struct Offsets {
+  int64_t of[N];
+};
+
+/// Outermost first, at least one axis. A stride of 0 repeats a tensor along an axis.
+template <int N>
+struct Loops {
+  int rank = 1;
+  int64_t extents[plan::kMaxRank] = {1};
+  int64_t strides[N][plan::kMaxRank] = {};
+
+  /// Adds an axis inside all others; one with that before it where all tensors go on evenly.
+  void add(int64_t extent, const std::array<int64_t, N>& steps) {
+    if (extent == 1) return;
+    bool merges = true;
+    for (int n = 0; n < N; ++n)
+      merges &= strides[n][rank - 1] == steps[static_cast<size_t>(n)] * extent;
+    const bool empty = rank == 1 && extents[0] == 1;
+    if (!merges && !empty) ++rank;
+    extents[rank - 1] = merges && !empty ? extents[rank - 1] * extent : extent;
+    for (int n = 0; n < N; ++n) strides[n][rank - 1] = steps[static_cast<size_t>(n)];
+  }
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (int axis = 0; axis < rank; ++axis) count *= extents[axis];
+    return count;
+  }
+
+  FLOW_HOST_DEVICE Offsets<N> at(int64_t index) const {
+    Offsets<N> offsets{};
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const int64_t outer = index / extents[axis], own = index - outer * extents[axis];
+      for (int n = 0; n < N; ++n) offsets.of[n] += own * strides[n][axis];
+      index = outer;
+    }
+    for (int n = 0; n < N; ++n) offsets.of[n] += index * strides[n][0];
+    return offsets;
+  }
+};
+
+/// The distance in elements between neighbours along `axis` of a tensor in C order.
+inline int64_t stride_of(const Shape& shape, int axis) {
+  return shape.elements(axis + 1, shape.rank());
+}
+
+/// Loops over `out` with two operands that broadcast to it as NumPy's do.
+inline Loops<2> broadcast_loops(const Shape& a, const Shape& b, const Shape& out) {
+  const auto step = [&](const Shape& shape, int axis) -> int64_t {
+    const int own = axis - (out.rank() - shape.rank());
+    return own < 0 || shape[own] == 1 ? 0 : stride_of(shape, own);
+  };
+  Loops<2> loops;
+  for (int axis = 0; axis < out.rank(); ++axis)
+    loops.add(out[axis], {step(a, axis), step(b, axis)});
+  return loops;
+}
+
+}  // namespace flow::cuda

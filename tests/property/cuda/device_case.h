@@ -1,0 +1,36 @@
+// Single kernels of the CUDA backend on the fake device: captured, launched as a graph, read back.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/kernel.h"
+#include "tests/property/kernel_case.h"
+#include "tests/support/cuda/fake_driver.h"
+
+namespace flow::test {
+
+struct DeviceSettings {
+  LaneOrder lanes = LaneOrder::kForward;
+  int64_t step = 3;
+  double learning_rate = 0.125;
+  cuda::FaultBlock fault = {};  // as the call finds it
+};
+
+struct DeviceRun {
+  KernelRun run;  // its fault is made of what the kernel left in the block
+  cuda::FaultBlock block;
+};
+
+/// Fails a check where the driver was misused, or something was left.
+DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings = {});
+
+/// Updates of several variables, all of one op, as the backend runs them; and in how many launches.
+struct UpdatesRun {
+  std::vector<KernelRun> runs;
+  int64_t launches = 0;
+};
+UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
+                                 const DeviceSettings& settings = {});
+
+}  // namespace flow::test

@@ -1,0 +1,244 @@
+// Every CUDA kernel, run on the CPU, against the reference and against the CPU's own kernels.
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <string>
+
+#include "runtime/base/convert.h"
+#include "tests/property/cuda/device_case.h"
+#include "tests/property/tolerance.h"
+
+namespace flow::test {
+namespace {
+
+constexpr int kCases = 12;
+
+std::vector<std::string> all_ops() {
+  std::vector<std::string> ops;
+  for (const cuda::KernelEntry& entry : cuda::kernels()) ops.emplace_back(entry.op);
+  for (const cuda::UpdateEntry& entry : cuda::updates()) ops.emplace_back(entry.op);
+  return ops;
+}
+
+/// Calls check(case) for random calls of every kernel, in float32 and in float64.
+template <typename Check>
+void for_random_cases(Check check) {
+  for (const std::string& op : all_ops()) {
+    Random random(static_cast<Random::result_type>(op.size() * 1000 + op.front()));
+    for (int i = 0; i < kCases; ++i) {
+      const KernelCase one = random_case(op, random);
+      INFO(one.str());
+      check(one);
+      if (op != "cast" && op != "fill") check(widened(one));
+    }
+  }
+}
+
+void require_reference(const KernelCase& one) {
+  INFO(one.str());
+  const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+  const KernelRun got = run_on_device(one).run;
+  for (size_t i = 0; i < one.results.size(); ++i)
+    require_near(one, got.outputs[i], expected.outputs[i]);
+  CHECK(same_bits(got, run_on_device(one, {LaneOrder::kReversed}).run));
+}
+
+/// Kernels of one rounding an element, or of an order that is the CPU's too: the same bits.
+bool rounds_as_the_cpu(const KernelCase& one) {
+  static const std::vector<std::string> kOthers = {"bias_add_grad",
+                                                   "reduce_sum",
+                                                   "reduce_mean",
+                                                   "matmul",
+                                                   "convolution",
+                                                   "convolution_grad_data",
+                                                   "convolution_grad_weight",
+                                                   "max_pool2d_grad",
+                                                   "sparse_softmax_cross_entropy_with_logits"};
+  return std::ranges::find(kOthers, one.op) == kOthers.end();
+}
+
+}  // namespace
+
+TEST_CASE("every kernel gives what the reference gives, in any order of lanes", "[cuda]") {
+  for_random_cases(require_reference);
+}
+
+TEST_CASE("kernels whose order of sums is the CPU's give its bits", "[cuda]") {
+  for_random_cases([](const KernelCase& one) {
+    if (!rounds_as_the_cpu(one) || one.results[0].dtype == DType::kFloat64) return;
+    for (const Array& input : one.inputs)
+      if (input.dtype() == DType::kFloat64) return;
+    REQUIRE(same_bits(run_on_device(one).run, run_kernel(one, {cpu::fast_kernels()})));
+  });
+}
+
+TEST_CASE("tensors of eight dimensions are broadcast and summed", "[cuda]") {
+  Random random(8);
+  const Shape out{2, 3, 2, 3, 2, 3, 2, 3}, a{2, 1, 2, 1, 2, 1, 2, 1}, b{3, 1, 3, 1, 3};
+  const DType f = DType::kFloat32;
+  require_reference({"add",
+                     {},
+                     {random_array(random, f, Shape{2, 1, 2, 1, 2, 1, 2, 3}),
+                      random_array(random, f, Shape{1, 3, 1, 3, 1, 3, 1, 3})},
+                     {{f, out}}});
+  require_reference(
+      {"equal",
+       {},
+       {random_array(random, DType::kUInt8, out), random_array(random, DType::kInt64, b)},
+       {{DType::kBool, out}}});
+  require_reference(
+      {"broadcast_to", {{"shape", out.extents()}}, {random_array(random, f, a)}, {{f, out}}});
+  const Array x = random_array(random, f, out);
+  require_reference({"reduce_sum",
+                     {{"axes", std::vector<int64_t>{0, 2, 4, 6}}, {"keepdims", false}},
+                     {x},
+                     {{f, Shape{3, 3, 3, 3}}}});
+  require_reference({"reduce_mean",
+                     {{"axes", std::vector<int64_t>{1, 3, 5, 7}}, {"keepdims", true}},
+                     {x},
+                     {{f, a}}});
+}
+
+TEST_CASE("long sums are cut into chunks, whichever axis is the innermost", "[cuda]") {
+  Random random(9);
+  const DType f = DType::kFloat32;
+  for (const auto& [shape, axes] :
+       std::map<std::vector<int64_t>, std::vector<int64_t>>{{{200000}, {0}},
+                                                            {{3, 70001}, {1}},
+                                                            {{70001, 3}, {0}},
+                                                            {{5, 2000, 7}, {0, 2}},
+                                                            {{2000, 5, 40}, {0, 2}},
+                                                            {{1031}, {}}}) {
+    Shape out(shape);
+    for (const int64_t axis : axes) out[static_cast<int>(axis)] = 1;
+    require_reference({"reduce_sum",
+                       {{"axes", axes}, {"keepdims", true}},
+                       {random_array(random, f, Shape(shape))},
+                       {{f, out}}});
+  }
+}
+
+TEST_CASE("windows of more than 256 places keep places of int32", "[cuda]") {
+  Random random(10);
+  const DType f = DType::kFloat32;
+  const Shape x{2, 1, 40, 33}, y{2, 1, 12, 9};
+  const std::vector<std::pair<std::string, plan::Attribute>> attributes = {
+      {"ksize", std::vector<int64_t>{18, 17}},
+      {"strides", std::vector<int64_t>{2, 2}},
+      {"padding", std::vector<int64_t>{0, 1, 0, 0}}};
+  const KernelCase forward{
+      "max_pool2d", attributes, {random_array(random, f, x)}, {{f, y}, {DType::kInt32, y}}};
+  require_reference(forward);
+  KernelCase backward{
+      "max_pool2d_grad",
+      attributes,
+      {random_array(random, f, y), run_kernel(forward, {cpu::reference_kernels()}).outputs[1]},
+      {{f, x}}};
+  backward.attributes.push_back({"input_shape", x.extents()});
+  require_reference(backward);
+}
+
+TEST_CASE("a NaN is the largest of a window and along an axis", "[cuda]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  KernelCase one{"argmax",
+                 {{"axis", int64_t{1}}},
+                 {array_of<float>({2, 3}, {1, nan, nan, 2, 5, 5})},
+                 {{DType::kInt64, {2}}}};
+  CHECK(run_on_device(one).run.outputs[0].as<int64_t>()[0] == 1);
+  CHECK(run_on_device(one).run.outputs[0].as<int64_t>()[1] == 1);
+  Array wide(DType::kFloat32, {1, 500});
+  wide.as<float>()[77] = wide.as<float>()[400] = nan;
+  one.inputs = {wide};
+  one.results = {{DType::kInt64, {1}}};
+  CHECK(run_on_device(one).run.outputs[0].as<int64_t>()[0] == 77);
+}
+
+TEST_CASE("every dtype is cast to every other as the CPU does", "[cuda]") {
+  Random random(11);
+  for (const DType from : all_dtypes()) {
+    Array x(from, {1000});
+    for (std::byte& byte : x.bytes())
+      byte = std::byte(from == DType::kBool ? random_between(random, 0, 1)
+                                            : random_between(random, 0, 255));
+    for (const DType to : all_dtypes()) {
+      INFO(name_of(from) << " to " << name_of(to));
+      const KernelCase one{"cast", {{"dtype", to}}, {x}, {{to, {1000}}}};
+      CHECK(same_bits(run_on_device(one).run, run_kernel(one, {cpu::reference_kernels()})));
+    }
+  }
+}
+
+TEST_CASE("a second result that nobody reads is not written", "[cuda]") {
+  Random random(12);
+  for (const char* op : {"dropout", "max_pool2d", "sparse_softmax_cross_entropy_with_logits"}) {
+    const KernelCase both = random_case(op, random);
+    INFO(both.str());
+    KernelCase one = both;
+    one.results[1].unused = true;
+    CHECK(same_bits(run_on_device(one).run.outputs[0], run_on_device(both).run.outputs[0]));
+  }
+}
+
+TEST_CASE("dropout draws anew in every step", "[cuda]") {
+  Random random(13);
+  const KernelCase one = random_case("dropout", random);
+  DeviceSettings later;
+  later.step = (int64_t{1} << 32) + 5;  // of which 32 bits count
+  KernelSettings cpu{cpu::fast_kernels()};
+  cpu.step = later.step;
+  CHECK(same_bits(run_on_device(one, later).run, run_kernel(one, cpu)));
+  CHECK_FALSE(same_bits(run_on_device(one, later).run, run_on_device(one).run));
+}
+
+TEST_CASE("updates of many variables take few launches and give the CPU's bits", "[cuda]") {
+  for (const std::string op : {"sgd_update", "momentum_update"}) {
+    Random random(14);
+    std::vector<KernelCase> cases;
+    for (int i = 0; i < 101; ++i) cases.push_back(random_case(op, random));
+    for (KernelCase& one : cases) one.attributes.back() = cases[0].attributes.back();
+    const UpdatesRun got = run_updates_on_device(cases);
+    CHECK(got.launches == 3);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      INFO(cases[i].str());
+      REQUIRE(same_bits(got.runs[i], run_kernel(cases[i], {cpu::fast_kernels()})));
+    }
+    CHECK(run_updates_on_device(std::span(cases).first(8)).launches == 1);
+  }
+}
+
+TEST_CASE("the first label out of range is the fault, whatever the order of lanes", "[cuda]") {
+  for (const int64_t classes : {10, 1100}) {
+    Random random(15);
+    const Shape rows{350}, logits{350, classes};
+    KernelCase one{"sparse_softmax_cross_entropy_with_logits", {}, {}, {}};
+    one.inputs = {random_labels(random, DType::kInt32, rows, classes),
+                  random_array(random, DType::kFloat32, logits)};
+    one.results = {{DType::kFloat32, rows}, {DType::kFloat32, logits}};
+    CHECK_FALSE(run_on_device(one).run.fault);
+    one.inputs[0].as<int32_t>()[300] = static_cast<int32_t>(classes);
+    one.inputs[0].as<int32_t>()[301] = -1;
+    one.inputs[0].as<int32_t>()[340] = -7;
+    for (const LaneOrder lanes : {LaneOrder::kForward, LaneOrder::kReversed}) {
+      const KernelRun got = run_on_device(one, {lanes}).run;
+      REQUIRE(got.fault);
+      CHECK(got.fault->where == "job.yaml:1:1");
+      CHECK(got.fault->operand == "operand");
+      CHECK(got.fault->row == 300);
+      CHECK(got.fault->value == classes);
+      CHECK(got.fault->limit == classes);
+      CHECK(std::isnan(got.outputs[0].as<float>()[301]));
+    }
+  }
+}
+
+TEST_CASE("an earlier check's fault is kept", "[cuda]") {
+  const KernelCase one{"sparse_softmax_cross_entropy_with_logits",
+                       {},
+                       {array_of<int32_t>({1}, {9}), array_of<float>({1, 2}, {1, 2})},
+                       {{DType::kFloat32, {1}}, {DType::kFloat32, {1, 2}}}};
+  DeviceSettings settings;
+  settings.fault = {1, 42, 43};
+  CHECK(run_on_device(one, settings).block.row == 42);
+}
+
+}  // namespace flow::test
