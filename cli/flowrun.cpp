@@ -15,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/exec/module.h"
 #include "runtime/exec/run.h"
 #include "runtime/plan/json.h"
 
@@ -29,6 +30,7 @@ struct Options {
   std::string device = "auto";
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
+  bool eager = false;
 };
 
 /// The signal that asked the run to stop; the handler may touch nothing else.
@@ -54,17 +56,27 @@ void read_words(Options& options) {
   if (options.file.empty()) std::swap(options.job, options.file);
 }
 
-CompileRequest compile_request(const Options& options) {
+RunError no_gpu(const std::string& what, const exec::Gpu& gpu) {
+  return RunError(fmt::format("{}, and none can be used: {}", what, gpu.problem()),
+                  gpu.remedy() + "; or run on the CPU: --device cpu");
+}
+
+exec::Gpu find_gpu(const Options& options) {
+  if (options.device == "cpu") return {"--device cpu", ""};
+  exec::Gpu gpu = exec::find_gpu();
+  if (options.device == "gpu" && !gpu.found()) throw no_gpu("--device gpu asks for a GPU", gpu);
+  return gpu;
+}
+
+CompileRequest compile_request(const Options& options, const exec::Gpu& gpu) {
   CompileRequest request;
   request.file = options.file;
   request.sets = options.sets;
   request.watches = options.watches;
   request.watch_diffs = options.watch_diffs;
   if (!options.job.empty()) request.job = options.job;
-  if (options.device == "gpu")
-    throw RequestError("no GPU was found on this machine",
-                       "run on the CPU with --device cpu, or where there is an NVIDIA driver");
-  request.target.forced = options.device == "cpu";
+  if (gpu.found()) request.target.device = plan::DeviceKind::kGpu;
+  request.target.forced = options.device != "auto";
   return request;
 }
 
@@ -120,12 +132,14 @@ void tell_next(const Options& options, const plan::Job& job, const fs::path& dir
 
 void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
   fmt::print("job {}: {} at the peak\n", job.name, human_bytes(memory.total()));
-  fmt::print("  variables {}\n  inputs    {}\n  outputs   {}\n  arena     {}",
-             human_bytes(memory.variables), human_bytes(memory.inputs), human_bytes(memory.outputs),
-             human_bytes(memory.arena));
-  fmt::print("{}\n", memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
+  fmt::print("  variables {}\n  inputs    {}\n  outputs   {}\n", human_bytes(memory.variables),
+             human_bytes(memory.inputs), human_bytes(memory.outputs));
+  if (memory.columns > 0) fmt::print("  datasets  {}\n", human_bytes(memory.columns));
+  fmt::print("  arena     {}{}\n", human_bytes(memory.arena),
+             memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
   for (const auto& holder : memory.at_peak)
     fmt::print("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
+  if (memory.pinned > 0) fmt::print("  and {} of the host's\n", human_bytes(memory.pinned));
 }
 
 int finish(const Options& options, const plan::Job& job, const fs::path& directory,
@@ -187,15 +201,33 @@ void check_force(exec::Backend& backend, const exec::RunRequest& request) {
   exec::dry_run(backend, request);
 }
 
+std::unique_ptr<exec::Backend> make_backend(const plan::Job& job, const Options& options,
+                                            const exec::Gpu& gpu) {
+  if (job.device == plan::DeviceKind::kCpu) return cpu::make_backend();
+  if (options.device == "cpu")
+    throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
+                       "compile it with flowc build --device cpu");
+  if (!gpu.found())
+    throw no_gpu(fmt::format("{}: job `{}` is for a GPU", job.where, job.name), gpu);
+  return gpu.open();
+}
+
+/// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
+void tell_start(const Options& options, const exec::RunRequest& request,
+                const exec::Backend& backend, const exec::Gpu& gpu) {
+  if (options.quiet || options.json) return;
+  const std::string instead =
+      options.device == "auto" && !gpu.found() ? fmt::format(" ({})", gpu.problem()) : "";
+  fmt::print(stderr, "flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
+             instead, request.directory.string());
+}
+
 int execute(const Options& options) {
+  const exec::Gpu gpu = find_gpu(options);
   plan::Plan plan;
-  if (!load(compile_request(options), &plan)) return kRequestWrong;
+  if (!load(compile_request(options, gpu), &plan)) return kRequestWrong;
   const plan::Job& job = choose_job(plan, options);
-  if (job.device == plan::DeviceKind::kGpu)
-    throw RequestError(
-        fmt::format("job `{}` is compiled for a GPU and none was found here", job.name),
-        "compile it with flowc build --device cpu");
-  const auto backend = cpu::make_backend();
+  const auto backend = make_backend(job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
   exec::RunRequest request{.plan = plan,
@@ -208,6 +240,7 @@ int execute(const Options& options) {
                            .steps = options.steps,
                            .resume = options.resume,
                            .threads = options.threads,
+                           .eager = options.eager,
                            .overrides = overrides_of(options),
                            .out = stdout,
                            .json = options.json,
@@ -239,9 +272,7 @@ int execute(const Options& options) {
   } else {
     request.directory = make_default_directory(options.file, job.name);
   }
-  if (!options.quiet && !options.json)
-    fmt::print(stderr, "flowrun: {} on {}, writing to {}\n", job.name, backend->device(),
-               request.directory.string());
+  tell_start(options, request, *backend, gpu);
   catch_stop_signals();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   const exec::RunOutcome outcome = exec::run(*backend, request);
@@ -279,6 +310,7 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--device", options.device, "auto, cpu or gpu")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
+  app.add_flag("--eager", options.eager, "on a GPU: run without graphs, to the same bits");
   app.add_option("--threads", options.threads, "at most so many threads compute; changes no number")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));

@@ -11,11 +11,12 @@
 
 namespace flow {
 
-/// What the plan is for. `auto` placements become `device` of it.
+/// What the plan is for. `auto` placements become `device` of it; `gpu` and `cpu` stay what they
+/// are, wherever the plan is made.
 struct Target {
   plan::DeviceKind device = plan::DeviceKind::kCpu;
   int count = 1;
-  bool forced = false;  // `--device`: placements of the file give way
+  bool forced = false;  // `--device cpu`: placements of the file give way
 };
 
 struct CompileRequest {

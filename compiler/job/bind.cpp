@@ -187,12 +187,7 @@ plan::DeviceKind device_of(Reader& reader, const Placement& placement, const Tar
                            target.count, gpu ? "gpu" : "cpu"))
         .with_hint(target.count == 1 ? "write \"0:0\"" : "name fewer devices");
   if (placement.type == "cpu" || (target.forced && !gpu)) return plan::DeviceKind::kCpu;
-  if (placement.type == "gpu" && !gpu) {
-    reader.error(Diagnosis::kPlacement, placement.span, "`gpu` is asked for, this target has none")
-        .with_hint("write `auto`, which takes what there is, or run with --device cpu");
-    return plan::DeviceKind::kCpu;
-  }
-  return target.device;
+  return placement.type == "gpu" ? plan::DeviceKind::kGpu : target.device;
 }
 
 }  // namespace flow::job

@@ -60,7 +60,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
              const std::vector<Network>& networks) {
   Job job;
   job.name = {entry.key, entry.key_span};
-  job.placement.span = job.placement.ids_span = entry.key_span;
+  job.placement.ids_span = entry.key_span;
   reader.check_name(job.name);
   const Fields fields(reader, entry.value, entry.key_span, "a job",
                       {"type", "placement", "precision", "inputs", "graph", "optimizer", "returns",
@@ -70,8 +70,8 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement = read_placement(reader, *placement, fields.key_span("placement"));
   if (const yaml::Node* precision = fields.find("precision"))
-    job.precision =
-        read_choice(reader, *precision, "`precision`", {"float32", "float64"}).value_or("float32");
+    job.precision = read_choice(reader, *precision, "`precision`", {"float32", "float64", "tf32"})
+                        .value_or("float32");
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);
   job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, true);

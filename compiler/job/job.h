@@ -108,7 +108,7 @@ struct Hook {
 
 struct Placement {
   std::string type = "auto";  // auto gpu cpu
-  Span span, ids_span;
+  Span ids_span;
   int64_t devices = 1;
 };
 

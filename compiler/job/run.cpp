@@ -77,13 +77,11 @@ std::optional<int64_t> count_devices(const std::string& text) {
 
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
   Placement placement;
-  placement.span = placement.ids_span = key;
+  placement.ids_span = key;
   const Fields fields(reader, node, key, "`placement`", {"device", "ids"});
-  if (const yaml::Node* device = fields.find("device")) {
+  if (const yaml::Node* device = fields.find("device"))
     placement.type =
         read_choice(reader, *device, "`device`", {"auto", "gpu", "cpu"}).value_or("auto");
-    placement.span = device->span;
-  }
   if (const yaml::Node* ids = fields.find("ids")) {
     placement.ids_span = ids->span;
     const auto text = read_text(reader, *ids, "`ids`");

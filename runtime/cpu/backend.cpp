@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/error.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/layout.h"
@@ -48,6 +49,10 @@ class CpuBackend : public exec::Backend {
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
+    if (job.precision == "tf32")
+      throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which only GPUs know",
+                                     job.where, job.name),
+                         "write `precision: float32`");
     const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
     const size_t available = available_memory();
     exec::check_tensors_fit(job, available, "memory");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/io/dataset.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
@@ -31,11 +32,20 @@ struct Call {
   std::span<const uint8_t> wanted;
 };
 
+/// A column of a dataset of which each call reads rows into an input.
+struct ColumnInput {
+  plan::TensorId input;      // [rows of a call, ...]
+  io::ColumnReader* column;  // read while the program is prepared
+};
+
 struct PrepareOptions {
   int threads = 0;         // 0: as many as pay
   size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
   size_t output_slots = 1;
-  std::vector<plan::TensorId> deliverables;  // tensors that a call may be asked for
+  std::vector<plan::TensorId> deliverables = {};  // tensors that a call may be asked for
+  std::vector<uint8_t> always = {};       // for each of them: does every call want it? empty: none
+  std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
+  bool eager = false;  // launch step by step where calls could be launched whole: the same bits
 };
 
 struct MemoryReport {
@@ -43,10 +53,12 @@ struct MemoryReport {
     std::string name;
     size_t bytes;
   };
-  size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes
+  size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes, on the device
+  size_t columns = 0;                                        // datasets that the device keeps
+  size_t pinned = 0;  // of the host's memory, where the device is not the host; not in total()
   std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
   std::string peak_step;
-  size_t total() const { return variables + inputs + outputs + arena; }
+  size_t total() const { return variables + inputs + outputs + arena + columns; }
 };
 
 /// One job function, prepared on one device. Buffers are the program's own; `prepare` has done
@@ -63,6 +75,9 @@ class Program {
   virtual void read_variable(plan::TensorId variable, std::span<std::byte> into) const = 0;
   /// Host memory in C order that the feed fills before a launch on that slot.
   virtual std::span<std::byte> input(plan::TensorId input, size_t slot) = 0;
+  /// Where the device keeps the columns: which of their rows the call on that slot reads, one for
+  /// each row of the batch; their inputs are then not filled. Empty: it keeps none.
+  virtual std::span<int64_t> rows([[maybe_unused]] size_t slot) { return {}; }
   /// Starts a call: reads inputs of `input_slot`, leaves what is wanted in `output_slot`.
   virtual void launch(const Call& call, size_t input_slot, size_t output_slot) = 0;
   /// Returns when the call launched on `output_slot` is complete.

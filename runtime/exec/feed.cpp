@@ -79,14 +79,14 @@ void Feed::add(const plan::Input& input, const plan::InputSource& source, const 
                const fs::path& root) {
   const plan::Tensor& tensor = job_[input.tensor];
   Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
-  const auto* column = std::get_if<plan::FromDataset>(&source);
-  channel.rows = column != nullptr;
-  if (column)
-    channel.source = open_column(*column, channel.spec, root);
-  else if (const auto* npy = std::get_if<plan::FromNpy>(&source))
+  if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
+    channel.column = &open_column(*from, channel.spec, root);
+    channel.source = std::make_unique<ColumnSource>(*channel.column, channel.spec.dtype);
+  } else if (const auto* npy = std::get_if<plan::FromNpy>(&source)) {
     channel.source = make_array_source((root / npy->path).lexically_normal(), channel.spec);
-  else
+  } else {
     channel.source = make_generator(std::get<plan::FromGenerator>(source), channel.spec, job_.seed);
+  }
   channels_.push_back(std::move(channel));
 }
 
@@ -99,8 +99,8 @@ io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
   return *datasets_.back();
 }
 
-std::unique_ptr<Source> Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
-                                          const fs::path& root) {
+io::ColumnReader& Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                    const fs::path& root) {
   if (spec.shape.rank() == 0 || spec.shape[0] < 1)
     throw RequestError(fmt::format("{}: input `{}` is {}: no leading axis for the rows of `{}`",
                                    spec.where, spec.name, spec.shape.str(), from.dataset));
@@ -115,7 +115,7 @@ std::unique_ptr<Source> Feed::open_column(const plan::FromDataset& from, const I
                                    spec.name, spec.shape.str(), from.dataset, from.column,
                                    column.row_shape().str()));
   batch_ = spec.shape[0];
-  return std::make_unique<ColumnSource>(column, spec.dtype);
+  return column;
 }
 
 void Feed::agree_on_length() {
@@ -157,8 +157,8 @@ void Feed::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    const int64_t steps = channel.rows ? (positions_.rows() + batch_ - 1) / batch_
-                                       : channel.source->slices().value_or(0);
+    const int64_t steps = channel.column ? (positions_.rows() + batch_ - 1) / batch_
+                                         : channel.source->slices().value_or(0);
     scratch.resize(channel.spec.bytes());
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t i = 0; i < rows_.size(); ++i)
@@ -166,6 +166,13 @@ void Feed::read_integers_once() {
       channel.source->fill({step, rows_}, scratch);
     }
   }
+}
+
+std::vector<ColumnInput> Feed::columns() const {
+  std::vector<ColumnInput> columns;
+  for (const Channel& channel : channels_)
+    if (channel.column) columns.push_back({channel.tensor, channel.column});
+  return columns;
 }
 
 bool Feed::varies() const {
@@ -194,8 +201,10 @@ void Feed::find_rows(const Position& position) {
 
 void Feed::fill(Program& program, int64_t step, size_t slot) {
   if (positions_.has_rows()) find_rows(positions_.at(step));
+  const std::span<int64_t> kept = program.rows(slot);
+  if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
   for (Channel& channel : channels_)
-    if (channel.source->varies())
+    if (channel.source->varies() && (!channel.column || kept.empty()))
       channel.source->fill({step, rows_}, program.input(channel.tensor, slot));
 }
 

@@ -28,6 +28,8 @@ class Feed {
   const Positions& positions() const { return positions_; }
   /// Steps until a sliced array ends, where there is one.
   std::optional<int64_t> slices() const { return slices_; }
+  /// The inputs that are columns of datasets.
+  std::vector<ColumnInput> columns() const;
   /// False when every step gets the same inputs: `prime` is all there is to do.
   bool varies() const;
   /// Fills what never changes. Before the first step, once for each slot.
@@ -40,12 +42,12 @@ class Feed {
     plan::TensorId tensor;
     InputSpec spec;
     std::unique_ptr<Source> source;
-    bool rows = false;  // it is a column of a dataset
+    io::ColumnReader* column = nullptr;  // of a dataset, if it is one
   };
   void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
            const fs::path& root);
-  std::unique_ptr<Source> open_column(const plan::FromDataset& from, const InputSpec& spec,
-                                      const fs::path& root);
+  io::ColumnReader& open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                const fs::path& root);
   io::Dataset& open_dataset(std::string_view name, const fs::path& root);
   void agree_on_length();
   void read_integers_once();

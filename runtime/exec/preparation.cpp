@@ -27,6 +27,18 @@ fs::path existing_ancestor(const fs::path& path) {
   return at;
 }
 
+/// For each deliverable: does every call want it?
+std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Delivery>& deliveries,
+                                 const std::vector<plan::TensorId>& deliverables) {
+  std::vector<uint8_t> always;
+  for (const plan::TensorId id : deliverables) {
+    const auto is_it = [&](const Delivery& d) { return d.every_step && d.tensor == id; };
+    const bool loss = job.optimizer && job.optimizer->loss == id;
+    always.push_back(loss || std::ranges::any_of(deliveries, is_it));
+  }
+  return always;
+}
+
 }  // namespace
 
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
@@ -78,9 +90,18 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   options.input_slots = kInputSlots;
   options.output_slots = kOutputSlots;
   options.deliverables = list_deliverables(job, deliveries);
+  options.always = list_always(job, deliveries, options.deliverables);
+  options.eager = request.eager;
+  if (reads_all_rows()) options.columns = feed.columns();
   program = backend.prepare(job, options);
   state.write_to(*program);
   say_remarks(request);
+}
+
+/// Less is not worth putting all of a dataset on the device.
+bool Preparation::reads_all_rows() const {
+  const Positions& positions = feed.positions();
+  return positions.has_rows() && end - first >= positions.steps_per_epoch();
 }
 
 void Preparation::start_variables(const RunRequest& request) {

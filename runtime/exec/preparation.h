@@ -28,6 +28,7 @@ struct Preparation {
   std::unique_ptr<Program> program;
 
  private:
+  bool reads_all_rows() const;
   void start_variables(const RunRequest& request);
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;

@@ -35,6 +35,7 @@ struct RunRequest {
   std::optional<int64_t> steps;                             // --steps
   bool resume = false;
   int threads = 0;
+  bool eager = false;                             // as in PrepareOptions
   std::vector<std::string> overrides;             // for run.json
   std::FILE* out = nullptr;                       // print sinks
   bool json = false;                              // print sinks write objects

@@ -125,6 +125,11 @@ bool RowConverter::use_table(DType to) {
   return table_whole_;
 }
 
+std::span<const std::byte> RowConverter::table(DType to) {
+  if (!use_table(to)) return {};
+  return std::span<const std::byte>(table_).first(channels() * kBytes * size_of(to));
+}
+
 std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std::byte* out) {
   if (from_ == DType::kUInt8 && to == DType::kFloat32 && affine_.mean.empty() &&
       affine_.std.empty()) {

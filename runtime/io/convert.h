@@ -36,6 +36,10 @@ class RowConverter {
 
   /// Converts one row. Allocates nothing.
   std::optional<Misfit> convert(const std::byte* from, DType to, std::byte* out);
+  /// What each byte of each channel is converted to: [channels, 256] of `to`. Empty where there is
+  /// no table, or a byte has no value in `to`. Valid until rows are converted to another dtype.
+  std::span<const std::byte> table(DType to);
+  size_t channels() const { return affine_.channels(); }
 
  private:
   bool use_table(DType to);

@@ -62,6 +62,14 @@ class FileColumn : public ColumnReader {
     }
   }
 
+  std::optional<ByteRows> byte_rows(DType dtype) override {
+    const std::span<const std::byte> table = converter_.table(dtype);
+    if (table.empty()) return std::nullopt;
+    return ByteRows{file_.data.subspan(static_cast<size_t>(first_) * row_bytes_,
+                                       static_cast<size_t>(rows_) * row_bytes_),
+                    converter_.channels(), table};
+  }
+
  private:
   std::string where_;
   fs::path path_;

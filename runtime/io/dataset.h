@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,13 @@
 #include "runtime/plan/plan.h"
 
 namespace flow::io {
+
+/// Rows of single bytes as they lie in their file, and what the bytes mean.
+struct ByteRows {
+  std::span<const std::byte> bytes;  // [rows, elements of a row]
+  size_t channels = 1;               // leading axis of a row, or 1
+  std::span<const std::byte> table;  // [channels, 256] of the wanted dtype
+};
 
 /// The rows of one file, in memory (idx) or mapped (npy), in the file's dtype.
 class ColumnReader {
@@ -27,6 +35,10 @@ class ColumnReader {
   /// rounded once to `dtype` (integers: must be whole and in range, else RunError). Allocates
   /// nothing, is safe from one thread at a time.
   virtual void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) = 0;
+  /// For those that look bytes up themselves: the table gives the bits that `read` gives. Nothing
+  /// where the file holds no bytes, or one that has no value in `dtype`. Valid until rows are read
+  /// as another dtype.
+  virtual std::optional<ByteRows> byte_rows(DType dtype) = 0;
 };
 
 /// A dataset: its columns, of equal length.

@@ -23,8 +23,8 @@ void check_lifetimes(const Job& job, const Site& site) {
 }
 
 void check_job(const Job& job, const Site& site) {
-  site.require(job.precision == "float32" || job.precision == "float64", "precision `{}`",
-               job.precision);
+  site.require(job.precision == "float32" || job.precision == "float64" || job.precision == "tf32",
+               "precision `{}`", job.precision);
   check_ids(job, site);
   check_tensors(job, site);
   check_steps(job, site);

@@ -1,10 +1,11 @@
 """flowrun's flags, its run directory, and what it refuses."""
 import json
+import re
 import unittest
 
 import numpy as np
 
-from flow import JOBS, FlowTest
+from flow import BIN, JOBS, FlowTest
 
 AFFINE = """flow: 1
 jobs:
@@ -209,8 +210,41 @@ class Manners(FlowTest):
         record = json.loads((self.dir / "out/run.json").read_text())
         self.assertEqual(record["exit_status"], 1)
 
-    def test_gpu_without_a_gpu_says_what_to_do(self):
-        self.assertIn("--device cpu", self.flowrun("train", JOBS / "mlp.yaml", "--device", "gpu", status=2).stderr)
+    def gpu_problem(self):
+        """Why no job runs on a GPU here; skips the test where one does."""
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "probe", "--steps", 1)
+        said = re.search(r"flowrun: train on (\S+)(?: \((.*)\))?, writing to probe", done.stderr)
+        if said[1] != "cpu":
+            self.skipTest("this machine has a GPU")
+        return said[2]
+
+    def test_without_a_gpu_auto_says_why_the_cpu_computes(self):
+        module = (BIN / "libflow_cuda.so").exists()
+        problem = self.gpu_problem()
+        self.assertEqual(problem == "flow was built without CUDA", not module, problem)
+
+    def test_gpu_without_a_gpu_fails_and_says_what_to_do(self):
+        problem = self.gpu_problem()
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--device", "gpu", status=3)
+        first, hint = done.stderr.splitlines()
+        self.assertEqual(first, f"flowrun: error: --device gpu asks for a GPU, and none can be used: {problem}")
+        self.assertRegex(hint, r"hint: .*; or run on the CPU: --device cpu$")
+        self.assertFalse((self.dir / "out").exists())
+
+    def test_a_job_placed_on_a_gpu_compiles_everywhere_and_runs_where_there_is_one(self):
+        problem = self.gpu_problem()
+        placed = ("--set", "+jobs.train.placement.device=gpu")
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *placed, status=3)
+        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: job `train` is for a GPU, and none can be used: " + re.escape(problem))
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1, *placed, "--device", "cpu")
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "gpu.plan", *placed, "--job", "train")
+        self.flowrun("gpu.plan", "-o", "of_plan", "--root", JOBS, status=3)
+        done = self.flowrun("gpu.plan", "-o", "of_plan", "--root", JOBS, "--device", "cpu", status=2)
+        self.assertIn("flowc build --device cpu", done.stderr)
+
+    def test_tf32_is_refused_on_the_cpu(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "+jobs.train.precision=tf32", "--device", "cpu", status=2)
+        self.assertIn("precision `tf32`, which only GPUs know", done.stderr)
 
     def test_a_wrong_flag_gets_a_suggestion(self):
         self.assertIn("--steps", self.flowrun("train", JOBS / "mlp.yaml", "--stpes", 3, status=2).stderr)

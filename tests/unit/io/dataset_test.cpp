@@ -164,6 +164,30 @@ TEST_CASE("conversion is the same with and without a table") {
   }
 }
 
+TEST_CASE("who looks bytes up in their table gets what reading gives") {
+  const Folder folder;
+  folder.write("x", idx({3, 2, 128}, bytes_from(0, 256) + bytes_from(7, 512)));
+  plan::Column of = column("x", {2, 128});
+  of.rows = {1, 3};
+  of.scale = 0.1;
+  of.mean = GENERATE(std::vector<double>{}, std::vector<double>{0.3, 0.9});
+  const auto reader = folder.open(of);
+  const auto rows = reader->byte_rows(DType::kFloat32);
+  REQUIRE(rows);
+  REQUIRE(rows->channels == std::max<size_t>(1, of.mean.size()));
+  REQUIRE(rows->table.size() == rows->channels * 256 * sizeof(float));
+  REQUIRE(rows->bytes.size() == 512);
+  const auto* table = reinterpret_cast<const float*>(rows->table.data());
+  std::vector<float> looked_up;
+  for (size_t i = 0; i < 512; ++i) {
+    const size_t channel = i % 256 / (256 / rows->channels);
+    looked_up.push_back(table[channel * 256 + std::to_integer<size_t>(rows->bytes[i])]);
+  }
+  CHECK(looked_up == read<float>(*reader, {0, 1}));
+  CHECK_FALSE(reader->byte_rows(DType::kInt32));  // a tenth is no integer
+  CHECK_FALSE(folder.open(column("x", {2, 128}))->byte_rows(DType::kUInt8)->table.empty());
+}
+
 TEST_CASE("integers take whole numbers in their range only") {
   const Folder folder;
   Array array(DType::kFloat64, {4, 1});

@@ -1,0 +1,81 @@
+// Opening the module of the CUDA backend. No CUDA library is linked here.
+#include "runtime/exec/module.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "flow_build_id.h"
+
+namespace flow::exec {
+namespace {
+
+constexpr const char* kModule = "libflow_cuda.so";
+constexpr const char* kDriver = "libcuda.so.1";
+
+/// What the loader says of an object that it could not open, as flow says it.
+Gpu not_loaded(const fs::path& module, const std::string& said) {
+  const std::string library = said.substr(0, said.find(':'));
+  const auto lacks = [&](const char* name) { return library.find(name) != std::string::npos; };
+  const std::string missing = fmt::format("{} is missing, which the CUDA module needs", library);
+  if (lacks("libcudnn"))
+    return {missing, "install cuDNN 9 for CUDA 13, or put its folder into LD_LIBRARY_PATH"};
+  if (lacks("libcublas"))
+    return {missing, "install the cuBLAS of CUDA 13, or put its folder into LD_LIBRARY_PATH"};
+  return {fmt::format("the CUDA module {} cannot be loaded: {}", module.string(), said),
+          "build or install flow again"};
+}
+
+/// The driver's library, which every use of a GPU needs. Asked for first: the module brings
+/// hundreds of megabytes with it.
+bool has_driver() {
+  void* driver = ::dlopen(kDriver, RTLD_LAZY | RTLD_LOCAL);
+  if (driver) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+template <typename Function>
+Function* entry(void* module, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(module, name));
+}
+
+}  // namespace
+
+const char* build_id() { return FLOW_BUILD_ID; }
+
+Gpu find_gpu() {
+  Dl_info library{};
+  std::error_code ignored;
+  fs::path folder;
+  if (::dladdr(reinterpret_cast<const void*>(&build_id), &library) != 0)
+    folder = fs::weakly_canonical(library.dli_fname, ignored).parent_path();
+  const fs::path module = folder / kModule;
+  if (!fs::exists(module, ignored))
+    return {"flow was built without CUDA",
+            fmt::format("there is no {}: build flow where the CUDA toolkit and cuDNN are",
+                        module.string())};
+  if (!has_driver())
+    return {"this machine has no NVIDIA driver",
+            fmt::format("{} is not found: install the driver of the GPU", kDriver)};
+  return open_module(module);
+}
+
+Gpu open_module(const fs::path& module) {
+  void* opened = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!opened) return not_loaded(module, ::dlerror());
+  auto* id = entry<ModuleEntries::BuildId>(opened, "flow_module_build_id");
+  auto* find = entry<ModuleEntries::Find>(opened, "flow_module_find");
+  auto* make = entry<ModuleEntries::MakeBackend>(opened, "flow_module_make_backend");
+  if (!id || !find || !make)
+    return {fmt::format("{} is no module of flow", module.string()), "build or install flow again"};
+  if (std::string_view(id()) != build_id())
+    return {
+        fmt::format("{} is of build {}, this flow of build {}", module.string(), id(), build_id()),
+        "build or install both again, from the same sources"};
+  const char *problem = "", *remedy = "";
+  if (!find(&problem, &remedy)) return {problem, remedy};
+  return Gpu(make);
+}
+
+}  // namespace flow::exec

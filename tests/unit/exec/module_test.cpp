@@ -1,0 +1,45 @@
+// Modules that cannot be used: each is refused with its reason.
+#include "runtime/exec/module.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/fresh_directory.h"
+
+namespace flow::exec {
+namespace {
+
+void check_refused(const fs::path& module, const std::string& problem, const std::string& remedy) {
+  const Gpu gpu = open_module(module);
+  CHECK_FALSE(gpu.found());
+  CHECK(gpu.problem().find(problem) != std::string::npos);
+  CHECK(gpu.remedy().find(remedy) != std::string::npos);
+}
+
+TEST_CASE("a module of another build is refused before anything of it is used") {
+  check_refused(FLOW_STALE_MODULE, "is of build 0.0.0-stale, this flow of build 0.1.0-",
+                "build or install both again");
+}
+
+TEST_CASE("a shared object that is no module of flow is refused") {
+  check_refused(FLOW_RUNTIME_LIBRARY, "is no module of flow", "build or install flow again");
+}
+
+TEST_CASE("what the loader cannot open is told in its words") {
+  const FreshDirectory folder;
+  File::create(folder / "libflow_cuda.so").write(std::string_view("not a library"));
+  check_refused(folder / "libflow_cuda.so", "cannot be loaded: ", "build or install flow again");
+}
+
+TEST_CASE("a library that the module needs and this machine lacks is named") {
+  check_refused(FLOW_LACKING_MODULE, "libcudnn_absent.so is missing, which the CUDA module needs",
+                "install cuDNN 9");
+}
+
+TEST_CASE("where no GPU is found there is a reason and a remedy") {
+  const Gpu gpu = find_gpu();
+  CHECK(gpu.found() == gpu.problem().empty());
+  CHECK(gpu.found() == gpu.remedy().empty());
+}
+
+}  // namespace
+}  // namespace flow::exec
