@@ -87,7 +87,7 @@ TEST_CASE("dropout keeps the words at or above its threshold") {
   const PhiloxKey key = philox_key(1, "lenet/drop");
   std::vector<int> kept;
   for (uint64_t block = 0; block < 4; ++block)
-    for (const uint32_t word : philox_block(key, 0, block))
+    for (const uint32_t word : philox_block(key, 0, block).words)
       kept.push_back(word >= dropout_threshold(0.5));
   CHECK(kept == std::vector<int>{1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0});
 }
