@@ -1,0 +1,117 @@
+// The CUDA backend: from a job to a prepared program.
+#include "runtime/cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/cuda/program.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+constexpr const char* kMemory = "GPU memory";
+
+/// 13000 -> "13.0"
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Every tensor is in C order.
+bool lie_alike(TensorId, TensorId) { return true; }
+
+/// What f returns; a RunError of it names the job.
+template <typename F>
+auto named(const plan::Job& job, F f) {
+  try {
+    return f();
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}: job `{}`: {}", job.where, job.name, error.what()), error.hint(),
+                   error.exit_status());
+  }
+}
+
+class CudaBackend : public exec::Backend {
+ public:
+  CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries)
+      : driver_(std::move(driver)), libraries_(std::move(libraries)) {}
+
+  std::string device() const override {
+    return fmt::format("cuda:{} {}", driver_->properties().index, driver_->properties().name);
+  }
+  std::string instruction_set() const override {
+    return fmt::format("sm_{}{}", driver_->properties().major, driver_->properties().minor);
+  }
+  std::map<std::string, std::string> libraries() const override {
+    std::map<std::string, std::string> versions = libraries_->versions();
+    versions["cuda"] = version_text(driver_->properties().runtime_version);
+    versions["driver"] = version_text(driver_->properties().driver_version);
+    return versions;
+  }
+
+  std::unique_ptr<exec::Program> prepare(const plan::Job& job,
+                                         const exec::PrepareOptions& options) override {
+    const size_t available = named(job, [&] { return driver_->free_memory(); });
+    exec::check_tensors_fit(job, available, kMemory);
+    const Grouped grouped = group_updates(expand_posts(job));
+    // Copies to the host run beside what follows, so that what they read is kept.
+    const std::vector<TensorId>& kept = options.deliverables;
+    PreparedJob prepared{grouped, {}, {}, {}, {}};
+    prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
+    prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
+    std::vector<size_t> workspaces;
+    for (const Kernel& kernel : prepared.stages.kernels) workspaces.push_back(kernel.workspace);
+    exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
+                                                 .owners = prepared.owners,
+                                                 .workspaces = workspaces,
+                                                 .kept = kept,
+                                                 .alignment = kAlignment});
+    prepared.places = std::move(memory.tensors);
+    prepared.workspaces = std::move(memory.workspaces);
+    const bool keeps = account(grouped.job, options, available, memory.report);
+    return named(job, [&] {
+      return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
+                                           options, keeps);
+    });
+  }
+
+ private:
+  /// Completes the report. True where the columns are to be kept on the device: they may take half
+  /// of what the job leaves.
+  bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t available,
+               exec::MemoryReport& report) const {
+    const ProgramMemory::Sizes sizes{report.variables, report.arena,
+                                     std::max<size_t>(1, options.input_slots),
+                                     std::max<size_t>(1, options.output_slots)};
+    std::vector<TensorId> column_inputs;
+    for (const exec::ColumnInput& column : options.columns) column_inputs.push_back(column.input);
+    const InputLayout with_columns(job, column_inputs);
+    exec::check_memory_fits(job, ProgramMemory::device_bytes(sizes, with_columns), report,
+                            available, kMemory);
+    const size_t left = available - ProgramMemory::device_bytes(sizes, with_columns);
+    const size_t columns = KeptColumns::bytes(job, options.columns);
+    const bool keeps = !options.columns.empty() && columns <= left / 2;
+    const InputLayout inputs = keeps ? with_columns : InputLayout(job, {});
+    report.columns = keeps ? columns : 0;
+    report.inputs = inputs.bytes;
+    report.pinned =
+        ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options.deliverables));
+    return keeps;
+  }
+
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Libraries> libraries_;
+};
+
+}  // namespace
+
+std::unique_ptr<exec::Backend> make_backend(std::unique_ptr<Driver> driver,
+                                            std::unique_ptr<Libraries> libraries) {
+  return std::make_unique<CudaBackend>(std::move(driver), std::move(libraries));
+}
+
+}  // namespace flow::cuda

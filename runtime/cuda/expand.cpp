@@ -1,0 +1,142 @@
+// Plan to plan: posts as steps, updates last.
+#include "runtime/cuda/expand.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/cuda/kernel.h"
+#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/signature.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+/// How many of the step's posts, from the first on, its kernel takes.
+size_t fused_posts(const plan::Step& step) {
+  const KernelEntry* kernel = find_kernel(step.op);
+  if (!kernel || kernel->posts == Posts::kNone) return 0;
+  size_t fused = 0;
+  for (const char* op : {"bias_add", "relu"})
+    if (fused < step.posts.size() && step.posts[fused].op == op) ++fused;
+  return fused;
+}
+
+bool contains(const std::vector<TensorId>& ids, TensorId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+class PostExpander {
+ public:
+  explicit PostExpander(const plan::Job& job) : job_(job) {}
+
+  plan::Job expand() {
+    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
+    for (plan::Step& step : steps) expand(std::move(step));
+    plan::assign_lifetimes(job_);
+    return std::move(job_);
+  }
+
+ private:
+  void expand(plan::Step step) {
+    const auto kept = static_cast<std::ptrdiff_t>(fused_posts(step));
+    const std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
+    if (apart.empty()) return job_.steps.push_back(std::move(step));
+    step.posts.resize(static_cast<size_t>(kept));
+    const TensorId result = step.outputs[0];
+    const TensorId taken = std::exchange(job_.tensors[result.index()].alias, TensorId());
+    const std::string where = step.where;
+    TensorId running =
+        add_tensor(step.name, result, contains(step.inputs, taken) ? taken : TensorId());
+    step.outputs[0] = running;
+    job_.steps.push_back(std::move(step));
+    for (size_t i = 0; i < apart.size(); ++i) {
+      const bool last = i + 1 == apart.size();
+      const TensorId out = last ? result : add_tensor(apart[i].name, result, TensorId());
+      job_.tensors[out.index()].alias = place_of(apart[i], running, taken);
+      add_step(apart[i], running, out, where);
+      running = out;
+    }
+  }
+
+  /// What the result of a post lies on: the variable that it updates, or else the running value.
+  static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
+    if (taken.valid() && contains(post.operands, taken)) return taken;
+    const plan::Signature* signature = plan::find_signature(post.op);
+    return signature && signature->may_overwrite(0) ? running : TensorId();
+  }
+
+  TensorId add_tensor(const std::string& name, TensorId like, TensorId alias) {
+    plan::Tensor tensor = job_[like];
+    tensor.name = name;
+    tensor.alias = alias;
+    job_.tensors.push_back(std::move(tensor));
+    return TensorId{job_.tensors.size() - 1};
+  }
+
+  void add_step(const plan::Post& post, TensorId running, TensorId out, const std::string& where) {
+    plan::Step step;
+    step.op = post.op;
+    step.name = post.name;
+    step.inputs = {running};
+    step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
+    step.outputs = {out};
+    step.attributes = post.attributes;
+    step.where = where;
+    job_.steps.push_back(std::move(step));
+  }
+
+  plan::Job job_;
+};
+
+/// By tensor: does a step read it?
+std::vector<bool> read_by_steps(const plan::Job& job) {
+  std::vector<bool> read(job.tensors.size());
+  for (const plan::Step& step : job.steps) {
+    for (TensorId id : step.inputs) read[id.index()] = true;
+    for (const plan::Post& post : step.posts)
+      for (TensorId id : post.operands) read[id.index()] = true;
+  }
+  return read;
+}
+
+bool launch_as_one(const plan::Step& a, const plan::Step& b) {
+  return a.op == b.op && a.attributes == b.attributes;
+}
+
+}  // namespace
+
+plan::Job expand_posts(const plan::Job& job) { return PostExpander(job).expand(); }
+
+Grouped group_updates(const plan::Job& job) {
+  const std::vector<bool> read = read_by_steps(job);
+  Grouped made{job, {}};
+  std::vector<plan::Step>& steps = made.job.steps;
+  steps.clear();
+  std::vector<std::vector<plan::Step>> groups;
+  for (const plan::Step& step : job.steps) {
+    const bool update = find_update(step.op) != nullptr;
+    const bool last = std::ranges::none_of(
+        step.outputs, [&](TensorId id) { return id.valid() && read[id.index()]; });
+    if (!update || !last) {
+      if (update) made.updates.push_back({steps.size(), steps.size() + 1});
+      steps.push_back(step);
+      continue;
+    }
+    const auto group = std::ranges::find_if(
+        groups, [&](const auto& members) { return launch_as_one(members.front(), step); });
+    if (group == groups.end())
+      groups.push_back({step});
+    else
+      group->push_back(step);
+  }
+  for (const std::vector<plan::Step>& group : groups) {
+    made.updates.push_back({steps.size(), steps.size() + group.size()});
+    steps.insert(steps.end(), group.begin(), group.end());
+  }
+  plan::assign_lifetimes(made.job);
+  return made;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,30 @@
+// A job as CUDA runs it: kernels fuse other posts than a CPU's, and variables are updated together.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace flow::cuda {
+
+/// The job with a step for every post that its kernel does not take (see kernels.def). What the
+/// original step made, the last of them makes; new tensors between them stand behind the others.
+plan::Job expand_posts(const plan::Job& job);
+
+/// Steps [first, end): updates by one op with equal attributes, launched as one.
+struct UpdateGroup {
+  size_t first, end;
+};
+
+struct Grouped {
+  plan::Job job;
+  std::vector<UpdateGroup> updates;  // in order; every update is in one
+};
+
+/// Moves the updates of variables to the end of the call, where nothing reads the variables any
+/// more, and brings together those that can be launched as one. One whose result another step reads
+/// stays where it is.
+Grouped group_updates(const plan::Job& job);
+
+}  // namespace flow::cuda

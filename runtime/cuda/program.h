@@ -1,0 +1,67 @@
+// A prepared job function on a GPU: calls are captured graphs, launched whole.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/cuda/timeline.h"
+
+namespace flow::cuda {
+
+class CudaProgram : public exec::Program {
+ public:
+  /// The driver and what the stages launch outlive the program.
+  CudaProgram(Driver& driver, PreparedJob job, exec::MemoryReport report,
+              const exec::PrepareOptions& options, bool keep_columns);
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+  ~CudaProgram() override;
+
+  const exec::MemoryReport& memory() const override { return report_; }
+  int threads() const override { return 1; }
+  void write_variable(plan::TensorId variable, const ArrayView& value) override;
+  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override;
+  std::span<std::byte> input(plan::TensorId input, size_t slot) override;
+  std::span<int64_t> rows(size_t slot) override { return memory_.rows(slot); }
+  void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
+  void wait(size_t output_slot) override;
+  ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::optional<exec::Fault> fault(size_t output_slot) const override;
+
+ private:
+  /// What a call is asked for is chosen among few forms, each a graph for every pair of slots.
+  struct Form {
+    std::vector<uint8_t> wanted;     // by deliverable
+    std::vector<OwnedGraph> graphs;  // by input slot, then output slot
+  };
+  struct TensorInfo {
+    DType dtype;
+    Shape shape;
+    exec::Place place;
+    size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  };
+
+  const TensorInfo& variable(plan::TensorId id, size_t bytes) const;
+  void capture_forms(std::vector<uint8_t> always);
+  OwnedGraph capture(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  const Form& form_for(std::span<const uint8_t> wanted) const;
+  RunError located(const RunError& error) const;
+
+  Driver& driver_;
+  std::string name_;  // "lenet.yaml:36:3: job `train`"
+  exec::MemoryReport report_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<plan::TensorId> deliverables_;
+  Checks checks_;
+  ProgramMemory::Sizes sizes_;
+  OwnedStream stream_;
+  std::vector<OwnedEvent> done_;  // by output slot
+  KeptColumns columns_;
+  ProgramMemory memory_;
+  std::optional<Timeline> timeline_;  // once it is known where inputs lie
+  std::vector<Form> forms_;           // none: calls are put step by step
+};
+
+}  // namespace flow::cuda

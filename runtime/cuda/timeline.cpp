@@ -1,0 +1,169 @@
+// Binds steps to memory once; a call is then a walk over them.
+#include "runtime/cuda/timeline.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/taps.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+}  // namespace
+
+Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
+                   const KeptColumns& columns, const ProgramMemory& memory,
+                   std::span<const TensorId> deliverables)
+    : driver_(driver),
+      stream_(stream),
+      columns_(columns),
+      memory_(memory),
+      state_{driver, stream, memory.call(), memory.fault()},
+      copies_(driver, driver.create_stream()),
+      made_(driver, driver.create_event()),
+      outer_copied_(driver, driver.create_event()),
+      copied_(driver, driver.create_event()),
+      item_of_(job.grouped.job.steps.size()) {
+  for (TensorId input : columns.inputs())
+    column_inputs_.push_back(memory.address(job.places[input.index()]));
+  const std::vector<UpdateGroup>& groups = job.grouped.updates;
+  size_t group = 0;
+  for (size_t i = 0; i < item_of_.size(); ++i) {
+    if (group == groups.size() || groups[group].first != i) {
+      add_step(job, i);
+      continue;
+    }
+    add_updates(job, groups[group], job.stages.updates[group]);
+    i = groups[group++].end - 1;
+  }
+  plan_deliveries(job, deliverables);
+}
+
+Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) const {
+  const plan::Step& step = job.grouped.job.steps[at];
+  const auto addresses = [&](const std::vector<TensorId>& ids) {
+    std::vector<std::byte*> made;
+    for (TensorId id : ids)
+      made.push_back(id.valid() ? memory_.address(job.places[id.index()]) : nullptr);
+    return made;
+  };
+  Operands operands{addresses(step.inputs),
+                    addresses(step.outputs),
+                    {},
+                    {},
+                    memory_.arena() + job.workspaces[at]};
+  for (const plan::Post& post : step.posts) operands.posts.push_back(addresses(post.operands));
+  for (const std::vector<std::byte*>& of_post : operands.posts)
+    operands.post_spans.emplace_back(of_post);
+  return operands;
+}
+
+void Timeline::add_step(const PreparedJob& job, size_t step) {
+  Item item;
+  item.tap = job.grouped.job.steps[step].tap;
+  if (const Launch& launch = job.stages.kernels[step].launch) {
+    item.launch = [launch](std::span<const Buffers> buffers, const LaunchState& state) {
+      launch(buffers[0], state);
+    };
+    item.operands.push_back(operands_of(job, step));
+  }
+  item_of_[step] = items_.size();
+  finish_item(std::move(item));
+}
+
+void Timeline::add_updates(const PreparedJob& job, const UpdateGroup& group,
+                           const LaunchUpdates& launch) {
+  Item item;
+  item.launch = launch;
+  item.updates = true;
+  for (size_t step = group.first; step < group.end; ++step) {
+    item.operands.push_back(operands_of(job, step));
+    item_of_[step] = items_.size();
+  }
+  finish_item(std::move(item));
+}
+
+/// From here on the operands stay where they are.
+void Timeline::finish_item(Item item) {
+  for (const Operands& o : item.operands)
+    item.buffers.push_back({o.inputs, o.outputs, o.post_spans, o.workspace});
+  items_.push_back(std::move(item));
+}
+
+void Timeline::plan_deliveries(const PreparedJob& prepared,
+                               std::span<const TensorId> deliverables) {
+  const plan::Job& job = prepared.grouped.job;
+  std::vector<Item*> maker(job.tensors.size());
+  for (size_t i = 0; i < job.steps.size(); ++i)
+    for (TensorId id : job.steps[i].outputs)
+      if (id.valid()) maker[id.index()] = &items_[item_of_[i]];
+  for (size_t i = 0; i < deliverables.size(); ++i) {
+    const size_t tensor = deliverables[i].index();
+    std::vector<Delivery>& deliveries = maker[tensor] ? maker[tensor]->deliveries : outer_;
+    deliveries.push_back({i, memory_.address(prepared.places[tensor]),
+                          exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
+  }
+  const std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables);
+  for (size_t i = 0; i < job.steps.size(); ++i)
+    if (job.steps[i].tap) items_[item_of_[i]].wanted_by = taps[i];
+}
+
+void Timeline::put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
+  const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
+  const auto outer_wanted = [&](const Delivery& delivery) { return is_wanted(delivery.index); };
+  put_inputs(input_slot);
+  deliver(outer_, wanted, output_slot);
+  bool outer_copying = std::ranges::any_of(outer_, outer_wanted);
+  if (outer_copying) driver_.record(outer_copied_.get(), copies_.get());
+  for (const Item& item : items_) {
+    if (item.tap && std::ranges::none_of(item.wanted_by, is_wanted)) continue;
+    // A variable is delivered as it was before its update.
+    if (item.updates && std::exchange(outer_copying, false))
+      driver_.wait(stream_, outer_copied_.get());
+    if (item.launch) item.launch(item.buffers, state_);
+    deliver(item.deliveries, wanted, output_slot);
+  }
+  driver_.copy(&memory_.fault(output_slot), memory_.fault(), sizeof(FaultBlock), stream_);
+  join_copies();
+}
+
+void Timeline::put_inputs(size_t input_slot) {
+  driver_.copy(memory_.device_inputs(), memory_.host_inputs(input_slot),
+               memory_.input_layout().copied, stream_);
+  driver_.clear(memory_.fault(), sizeof(FaultBlock), stream_);
+  for (size_t i = 0; i < columns_.size(); ++i)
+    columns_.gather(i, memory_.rows(), column_inputs_[i], state_);
+}
+
+void Timeline::deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
+                       size_t output_slot) {
+  bool waits = false;
+  for (const Delivery& delivery : deliveries) {
+    if (!wanted[delivery.index]) continue;
+    if (!std::exchange(waits, true)) {
+      driver_.record(made_.get(), stream_);
+      driver_.wait(copies_.get(), made_.get());
+      copying_ = true;
+    }
+    driver_.copy(memory_.host_outputs(output_slot) + delivery.offset, delivery.from, delivery.bytes,
+                 copies_.get());
+  }
+}
+
+void Timeline::join_copies() {
+  if (!std::exchange(copying_, false)) return;
+  driver_.record(copied_.get(), copies_.get());
+  driver_.wait(stream_, copied_.get());
+}
+
+void Timeline::abandon() {
+  try {
+    join_copies();
+  } catch (const RunError&) {
+    // The failure that led here is the one to tell.
+  }
+}
+
+}  // namespace flow::cuda

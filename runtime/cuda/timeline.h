@@ -1,0 +1,82 @@
+// What one call puts into the streams, in its order: while a graph is captured, or directly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/columns.h"
+#include "runtime/cuda/program_memory.h"
+#include "runtime/cuda/stages.h"
+
+namespace flow::cuda {
+
+/// A job's steps, prepared, and where their tensors lie.
+struct PreparedJob {
+  const Grouped& grouped;
+  Stages stages;
+  std::vector<plan::TensorId> owners;  // by tensor: whose memory it lies in
+  std::vector<exec::Place> places;     // by tensor
+  std::vector<size_t> workspaces;      // by step: offset in the arena
+};
+
+/// Copies to the host go through a stream of their own, beside the kernels that follow.
+class Timeline {
+ public:
+  /// Borrows the driver, the columns and the memory.
+  Timeline(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
+           const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
+
+  /// Puts a call: `wanted` says for each deliverable whether it is delivered.
+  void put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// After a put that failed: the stream of copies takes no part in a capture any more.
+  void abandon();
+
+ private:
+  struct Operands {
+    std::vector<std::byte*> inputs, outputs;
+    std::vector<std::vector<std::byte*>> posts;
+    std::vector<std::span<std::byte* const>> post_spans;
+    std::byte* workspace;
+  };
+  struct Delivery {
+    size_t index;  // of the deliverable
+    std::byte* from;
+    size_t bytes, offset;  // in an output slot
+  };
+  /// A step, or the updates that are launched as one.
+  struct Item {
+    LaunchUpdates launch;  // empty: nothing to do
+    std::vector<Operands> operands;
+    std::vector<Buffers> buffers;  // of `operands`
+    bool updates = false, tap = false;
+    std::vector<size_t> wanted_by;  // of a tap: the deliverables that need it
+    std::vector<Delivery> deliveries;
+  };
+
+  Operands operands_of(const PreparedJob& job, size_t step) const;
+  void add_step(const PreparedJob& job, size_t step);
+  void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
+  void finish_item(Item item);
+  void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
+  void put_inputs(size_t input_slot);
+  void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
+               size_t output_slot);
+  void join_copies();
+
+  Driver& driver_;
+  const Stream stream_;
+  const KeptColumns& columns_;
+  const ProgramMemory& memory_;
+  const LaunchState state_;
+  OwnedStream copies_;
+  OwnedEvent made_, outer_copied_, copied_;
+  std::vector<std::byte*> column_inputs_;  // by column
+  std::vector<Item> items_;
+  std::vector<size_t> item_of_;  // by step
+  std::vector<Delivery> outer_;  // inputs and variables: before the first step
+  bool copying_ = false;         // the stream of copies has not joined the other
+};
+
+}  // namespace flow::cuda

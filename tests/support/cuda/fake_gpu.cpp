@@ -1,0 +1,16 @@
+// The CUDA backend on a device that is not there.
+#include "tests/support/cuda/fake_gpu.h"
+
+#include "runtime/cuda/backend.h"
+#include "tests/support/cuda/naive_libraries.h"
+
+namespace flow::test {
+
+FakeGpu::FakeGpu(const FakeDevice& device) {
+  auto fake = std::make_unique<FakeDriver>(device);
+  driver = fake.get();
+  auto libraries = std::make_unique<cuda::NaiveLibraries>(*fake);
+  backend = cuda::make_backend(std::move(fake), std::move(libraries));
+}
+
+}  // namespace flow::test

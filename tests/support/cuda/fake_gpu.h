@@ -1,0 +1,18 @@
+// The CUDA backend on a device that is not there.
+#pragma once
+
+#include <memory>
+
+#include "runtime/exec/backend.h"
+#include "tests/support/cuda/fake_driver.h"
+
+namespace flow::test {
+
+struct FakeGpu {
+  explicit FakeGpu(const FakeDevice& device = {});
+
+  FakeDriver* driver;  // the backend's
+  std::unique_ptr<exec::Backend> backend;
+};
+
+}  // namespace flow::test

@@ -1,0 +1,122 @@
+// Posts as steps, updates last: plan to plan, without a device.
+#include "runtime/cuda/expand.h"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/exec/memory.h"
+#include "tests/support/job_builder.h"
+#include "tests/support/run_job.h"
+
+using namespace flow;
+using test::JobBuilder;
+
+namespace {
+
+std::vector<std::string> names_of_steps(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Step& step : job.steps) names.push_back(step.name);
+  return names;
+}
+
+const plan::Step& step_named(const plan::Job& job, const std::string& name) {
+  for (const plan::Step& step : job.steps)
+    if (step.name == name) return step;
+  FAIL("no step " << name);
+  return job.steps.front();
+}
+
+bool alike(plan::TensorId, plan::TensorId) { return true; }
+
+/// w and v, updated by two products; the bias by a step in the middle, before `late` reads w.
+plan::Job two_layers() {
+  JobBuilder b;
+  const auto x = b.input("x", {4, 3});
+  const auto dy = b.input("dy", {4, 2});
+  const auto w = b.variable("w", {2, 3}), v = b.variable("v", {2, 3}), bias = b.variable("b", {2});
+  b.step("bias_add_grad", "b:diff", {dy}, {{"axis", int64_t{1}}}, {2});
+  const auto db = test::tensor(b.build(), "b:diff");
+  b.step("sgd_update", "b:update", {db, bias}, {{"scale", 0.5}}, {2}, DType::kFloat32, bias);
+  b.step("matmul", "late", {dy, w}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 3});
+  for (const auto& [name, variable] : {std::pair{"w", w}, {"v", v}}) {
+    b.step("matmul", std::string(name) + ":diff", {dy, x},
+           {{"transpose_a", true}, {"transpose_b", false}}, {2, 3}, DType::kFloat32, variable);
+    b.post("sgd_update", {variable}, {{"scale", name == std::string("w") ? 0.5 : 0.25}});
+  }
+  return b.build();
+}
+
+}  // namespace
+
+TEST_CASE("a bias and a relu stay with the product or convolution that takes them") {
+  const plan::Job job = test::lenet_training(2);
+  const plan::Job expanded = cuda::expand_posts(job);
+  for (const char* name : {"conv1/conv", "conv2/conv", "dense1/matmul", "dense2/matmul"})
+    CHECK(step_named(expanded, name).posts.size() == step_named(job, name).posts.size());
+  for (const char* name : {"dense1:dw", "dense2:dw"})
+    CHECK(step_named(expanded, name).posts.empty());
+  CHECK(expanded.steps.size() == job.steps.size() + 2);
+}
+
+TEST_CASE("posts that a kernel does not take are steps that work in place") {
+  JobBuilder b;
+  const auto x = b.input("x", {3, 3}), bias = b.variable("b", {3});
+  const auto y = b.step("scale", "y", {x}, {{"factor", 2.0}}, {3, 3});
+  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.post("relu", {}, {});
+  const plan::Job job = cuda::expand_posts(b.build());
+  CHECK(names_of_steps(job) == std::vector<std::string>{"y", "y/bias_add", "y/relu"});
+  CHECK(job.steps[2].outputs[0] == y);
+  CHECK(job.steps[1].inputs == std::vector<plan::TensorId>{job.steps[0].outputs[0], bias});
+  const auto owners = exec::share_memory(job, alike);
+  for (const plan::Step& step : job.steps)
+    CHECK(owners[step.outputs[0].index()] == job.steps[0].outputs[0]);
+}
+
+TEST_CASE("an update that was fused gets a gradient in memory of its own") {
+  const plan::Job job = cuda::expand_posts(two_layers());
+  const plan::Step& product = step_named(job, "w:diff");
+  const plan::Step& update = step_named(job, "w:diff/sgd_update");
+  const auto w = test::tensor(job, "w");
+  CHECK(update.inputs == std::vector<plan::TensorId>{product.outputs[0], w});
+  CHECK(job[update.outputs[0]].alias == w);
+  CHECK_FALSE(job[product.outputs[0]].alias.valid());
+  const auto owners = exec::share_memory(job, alike);
+  CHECK(owners[product.outputs[0].index()] == product.outputs[0]);
+  CHECK(owners[update.outputs[0].index()] == w);
+}
+
+TEST_CASE("updates come last, after all that reads the variables, those alike together") {
+  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
+  CHECK(names_of_steps(grouped.job) ==
+        std::vector<std::string>{"b:diff", "late", "w:diff", "v:diff", "b:update",
+                                 "w:diff/sgd_update", "v:diff/sgd_update"});
+  REQUIRE(grouped.updates.size() == 2);  // the scale of v's differs
+  CHECK(grouped.updates[0].first == 4);
+  CHECK(grouped.updates[0].end == 6);
+  CHECK(grouped.updates[1].first == 6);
+  CHECK(grouped.updates[1].end == 7);
+}
+
+TEST_CASE("a gradient lives until its update, and nothing takes its memory before") {
+  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
+  const plan::Job& job = grouped.job;
+  CHECK(job[test::tensor(job, "b:diff")].last == plan::StepId(size_t{4}));
+  const auto owners = exec::share_memory(job, alike);
+  const exec::MemoryPlan memory =
+      exec::plan_memory({.job = job, .owners = owners, .workspaces = {}, .alignment = 256});
+  CHECK(memory.report.arena == 3 * 256);  // the gradients; `late` is gone before the last is made
+}
+
+TEST_CASE("an update whose result a step reads stays where it is") {
+  JobBuilder b;
+  const auto g = b.input("g", {2});
+  const auto w = b.variable("w", {2});
+  const auto updated =
+      b.step("sgd_update", "update", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  b.step("scale", "seen", {updated}, {{"factor", 2.0}}, {2});
+  const cuda::Grouped grouped = cuda::group_updates(b.build());
+  CHECK(names_of_steps(grouped.job) == std::vector<std::string>{"update", "seen"});
+  REQUIRE(grouped.updates.size() == 1);
+  CHECK(grouped.updates[0].first == 0);
+  CHECK(grouped.updates[0].end == 1);
+}

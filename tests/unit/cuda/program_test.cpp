@@ -1,0 +1,302 @@
+// Programs of the CUDA backend on small jobs: order of calls, slots, taps, faults, memory,
+// failures.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+
+#include "runtime/base/error.h"
+#include "tests/support/cuda/fake_gpu.h"
+#include "tests/support/job_builder.h"
+#include "tests/support/run_job.h"
+
+using namespace flow;
+using test::FakeGpu;
+using test::JobBuilder;
+using Ints = std::vector<int64_t>;
+
+namespace {
+
+void write(exec::Program& program, plan::TensorId input, size_t slot, std::vector<float> values) {
+  std::memcpy(program.input(input, slot).data(), values.data(), values.size() * sizeof(float));
+}
+
+std::vector<float> floats(const ArrayView& view) {
+  const auto values = view.as<float>();
+  return {values.begin(), values.end()};
+}
+
+std::vector<float> read(const exec::Program& program, plan::TensorId variable, size_t elements) {
+  std::vector<float> values(elements);
+  program.read_variable(variable, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+/// w -= lr * g, and y = 3 w + g delivered; two updates so that they are launched as one.
+struct SmallJob {
+  JobBuilder b;
+  plan::TensorId g = b.input("g", {2});
+  plan::TensorId w = b.variable("w", {2}), v = b.variable("v", {2});
+  plan::TensorId tripled = b.step("scale", "tripled", {w}, {{"factor", 3.0}}, {2});
+  plan::TensorId early =
+      b.step("sgd_update", "w:update", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  plan::TensorId y = b.step("add", "y", {tripled, g}, {}, {2});
+  plan::TensorId late =
+      b.step("sgd_update", "v:update", {y, v}, {{"scale", 1.0}}, {2}, DType::kFloat32, v);
+  plan::Job job = b.build();
+};
+
+std::string refusal(FakeGpu& gpu, const plan::Job& job, const exec::PrepareOptions& options = {}) {
+  try {
+    gpu.backend->prepare(job, options);
+  } catch (const RunError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a call copies in, computes, updates last and copies out") {
+  SmallJob small;
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {small.w, small.y};
+  options.always = {1, 1};
+  options.eager = true;
+  const auto program = gpu.backend->prepare(small.job, options);
+  gpu.driver->forget_calls();
+  const uint8_t wanted[] = {1, 1};
+  program->launch({0, 0.5, wanted}, 0, 0);
+  program->wait(0);
+  // Stream 1 computes, stream 3 copies to the host; w is read before its update.
+  const std::vector<std::string>& calls = gpu.driver->calls();
+  CAPTURE(calls);
+  const auto at = [&](std::string_view start, size_t from = 0) {
+    for (size_t i = from; i < calls.size(); ++i)
+      if (calls[i].starts_with(start)) return i;
+    FAIL("no call " << start);
+    return size_t{0};
+  };
+  const size_t in = at("copy 512 to device stream 1"), cleared = at("clear");
+  const size_t w_out = at("copy 8 to host stream 3"), scale = at("launch");
+  const size_t y_out = at("copy 8 to host stream 3", w_out + 1);
+  const size_t fault_out = at("copy 24 to host stream 1");
+  CHECK(in == 0);
+  CHECK(in < cleared);
+  CHECK(cleared < w_out);
+  CHECK(w_out < scale);
+  CHECK(scale < y_out);
+  size_t last_launch = 0;
+  for (size_t i = 0; i < calls.size(); ++i)
+    if (calls[i].starts_with("launch")) last_launch = i;
+  CHECK(y_out < last_launch);
+  CHECK(calls[last_launch].find("update") != std::string::npos);
+  CHECK(calls[last_launch - 1].starts_with("wait stream 1"));
+  CHECK(last_launch < fault_out);
+  CHECK(gpu.driver->count("launch") == 3);  // both updates are one
+}
+
+TEST_CASE("a captured call is one launch, and its slot's graph another for what fires") {
+  SmallJob small;
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.input_slots = 2;
+  options.deliverables = {small.y, small.tripled};
+  options.always = {1, 0};
+  const auto program = gpu.backend->prepare(small.job, options);
+  CHECK(gpu.driver->count("capture stream") == 4);  // two forms for two input slots
+  write(*program, small.g, 0, {1, 2});
+  write(*program, small.g, 1, {3, 4});
+  const Array ones = [] {
+    Array array(DType::kFloat32, {2});
+    array.as<float>()[0] = array.as<float>()[1] = 1;
+    return array;
+  }();
+  program->write_variable(small.w, ones.view());
+  gpu.driver->forget_calls();
+  const uint8_t quiet[] = {1, 0}, all[] = {1, 1};
+  program->launch({0, 0.5, quiet}, 0, 0);
+  program->wait(0);
+  CHECK(floats(program->delivered(small.y, 0)) == std::vector<float>{4, 5});
+  CHECK(floats(program->delivered(small.tripled, 0)) == std::vector<float>{0, 0});
+  program->launch({1, 0.5, all}, 1, 0);
+  program->wait(0);
+  CHECK(floats(program->delivered(small.tripled, 0)) == std::vector<float>{1.5, 0});
+  CHECK(floats(program->delivered(small.y, 0)) == std::vector<float>{4.5, 4});
+  CHECK(gpu.driver->calls() ==
+        std::vector<std::string>{"launch graph stream 1", "record stream 1", "synchronize event",
+                                 "launch graph stream 1", "record stream 1", "synchronize event"});
+  CHECK(read(*program, small.w, 2) == std::vector<float>{-1, -2});
+}
+
+TEST_CASE("a variable is delivered as it was before the call's update") {
+  SmallJob small;
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {small.w, small.early};
+  options.eager = GENERATE(false, true);
+  const auto program = gpu.backend->prepare(small.job, options);
+  write(*program, small.g, 0, {1, 2});
+  const uint8_t wanted[] = {1, 1};
+  program->launch({0, 0.5, wanted}, 0, 0);
+  program->wait(0);
+  CHECK(floats(program->delivered(small.w, 0)) == std::vector<float>{0, 0});
+  CHECK(floats(program->delivered(small.early, 0)) == std::vector<float>{-0.5, -1});
+}
+
+TEST_CASE("slots of inputs and outputs keep calls apart that are launched together") {
+  JobBuilder b;
+  const auto x = b.input("x", {3});
+  const auto y = b.step("scale", "y", {x}, {{"factor", 3.0}}, {3});
+  const plan::Job job = b.build();
+  FakeGpu gpu;
+  exec::PrepareOptions options{1, 2, 2, {y}};
+  options.eager = GENERATE(false, true);
+  const auto program = gpu.backend->prepare(job, options);
+  write(*program, x, 0, {1, 2, 3});
+  write(*program, x, 1, {4, 5, 6});
+  const uint8_t wanted[] = {1};
+  program->launch({0, 0, wanted}, 0, 0);
+  program->launch({1, 0, wanted}, 1, 1);
+  program->wait(0);
+  program->wait(1);
+  CHECK(floats(program->delivered(y, 0)) == std::vector<float>{3, 6, 9});
+  CHECK(floats(program->delivered(y, 1)) == std::vector<float>{12, 15, 18});
+}
+
+TEST_CASE("a tap runs only in calls that want what it makes") {
+  JobBuilder b;
+  const auto x = b.input("x", {3});
+  const auto tapped = b.step("scale", "tapped", {x}, {{"factor", 2.0}}, {3});
+  b.last_step().tap = true;
+  const auto y = b.step("relu", "y", {x}, {}, {3});
+  const plan::Job job = b.build();
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {y, tapped};
+  options.always = {1, 0};
+  const auto program = gpu.backend->prepare(job, options);
+  CHECK(gpu.driver->count("captured launch") == 1 + 2);
+  write(*program, x, 0, {1, -2, 3});
+  const uint8_t wanted[] = {0, 1};
+  program->launch({0, 0, wanted}, 0, 0);
+  program->wait(0);
+  CHECK(floats(program->delivered(tapped, 0)) == std::vector<float>{2, -4, 6});
+}
+
+TEST_CASE("what is delivered is kept from steps that could work in its place") {
+  JobBuilder b;
+  const auto x = b.input("x", {3});
+  const auto a = b.step("scale", "a", {x}, {{"factor", 2.0}}, {3});
+  const auto c = b.step("relu", "c", {a}, {}, {3}, DType::kFloat32, a);
+  const plan::Job job = b.build();
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {c};
+  CHECK(gpu.backend->prepare(job, options)->memory().arena == 256);
+  options.deliverables = {a, c};
+  const auto program = gpu.backend->prepare(job, options);
+  CHECK(program->memory().arena == 512);
+  write(*program, x, 0, {-1, 0, 1});
+  const uint8_t wanted[] = {1, 1};
+  program->launch({0, 0, wanted}, 0, 0);
+  program->wait(0);
+  CHECK(floats(program->delivered(a, 0)) == std::vector<float>{-2, 0, 2});
+  CHECK(floats(program->delivered(c, 0)) == std::vector<float>{0, 0, 2});
+}
+
+TEST_CASE("a label out of range is a fault of its call and not of the next") {
+  const plan::Job job = test::mlp_training(3, 4);
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.eager = GENERATE(false, true);
+  const auto program = gpu.backend->prepare(job, options);
+  auto* labels = reinterpret_cast<int32_t*>(program->input(test::tensor(job, "labels"), 0).data());
+  labels[0] = 9, labels[1] = 10, labels[2] = -1;
+  program->launch({0, 0.1, {}}, 0, 0);
+  program->wait(0);
+  const auto fault = program->fault(0);
+  REQUIRE(fault);
+  CHECK(fault->where == "job.yaml:2:1");
+  CHECK(fault->operand == "labels");
+  CHECK(fault->row == 1);
+  CHECK(fault->value == 10);
+  CHECK(fault->limit == 10);
+  labels[1] = labels[2] = 0;
+  program->launch({1, 0.1, {}}, 0, 0);
+  program->wait(0);
+  CHECK_FALSE(program->fault(0));
+}
+
+TEST_CASE("the report accounts for all that is allocated on the device") {
+  const plan::Job job = test::lenet_training(2);
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.input_slots = 2;
+  options.deliverables = {test::tensor(job, "loss")};
+  const auto program = gpu.backend->prepare(job, options);
+  const exec::MemoryReport& memory = program->memory();
+  CHECK(memory.outputs == 0);
+  CHECK(memory.columns == 0);
+  CHECK(memory.total() + 256 == gpu.driver->allocated());  // and where faults are told
+  CHECK(memory.pinned == 2 * memory.inputs + 512);
+  CHECK_FALSE(memory.at_peak.empty());
+}
+
+TEST_CASE("a job that does not fit is refused before anything is allocated") {
+  test::FakeDevice device;
+  device.memory = size_t{1} << 20;
+  FakeGpu gpu(device);
+  CHECK(refusal(gpu, test::lenet_training(2)) ==
+        "job.yaml:1:1: job `job` needs 6.12 MiB of GPU memory, 1.00 MiB are available; largest: "
+        "`dense1/weight`");
+  JobBuilder b;
+  b.step("relu", "y", {b.input("x", {1 << 17})}, {}, {1 << 17});
+  b.step("relu", "z", {b.input("v", {1 << 17})}, {}, {1 << 17});
+  CHECK(refusal(gpu, b.build()) ==
+        "job.yaml:1:1: job `job` needs 1.50 MiB of GPU memory, 1.00 MiB are available; largest: "
+        "`y` 512 KiB");
+  CHECK(gpu.driver->count("allocate") == 0);
+}
+
+TEST_CASE("an op that the GPU has no kernel for is named with its line") {
+  JobBuilder b;
+  b.step("erf", "y", {b.input("x", {2})}, {}, {2});
+  FakeGpu gpu;
+  CHECK(refusal(gpu, b.build()) == "job.yaml:2:1: step `y`: the GPU has no kernel for `erf`");
+}
+
+TEST_CASE("the backend says what it is") {
+  FakeGpu gpu;
+  CHECK(gpu.backend->device() == "cuda:0 Fake Device");
+  CHECK(gpu.backend->instruction_set() == "sm_90");
+  CHECK(gpu.backend->libraries() ==
+        std::map<std::string, std::string>{{"cuda", "13.0"}, {"driver", "13.0"}, {"naive", "1"}});
+}
+
+TEST_CASE("each call of the driver may fail: a clean error, and nothing is left") {
+  SmallJob small;
+  const uint8_t quiet[] = {0, 0}, all[] = {1, 1};
+  const bool eager = GENERATE(false, true);
+  int64_t calls = 0;
+  for (bool complete = false; !complete; ++calls) {
+    CAPTURE(eager, calls);
+    FakeGpu gpu;
+    gpu.driver->fail_at(calls + 1);
+    try {
+      exec::PrepareOptions options{1, 2, 1, {small.y, small.w}};
+      options.eager = eager;
+      const auto program = gpu.backend->prepare(small.job, options);
+      program->launch({0, 0.5, quiet}, 0, 0);
+      program->wait(0);
+      program->launch({1, 0.5, all}, 1, 0);
+      program->wait(0);
+      read(*program, small.w, 2);
+      complete = true;
+    } catch (const RunError& error) {
+      CHECK(std::string(error.what()).starts_with("job.yaml:1:1: job `job`: the fake device"));
+    }
+    CHECK(gpu.driver->problems().empty());
+  }
+  CHECK(calls > 40);
+}

@@ -1,0 +1,184 @@
+// The jobs of the repository on the CUDA backend without a GPU, beside the CPU backend.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "compiler/compile.h"
+#include "runtime/base/philox.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/exec/run.h"
+#include "runtime/io/compare.h"
+#include "tests/support/cuda/fake_gpu.h"
+#include "tests/support/fresh_directory.h"
+
+using namespace flow;
+
+namespace {
+
+constexpr int64_t kRows = 8, kBatch = 4;
+
+void write_idx(const fs::path& path, const std::vector<uint8_t>& extents, size_t elements,
+               double limit) {
+  std::string bytes = {0, 0, 8, static_cast<char>(extents.size())};
+  for (const uint8_t extent : extents) bytes += {0, 0, 0, static_cast<char>(extent)};
+  std::vector<double> values(elements);
+  draw_uniform({1, path.filename().string(), 0}, 0, limit, values.data(),
+               static_cast<int64_t>(elements));
+  for (const double value : values) bytes += static_cast<char>(static_cast<uint8_t>(value));
+  fs::create_directories(path.parent_path());
+  File::create(path).write(std::string_view(bytes));
+}
+
+/// A few random rows where the jobs look for MNIST.
+void write_data(const fs::path& root) {
+  for (const char* part : {"train", "t10k"}) {
+    const fs::path stem = root / "data/mnist" / part;
+    write_idx(stem.string() + "-images-idx3-ubyte.gz", {kRows, 28, 28}, kRows * 784, 256);
+    write_idx(stem.string() + "-labels-idx1-ubyte.gz", {kRows}, kRows, 10);
+  }
+}
+
+struct Wanted {
+  std::string job = "train";
+  std::vector<std::string> sets = {}, watches = {}, watch_diffs = {};
+  bool eager = false;
+};
+
+plan::Plan compiled(const std::string& file, const Wanted& wanted) {
+  CompileRequest request;
+  request.file = std::string(FLOW_SOURCE_DIR) + "/jobs/" + file;
+  request.job = wanted.job;
+  request.sets = {"vars.batch=4", "vars.epochs=2"};
+  request.sets.insert(request.sets.end(), wanted.sets.begin(), wanted.sets.end());
+  request.watches = wanted.watches;
+  request.watch_diffs = wanted.watch_diffs;
+  const CompileResult result = compile(request);
+  INFO(result.messages);
+  REQUIRE(result.plan);
+  return *result.plan;
+}
+
+struct Runs {
+  Runs() { write_data(home.path()); }
+
+  exec::RunRequest request(const plan::Plan& plan, const Wanted& wanted, const std::string& out) {
+    fs::create_directories(home / out);
+    exec::RunRequest made{.plan = plan,
+                          .job = plan.jobs.front(),
+                          .root = home.path(),
+                          .directory = home / out,
+                          .inputs = {},
+                          .load = {},
+                          .save = {},
+                          .steps = {},
+                          .overrides = {},
+                          .progress = {},
+                          .say = {},
+                          .stop_signal = {}};
+    made.eager = wanted.eager;
+    made.out = printed.get();
+    made.threads = 1;
+    if (wanted.job != "train") made.load = "none";
+    return made;
+  }
+  void run(exec::Backend& backend, const std::string& file, const Wanted& wanted,
+           const std::string& out) {
+    const plan::Plan plan = compiled(file, wanted);
+    CHECK(exec::run(backend, request(plan, wanted, out)).exit_status == 0);
+  }
+  /// On a fake GPU, which must find nothing to complain of.
+  void run_gpu(const std::string& file, const Wanted& wanted, const std::string& out,
+               const test::FakeDevice& device = {}) {
+    test::FakeGpu gpu(device);
+    run(*gpu.backend, file, wanted, out);
+    CHECK(gpu.driver->problems().empty());
+  }
+  void check(const std::string& golden, const std::string& out, double relative, double absolute,
+             int64_t pairs = 1) {
+    const io::Comparison compared = io::compare_paths(
+        home / golden, home / out, {.relative = relative, .absolute = absolute, .rules = {}});
+    for (const io::ArrayDifference& array : compared.arrays) {
+      CAPTURE(array.name, array.absolute.error, array.absolute.golden, array.relative.error);
+      CHECK_FALSE(array.failed());
+    }
+    CHECK(compared.pairs() >= pairs);
+  }
+  void check_bits(const std::string& golden, const std::string& out) { check(golden, out, 0, 0); }
+
+  FreshDirectory home;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> printed{std::tmpfile(), &std::fclose};
+};
+
+const std::vector<std::string> kLeNetWatches = {"lenet/conv1/conv", "lenet/pool2:2",
+                                                "lenet/drop:3"};
+const std::vector<std::string> kLeNetDiffs = {"lenet/*/weight:3", "lenet/pool1"};
+
+}  // namespace
+
+TEST_CASE("LeNet trains on the CUDA backend as on the CPU, watched tensors and gradients too") {
+  Runs runs;
+  const Wanted wanted{.sets = {}, .watches = kLeNetWatches, .watch_diffs = kLeNetDiffs};
+  runs.run(*cpu::make_backend(), "lenet.yaml", wanted, "cpu");
+  runs.run_gpu("lenet.yaml", wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-3, 1e-4, 8 + 3 + 5);
+}
+
+TEST_CASE("float64 training agrees with the CPU's reference") {
+  const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
+  Runs runs;
+  const Wanted wanted{.sets = {"+jobs.train.precision=float64"}};
+  runs.run(*cpu::make_backend(), file, wanted, "cpu");
+  runs.run_gpu(file, wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
+}
+
+TEST_CASE("predict jobs give the CPU's values") {
+  const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
+  const std::string job = GENERATE("eval", "accuracy");
+  Runs runs;
+  const Wanted wanted{.job = job, .sets = {"vars.batch=3"}};  // the last batch is padded
+  runs.run(*cpu::make_backend(), file, wanted, "cpu");
+  runs.run_gpu(file, wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-4, 1e-4, job == "eval" ? 2 : 0);
+}
+
+TEST_CASE("without graphs a run has the same bits, and so it has in either order of lanes") {
+  Runs runs;
+  Wanted wanted{.sets = {"+jobs.train.optimizer.momentum=0.9"},
+                .watches = {"mlp/hidden:2"},
+                .watch_diffs = {"mlp/*/weight:3"}};
+  runs.run_gpu("mlp.yaml", wanted, "graphs");
+  wanted.eager = true;
+  runs.run_gpu("mlp.yaml", wanted, "eager");
+  runs.check_bits("graphs", "eager");
+  test::FakeDevice reversed;
+  reversed.lanes = test::LaneOrder::kReversed;
+  reversed.timing = test::Timing::kEager;
+  runs.run_gpu("mlp.yaml", wanted, "reversed", reversed);
+  runs.check_bits("graphs", "reversed");
+}
+
+TEST_CASE("hooks change no bit of the variables on the CUDA backend") {
+  Runs runs;
+  Wanted wanted;
+  runs.run_gpu("lenet.yaml", wanted, "quiet");
+  wanted.watches = kLeNetWatches;
+  wanted.watch_diffs = kLeNetDiffs;
+  runs.run_gpu("lenet.yaml", wanted, "watched");
+  runs.check_bits("quiet/checkpoints/000004", "watched/checkpoints/000004");
+}
+
+TEST_CASE("a dataset that stays on the device gives the bits of one that is fed") {
+  Runs runs;
+  const Wanted wanted{.sets = {"+jobs.train.run.shuffle=true"}, .watches = {"images", "labels"}};
+  runs.run_gpu("mlp.yaml", wanted, "kept");
+  test::FakeGpu gpu;
+  const plan::Plan plan = compiled("mlp.yaml", wanted);
+  const exec::MemoryReport memory = exec::dry_run(*gpu.backend, runs.request(plan, wanted, "dry"));
+  // Bytes as they lie in the file, and a table of what they mean for each of the two columns.
+  CHECK(memory.columns == kRows * 784 + 128 + 256 + 2 * 1024);
+  test::FakeDevice small;
+  small.memory = memory.total() + memory.columns / 2;
+  runs.run_gpu("mlp.yaml", wanted, "fed", small);
+  runs.check_bits("kept", "fed");
+}
