@@ -53,6 +53,9 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # as in Debian 12
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
@@ -63,6 +66,8 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp runtime/cuda/*.cu)
 add_library(flow_cuda_parts STATIC ${cuda_sources})
 set_target_properties(flow_cuda_parts PROPERTIES
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+# fmt 9 takes nvcc for a compiler without constexpr, and then does not compile.
+target_compile_definitions(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   # Kernels round as the CPU does; one that spills registers is a defect.
   -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
