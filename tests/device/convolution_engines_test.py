@@ -21,8 +21,9 @@ class Engines(unittest.TestCase):
         self.assertEqual([line[:3] for line in usual], [line[:3] for line in forbidden])
 
     def test_tf32_changes_the_choice_where_it_is_allowed(self):
-        for device in sorted({line[0] for line in engines()}):
-            changed = [line for line in engines() if line[0] == device and line[2] != line[3]]
+        lines = engines()
+        for device in sorted({line[0] for line in lines}):
+            changed = [line for line in lines if line[0] == device and line[2] != line[3]]
             self.assertGreater(len(changed), 10, device)
 
 

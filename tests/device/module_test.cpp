@@ -1,11 +1,20 @@
-// The CUDA runtime is asked where there may be no GPU, no driver and no libcuda.
+// The module is opened, and the CUDA runtime asked, where there may be no GPU, no driver and no
+// libcuda.
 #include <catch2/catch.hpp>
+
+#include <dlfcn.h>
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/device.h"
 
 namespace flow::test {
 namespace {
+
+TEST_CASE("The module opens with every symbol bound") {
+  void* module = dlopen(FLOW_CUDA_MODULE, RTLD_NOW | RTLD_LOCAL);
+  INFO(dlerror());
+  CHECK(module);
+}
 
 TEST_CASE("A machine without a GPU says so, and what to do") {
   const cuda::Machine machine = cuda::find_devices();

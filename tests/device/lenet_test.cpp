@@ -1,0 +1,81 @@
+// The convolutions of jobs/lenet.yaml, as they are compiled, have plans on every device.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "compiler/compile.h"
+#include "runtime/cuda/cudnn.h"
+#include "tests/device/convolution_specs.h"
+
+namespace flow::test {
+namespace {
+
+using cuda::ConvolutionSpec;
+using Pass = ConvolutionSpec::Pass;
+
+/// The step as cuDNN is told of it, or nothing where it is no convolution.
+std::optional<ConvolutionSpec> spec_of(const plan::Job& job, const plan::Step& step) {
+  constexpr std::string_view kOps[] = {"convolution", "convolution_grad_data",
+                                       "convolution_grad_weight"};
+  const auto op = std::ranges::find(kOps, step.op);
+  if (op == std::end(kOps)) return std::nullopt;
+  const auto list = [&](std::string_view name) {
+    return step.attributes.get<std::vector<int64_t>>(name);
+  };
+  const Shape first = job[step.inputs[0]].shape, second = job[step.inputs[1]].shape;
+  const Shape result = job[step.outputs[0]].shape;
+  const auto pass = static_cast<Pass>(op - kOps);
+  ConvolutionSpec spec{pass, DType::kFloat32, first, second, result, {}, {}, {}};
+  if (pass == Pass::kGradData) spec.x = result, spec.y = first;
+  if (pass == Pass::kGradWeight) spec.w = result, spec.y = second;
+  spec.strides = list("strides"), spec.dilation = list("dilation");
+  const std::vector<int64_t> pads = list("padding");
+  spec.pads = {pads[0], pads[2], pads[1], pads[3]};
+  spec.groups = step.attributes.get<int64_t>("groups");
+  for (const plan::Post& post : step.posts) {
+    spec.epilogue.bias |= post.op == "bias_add";
+    spec.epilogue.relu |= post.op == "relu";
+  }
+  return spec;
+}
+
+std::vector<ConvolutionSpec> lenet_convolutions() {
+  CompileRequest request;
+  request.file = FLOW_SOURCE_DIR "/jobs/lenet.yaml";
+  const CompileResult compiled = compile(request);
+  INFO(compiled.messages);
+  REQUIRE(compiled.plan);
+  std::vector<ConvolutionSpec> specs;
+  for (const plan::Job& job : compiled.plan->jobs)
+    for (const plan::Step& step : job.steps)
+      if (const auto spec = spec_of(job, step)) specs.push_back(*spec);
+  return specs;
+}
+
+TEST_CASE("Every convolution of LeNet is planned whole, in every precision, on every device") {
+  const std::vector<ConvolutionSpec> specs = lenet_convolutions();
+  const auto fused = [](const ConvolutionSpec& spec) {
+    return spec.epilogue.bias && spec.epilogue.relu;
+  };
+  const auto is_data_gradient = [](const ConvolutionSpec& spec) {
+    return spec.pass == Pass::kGradData;
+  };
+  REQUIRE(std::ranges::count_if(specs, fused) >= 2);
+  REQUIRE(std::ranges::count_if(specs, is_data_gradient) >= 1);
+  for (const auto& device : read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets")) {
+    cuda::Cudnn cudnn(device.json);
+    for (ConvolutionSpec spec : specs) {
+      for (const DType dtype :
+           {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
+        for (const bool tf32 : {false, true}) {
+          spec.dtype = dtype, spec.tf32 = tf32;
+          INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
+          CHECK_NOTHROW(cudnn.prepare(spec));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flow::test
