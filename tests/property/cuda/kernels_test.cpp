@@ -207,26 +207,27 @@ TEST_CASE("updates of many variables take few launches and give the CPU's bits",
 }
 
 TEST_CASE("the first label out of range is the fault, whatever the order of lanes", "[cuda]") {
-  for (const int64_t classes : {10, 1100}) {
+  for (const auto& [n, classes] : {std::pair<int64_t, int64_t>{350, 10}, {40, 1100}}) {
     Random random(15);
-    const Shape rows{350}, logits{350, classes};
+    const Shape rows{n}, logits{n, classes};
+    const auto first = static_cast<size_t>(n - 10);
     KernelCase one{"sparse_softmax_cross_entropy_with_logits", {}, {}, {}};
     one.inputs = {random_labels(random, DType::kInt32, rows, classes),
                   random_array(random, DType::kFloat32, logits)};
     one.results = {{DType::kFloat32, rows}, {DType::kFloat32, logits}};
     CHECK_FALSE(run_on_device(one).run.fault);
-    one.inputs[0].as<int32_t>()[300] = static_cast<int32_t>(classes);
-    one.inputs[0].as<int32_t>()[301] = -1;
-    one.inputs[0].as<int32_t>()[340] = -7;
+    one.inputs[0].as<int32_t>()[first] = static_cast<int32_t>(classes);
+    one.inputs[0].as<int32_t>()[first + 1] = -1;
+    one.inputs[0].as<int32_t>()[first + 9] = -7;
     for (const LaneOrder lanes : {LaneOrder::kForward, LaneOrder::kReversed}) {
       const KernelRun got = run_on_device(one, {lanes}).run;
       REQUIRE(got.fault);
       CHECK(got.fault->where == "job.yaml:1:1");
       CHECK(got.fault->operand == "operand");
-      CHECK(got.fault->row == 300);
+      CHECK(got.fault->row == n - 10);
       CHECK(got.fault->value == classes);
       CHECK(got.fault->limit == classes);
-      CHECK(std::isnan(got.outputs[0].as<float>()[301]));
+      CHECK(std::isnan(got.outputs[0].as<float>()[first + 1]));
     }
   }
 }

@@ -338,7 +338,8 @@ cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
       state.joined = true;
     }
   begin_call(fmt::format("end capture stream {}", id));
-  if (!joined) misuse("a capture that ends before its other streams join");
+  // No misuse, since it is how a capture that failed halfway is ended.
+  if (!joined) throw RunError("a capture ends before its other streams join");
   graphs_.emplace(++last_id_, std::move(work));
   return {handle_of(last_id_)};
 }
