@@ -2,16 +2,14 @@
 #include "runtime/cuda/timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/taps.h"
 
 namespace flow::cuda {
-namespace {
 
 using plan::TensorId;
-
-}  // namespace
 
 Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
                    const KeptColumns& columns, const ProgramMemory& memory,

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
+#include "runtime/io/npy.h"
 #include "tests/support/cuda/fake_gpu.h"
+#include "tests/support/fresh_directory.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 
@@ -44,6 +46,16 @@ struct SmallJob {
       b.step("sgd_update", "v:update", {y, v}, {{"scale", 1.0}}, {2}, DType::kFloat32, v);
   plan::Job job = b.build();
 };
+
+/// A column of int32 zeros, in a file of `folder`.
+std::unique_ptr<io::ColumnReader> zeros_of(const FreshDirectory& folder, const Shape& shape) {
+  io::write_npy(folder / "zeros.npy", Array(DType::kInt32, shape).view());
+  plan::Column column;
+  column.name = "labels";
+  column.format = "npy";
+  column.path = "zeros.npy";
+  return io::ColumnReader::open(column, folder.path());
+}
 
 std::string refusal(FakeGpu& gpu, const plan::Job& job, const exec::PrepareOptions& options = {}) {
   try {
@@ -275,28 +287,34 @@ TEST_CASE("the backend says what it is") {
 }
 
 TEST_CASE("each call of the driver may fail: a clean error, and nothing is left") {
-  SmallJob small;
-  const uint8_t quiet[] = {0, 0}, all[] = {1, 1};
   const bool eager = GENERATE(false, true);
+  const plan::Job job = test::mlp_training(2, 4);
+  const plan::TensorId labels = test::tensor(job, "labels"), loss = test::tensor(job, "loss");
+  const plan::TensorId weight = test::tensor(job, "dense2/weight");
+  const FreshDirectory folder;
+  const auto column = zeros_of(folder, {3});
   int64_t calls = 0;
   for (bool complete = false; !complete; ++calls) {
     CAPTURE(eager, calls);
     FakeGpu gpu;
     gpu.driver->fail_at(calls + 1);
     try {
-      exec::PrepareOptions options{1, 2, 1, {small.y, small.w}};
+      exec::PrepareOptions options{1, 2, 1, {loss, weight}};
+      options.always = {1, 0};
+      options.columns = {{labels, column.get()}};
       options.eager = eager;
-      const auto program = gpu.backend->prepare(small.job, options);
+      const auto program = gpu.backend->prepare(job, options);
+      const uint8_t quiet[] = {1, 0}, all[] = {1, 1};
       program->launch({0, 0.5, quiet}, 0, 0);
       program->wait(0);
       program->launch({1, 0.5, all}, 1, 0);
       program->wait(0);
-      read(*program, small.w, 2);
+      read(*program, weight, 40);
       complete = true;
     } catch (const RunError& error) {
       CHECK(std::string(error.what()).starts_with("job.yaml:1:1: job `job`: the fake device"));
     }
     CHECK(gpu.driver->problems().empty());
   }
-  CHECK(calls > 40);
+  CHECK(calls > 60);
 }
