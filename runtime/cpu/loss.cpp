@@ -84,9 +84,23 @@ RowSum softmax_row(const float* x, float* prob, int64_t classes) {
   return {max, std::log(sum)};
 }
 
+/// The same for less than kShort classes, in whole vectors: what is left over of a loop's vectors
+/// runs element by element, and of ten classes that is all.
+constexpr int64_t kShort = 64, kLanes = 16;
+RowSum softmax_short_row(const float* x, float* prob, int64_t classes) {
+  float padded[kShort];
+  const int64_t width = (classes + kLanes - 1) / kLanes * kLanes;
+  std::copy_n(x, classes, padded);
+  std::fill_n(padded + classes, width - classes, -std::numeric_limits<float>::infinity());
+  const RowSum row = softmax_row(padded, padded, width);
+  std::copy_n(padded, classes, prob);
+  return row;
+}
+
 /// The row's loss; NaN where the label is out of range, which stops the run.
 float loss_row(const float* x, float* prob, int64_t classes, int64_t label) {
-  const RowSum row = softmax_row(x, prob, classes);
+  const RowSum row =
+      classes < kShort ? softmax_short_row(x, prob, classes) : softmax_row(x, prob, classes);
   if (label < 0 || label >= classes) return std::numeric_limits<float>::quiet_NaN();
   return static_cast<float>(row.log_sum +
                             (static_cast<double>(row.max) - static_cast<double>(x[label])));

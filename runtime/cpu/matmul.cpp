@@ -56,11 +56,11 @@ struct Tiling {
   int64_t rows = 1, columns = 1, depth = 1;  // how many
 };
 
-/// Tiles of at most 128 rows, widths that are multiples of the product kernel's 48, some 10 us of
+/// Tiles of at most 128 rows, widths that are multiples of the product kernel's 48, some 4 us of
 /// work or more, and at least 16 of them where there is work for as many.
 Tiling choose_tiling(int64_t batches, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kRows = 128, kWidth = 48, kWidest = 192, kTiles = 16;
-  constexpr double kTileFlops = 2e6;
+  constexpr double kTileFlops = 4e5;
   Tiling t;
   t.rows = std::max<int64_t>(1, ceil_div(m, kRows));
   t.m = std::max<int64_t>(1, round_up(ceil_div(m, t.rows), 8));

@@ -4,9 +4,12 @@
 
 #include <immintrin.h>
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <limits>
+
+#include "runtime/cpu/features.h"
 
 namespace flow::cpu {
 namespace {
@@ -15,6 +18,19 @@ thread_local Workers* in_use = nullptr;  // by parallel_for on this thread
 
 constexpr uint32_t kClosed = std::numeric_limits<uint32_t>::max();  // more than any count of chunks
 constexpr int kSpins = 1000;                                        // of a pause, some 50 ns each
+constexpr int kLooksAround = 64;
+
+/// Moves this thread elsewhere if it runs on `core`. The system may leave two busy threads on one
+/// core for many milliseconds while another is idle.
+void keep_off(int core) {
+  if (sched_getcpu() != core) return;
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0 || CPU_COUNT(&usable) < 2) return;
+  cpu_set_t others = usable;
+  CPU_CLR(static_cast<size_t>(core), &others);
+  sched_setaffinity(0, sizeof(others), &others);
+  sched_setaffinity(0, sizeof(usable), &usable);
+}
 
 }  // namespace
 
@@ -34,7 +50,7 @@ void parallel_for(int threads, int64_t chunks, void* context,
   in_use = workers;
 }
 
-Workers::Workers(int threads) {
+Workers::Workers(int threads) : fits_(threads <= usable_cores()) {
   for (int worker = 1; worker < threads; ++worker)
     threads_.emplace_back([this, worker] { work(worker); });
 }
@@ -81,9 +97,10 @@ void Workers::work(int worker) {
 }
 
 uint32_t Workers::next_generation(uint32_t seen) {
-  for (int spin = 0; spin < kSpins; ++spin) {
+  for (int spin = 0; spin < kSpins || (in_use_.load(std::memory_order_relaxed) && fits_); ++spin) {
     const uint32_t now = generation_.load(std::memory_order_acquire);
     if (now != seen) return now;
+    if (fits_ && spin % kLooksAround == 0) keep_off(core_.load(std::memory_order_relaxed));
     _mm_pause();
   }
   generation_.wait(seen, std::memory_order_acquire);
@@ -109,9 +126,16 @@ void Workers::run_chunks(uint32_t generation, int worker) {
   }
 }
 
-Workers::Use::Use(Workers& workers) : before_(in_use) { in_use = &workers; }
+Workers::Use::Use(Workers& workers) : workers_(workers), before_(in_use) {
+  in_use = &workers;
+  workers.core_.store(sched_getcpu(), std::memory_order_relaxed);
+  workers.in_use_.store(true, std::memory_order_relaxed);
+}
 
-Workers::Use::~Use() { in_use = before_; }
+Workers::Use::~Use() {
+  workers_.in_use_.store(false, std::memory_order_relaxed);
+  in_use = before_;
+}
 
 void flush_denormals() {
   constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;

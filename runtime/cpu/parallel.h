@@ -27,7 +27,7 @@ void parallel_for(int threads, int64_t chunks, Body&& body) {
 
 /// The threads behind parallel_for. A loop is finished by whoever is there: one that is late (the
 /// machine is busy) costs nothing, since only chunks that have begun are waited for. Idle threads
-/// spin for some 50 us, then sleep.
+/// spin while a call is under way (if there is a core for each) and some 50 us more, then sleep.
 class Workers {
  public:
   /// `threads` - 1 threads beside the caller's.
@@ -45,6 +45,7 @@ class Workers {
     Use& operator=(const Use&) = delete;
 
    private:
+    Workers& workers_;
     Workers* before_;
   };
 
@@ -68,6 +69,9 @@ class Workers {
   alignas(64) std::atomic<uint64_t> claims_{0};  // generation << 32 | next chunk
   alignas(64) std::atomic<uint32_t> done_{0};    // chunks of this generation that are complete
   alignas(64) std::atomic<uint32_t> generation_{0};
+  const bool fits_;                  // each thread has a core of its own
+  std::atomic<bool> in_use_{false};  // a call is under way: idle threads spin
+  std::atomic<int> core_{-1};        // where the caller runs
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };

@@ -25,6 +25,11 @@ using plan::TensorId;
 /// Calls without deliveries may run ahead of their books by so many steps.
 constexpr int64_t kRecords = 64;
 
+/// Steps of which nothing is delivered or saved are taken to the books this many at a time, or
+/// after this long: waking a thread for each would cost small networks a tenth of their speed.
+constexpr int64_t kBookedTogether = kRecords / 2;
+constexpr auto kBookedAfter = std::chrono::milliseconds(50);
+
 double read_scalar(const ArrayView& value) {
   if (value.dtype == DType::kFloat64) return value.as<double>()[0];
   return static_cast<double>(value.as<float>()[0]);
@@ -51,14 +56,17 @@ class Executor {
   bool choose_wanted(int64_t step);
   void inspect(StepRecord& record, size_t slot);
   void capture(int64_t step);
+  void hand_over(int64_t step, bool awaited, Clock::time_point now);
 
   StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
-  static size_t input_slot(int64_t step) { return static_cast<size_t>(step) % kInputSlots; }
+  size_t input_slot(int64_t step) const { return static_cast<size_t>(step) % input_slots_; }
   static size_t output_slot(int64_t step) { return static_cast<size_t>(step) % kOutputSlots; }
 
   const Execution& run_;
+  const size_t input_slots_;
   StepCounter filled_;    // by the feed
-  StepCounter computed_;  // by compute
+  StepCounter computed_;  // by compute, for deliver
+  StepCounter consumed_;  // likewise, for the feed: their inputs are no longer needed
   StepCounter reached_;   // by deliver: the sinks have them
   StepCounter finished_;  // by deliver: written in the books, checkpoints too
 
@@ -69,7 +77,7 @@ class Executor {
   std::vector<uint8_t> wanted_;
   std::array<int64_t, kOutputSlots> occupied_{};  // steps to be reached before a slot is free
   int64_t saved_ = 0;                             // steps of the last captured state
-  Clock::time_point begin_;
+  Clock::time_point begin_, hurried_;
   bool interrupted_ = false;
   std::string loss_failure_;
 
@@ -81,8 +89,10 @@ class Executor {
 
 Executor::Executor(const Execution& run)
     : run_(run),
+      input_slots_(input_slots(run.job)),
       filled_(run.feed.varies() ? run.first : run.end),
       computed_(run.first),
+      consumed_(run.first),
       reached_(run.first),
       finished_(run.first),
       deliverables_(list_deliverables(run.job, run.deliveries)),
@@ -90,15 +100,17 @@ Executor::Executor(const Execution& run)
   for (const Delivery& delivery : run.deliveries)
     wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
                                              deliverables_.begin()));
-  for (size_t slot = 0; slot < kInputSlots; ++slot) run.feed.prime(run.program, slot);
+  for (size_t slot = 0; slot < input_slots_; ++slot) run.feed.prime(run.program, slot);
 }
 
 void Executor::feed() {
   Patience patience;
+  const auto slots = static_cast<int64_t>(input_slots_);
   for (int64_t step = run_.first; step < run_.end; ++step) {
-    // The slot is free once the call that used it last is complete.
-    const int64_t free_after = step + 1 - static_cast<int64_t>(kInputSlots);
-    if (free_after > run_.first && !computed_.wait(free_after, patience)) return;
+    // The slot is free once the call that used it last is complete; to sleep until half of them
+    // are still leaves compute the others.
+    const int64_t free_after = step + 1 - slots;
+    if (free_after > run_.first && !consumed_.wait(free_after, patience, slots / 2 - 1)) return;
     run_.feed.fill(run_.program, step, input_slot(step));
     filled_.complete(step + 1);
   }
@@ -134,7 +146,7 @@ void Executor::call(int64_t step) {
   record.step = step;
   if (run_.job.optimizer)
     record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
-  if (step == run_.first) begin_ = Clock::now();
+  if (step == run_.first) begin_ = hurried_ = Clock::now();
 
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), slot);
   run_.program.wait(slot);
@@ -146,6 +158,14 @@ void Executor::call(int64_t step) {
   if (delivers) occupied_[slot] = step + 1;
   record.saves = loss_failure_.empty() && run_.saves && run_.saves(step);
   if (record.saves) capture(step);
+  hand_over(step, delivers || record.saves, now);
+}
+
+void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
+  const bool hurry = awaited || now - hurried_ >= kBookedAfter;
+  if (hurry) hurried_ = now;
+  consumed_.complete(step + 1, false);
+  computed_.complete(step + 1, hurry);
 }
 
 /// What is wrong with a call is seen before anything of it is delivered or saved.
@@ -170,14 +190,13 @@ void Executor::capture(int64_t step) {
 void Executor::compute() {
   for (int64_t step = run_.first; step < run_.end && await_turn(step); ++step) {
     call(step);
-    computed_.complete(step + 1);
     if (!loss_failure_.empty()) return;
   }
 }
 
 void Executor::deliver() {
   Patience patience;
-  for (int64_t step = run_.first; computed_.wait(step + 1, patience); ++step) {
+  for (int64_t step = run_.first; computed_.wait(step + 1, patience, kBookedTogether); ++step) {
     const auto failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
     StepRecord record = record_of(step);
     if (failure) {
@@ -195,7 +214,8 @@ void Executor::deliver() {
 /// A stage that ends, for whatever reason, closes its counts: the others come to their end.
 void Executor::run_stages() {
   const auto close_all = [this] {
-    for (StepCounter* counter : {&filled_, &computed_, &reached_, &finished_}) counter->close();
+    for (StepCounter* counter : {&filled_, &computed_, &consumed_, &reached_, &finished_})
+      counter->close();
   };
   const auto stage = [](auto body, std::exception_ptr& error, auto close) {
     return std::jthread([body, &error, close] {
@@ -216,7 +236,11 @@ void Executor::run_stages() {
                               reached_.close();
                               finished_.close();
                             }));
-    threads.push_back(stage([this] { compute(); }, compute_error_, [this] { computed_.close(); }));
+    threads.push_back(stage([this] { compute(); }, compute_error_,
+                            [this] {
+                              computed_.close();
+                              consumed_.close();
+                            }));
   } catch (const std::system_error& error) {
     close_all();
     throw RunError(fmt::format("the system has no thread to spare: {}", error.what()));
@@ -242,6 +266,16 @@ Ending Executor::execute() {
 }
 
 }  // namespace
+
+size_t input_slots(const plan::Job& job) {
+  constexpr size_t kSmall = size_t{4} << 20;
+  size_t bytes = 0;
+  for (const plan::Input& input : job.inputs) {
+    const plan::Tensor& tensor = job[input.tensor];
+    bytes += static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
+  }
+  return bytes <= kSmall ? 4 : 2;
+}
 
 std::vector<TensorId> list_deliverables(const plan::Job& job,
                                         const std::vector<Delivery>& deliveries) {

@@ -1,6 +1,6 @@
 // Runs the calls of a prepared job: feed, compute and deliver, each on a thread of its own, joined
 // by slots. A synchronous job has one output slot, so that a call starts when the deliveries of
-// the one before have reached their sinks; inputs are pure functions of the step and have two.
+// the one before have reached their sinks; inputs are pure functions of the step and have more.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,11 @@
 
 namespace flow::exec {
 
-inline constexpr size_t kInputSlots = 2;
 inline constexpr size_t kOutputSlots = 1;
+
+/// Two, or four where inputs are small: calls are then short, and the feed is woken for two at
+/// once.
+size_t input_slots(const plan::Job& job);
 
 /// The tensors that a job's calls are asked for: the loss first, then what is delivered.
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,

@@ -87,7 +87,7 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
 
   PrepareOptions options;
   options.threads = request.threads;
-  options.input_slots = kInputSlots;
+  options.input_slots = input_slots(job);
   options.output_slots = kOutputSlots;
   options.deliverables = list_deliverables(job, deliveries);
   options.always = list_always(job, deliveries, options.deliverables);

@@ -23,11 +23,11 @@ void pause() {
 
 }  // namespace
 
-void StepCounter::complete(int64_t steps) {
-  // Sequentially consistent, as the wake-up looks for sleepers after it.
+void StepCounter::complete(int64_t steps, bool hurry) {
+  // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after it.
   const uint64_t closed = state_.load(std::memory_order_relaxed) & 1;
   state_.store((static_cast<uint64_t>(steps) << 1) | closed);
-  state_.notify_all();
+  if (hurry || awaited_.load() <= steps) state_.notify_all();
 }
 
 void StepCounter::close() {
@@ -35,7 +35,7 @@ void StepCounter::close() {
   state_.notify_all();
 }
 
-bool StepCounter::wait(int64_t steps, Patience& patience) const {
+bool StepCounter::wait(int64_t steps, Patience& patience, int64_t more) {
   const uint64_t wanted = static_cast<uint64_t>(steps) << 1;
   uint64_t seen = state_.load(std::memory_order_acquire);
   const auto settled = [&] { return seen >= wanted || (seen & 1) != 0; };
@@ -51,10 +51,13 @@ bool StepCounter::wait(int64_t steps, Patience& patience) const {
     // Where threads are more than cores, the peer may be waiting for this one.
     if (!settled()) std::this_thread::yield();
   }
+  awaited_.store(steps + more);
+  seen = state_.load();
   while (!settled()) {
     state_.wait(seen);
     seen = state_.load(std::memory_order_acquire);
   }
+  awaited_.store(0);
   patience.quick_ = Clock::now() - begin < kQuick;
   return seen >= wanted;
 }

@@ -1,6 +1,7 @@
 // Hand-over between stages.
 #include "runtime/exec/step_counter.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -64,6 +65,29 @@ TEST_CASE("a waiter that went to sleep is woken by a step and by the end") {
   counter.close();
   waiter.join();
   CHECK(seen == 3);
+}
+
+TEST_CASE("who sleeps for several steps is woken by as many, by hurry, and by the end") {
+  StepCounter counter(0);
+  std::atomic<int64_t> seen{0};
+  std::thread waiter([&] {
+    Patience patience;
+    while (counter.wait(seen + 1, patience, 10)) ++seen;
+  });
+  const auto await = [&](int64_t steps) {
+    while (seen != steps) std::this_thread::yield();
+  };
+  counter.complete(1, true);
+  await(1);
+  for (int64_t step = 2; step <= 12; ++step) counter.complete(step, false);
+  await(12);
+  counter.complete(13, false);
+  counter.complete(14, true);
+  await(14);
+  counter.complete(15, false);
+  counter.close();
+  waiter.join();
+  CHECK(seen == 15);
 }
 
 }  // namespace
