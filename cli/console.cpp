@@ -23,11 +23,16 @@ bool wants_color(std::FILE* stream) {
          std::string_view(term) != "dumb";
 }
 
+void tell(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 void tell_error(const char* program, const std::string& message, const std::string& hint) {
   const bool color = wants_color(stderr);
-  fmt::print(stderr, "{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
-             color ? "\033[0m" : "", message);
-  if (!hint.empty()) fmt::print(stderr, "   hint: {}\n", hint);
+  tell(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
+                   color ? "\033[0m" : "", message));
+  if (!hint.empty()) tell(fmt::format("   hint: {}\n", hint));
 }
 
 int guarded(const char* program, const std::function<int()>& body) {
@@ -154,18 +159,15 @@ void ProgressBar::show(const exec::Progress& progress) {
                      {"epoch", progress.epoch}};
     if (progress.loss) line["loss"] = *progress.loss;
     line["seconds"] = progress.seconds;
-    fmt::print(stderr, "{}\n", line.dump());
-    return;
+    return tell(line.dump() + "\n");
   }
-  fmt::print(stderr, "\r{}\033[K", bar_text(job_, progress, terminal_width()));
-  std::fflush(stderr);
+  tell(fmt::format("\r{}\033[K", bar_text(job_, progress, terminal_width())));
   visible_ = true;
 }
 
 void ProgressBar::clear() {
   if (!visible_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  tell("\r\033[K");
   visible_ = false;
 }
 

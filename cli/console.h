@@ -29,6 +29,9 @@ void dress(CLI::App& app, const std::string& name);
 /// Is colour wanted on this stream? A terminal, NO_COLOR unset, TERM not dumb.
 bool wants_color(std::FILE* stream);
 
+/// Writes to standard error. That nobody reads it any more is no reason to fail.
+void tell(const std::string& text);
+
 /// Writes "error: TEXT" and "hint: HINT" lines to standard error.
 void tell_error(const char* program, const std::string& message, const std::string& hint);
 

@@ -104,8 +104,12 @@ class PrintSink : public Sink {
   }
 
   void write(const ArrayView& value) {
+    if (closed_) return;
     const std::string line = json_ ? json_line(value) : text_line(value);
-    if (std::fwrite(line.data(), 1, line.size(), out_) != line.size() || std::fflush(out_) != 0)
+    if (std::fwrite(line.data(), 1, line.size(), out_) == line.size() && std::fflush(out_) == 0)
+      return;
+    closed_ = errno == EPIPE;
+    if (!closed_)
       throw RunError(
           fmt::format("cannot print `{}`: {}", name_, std::generic_category().message(errno)));
   }
@@ -148,6 +152,7 @@ class PrintSink : public Sink {
   Array last_;  // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;
   bool pending_ = false;  // something was delivered that is not printed or passed over yet
+  bool closed_ = false;   // the reader has gone: `| head` has seen enough, the run has not
   int64_t printable_;     // lines that could have been printed
 };
 

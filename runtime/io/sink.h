@@ -47,7 +47,8 @@ std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkCont
 
 /// A line an event: `LABEL: VALUE`, a gradient's with ` (shape) dtype` after it; or, as `json`, an
 /// object: {"event":"print","name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
-/// finite is null). RequestError when `format` is not one conversion of a double.
+/// finite is null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
+/// RequestError when `format` is not one conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);
 

@@ -1,8 +1,11 @@
 // What sinks write: files that NumPy reads, lines that people read.
 #include "runtime/io/sink.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <limits>
 
@@ -185,6 +188,22 @@ class Printed {
   std::FILE* file_;
   std::unique_ptr<Sink> sink_;
 };
+
+TEST_CASE("a reader that goes away ends the printing and nothing else") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  std::FILE* out = ::fdopen(ends[1], "w");
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const Array value = floats({1, 2});
+  {
+    const auto sink = make_print_sink({}, context_of(value), out);
+    for (int step = 0; step < 2; ++step) CHECK_NOTHROW(deliver(*sink, step, value));
+    CHECK_NOTHROW(sink->finish());
+  }
+  std::fclose(out);
+  std::signal(SIGPIPE, before);
+}
 
 TEST_CASE("a line is the label and the array as NumPy prints it") {
   const Array value = floats({1, -2.5f});
