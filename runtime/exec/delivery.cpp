@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -122,6 +123,17 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
       failure = check_finite(*route.delivery, event.value, step);
   }
   return failure;
+}
+
+bool Deliverer::absorbs(int64_t step) const {
+  constexpr int64_t kSmall = 1024;  // elements
+  const Position position = positions_.at(step);
+  const io::Event event{step, position.epoch, position.last_of_epoch, {}};
+  return std::ranges::all_of(routes_, [&](const Route& route) {
+    if (!route.delivery->fires(step)) return true;
+    return !route.delivery->check_finite && route.tensor->shape.elements() <= kSmall &&
+           std::ranges::all_of(route.sinks, [&](const auto& sink) { return sink->absorbs(event); });
+  });
 }
 
 void Deliverer::finish() {

@@ -49,7 +49,7 @@ struct SinkOptions {
   bool json = false;
 };
 
-/// Takes what a completed call left and hands it to the sinks. Used by one thread.
+/// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
 class Deliverer {
  public:
   /// Makes the sinks: files are created, or cut when resuming. RunError when that fails.
@@ -59,6 +59,9 @@ class Deliverer {
   /// Delivers step `step` of the call that is complete on `slot`. Returns what a `check: finite`
   /// found, nothing when all is well. RunError when a sink fails.
   std::optional<std::string> deliver(const Program& program, int64_t step, size_t slot);
+  /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
+  /// sums?
+  bool absorbs(int64_t step) const;
   /// After the last step.
   void finish();
 

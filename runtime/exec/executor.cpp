@@ -140,9 +140,10 @@ bool Executor::choose_wanted(int64_t step) {
 
 void Executor::call(int64_t step) {
   const size_t slot = output_slot(step);
-  const bool delivers = choose_wanted(step);
+  const bool fires = choose_wanted(step);
   StepRecord& record = record_of(step);
   record = {};
+  record.delivers = fires && !run_.deliverer.absorbs(step);
   record.step = step;
   if (run_.job.optimizer)
     record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
@@ -155,10 +156,13 @@ void Executor::call(int64_t step) {
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
   inspect(record, slot);
-  if (delivers) occupied_[slot] = step + 1;
+  if (record.delivers)
+    occupied_[slot] = step + 1;
+  else if (fires)  // a few sums: waking a thread for them takes longer
+    run_.deliverer.deliver(run_.program, step, slot);
   record.saves = loss_failure_.empty() && run_.saves && run_.saves(step);
   if (record.saves) capture(step);
-  hand_over(step, delivers || record.saves, now);
+  hand_over(step, record.delivers || record.saves, now);
 }
 
 void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
@@ -197,8 +201,9 @@ void Executor::compute() {
 void Executor::deliver() {
   Patience patience;
   for (int64_t step = run_.first; computed_.wait(step + 1, patience, kBookedTogether); ++step) {
-    const auto failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
     StepRecord record = record_of(step);
+    std::optional<std::string> failure;
+    if (record.delivers) failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
     if (failure) {
       check_failure_ = *failure;
       record.saves = false;

@@ -35,6 +35,7 @@ struct StepRecord {
   std::optional<double> loss;  // train jobs
   double seconds = 0;          // since the first call
   bool saves = false;          // the state after it is captured
+  bool delivers = false;       // something of it leaves: the delivery thread's work
 };
 
 struct Execution {

@@ -24,7 +24,8 @@ void pause() {
 }  // namespace
 
 void StepCounter::complete(int64_t steps, bool hurry) {
-  // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after it.
+  // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after
+  // it.
   const uint64_t closed = state_.load(std::memory_order_relaxed) & 1;
   state_.store((static_cast<uint64_t>(steps) << 1) | closed);
   if (hurry || awaited_.load() <= steps) state_.notify_all();

@@ -77,9 +77,22 @@ class PrintSink : public Sink {
     if (reduction_) reduction_->add(event.value);
     const bool now = options_.over == plan::Over::kStep ||
                      (options_.over == plan::Over::kEpoch && event.last_of_epoch);
-    if (!reduction_ && now) return print(event.value);
+    if (!reduction_ && now) return take_turn() ? print(event.value) : void();
     if (!reduction_) last_ = copy_of(event.value);
     if (now) flush();
+  }
+
+  bool absorbs(const Event& event) const override {
+    if (!reduction_) return false;
+    switch (options_.over) {
+      case plan::Over::kStep:
+        return printable_ % options_.every != 0;
+      case plan::Over::kEpoch:
+        return !event.last_of_epoch && !(pending_ && event.epoch != epoch_);
+      case plan::Over::kRun:
+        break;
+    }
+    return true;
   }
 
   void finish() override {
@@ -87,20 +100,22 @@ class PrintSink : public Sink {
   }
 
  private:
-  void flush() {
-    if (!reduction_) return print(last_.view());
-    const Array result = reduction_->result(options_.scale);
-    reduction_->clear();
-    print(result.view());
-  }
-
-  /// Prints what is complete, if it is its turn.
-  void print(const ArrayView& value) {
+  /// Is what is complete to be printed? Asked once for each.
+  bool take_turn() {
     pending_ = false;
     const int64_t index = options_.over == plan::Over::kEpoch ? epoch_ : printable_++;
-    if (index % options_.every != 0) return;
-    if (!reduction_ && options_.scale != 1) return write(scaled(value, options_.scale).view());
-    write(value);
+    return index % options_.every == 0;
+  }
+
+  void flush() {
+    const bool prints = take_turn();
+    if (!reduction_) return prints ? print(last_.view()) : void();
+    if (prints) write(reduction_->result(options_.scale).view());
+    reduction_->clear();
+  }
+
+  void print(const ArrayView& value) {
+    write(options_.scale == 1 ? value : scaled(value, options_.scale).view());
   }
 
   void write(const ArrayView& value) {

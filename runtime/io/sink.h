@@ -1,4 +1,4 @@
-// Where delivered values go: .npy files, standard output, nowhere. Called by the delivery thread.
+// Where delivered values go: .npy files, standard output, nowhere. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,9 @@ class Sink {
   virtual ~Sink() = default;
   /// "Reached" on return: a write has been handed to the system.
   virtual void deliver(const Event& event) = 0;
+  /// Would this event (of which the value is not looked at) only be counted and summed up? Then
+  /// nothing is written, and deliver allocates nothing.
+  virtual bool absorbs(const Event&) const { return false; }
   /// After the last event.
   virtual void finish() {}
 };

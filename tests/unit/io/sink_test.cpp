@@ -189,6 +189,33 @@ class Printed {
   std::unique_ptr<Sink> sink_;
 };
 
+TEST_CASE("a print sink absorbs what it only sums up, and prints what it does not absorb") {
+  const Array value = floats({1, 2});
+  const auto printed_when_not_absorbed = [&](plan::Over over) {
+    plan::PrintSink options;
+    options.reduce = plan::Reduce::kSum;
+    options.over = over;
+    options.every = over == plan::Over::kStep ? 3 : 1;
+    std::FILE* file = std::tmpfile();
+    const auto sink = make_print_sink(options, context_of(value), file);
+    std::string pattern;
+    for (int64_t step = 0; step < 8; ++step) {
+      const Event event{step, step / 4, step % 4 == 3, value.view()};
+      const long before = std::ftell(file);
+      const bool absorbs = sink->absorbs(event);
+      sink->deliver(event);
+      CHECK(absorbs == (std::ftell(file) == before));
+      pattern += absorbs ? '-' : 'p';
+    }
+    std::fclose(file);
+    return pattern;
+  };
+  CHECK(printed_when_not_absorbed(plan::Over::kStep) == "p--p--p-");
+  CHECK(printed_when_not_absorbed(plan::Over::kEpoch) == "---p---p");
+  CHECK(printed_when_not_absorbed(plan::Over::kRun) == "--------");
+  CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs({0, 0, false, {}}));
+}
+
 TEST_CASE("a reader that goes away ends the printing and nothing else") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
