@@ -49,6 +49,7 @@ void catch_stop_signals() {
   action.sa_handler = on_stop_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // `| head` ends the printing, not the run
 }
 
 /// A single word is the file: JOB may be left out.
@@ -114,20 +115,20 @@ std::string resume_command(const Options& options, const std::string& job,
 void tell_next(const Options& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
-    fmt::print(stderr, "flowrun: stopped after step {}; go on with: {}\n", outcome.steps,
-               resume_command(options, job.name, directory));
+    tell(fmt::format("flowrun: stopped after step {}; go on with: {}\n", outcome.steps,
+                     resume_command(options, job.name, directory)));
     return;
   }
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
-    fmt::print(stderr, "flowrun: {} done in {}; outputs are in {}\n", job.name, took,
-               directory.string());
+    tell(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
+                     directory.string()));
     return;
   }
   const std::string loss =
       outcome.last_loss ? fmt::format(", loss {:.4g}", *outcome.last_loss) : "";
-  fmt::print(stderr, "flowrun: {} done, {} steps in {}{}; predict jobs read it with --load {}\n",
-             job.name, outcome.steps, took, loss, directory.string());
+  tell(fmt::format("flowrun: {} done, {} steps in {}{}; predict jobs read it with --load {}\n",
+                   job.name, outcome.steps, took, loss, directory.string()));
 }
 
 void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
@@ -153,11 +154,11 @@ int finish(const Options& options, const plan::Job& job, const fs::path& directo
                      {"seconds", outcome.seconds},
                      {"interrupted", outcome.interrupted},
                      {"exit_status", outcome.exit_status}};
-    fmt::print(stderr, "{}\n", line.dump());
+    tell(line.dump() + "\n");
   } else if (outcome.exit_status == kDone) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
-    fmt::print(stderr, "flowrun: what was written until then is in {}\n", directory.string());
+    tell(fmt::format("flowrun: what was written until then is in {}\n", directory.string()));
   }
   if (outcome.interrupted) {  // a shell loop stops when its command died of the signal
     std::fflush(nullptr);
@@ -218,8 +219,8 @@ void tell_start(const Options& options, const exec::RunRequest& request,
   if (options.quiet || options.json) return;
   const std::string instead =
       options.device == "auto" && !gpu.found() ? fmt::format(" ({})", gpu.problem()) : "";
-  fmt::print(stderr, "flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
-             instead, request.directory.string());
+  tell(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
+                   instead, request.directory.string()));
 }
 
 int execute(const Options& options) {
@@ -249,7 +250,7 @@ int execute(const Options& options) {
                                [&](const std::string& text) {
                                  if (options.quiet) return;
                                  bar.clear();
-                                 fmt::print(stderr, "flowrun: {}\n", text);
+                                 tell(fmt::format("flowrun: {}\n", text));
                                },
                            .stop_signal = [] { return static_cast<int>(stop_signal); }};
   for (const std::string& input : options.inputs) {

@@ -46,6 +46,7 @@ class CudaBackend : public exec::Backend {
   std::string instruction_set() const override {
     return fmt::format("sm_{}{}", driver_->properties().major, driver_->properties().minor);
   }
+  bool asynchronous() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = version_text(driver_->properties().runtime_version);

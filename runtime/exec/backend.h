@@ -96,6 +96,8 @@ class Backend {
   virtual std::string instruction_set() const = 0;
   /// "onednn" -> "2.6.3"
   virtual std::map<std::string, std::string> libraries() const = 0;
+  /// Does a launch return before its call is complete? Then calls are launched one ahead.
+  virtual bool asynchronous() const { return false; }
   /// Chooses kernels and layouts, assigns memory, allocates. RunError naming the job-file line
   /// where a step cannot run on this device or memory does not suffice.
   virtual std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) = 0;

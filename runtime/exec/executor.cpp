@@ -9,6 +9,7 @@
 #include <exception>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -52,15 +53,17 @@ class Executor {
   void compute();
   void deliver();
   bool await_turn(int64_t step);
-  void call(int64_t step);
-  bool choose_wanted(int64_t step);
+  void launch(int64_t step);
+  void choose_wanted(int64_t step);
+  bool leaves_something(int64_t step);
+  void settle(int64_t step);
   void inspect(StepRecord& record, size_t slot);
   void capture(int64_t step);
   void hand_over(int64_t step, bool awaited, Clock::time_point now);
 
   StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
   size_t input_slot(int64_t step) const { return static_cast<size_t>(step) % input_slots_; }
-  static size_t output_slot(int64_t step) { return static_cast<size_t>(step) % kOutputSlots; }
+  size_t output_slot(int64_t step) const { return static_cast<size_t>(step) % run_.output_slots; }
 
   const Execution& run_;
   const size_t input_slots_;
@@ -71,12 +74,12 @@ class Executor {
   StepCounter finished_;  // by deliver: written in the books, checkpoints too
 
   // Of the compute thread.
-  Patience for_inputs_, for_slot_, for_books_;
+  Patience for_inputs_, for_sinks_, for_books_;
   std::vector<TensorId> deliverables_;
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
-  std::array<int64_t, kOutputSlots> occupied_{};  // steps to be reached before a slot is free
-  int64_t saved_ = 0;                             // steps of the last captured state
+  int64_t delivered_ = 0;  // steps to be reached before the next call
+  int64_t saved_ = 0;      // steps of the last captured state
   Clock::time_point begin_, hurried_;
   bool interrupted_ = false;
   std::string loss_failure_;
@@ -121,46 +124,50 @@ bool Executor::await_turn(int64_t step) {
     interrupted_ = true;
     return false;
   }
-  return filled_.wait(step + 1, for_inputs_) &&
-         reached_.wait(occupied_[output_slot(step)], for_slot_) &&
+  return filled_.wait(step + 1, for_inputs_) && reached_.wait(delivered_, for_sinks_) &&
          finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
 }
 
-bool Executor::choose_wanted(int64_t step) {
+void Executor::choose_wanted(int64_t step) {
   std::ranges::fill(wanted_, 0);
   if (run_.job.optimizer) wanted_[0] = 1;
-  bool any = false;
-  for (size_t i = 0; i < wanted_by_.size(); ++i) {
-    if (!run_.deliveries[i].fires(step)) continue;
-    wanted_[wanted_by_[i]] = 1;
-    any = true;
-  }
-  return any;
+  for (size_t i = 0; i < wanted_by_.size(); ++i)
+    if (run_.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
 }
 
-void Executor::call(int64_t step) {
-  const size_t slot = output_slot(step);
-  const bool fires = choose_wanted(step);
+void Executor::launch(int64_t step) {
+  choose_wanted(step);
   StepRecord& record = record_of(step);
   record = {};
-  record.delivers = fires && !run_.deliverer.absorbs(step);
   record.step = step;
   if (run_.job.optimizer)
     record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
   if (step == run_.first) begin_ = hurried_ = Clock::now();
+  run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
+}
 
-  run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), slot);
+/// Asked when all calls before are settled, as what a sink does with a value depends on the others.
+bool Executor::leaves_something(int64_t step) {
+  StepRecord& record = record_of(step);
+  record.delivers = !run_.deliverer.absorbs(step);
+  record.saves = run_.saves && run_.saves(step);
+  return record.delivers || record.saves;
+}
+
+/// Waits for a call and takes it from there.
+void Executor::settle(int64_t step) {
+  const size_t slot = output_slot(step);
+  StepRecord& record = record_of(step);
   run_.program.wait(slot);
-
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
   inspect(record, slot);
   if (record.delivers)
-    occupied_[slot] = step + 1;
-  else if (fires)  // a few sums: waking a thread for them takes longer
+    delivered_ = step + 1;
+  else  // a few sums at most: waking a thread for them takes longer
     run_.deliverer.deliver(run_.program, step, slot);
-  record.saves = loss_failure_.empty() && run_.saves && run_.saves(step);
+  record.saves = record.saves && loss_failure_.empty();
   if (record.saves) capture(step);
   hand_over(step, record.delivers || record.saves, now);
 }
@@ -192,10 +199,18 @@ void Executor::capture(int64_t step) {
 }
 
 void Executor::compute() {
-  for (int64_t step = run_.first; step < run_.end && await_turn(step); ++step) {
-    call(step);
-    if (!loss_failure_.empty()) return;
+  int64_t step = run_.first, settled = run_.first;
+  const auto settle_until = [&](int64_t steps) {
+    while (settled < steps) settle(settled++);
+    return loss_failure_.empty();
+  };
+  for (; step < run_.end && await_turn(step); ++step) {
+    launch(step);
+    if (!settle_until(step)) return;
+    const bool looked_at = leaves_something(step) || run_.output_slots == 1;
+    if (looked_at && !settle_until(step + 1)) return;
   }
+  settle_until(step);
 }
 
 void Executor::deliver() {
@@ -281,6 +296,8 @@ size_t input_slots(const plan::Job& job) {
   }
   return bytes <= kSmall ? 4 : 2;
 }
+
+size_t output_slots(const Backend& backend) { return backend.asynchronous() ? 2 : 1; }
 
 std::vector<TensorId> list_deliverables(const plan::Job& job,
                                         const std::vector<Delivery>& deliveries) {

@@ -1,6 +1,7 @@
 // Runs the calls of a prepared job: feed, compute and deliver, each on a thread of its own, joined
-// by slots. A synchronous job has one output slot, so that a call starts when the deliveries of
-// the one before have reached their sinks; inputs are pure functions of the step and have more.
+// by slots. In a synchronous job a call starts when the deliveries of the one before have reached
+// their sinks; where nothing of that one leaves, nobody can tell, and a device that runs beside the
+// host gets its call before. Inputs are pure functions of the step and are loaded ahead.
 #pragma once
 
 #include <chrono>
@@ -18,11 +19,11 @@
 
 namespace flow::exec {
 
-inline constexpr size_t kOutputSlots = 1;
-
 /// Two, or four where inputs are small: calls are then short, and the feed is woken for two at
 /// once.
 size_t input_slots(const plan::Job& job);
+/// One for each call that may be under way.
+size_t output_slots(const Backend& backend);
 
 /// The tensors that a job's calls are asked for: the loss first, then what is delivered.
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
@@ -45,6 +46,7 @@ struct Execution {
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
   int64_t first = 0, end = 0;  // global steps
+  size_t output_slots = 1;     // that the program was prepared with
   /// Captured after the steps for which `saves` says so, on the compute thread; on_step may then
   /// read it.
   State& state;

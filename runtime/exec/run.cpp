@@ -121,6 +121,7 @@ Ending Run::execute() {
                         .deliverer = deliverer,
                         .first = prepared_.first,
                         .end = prepared_.end,
+                        .output_slots = output_slots(backend_),
                         .state = prepared_.state,
                         .saves = [this](int64_t step) { return saves(step); },
                         .on_step = [this](const StepRecord& record) { keep_books(record); },

@@ -1,6 +1,7 @@
 """flowrun's flags, its run directory, and what it refuses."""
 import json
 import re
+import subprocess
 import unittest
 
 import numpy as np
@@ -202,6 +203,15 @@ class Manners(FlowTest):
     def test_quiet_says_nothing_but_what_was_asked_for(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
         self.assertEqual((len(done.stdout.splitlines()), done.stderr), (1, ""))
+
+    def test_a_reader_that_has_seen_enough_ends_the_printing_and_not_the_run(self):
+        words = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out", "--steps", "100", "--quiet"]
+        with subprocess.Popen(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            self.assertRegex(run.stdout.readline(), r"^loss: \d")
+            run.stdout.close()
+            self.assertEqual((run.stderr.read(), run.wait()), ("", 0))
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["last_step"], 100)
+        self.assertTrue((self.dir / "out/checkpoints/000100").is_dir())
 
     def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)

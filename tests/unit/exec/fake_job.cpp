@@ -15,10 +15,11 @@ namespace {
 
 class FakeProgram : public Program {
  public:
-  FakeProgram(const plan::Job& job, const PrepareOptions& options, const FakeBackend& backend)
+  FakeProgram(const plan::Job& job, const PrepareOptions& options, FakeBackend& backend)
       : job_(job), options_(options), backend_(backend) {
     for (const plan::Tensor& tensor : job.tensors) values_.emplace_back(tensor.dtype, tensor.shape);
     inputs_.assign(options.input_slots, Array(job[kX].dtype, job[kX].shape));
+    launched_.resize(options.output_slots);
     for (size_t slot = 0; slot < options.output_slots; ++slot) {
       outputs_.emplace_back();
       for (const plan::TensorId id : options.deliverables)
@@ -38,6 +39,8 @@ class FakeProgram : public Program {
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
     if (backend_.on_launch) backend_.on_launch(call);
+    launched_[output_slot] = call.step;
+    if (backend_.beside) backend_.calls.push_back("launch " + std::to_string(call.step));
     std::ranges::copy(inputs_[input_slot].bytes(), values_[kX.index()].bytes().begin());
     compute(call.step);
     for (size_t i = 0; i < options_.deliverables.size(); ++i)
@@ -45,15 +48,16 @@ class FakeProgram : public Program {
         std::ranges::copy(values_[options_.deliverables[i].index()].bytes(),
                           outputs_[output_slot][i].bytes().begin());
     if (job_.train) update(call.learning_rate);
-    faulty_ = backend_.faulty_step == call.step;
   }
-  void wait(size_t) override {}
+  void wait(size_t slot) override {
+    if (backend_.beside) backend_.calls.push_back("wait " + std::to_string(launched_[slot]));
+  }
   ArrayView delivered(plan::TensorId tensor, size_t slot) const override {
     const auto found = std::ranges::find(options_.deliverables, tensor);
     return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].view();
   }
-  std::optional<Fault> fault(size_t) const override {
-    if (!faulty_) return std::nullopt;
+  std::optional<Fault> fault(size_t slot) const override {
+    if (backend_.faulty_step != launched_[slot]) return std::nullopt;
     return Fault{"job.yaml:9:3", "labels", 3, 7, 5};
   }
 
@@ -87,11 +91,11 @@ class FakeProgram : public Program {
 
   const plan::Job& job_;
   const PrepareOptions options_;
-  const FakeBackend& backend_;
+  FakeBackend& backend_;
   MemoryReport memory_;
   std::vector<Array> values_, inputs_;
   std::vector<std::vector<Array>> outputs_;
-  bool faulty_ = false;
+  std::vector<int64_t> launched_;  // steps, by output slot
 };
 
 plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int rows) {

@@ -36,12 +36,15 @@ struct FakeBackend : Backend {
   std::string device() const override { return "fake"; }
   std::string instruction_set() const override { return "none"; }
   std::map<std::string, std::string> libraries() const override { return {{"fake", "1"}}; }
+  bool asynchronous() const override { return beside; }
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override;
 
   /// Called in each launch, before anything is computed.
   std::function<void(const Call&)> on_launch;
   std::optional<int64_t> faulty_step, nan_step;  // the label is wrong, the loss is not a number
   int prepared = 0;
+  bool beside = false;             // as a device that runs beside the host
+  std::vector<std::string> calls;  // "launch 0", "wait 0", by step
 };
 
 /// A run of one job: its files are in `home`, it writes to `home`/`out`.

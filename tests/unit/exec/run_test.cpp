@@ -33,6 +33,56 @@ std::vector<Json> metrics_of(const TestRun& run) {
 
 Json record_of(const TestRun& run) { return Json::parse(read_text(run / "run.json")); }
 
+/// A train run of six steps of which the loss is printed every third.
+struct PrintingRun : TestRun {
+  PrintingRun(const fs::path& home, const std::string& out) : TestRun(make(), home, out) {
+    request.out = std::tmpfile();
+  }
+  ~PrintingRun() { std::fclose(request.out); }
+
+  static plan::Job make() {
+    plan::PrintSink print;
+    print.reduce = plan::Reduce::kMean;
+    print.every = 3;
+    plan::Job job = make_job(true, 2);
+    job.returns = returns(kLoss, {print});
+    job.run.epochs = 3;
+    return job;
+  }
+  std::string printed() {
+    std::string text(static_cast<size_t>(std::ftell(request.out)), '\0');
+    std::rewind(request.out);
+    REQUIRE(std::fread(text.data(), 1, text.size(), request.out) == text.size());
+    return text;
+  }
+};
+
+TEST_CASE("a device beside the host gets a call ahead where nothing of the one before leaves") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  PrintingRun usual(home.path(), "usual"), ahead(home.path(), "ahead");
+  ahead.backend.beside = true;
+  usual.run();
+  ahead.run();
+  CHECK(ahead.backend.calls ==
+        std::vector<std::string>{"launch 0", "wait 0", "launch 1", "launch 2", "wait 1", "launch 3",
+                                 "wait 2", "wait 3", "launch 4", "launch 5", "wait 4", "wait 5"});
+  CHECK(ahead.printed() == usual.printed());
+  CHECK(numbers(ahead / "checkpoints/000006/net/w.npy") ==
+        numbers(usual / "checkpoints/000006/net/w.npy"));
+}
+
+TEST_CASE("a call that failed behind another one's back is told as its own") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  PrintingRun run(home.path(), "out");
+  run.backend.beside = true;
+  run.backend.faulty_step = 1;
+  CHECK(run.refusal().find("step 1: `labels` holds 7") != std::string::npos);
+  CHECK(run.backend.calls.back() == "wait 1");
+  CHECK_FALSE(fs::exists(run / "checkpoints"));
+}
+
 TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
