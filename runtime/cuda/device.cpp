@@ -32,7 +32,7 @@ Machine without_devices(cudaError_t error) {
   Machine machine;
   if (driver == 0) {
     machine.problem = "this machine has no NVIDIA driver";
-    machine.remedy = "install the driver (`nvidia-smi` shows that it works), or run on the CPU";
+    machine.remedy = "install the driver (`nvidia-smi` shows that it works)";
   } else if (error == cudaErrorInsufficientDriver) {
     machine.problem =
         fmt::format("the NVIDIA driver is too old: it knows CUDA {}, flow was built with {}",

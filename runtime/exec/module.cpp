@@ -17,12 +17,11 @@ constexpr const char* kDriver = "libcuda.so.1";
 /// What the loader says of an object that it could not open, as flow says it.
 Gpu not_loaded(const fs::path& module, const std::string& said) {
   const std::string library = said.substr(0, said.find(':'));
-  const auto lacks = [&](const char* name) { return library.find(name) != std::string::npos; };
   const std::string missing = fmt::format("{} is missing, which the CUDA module needs", library);
-  if (lacks("libcudnn"))
+  if (library.find("libcudnn") != std::string::npos)
     return {missing, "install cuDNN 9 for CUDA 13, or put its folder into LD_LIBRARY_PATH"};
-  if (lacks("libcublas"))
-    return {missing, "install the cuBLAS of CUDA 13, or put its folder into LD_LIBRARY_PATH"};
+  if (library != module.string() && said.find("cannot open shared object") != std::string::npos)
+    return {missing, "install the libraries of CUDA 13, or put their folder into LD_LIBRARY_PATH"};
   return {fmt::format("the CUDA module {} cannot be loaded: {}", module.string(), said),
           "build or install flow again"};
 }
