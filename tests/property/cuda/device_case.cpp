@@ -5,15 +5,13 @@
 
 #include <deque>
 
-#include "tests/support/cuda/naive_libraries.h"
-
 namespace flow::test {
 namespace {
 
 /// A step, its operands and their memory on the device.
 class DeviceCase {
  public:
-  DeviceCase(const KernelCase& one, FakeDriver& driver, cuda::Libraries& libraries,
+  DeviceCase(const KernelCase& one, cuda::Driver& driver, cuda::Libraries& libraries,
              cuda::Checks& checks, cuda::Stream stream)
       : one_(one),
         driver_(driver),
@@ -53,6 +51,7 @@ class DeviceCase {
         driver_.copy(array.bytes().data(), outputs_[i], array.bytes().size(), stream_);
       run.outputs.push_back(std::move(array));
     }
+    driver_.synchronize(stream_);
     return run;
   }
 
@@ -66,7 +65,7 @@ class DeviceCase {
   }
 
   const KernelCase& one_;
-  FakeDriver& driver_;
+  cuda::Driver& driver_;
   cuda::Stream stream_;
   plan::Step step_;
   cuda::Request request_;
@@ -76,13 +75,15 @@ class DeviceCase {
 /// A device with what a call has besides its tensors.
 class Rig {
  public:
-  explicit Rig(const DeviceSettings& settings) : driver({settings.lanes}), libraries(driver) {
+  explicit Rig(const DeviceSettings& settings)
+      : device(open_test_device(settings.lanes)), driver(device->driver()) {
     stream = driver.create_stream();
     call_ = driver.allocate(sizeof(cuda::CallBlock));
     fault_ = driver.allocate(sizeof(cuda::FaultBlock));
     const cuda::CallBlock call{settings.step, settings.learning_rate};
     driver.copy(call_, &call, sizeof call, stream);
     driver.copy(fault_, &settings.fault, sizeof settings.fault, stream);
+    driver.synchronize(stream);
   }
   /// Captures what `launch` does, and runs the graph.
   template <typename Launch>
@@ -98,17 +99,18 @@ class Rig {
   cuda::FaultBlock fault() {
     cuda::FaultBlock block;
     driver.copy(&block, fault_, sizeof block, stream);
+    driver.synchronize(stream);
     return block;
   }
   void finish() {
     driver.release(call_);
     driver.release(fault_);
     driver.destroy(stream);
-    REQUIRE(driver.problems().empty());
+    device->finish();
   }
 
-  FakeDriver driver;
-  cuda::NaiveLibraries libraries;
+  std::unique_ptr<TestDevice> device;
+  cuda::Driver& driver;
   cuda::Checks checks;
   cuda::Stream stream;
 
@@ -124,7 +126,7 @@ DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings) {
   Rig rig(settings);
   DeviceRun result;
   {
-    DeviceCase on_device(one, rig.driver, rig.libraries, rig.checks, rig.stream);
+    DeviceCase on_device(one, rig.driver, rig.device->libraries(), rig.checks, rig.stream);
     const cuda::Kernel kernel = cuda::find_kernel(one.op)->prepare(on_device.request());
     std::byte* workspace = kernel.workspace ? on_device.allocate(kernel.workspace) : nullptr;
     rig.run([&](const cuda::LaunchState& state) {
@@ -150,7 +152,7 @@ UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
     std::vector<cuda::Request> requests;
     std::vector<cuda::Buffers> buffers;
     for (const KernelCase& one : cases) {
-      on_device.emplace_back(one, rig.driver, rig.libraries, rig.checks, rig.stream);
+      on_device.emplace_back(one, rig.driver, rig.device->libraries(), rig.checks, rig.stream);
       requests.push_back(on_device.back().request());
       buffers.push_back(on_device.back().buffers(nullptr));
     }
@@ -158,7 +160,7 @@ UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
     rig.run([&](const cuda::LaunchState& state) { launch(buffers, state); });
     for (DeviceCase& one : on_device) result.runs.push_back(one.read());
   }
-  result.launches = rig.driver.count("captured launch");
+  result.launches = rig.device->captured_launches();
   rig.finish();
   return result;
 }

@@ -1,12 +1,13 @@
-// Single kernels of the CUDA backend on the fake device: captured, launched as a graph, read back.
+// Single kernels of the CUDA backend on a test device: captured, launched as a graph, read back.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/cuda/kernel.h"
 #include "tests/property/kernel_case.h"
-#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/test_device.h"
 
 namespace flow::test {
 
@@ -28,7 +29,7 @@ DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings = 
 /// Updates of several variables, all of one op, as the backend runs them; and in how many launches.
 struct UpdatesRun {
   std::vector<KernelRun> runs;
-  int64_t launches = 0;
+  std::optional<int64_t> launches;  // where the device counts them
 };
 UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
                                  const DeviceSettings& settings = {});

@@ -6,7 +6,7 @@
 
 #include "runtime/cuda/gather.h"
 #include "tests/property/kernel_case.h"
-#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/test_device.h"
 
 namespace flow::test {
 namespace {
@@ -14,29 +14,31 @@ namespace {
 constexpr int64_t kRows = 7;
 const std::vector<int64_t> kIndices = {6, 0, 3, 3, 1};
 
-/// Device memory that holds a copy of `bytes`.
-std::byte* put(FakeDriver& driver, std::span<const std::byte> bytes, cuda::Stream stream) {
-  std::byte* memory = driver.allocate(bytes.size());
-  driver.copy(memory, bytes.data(), bytes.size(), stream);
-  return memory;
-}
-
 /// What gather_rows makes of rows [kRows, elements] and a table, which may be empty.
 std::vector<std::byte> gathered(const Array& rows, DType wanted, std::span<const std::byte> table,
                                 int64_t channels, LaneOrder lanes) {
-  FakeDriver driver({lanes});
+  const auto device = open_test_device(lanes);
+  cuda::Driver& driver = device->driver();
   const cuda::Stream stream = driver.create_stream();
-  cuda::ResidentColumn column{put(driver, rows.bytes(), stream), rows.shape()[1], rows.dtype(),
-                              wanted};
-  if (!table.empty()) column.table = put(driver, table, stream);
+  std::vector<std::byte*> owned;
+  const auto put = [&](std::span<const std::byte> bytes) {
+    owned.push_back(driver.allocate(bytes.size()));
+    driver.copy(owned.back(), bytes.data(), bytes.size(), stream);
+    return owned.back();
+  };
+  cuda::ResidentColumn column{put(rows.bytes()), rows.shape()[1], rows.dtype(), wanted};
+  if (!table.empty()) column.table = put(table);
   column.channels = channels;
-  const auto* indices =
-      reinterpret_cast<const int64_t*>(put(driver, std::as_bytes(std::span(kIndices)), stream));
+  const auto* indices = reinterpret_cast<const int64_t*>(put(std::as_bytes(std::span(kIndices))));
   const auto count = std::ssize(kIndices);
   std::vector<std::byte> out(static_cast<size_t>(count * rows.shape()[1]) * size_of(wanted));
-  std::byte* to = driver.allocate(out.size());
+  std::byte* to = put(out);
   cuda::gather_rows(column, indices, count, to, {driver, stream, nullptr, nullptr});
   driver.copy(out.data(), to, out.size(), stream);
+  driver.synchronize(stream);
+  for (std::byte* memory : owned) driver.release(memory);
+  driver.destroy(stream);
+  device->finish();
   return out;
 }
 

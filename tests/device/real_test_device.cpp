@@ -1,0 +1,49 @@
+// This machine's first GPU, for the tests of kernels; opened once.
+#include <cstdlib>
+#include <iostream>
+
+#include "runtime/cuda/device.h"
+#include "tests/support/cuda/test_device.h"
+
+namespace flow::test {
+namespace {
+
+/// What ctest takes for a test that was skipped.
+constexpr int kSkipped = 77;
+
+std::unique_ptr<cuda::Driver> open_first() {
+  const cuda::Machine machine = cuda::find_devices();
+  if (machine.devices.empty()) {
+    std::cerr << "skipped: " << machine.problem << "\n";
+    std::_Exit(kSkipped);
+  }
+  return cuda::open_device(machine.devices.front().index);
+}
+
+struct Opened {
+  std::unique_ptr<cuda::Driver> driver = open_first();
+  std::unique_ptr<cuda::Libraries> libraries = cuda::open_libraries(*driver);
+};
+
+/// Lends the one device; opening it takes longer than most tests.
+class RealTestDevice : public TestDevice {
+ public:
+  cuda::Driver& driver() override { return *opened().driver; }
+  cuda::Libraries& libraries() override { return *opened().libraries; }
+  std::optional<int64_t> captured_launches() const override { return std::nullopt; }
+  void finish() override {}
+
+ private:
+  static Opened& opened() {
+    static Opened device;
+    return device;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TestDevice> open_test_device(LaneOrder) {
+  return std::make_unique<RealTestDevice>();
+}
+
+}  // namespace flow::test
