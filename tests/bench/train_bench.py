@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps per second beside PyTorch, interleaved in one run; the machine's GEMM roof; time to the first step; compile time.
 
-Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--out FILE]
+Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--nets lenet,mlp,mlp_small] [--out FILE]
 
 PYTHON is an interpreter that has PyTorch (default: Debian's /usr/bin/python3, if it has one). Figures are medians over the rounds;
 each round runs every contestant once, in turn, so that a machine whose speed drifts is fair to all.
@@ -79,12 +79,14 @@ def main():
     parser.add_argument("--torch", default="/usr/bin/python3")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--nets", default=",".join(NETS))
     parser.add_argument("--out")
     options = parser.parse_args()
     torch = has_torch(options.torch)
     rows = []
     for threads in map(int, options.threads.split(",")):
-        for net, (_, _, ours, theirs, _, gflop) in NETS.items():
+        for net in options.nets.split(","):
+            _, _, ours, theirs, _, gflop = NETS[net]
             flows, torches, firsts, roofs, peak = [], [], [], [], 0
             for _ in range(options.rounds):
                 rate, first, peak = flow_steps(net, threads, ours)
