@@ -39,6 +39,20 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
   return always;
 }
 
+/// What the variables are loaded from: `--load`, else the file's word; null for nothing.
+const std::string* loaded_from(const RunRequest& request) {
+  const std::optional<std::string>& in_file = request.job.run.checkpoint.load;
+  const std::optional<std::string>& text = request.load ? request.load : in_file;
+  return text && *text != kNone ? &*text : nullptr;
+}
+
+/// Where nothing is loaded; where the system has no thread to spare, when it is waited for.
+std::future<void> begin_drawing(const RunRequest& request, State& state) {
+  if (request.resume || loaded_from(request)) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [&] { state.initialize(request.job, request.root); });
+}
+
 }  // namespace
 
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
@@ -78,7 +92,9 @@ std::optional<fs::path> save_target(const RunRequest& request) {
 }
 
 Preparation::Preparation(Backend& backend, const RunRequest& request)
-    : feed(request.job, request.root, request.inputs), state(request.job) {
+    : state(request.job),
+      drawn(begin_drawing(request, state)),
+      feed(request.job, request.root, request.inputs) {
   const plan::Job& job = request.job;
   end = end_of_run(job, feed, request.steps);
   deliveries = list_deliveries(job, feed.positions());
@@ -108,16 +124,16 @@ void Preparation::start_variables(const RunRequest& request) {
   const plan::Job& job = request.job;
   if (request.resume) return resume_from(request);
   const plan::Checkpointing& wanted = job.run.checkpoint;
-  const std::optional<std::string>& text = request.load ? request.load : wanted.load;
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
-  if (!text && !job.train && parameters > 0)
+  if (!request.load && !wanted.load && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, and nothing to load them from",
                                    job.where, job.name, parameters),
                        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
-  if (!text || *text == kNone) return state.initialize(job, request.root);
+  if (drawn.valid()) return drawn.get();
+  const std::string& from = *loaded_from(request);
   const Checkpoint checkpoint =
-      request.load ? open_checkpoint(*text, "--load")
-                   : open_checkpoint((request.root / *text).lexically_normal(), wanted.load_where);
+      request.load ? open_checkpoint(from, "--load")
+                   : open_checkpoint((request.root / from).lexically_normal(), wanted.load_where);
   state.initialize(job, request.root, true);
   load(checkpoint, job, state);
 }
