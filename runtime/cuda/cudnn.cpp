@@ -230,6 +230,15 @@ std::string Cudnn::engine(const ConvolutionSpec& spec) {
   return name;
 }
 
+std::string Cudnn::describe(int device) {
+  frontend::DeviceProperties properties;
+  properties.set_device_id(device);
+  std::vector<uint8_t> text;
+  check(properties.build(), "reading a device's properties");
+  check(properties.serialize(text), "describing a device");
+  return {text.begin(), text.end()};
+}
+
 std::string Cudnn::version() {
   const size_t version = cudnnGetVersion();
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);

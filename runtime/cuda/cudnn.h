@@ -26,6 +26,8 @@ class Cudnn {
   /// The engine and knobs that `prepare` chooses, as cuDNN names them: "eng44_k2=2_k18=0".
   std::string engine(const ConvolutionSpec& spec);
 
+  /// cuDNN's JSON of a device that is here.
+  static std::string describe(int device);
   /// "9.19.0"
   static std::string version();
 

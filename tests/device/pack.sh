@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Gathers in .device/ what tests/device/run.sh needs and a machine with a GPU may lack: headers and
+# libraries of Debian's packages, and cuDNN's front end. For a machine that reaches no network.
+# Usage: tests/device/pack.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+packages=(
+  libfmt-dev libfmt9 libyaml-cpp-dev libyaml-cpp0.7 libcli11-dev nlohmann-json3-dev zlib1g-dev
+  libdnnl-dev libdnnl2 catch2
+)
+./setup.sh
+[[ -d build/cudnn-frontend/include ]] || {
+  echo "pack.sh: no cuDNN front end: ./setup.sh fetches it where there is a CUDA toolkit" >&2
+  exit 1
+}
+rm -rf .device
+mkdir .device
+(cd .device && apt-get download "${packages[@]}" 2>/dev/null)
+cp -r build/cudnn-frontend/include .device/cudnn-frontend
+echo "packed $(du -sh .device | cut -f1) in .device"

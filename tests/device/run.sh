@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# All that needs a GPU, in some minutes: builds for the GPU of this machine, runs the kernels against
+# the reference, every job against the CPU and without graphs, the memory checkers and the
+# benchmarks, and writes one table.
+# Needs nvcc, CMake, a C++ compiler, and cuDNN and cuBLAS, which may be those of Python's wheels; the
+# other libraries come from the system or from .device (tests/device/pack.sh). Reaches no network.
+# Usage: tests/device/run.sh [OUT]     OUT (default: build/device/results) gets the table and logs
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+
+root=$PWD build=$PWD/build/device
+out=$(realpath -m "${1:-build/device/results}")
+mkdir -p "$build" "$out"
+table=$out/table.md
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fact() { echo "- $1: $2" >>"$table"; }
+
+check() {  # NAME COMMAND...: runs it, its output in NAME.log, its verdict in the table
+  local name=$1 start=$SECONDS verdict=passed
+  shift
+  "$@" >"$out/$name.log" 2>&1 || {
+    verdict="FAILED ($?)"
+    failures=$((failures + 1))
+    tail -n 15 "$out/$name.log"
+  }
+  echo "| $name | $verdict | $((SECONDS - start)) s |" >>"$table"
+  echo "$name: $verdict, $((SECONDS - start)) s"
+}
+
+unpack() {  # the packages, into a folder of the build
+  [[ -d .device ]] || return 0
+  for package in .device/*.deb; do dpkg -x "$package" "$build/packages" || return 1; done
+  for folder in "$build"/packages/usr/lib/*-linux-gnu; do
+    export LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH:-}
+  done
+}
+
+find_libraries() {  # those of Python's wheels, under the names that linkers look for
+  local libraries=$build/libraries
+  mkdir -p "$libraries"
+  python3 - "$libraries" <<'END' || return 0
+import pathlib, sys
+try:
+    import nvidia
+except ImportError:
+    sys.exit(1)
+for root in map(pathlib.Path, nvidia.__path__):
+    for found in root.rglob("lib*.so.*"):
+        plain = found.name.split(".so.")[0] + ".so"
+        for name in (found.name, plain):
+            link = pathlib.Path(sys.argv[1]) / name
+            if not link.exists():
+                link.symlink_to(found)
+    for header in root.rglob("cudnn_version.h"):
+        (pathlib.Path(sys.argv[1]) / "include").unlink(missing_ok=True)
+        (pathlib.Path(sys.argv[1]) / "include").symlink_to(header.parent)
+END
+  export LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-}
+}
+
+configure_and_build() {
+  local flags=(-G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DFLOW_CUDA=ON
+    "-DCMAKE_CUDA_ARCHITECTURES=${capability/./}-real" "-DCMAKE_PREFIX_PATH=$build/packages/usr")
+  [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend")
+  local libraries=$build/libraries
+  [[ -e $libraries/libcudnn.so ]] && flags+=("-DCUDNN_LIBRARY=$libraries/libcudnn.so")
+  [[ -e $libraries/include ]] && flags+=("-DCUDNN_INCLUDE_DIR=$libraries/include")
+  for name in cublasLt nvrtc; do
+    [[ -e $libraries/lib$name.so ]] && flags+=("-DCUDA_${name}_LIBRARY=$libraries/lib$name.so")
+  done
+  cmake "${flags[@]}" &&
+    cmake --build "$build" --target flowc flowrun flowdiff flow_cuda flow_gpu_tests flow_device_tests describe_device
+}
+
+run() { "$build/bin/flowrun" "$@" --force --quiet; }
+same() { "$build/bin/flowdiff" "$1" "$2" --rtol 0 --atol 0; }
+near() { "$build/bin/flowdiff" "$1" "$2" --rtol "$3" --atol "$4"; }
+
+# A call of NET with every tensor and gradient, on the GPU, without graphs, and on the CPU.
+one_call() {  # NET
+  local net=$1 watched=(--watch "$1/**" --watch-diff "$1/**")
+  run train "jobs/$net.yaml" --steps 1 --device gpu "${watched[@]}" -o "$work/$net-gpu" &&
+    run train "jobs/$net.yaml" --steps 1 --device gpu --eager "${watched[@]}" -o "$work/$net-eager" &&
+    run train "jobs/$net.yaml" --steps 1 --device cpu "${watched[@]}" -o "$work/$net-cpu" &&
+    same "$work/$net-gpu" "$work/$net-eager" &&
+    near "$work/$net-cpu" "$work/$net-gpu" 1e-3 1e-4
+}
+
+float64() {  # NET: ten steps
+  local net=$1 sets=(--set +jobs.train.precision=float64 --steps 10 --watch-diff "$1/*/weight:3")
+  run train "jobs/$net.yaml" --device gpu "${sets[@]}" -o "$work/$net-gpu64" &&
+    run train "jobs/$net.yaml" --device cpu "${sets[@]}" -o "$work/$net-cpu64" &&
+    near "$work/$net-cpu64" "$work/$net-gpu64" 1e-9 1e-9
+}
+
+bits() {  # NET: two epochs, twice, watched or not, with graphs or without
+  local net=$1 epochs=(--set vars.epochs=2 --device gpu)
+  run train "jobs/$net.yaml" "${epochs[@]}" -o "$work/$net-a" &&
+    run train "jobs/$net.yaml" "${epochs[@]}" --eager -o "$work/$net-b" &&
+    run train "jobs/$net.yaml" "${epochs[@]}" --watch "$net/**:100" -o "$work/$net-c" &&
+    same "$work/$net-a/checkpoints" "$work/$net-b/checkpoints" &&
+    same "$work/$net-a/checkpoints" "$work/$net-c/checkpoints"
+}
+
+accuracy() {  # NET FLOOR EPOCHS
+  local said
+  run train "jobs/$1.yaml" --set "vars.epochs=$3" --device gpu -o "$work/$1-trained" || return 1
+  said=$(run accuracy "jobs/$1.yaml" --device gpu --load "$work/$1-trained" -o "$work/$1-accuracy") || return 1
+  echo "$said"
+  awk -v floor="$2" '{exit !($2 >= floor)}' <<<"$said"
+}
+
+evaluation() {  # NET: the GPU's and the CPU's predictions from one checkpoint
+  run eval "jobs/$1.yaml" --device gpu --load "$work/$1-trained" -o "$work/$1-eval-gpu" &&
+    run eval "jobs/$1.yaml" --device cpu --load "$work/$1-trained" -o "$work/$1-eval-cpu" &&
+    near "$work/$1-eval-cpu" "$work/$1-eval-gpu" 1e-3 1e-4
+}
+
+sanitize() {  # TOOL: over the kernels that the reference judges
+  command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 1; }
+  timeout 120 compute-sanitizer --tool "$1" --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*"
+}
+
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0) || {
+  echo "run.sh: no GPU on this machine (nvidia-smi finds none)" >&2
+  exit 77
+}
+{
+  echo "# On a GPU"
+  echo
+} >"$table"
+fact device "$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0)"
+fact driver "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)"
+fact nvcc "$(nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p')"
+fact commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+printf '\n| check | verdict | time |\n| --- | --- | --- |\n' >>"$table"
+
+unpack && find_libraries
+check build configure_and_build
+[[ $failures -gt 0 ]] && exit 1
+check description sh -c "'$build/bin/describe_device' >'$out/device.json'"
+check libraries "$build/bin/flow_device_tests"
+check kernels "$build/bin/flow_gpu_tests"
+for net in lenet mlp; do
+  check "$net-one-call" one_call "$net"
+  check "$net-float64" float64 "$net"
+  check "$net-bits" bits "$net"
+done
+check lenet-accuracy accuracy lenet 96.5 1
+check mlp-accuracy accuracy mlp 97.4 20
+check lenet-eval evaluation lenet
+check mlp-eval evaluation mlp
+check memcheck sanitize memcheck
+check racecheck sanitize racecheck
+check bench timeout 200 tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"
+{
+  printf '\n```\n'
+  cat "$out/bench.log"
+  printf '```\n'
+} >>"$table"
+cat "$table"
+exit $((failures > 0))
