@@ -234,8 +234,6 @@ int execute(const Options& options) {
   exec::RunRequest request{.plan = plan,
                            .job = job,
                            .root = options.root.value_or(plan.root),
-                           .directory = {},
-                           .inputs = {},
                            .load = options.load,
                            .save = options.save,
                            .steps = options.steps,

@@ -28,22 +28,22 @@ struct Progress {
 struct RunRequest {
   const plan::Plan& plan;
   const plan::Job& job;
-  fs::path root;       // what paths of the plan are relative to
-  fs::path directory;  // DIR; exists and is writable
-  std::vector<std::pair<std::string, std::string>> inputs;  // --input NAME=SPEC, parsed here
-  std::optional<std::string> load, save;                    // --load, --save
-  std::optional<int64_t> steps;                             // --steps
+  fs::path root = {};       // what paths of the plan are relative to
+  fs::path directory = {};  // DIR; exists and is writable
+  std::vector<std::pair<std::string, std::string>> inputs = {};  // --input NAME=SPEC, parsed here
+  std::optional<std::string> load = {}, save = {};               // --load, --save
+  std::optional<int64_t> steps = {};                             // --steps
   bool resume = false;
   int threads = 0;
-  bool eager = false;                             // as in PrepareOptions
-  std::vector<std::string> overrides;             // for run.json
-  std::FILE* out = nullptr;                       // print sinks
-  bool json = false;                              // print sinks write objects
-  std::function<void(const Progress&)> progress;  // may be empty
-  std::function<void(const std::string&)>
-      say;  // one-off remarks: "the last batch of 40 rows is dropped"
+  bool eager = false;                                  // as in PrepareOptions
+  std::vector<std::string> overrides = {};             // for run.json
+  std::FILE* out = nullptr;                            // print sinks
+  bool json = false;                                   // print sinks write objects
+  std::function<void(const Progress&)> progress = {};  // may be empty
+  /// One-off remarks: "the last batch of 40 rows is dropped". May be empty.
+  std::function<void(const std::string&)> say = {};
   /// Checked between steps: a signal number asks the run to finish the step, save and stop.
-  std::function<int()> stop_signal;
+  std::function<int()> stop_signal = {};
 };
 
 struct RunOutcome {

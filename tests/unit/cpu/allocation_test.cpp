@@ -53,15 +53,7 @@ TEST_CASE("from the second step on a training step on the CPU allocates nothing"
   exec::RunRequest run{.plan = *compiled.plan,
                        .job = compiled.plan->jobs.front(),
                        .root = home.path(),
-                       .directory = home.path(),
-                       .inputs = {},
-                       .load = {},
-                       .save = {},
-                       .steps = {},
-                       .overrides = {},
-                       .progress = {},
-                       .say = {},
-                       .stop_signal = {}};
+                       .directory = home.path()};
   run.threads = 2;
   run.stop_signal = [&counts] {  // asked before each step, on the thread that computes
     counts.push_back(allocations_of_this_thread());

@@ -63,18 +63,8 @@ struct Runs {
 
   exec::RunRequest request(const plan::Plan& plan, const Wanted& wanted, const std::string& out) {
     fs::create_directories(home / out);
-    exec::RunRequest made{.plan = plan,
-                          .job = plan.jobs.front(),
-                          .root = home.path(),
-                          .directory = home / out,
-                          .inputs = {},
-                          .load = {},
-                          .save = {},
-                          .steps = {},
-                          .overrides = {},
-                          .progress = {},
-                          .say = {},
-                          .stop_signal = {}};
+    exec::RunRequest made{
+        .plan = plan, .job = plan.jobs.front(), .root = home.path(), .directory = home / out};
     made.eager = wanted.eager;
     made.out = printed.get();
     made.threads = 1;

@@ -194,14 +194,7 @@ TestRun::TestRun(plan::Job made, const fs::path& home, const std::string& out)
               .job = plan.jobs[0],
               .root = home,
               .directory = home / out,
-              .inputs = {},
-              .load = {},
-              .save = {},
-              .steps = {},
-              .overrides = {},
-              .progress = {},
-              .say = [this](const std::string& text) { said.push_back(text); },
-              .stop_signal = {}} {}
+              .say = [this](const std::string& text) { said.push_back(text); }} {}
 
 RunOutcome TestRun::run() {
   fs::create_directories(request.directory);
