@@ -43,6 +43,7 @@ Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) cons
   const plan::Step& step = job.grouped.job.steps[at];
   const auto addresses = [&](const std::vector<TensorId>& ids) {
     std::vector<std::byte*> made;
+    made.reserve(ids.size());
     for (TensorId id : ids)
       made.push_back(id.valid() ? memory_.address(job.places[id.index()]) : nullptr);
     return made;

@@ -25,7 +25,7 @@ Array copy_of(const ArrayView& value) {
 
 /// An element as JSON has it: NumPy's text, but for what is not finite and for bools.
 std::string json_element(const ArrayView& array, int64_t index) {
-  const std::string text = format_element(array, index);
+  std::string text = format_element(array, index);
   if (text == "nan" || text.ends_with("inf")) return "null";
   if (array.dtype == DType::kBool) return text == "True" ? "true" : "false";
   return text;
