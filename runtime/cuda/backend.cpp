@@ -16,11 +16,6 @@ using plan::TensorId;
 
 constexpr const char* kMemory = "GPU memory";
 
-/// 13000 -> "13.0"
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 /// Every tensor is in C order.
 bool lie_alike(TensorId, TensorId) { return true; }
 
@@ -49,8 +44,8 @@ class CudaBackend : public exec::Backend {
   bool asynchronous() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
-    versions["cuda"] = version_text(driver_->properties().runtime_version);
-    versions["driver"] = version_text(driver_->properties().driver_version);
+    versions["cuda"] = driver_->properties().runtime_version;
+    versions["driver"] = driver_->properties().driver_version;
     return versions;
   }
 

@@ -15,8 +15,9 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+/// The CUDA that the driver knows; 0 where there is none.
 int driver_version() {
-  int version = 0;  // stays 0 where there is no driver
+  int version = 0;
   cudaDriverGetVersion(&version);
   return version;
 }
@@ -56,8 +57,8 @@ DeviceProperties properties_of(int index, const cudaDeviceProp& p) {
   properties.index = index;
   properties.major = p.major, properties.minor = p.minor;
   properties.multiprocessors = p.multiProcessorCount;
-  properties.driver_version = driver_version();
-  properties.runtime_version = runtime_version();
+  properties.driver_version = version_text(driver_version());
+  properties.runtime_version = version_text(runtime_version());
   properties.memory = p.totalGlobalMem;
   properties.shared_per_block = p.sharedMemPerBlockOptin;
   return properties;

@@ -2,17 +2,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/runtime_error.h"
 
 namespace flow::cuda {
 namespace {
-
-/// "1.5 GB"
-std::string bytes_text(size_t bytes) {
-  if (bytes < 1'000'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
-}
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t native(Event event) { return static_cast<cudaEvent_t>(event.handle); }
@@ -57,7 +53,7 @@ class CudaDriver : public Driver {
     const cudaError_t error = cudaMallocHost(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw RunError(fmt::format("no {} of pinned host memory for {}", bytes_text(bytes), device_),
+      throw RunError(fmt::format("no {} of pinned host memory for {}", human_bytes(bytes), device_),
                      "the machine's own memory is short, or `ulimit -l` forbids it");
     }
     check(error, "allocating pinned host memory");
@@ -160,8 +156,8 @@ class CudaDriver : public Driver {
   [[noreturn]] void out_of_memory(size_t bytes) {
     cudaGetLastError();
     throw RunError(
-        fmt::format("{} has no {} of memory left: {} of {} are free", device_, bytes_text(bytes),
-                    bytes_text(free_memory()), bytes_text(properties_.memory)),
+        fmt::format("{} has no {} of memory left: {} of {} are free", device_, human_bytes(bytes),
+                    human_bytes(free_memory()), human_bytes(properties_.memory)),
         remedy_for(cudaErrorMemoryAllocation));
   }
 

@@ -41,7 +41,7 @@ struct DeviceProperties {
   int index = 0;
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
-  int driver_version = 0, runtime_version = 0;  // 13000: 13.0
+  std::string driver_version, runtime_version;  // of CUDA: "13.0"
   size_t memory = 0;                            // bytes
   size_t shared_per_block = 0;                  // bytes, with opt-in
 };

@@ -54,7 +54,7 @@ bool holds(const std::map<const std::byte*, size_t>& blocks, const void* memory,
 }  // namespace
 
 FakeDriver::FakeDriver(const FakeDevice& device) : device_(device) {
-  properties_ = {"Fake Device", 0, 9, 0, 4, 13000, 13000, device.memory, 232448};
+  properties_ = {"Fake Device", 0, 9, 0, 4, "13.0", "13.0", device.memory, 232448};
 }
 
 FakeDriver::~FakeDriver() {
