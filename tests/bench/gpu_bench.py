@@ -10,7 +10,8 @@ import json
 import pathlib
 import statistics
 import subprocess
-import tempfile
+
+from train_bench import flow_run
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -22,15 +23,7 @@ PRECISIONS = ("float32", "tf32")
 
 def flow(binaries, net, steps, *words):
     """(steps/s after a warm-up, seconds from process start to the end of the first step)"""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [binaries / "flowrun", "train", SOURCE / "jobs" / NETS[net][0], "-o", f"{folder}/out", "--device", "gpu", "--steps", steps,
-                   "--quiet", "--set", "vars.epochs=100", *words]
-        subprocess.run([str(w) for w in command], check=True, stdout=subprocess.DEVNULL)
-        record = json.load(open(f"{folder}/out/run.json"))
-        with open(f"{folder}/out/metrics.jsonl") as lines:
-            seconds = [json.loads(line)["seconds"] for line in lines]
-    warm = steps // 10
-    return (len(seconds) - 1 - warm) / (seconds[-1] - seconds[warm]), record["seconds_to_first_step"]
+    return flow_run(binaries, NETS[net][0], steps, "--device", "gpu", *words)[:2]
 
 
 def torch_rate(python, net, mode):

@@ -31,21 +31,22 @@ def output(*words, env=None):
     return subprocess.run([str(w) for w in words], capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}).stdout
 
 
-def flow_steps(net, threads, steps):
+def flow_run(binaries, job, steps, *words):
     """(steps/s after a warm-up, seconds from process start to the end of the first step, peak bytes)."""
-    job, sets, *_ = NETS[net]
     with tempfile.TemporaryDirectory() as folder:
-        words = [BIN / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--threads", threads, "--quiet",
-                 "--set", "vars.epochs=100"]
-        for s in sets:
-            words += ["--set", s]
-        output(*words)
+        output(binaries / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet", "--set", "vars.epochs=100",
+               *words)
         record = json.load(open(f"{folder}/out/run.json"))
         with open(f"{folder}/out/metrics.jsonl") as lines:
             seconds = [json.loads(line)["seconds"] for line in lines]
     warm = steps // 10  # as PyTorch is given
     rate = (len(seconds) - 1 - warm) / (seconds[-1] - seconds[warm])
     return rate, record["seconds_to_first_step"], record["peak_memory_bytes"]
+
+
+def flow_steps(net, threads, steps):
+    job, sets, *_ = NETS[net]
+    return flow_run(BIN, job, steps, "--threads", threads, *(word for s in sets for word in ("--set", s)))
 
 
 def openblas_core():
