@@ -1,0 +1,239 @@
+// What print sinks write: lines that people read.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <limits>
+
+#include "runtime/base/half.h"
+#include "tests/unit/io/sink_case.h"
+
+namespace flow::io {
+namespace {
+
+/// What a print sink writes.
+class Printed {
+ public:
+  Printed(const plan::PrintSink& options, SinkContext context, bool json = false)
+      : file_(std::tmpfile()), sink_(make_print_sink(options, context, file_, json)) {}
+  ~Printed() { std::fclose(file_); }
+  Sink& operator*() { return *sink_; }
+  std::string text() {
+    sink_->finish();
+    std::string text(static_cast<size_t>(std::ftell(file_)), '\0');
+    std::rewind(file_);
+    REQUIRE(std::fread(text.data(), 1, text.size(), file_) == text.size());
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+  std::unique_ptr<Sink> sink_;
+};
+
+TEST_CASE("a print sink absorbs what it only sums up, and prints what it does not absorb") {
+  const Array value = floats({1, 2});
+  const auto printed_when_not_absorbed = [&](plan::Over over) {
+    plan::PrintSink options;
+    options.reduce = plan::Reduce::kSum;
+    options.over = over;
+    options.every = over == plan::Over::kStep ? 3 : 1;
+    std::FILE* file = std::tmpfile();
+    const auto sink = make_print_sink(options, context_of(value), file);
+    std::string pattern;
+    for (int64_t step = 0; step < 8; ++step) {
+      const Event event{step, step / 4, step % 4 == 3, value.view()};
+      const long before = std::ftell(file);
+      const bool absorbs = sink->absorbs(event);
+      sink->deliver(event);
+      CHECK(absorbs == (std::ftell(file) == before));
+      pattern += absorbs ? '-' : 'p';
+    }
+    std::fclose(file);
+    return pattern;
+  };
+  CHECK(printed_when_not_absorbed(plan::Over::kStep) == "p--p--p-");
+  CHECK(printed_when_not_absorbed(plan::Over::kEpoch) == "---p---p");
+  CHECK(printed_when_not_absorbed(plan::Over::kRun) == "--------");
+  CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs({0, 0, false, {}}));
+}
+
+TEST_CASE("a reader that goes away ends the printing and nothing else") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  std::FILE* out = ::fdopen(ends[1], "w");
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const Array value = floats({1, 2});
+  {
+    const auto sink = make_print_sink({}, context_of(value), out);
+    for (int step = 0; step < 2; ++step) CHECK_NOTHROW(deliver(*sink, step, value));
+    CHECK_NOTHROW(sink->finish());
+  }
+  std::fclose(out);
+  std::signal(SIGPIPE, before);
+}
+
+TEST_CASE("a line is the label and the array as NumPy prints it") {
+  const Array value = floats({1, -2.5f});
+  Printed plain({}, context_of(value));
+  deliver(*plain, 0, value);
+  CHECK(plain.text() == "lenet/x: [ 1.  -2.5]\n");
+  plan::PrintSink options;
+  options.label = "";
+  Printed bare(options, context_of(value));
+  deliver(*bare, 0, value);
+  CHECK(bare.text() == "[ 1.  -2.5]\n");
+}
+
+TEST_CASE("a gradient tells its shape and dtype") {
+  const Array value = floats({1, 2});
+  SinkContext context = context_of(value);
+  context.gradient = true;
+  Printed printed({}, context);
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "lenet/x: [1. 2.] (2,) float32\n");
+}
+
+TEST_CASE("a reduced value prints as a scalar of the tensor's dtype") {
+  plan::PrintSink options;
+  options.label = "loss";
+  options.reduce = plan::Reduce::kMean;
+  const Array value = floats({2, 2.6051702f});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "loss: 2.3025851\n");
+}
+
+std::string reduced(plan::Reduce reduce, const Array& value, double scale = 1) {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = reduce;
+  options.scale = scale;
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  const std::string text = printed.text();
+  return text.substr(0, text.size() - 1);
+}
+
+TEST_CASE("every reduction gives what NumPy gives") {
+  using plan::Reduce;
+  const Array values = floats({3, -4, 1});
+  CHECK(reduced(Reduce::kSum, values) == "0.0");
+  CHECK(reduced(Reduce::kMin, values) == "-4.0");
+  CHECK(reduced(Reduce::kMax, values) == "3.0");
+  CHECK(reduced(Reduce::kNorm, floats({3, 4})) == "5.0");
+  CHECK(reduced(Reduce::kMax, values, 0.5) == "1.5");
+  const Array whole = array_of<int32_t>({3}, {1, 2, 4});
+  CHECK(reduced(Reduce::kSum, whole) == "7");
+  CHECK(reduced(Reduce::kMax, whole) == "4");
+  CHECK(reduced(Reduce::kMean, whole) == "2.3333333333333335");
+  const Array flags = array_of<bool>({4}, {true, true, false, true});
+  CHECK(reduced(Reduce::kSum, flags) == "3");
+  CHECK(reduced(Reduce::kMin, flags) == "False");
+  CHECK(reduced(Reduce::kMean, flags, 100) == "75.0");
+  const Array large = array_of<int64_t>({2}, {std::numeric_limits<int64_t>::max(), 3});
+  CHECK(reduced(Reduce::kMax, large) == "9223372036854775807");
+  CHECK(reduced(Reduce::kMax, floats({1, std::nanf(""), 2})) == "nan");
+  CHECK(reduced(Reduce::kMean, floats({})) == "nan");
+  CHECK(reduced(Reduce::kSum, floats({1e30f, 1, -1e30f})) == "1.0");
+}
+
+TEST_CASE("a reduction over epochs prints one line an epoch") {
+  plan::PrintSink options;
+  options.label = "m";
+  options.reduce = plan::Reduce::kMean;
+  options.over = plan::Over::kEpoch;
+  const Array value = floats({0});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, floats({1}), 0);
+  deliver(*printed, 1, floats({2}), 0, true);
+  deliver(*printed, 2, floats({5}), 1);  // the epoch's last step does not fire
+  deliver(*printed, 4, floats({7}), 2);
+  CHECK(printed.text() == "m: 1.5\nm: 5.0\nm: 7.0\n");
+}
+
+TEST_CASE("a reduction over the run prints once, at its end") {
+  plan::PrintSink options;
+  options.label = "accuracy";
+  options.reduce = plan::Reduce::kMean;
+  options.over = plan::Over::kRun;
+  options.scale = 100;
+  options.format = "%.2f %%";
+  const Array value = floats({0, 0, 0});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, floats({1, 1, 0}));
+  deliver(*printed, 1, floats({1}));  // an incomplete batch counts by its rows
+  CHECK(printed.text() == "accuracy: 75.00 %\n");
+}
+
+TEST_CASE("without reduction a longer span prints its last value") {
+  plan::PrintSink options;
+  options.label = "";
+  options.over = plan::Over::kRun;
+  options.scale = 2;
+  const Array value = floats({0});
+  Printed printed(options, context_of(value));
+  for (int64_t step = 0; step < 3; ++step)
+    deliver(*printed, step, floats({static_cast<float>(step)}));
+  CHECK(printed.text() == "[4.]\n");
+}
+
+TEST_CASE("nothing delivered, nothing printed") {
+  plan::PrintSink options;
+  options.over = plan::Over::kRun;
+  CHECK(Printed(options, context_of(floats({1}))).text().empty());
+}
+
+TEST_CASE("every counts what would be printed, and goes on after a resume") {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.every = 3;
+  const Array value = floats({0});
+  Printed first(options, context_of(value));
+  for (int64_t step = 0; step < 5; ++step)
+    deliver(*first, step, floats({static_cast<float>(step)}));
+  CHECK(first.text() == "0.0\n3.0\n");
+  SinkContext context = context_of(value);
+  context.resume_from = context.delivered_before = 5;
+  Printed second(options, context);
+  for (int64_t step = 5; step < 10; ++step)
+    deliver(*second, step, floats({static_cast<float>(step)}));
+  CHECK(second.text() == "6.0\n9.0\n");
+}
+
+TEST_CASE("a printf format applies to every element") {
+  plan::PrintSink options;
+  options.format = "%.1e";
+  const Array value = array_of<float>({2, 2}, {1, 2, 3, 4000});
+  Printed printed(options, context_of(value));
+  deliver(*printed, 0, value);
+  CHECK(printed.text() == "lenet/x: [[1.0e+00 2.0e+00]\n [3.0e+00 4.0e+03]]\n");
+}
+
+TEST_CASE("a format that is not one conversion of a double is refused") {
+  for (const char* format :
+       {"%s", "%n", "%d", "%.2f %.2f", "none", "%", "%999999f", "%*f", "%lf"}) {
+    plan::PrintSink options;
+    options.format = format;
+    INFO(format);
+    CHECK_THROWS_AS(make_print_sink(options, context_of(floats({1})), stdout), RequestError);
+  }
+}
+
+TEST_CASE("JSON lines carry numbers, nested as the array is") {
+  plan::PrintSink options;
+  options.label = "a \"label\"";
+  const Array value = array_of<float>({2, 2}, {0.1f, 1, std::nanf(""), -1e-7f});
+  Printed printed(options, context_of(value), true);
+  deliver(*printed, 20, value, 3);
+  CHECK(printed.text() ==
+        R"({"event":"print","name":"lenet/x","label":"a \"label\"","step":20,"epoch":3,)"
+        R"("value":[[0.1,1.0],[null,-1e-07]]})"
+        "\n");
+}
+
+}  // namespace
+}  // namespace flow::io
