@@ -31,7 +31,7 @@ class Binder {
  private:
   void bind_return(const ReturnValue& value) {
     for (const ReturnValue& item : value.items) bind_return(item);
-    if (value.kind != plan::ReturnValue::Kind::kNumpy) return;
+    if (!value.items.empty()) return;
     const Resolved found = instance_.require({value.name, value.span}, "`returns`");
     bound_.returned.push_back(found.value);
     if (found.value.valid())

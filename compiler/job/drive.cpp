@@ -60,7 +60,7 @@ class Drive {
     made.kind = value.kind;
     made.keys = value.keys;
     made.name = value.name;
-    if (value.kind == plan::ReturnValue::Kind::kNumpy) made.tensor = tensor(returned[next++]);
+    if (made.is_leaf()) made.tensor = tensor(returned[next++]);
     for (const ReturnValue& item : value.items)
       made.items.push_back(return_value(item, returned, next));
     return made;
@@ -102,7 +102,7 @@ void write_drive(Reader& reader, const File& file, const Job& job, const ir::Gra
   made.inputs = drive.inputs(job);
   if (job.returns) {
     size_t next = 0;
-    made.returns = {job.returns->type,
+    made.returns = {job.returns->type, job.returns->callback,
                     drive.return_value(job.returns->value, bindings.returned, next),
                     job.returns->sinks, reader.sources.where(job.returns->span)};
   }

@@ -80,7 +80,7 @@ struct Optimizer {
 /// The nested value of a return, by name.
 struct ReturnValue {
   plan::ReturnValue::Kind kind = plan::ReturnValue::Kind::kNumpy;
-  std::string name;  // kNumpy
+  std::string name;  // of a leaf
   std::vector<ReturnValue> items;
   std::vector<std::string> keys;
   Span span;
@@ -88,6 +88,7 @@ struct ReturnValue {
 
 struct Returns {
   std::string type;
+  bool callback = false;
   ReturnValue value;
   std::vector<plan::Sink> sinks;
   Span span;

@@ -13,7 +13,7 @@ namespace {
 using Kind = plan::ReturnValue::Kind;
 constexpr int kMaxDepth = 32;
 
-/// Numpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
+/// Numpy | ListNumpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
 struct Type {
   Kind kind = Kind::kNumpy;
   std::vector<Type> items;  // kTuple: each; kList, kDict: one for all
@@ -26,6 +26,8 @@ struct Type {
     switch (kind) {
       case Kind::kNumpy:
         return "Numpy";
+      case Kind::kListNumpy:
+        return "ListNumpy";
       case Kind::kList:
         return fmt::format("List[{}]", join(parts, ", "));
       case Kind::kTuple:
@@ -37,15 +39,28 @@ struct Type {
   }
 };
 
+/// What stands at `type:`: Callback | Callback[R] | R
+struct Declared {
+  bool callback = false;
+  std::optional<Type> type;  // absent: inferred
+};
+
 class TypeParser {
  public:
   explicit TypeParser(std::string_view text) : text_(text) {}
 
   /// The type, or nothing and `wrong` says what was found and what was expected.
-  std::optional<Type> parse() {
-    const auto type = parse_type(0);
-    if (type && (skip_space(), at_ < text_.size())) return fail("the end");
-    return type;
+  std::optional<Declared> parse() {
+    Declared declared;
+    declared.callback = take_word("Callback");
+    const bool inner = declared.callback && take('[');
+    if (inner || !declared.callback) {
+      declared.type = parse_type(0);
+      if (!declared.type) return {};
+    }
+    if (inner && !take(']')) return fail("`]`");
+    if (skip_space(), at_ < text_.size()) return fail("the end");
+    return declared;
   }
   const std::string& wrong() const { return wrong_; }
 
@@ -80,9 +95,10 @@ class TypeParser {
   std::optional<Type> parse_type(int depth) {
     if (depth > kMaxDepth) return fail("less nesting");
     if (take_word("Numpy")) return Type{};
+    if (take_word("ListNumpy")) return Type{Kind::kListNumpy, {}, false};
     if (take_word("Tuple")) return parse_items({Kind::kTuple, {}, false}, depth, true);
     if (take_word("List")) return parse_items({Kind::kList, {}, false}, depth, false);
-    if (!take_word("Dict")) return fail("`Numpy`, `Tuple`, `List` or `Dict`");
+    if (!take_word("Dict")) return fail("`Numpy`, `ListNumpy`, `Tuple`, `List` or `Dict`");
     Type dict{Kind::kDict, {}, false};
     if (!take('[')) return fail("`[`");
     dict.integer_keys = take_word("int");
@@ -114,6 +130,7 @@ class TypeParser {
 std::string_view article_name(Kind kind) {
   switch (kind) {
     case Kind::kNumpy:
+    case Kind::kListNumpy:
       return "a name";
     case Kind::kList:
     case Kind::kTuple:
@@ -187,6 +204,8 @@ std::string describe(const ReturnValue& value) {
   switch (value.kind) {
     case Kind::kNumpy:
       return "Numpy";
+    case Kind::kListNumpy:
+      return "ListNumpy";
     case Kind::kDict:
       return fmt::format("Dict[str, {}]", join(items, " | "));
     case Kind::kList:
@@ -199,6 +218,7 @@ std::string describe(const ReturnValue& value) {
 /// Where value and type part, or null. `wrong` says how.
 const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::string& wrong) {
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
+  if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;
   if (type.kind != value.kind) {
     wrong = fmt::format("{} stands where the type has `{}`", article_name(value.kind), type.str());
     return &value;
@@ -240,7 +260,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
     returns.sinks = read_sinks(reader, *to);
   else
     returns.sinks = {plan::NpySink{}};
-  std::optional<Type> declared;
+  std::optional<Declared> declared;
   const yaml::Node* type = fields.find("type");
   if (type && reader.expect(*type, yaml::Kind::kScalar, "`type`")) {
     TypeParser parser(type->scalar);
@@ -250,15 +270,19 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
           .error(Diagnosis::kReturnType, *type,
                  fmt::format("`{}` is no return type: {}", type->scalar, parser.wrong()))
           .with_hint(
-              "types are `Numpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, `Dict[int, R]`");
+              "types are `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, "
+              "`Dict[int, "
+              "R]`, and `Callback` or `Callback[R]` for an asynchronous job");
   }
   const yaml::Node* value = fields.require("value");
   auto read = value ? read_value(reader, *value) : std::nullopt;
   if (!read || (type && !declared)) return {};
   returns.value = std::move(*read);
-  const Type agreed = declared ? *declared : infer(returns.value);
-  check_type(reader, agreed, declared ? type->span : Span{}, returns);
-  returns.type = agreed.str();
+  const bool has_type = declared && declared->type;
+  const Type agreed = has_type ? *declared->type : infer(returns.value);
+  check_type(reader, agreed, has_type ? type->span : Span{}, returns);
+  returns.callback = declared && declared->callback;
+  returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
   return returns;
 }
 

@@ -98,13 +98,18 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
 
 plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset) {
   plan::Run run;
-  const Fields fields(reader, node, key, "`run`",
-                      {"epochs", "steps", "shuffle", "log_every", "on_nonfinite", "checkpoint"});
+  const Fields fields(
+      reader, node, key, "`run`",
+      {"epochs", "steps", "shuffle", "pipeline", "log_every", "on_nonfinite", "checkpoint"});
   run.epochs = read_count(fields, "epochs");
   run.steps = read_count(fields, "steps");
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
   if (const yaml::Node* shuffle = fields.find("shuffle"))
     run.shuffle = read_bool(reader, *shuffle, "`shuffle`").value_or(false);
+  if (const yaml::Node* pipeline = fields.find("pipeline"))
+    run.pipeline =
+        read_integer(reader, *pipeline, "`pipeline`", {.min = 1, .max = plan::kMaxPipeline})
+            .value_or(run.pipeline);
   run.log_every = read_count(fields, "log_every").value_or(1);
   if (const yaml::Node* on = fields.find("on_nonfinite"))
     run.fail_on_nonfinite = read_choice(reader, *on, "`on_nonfinite`", {"fail", "warn"}) != "warn";

@@ -56,6 +56,7 @@ class Executor {
   void launch(int64_t step);
   void choose_wanted(int64_t step);
   bool leaves_something(int64_t step);
+  bool delivers(int64_t step) const;
   void settle(int64_t step);
   void inspect(StepRecord& record, size_t slot);
   void capture(int64_t step);
@@ -66,10 +67,12 @@ class Executor {
   size_t output_slot(int64_t step) const { return static_cast<size_t>(step) % run_.output_slots; }
 
   const Execution& run_;
+  const bool asynchronous_;  // the job
+  const bool in_step_;       // inputs are read when the step before has been delivered
   const size_t input_slots_;
   StepCounter filled_;    // by the feed
   StepCounter computed_;  // by compute, for deliver
-  StepCounter consumed_;  // likewise, for the feed: their inputs are no longer needed
+  StepCounter consumed_;  // for the feed: their inputs are no longer needed
   StepCounter reached_;   // by deliver: the sinks have them
   StepCounter finished_;  // by deliver: written in the books, checkpoints too
 
@@ -78,8 +81,8 @@ class Executor {
   std::vector<TensorId> deliverables_;
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
-  int64_t delivered_ = 0;  // steps to be reached before the next call
-  int64_t saved_ = 0;      // steps of the last captured state
+  std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
+  int64_t saved_ = 0;               // steps of the last captured state
   Clock::time_point begin_, hurried_;
   bool interrupted_ = false;
   std::string loss_failure_;
@@ -92,6 +95,8 @@ class Executor {
 
 Executor::Executor(const Execution& run)
     : run_(run),
+      asynchronous_(pipeline_of(run.job) > 1),
+      in_step_(!asynchronous_ && run.feed.is_seen_reading()),
       input_slots_(input_slots(run.job)),
       filled_(run.feed.varies() ? run.first : run.end),
       computed_(run.first),
@@ -99,7 +104,8 @@ Executor::Executor(const Execution& run)
       reached_(run.first),
       finished_(run.first),
       deliverables_(list_deliverables(run.job, run.deliveries)),
-      wanted_(deliverables_.size()) {
+      wanted_(deliverables_.size()),
+      delivered_(run.output_slots, run.first) {
   for (const Delivery& delivery : run.deliveries)
     wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
                                              deliverables_.begin()));
@@ -112,8 +118,9 @@ void Executor::feed() {
   for (int64_t step = run_.first; step < run_.end; ++step) {
     // The slot is free once the call that used it last is complete; to sleep until half of them
     // are still leaves compute the others.
-    const int64_t free_after = step + 1 - slots;
-    if (free_after > run_.first && !consumed_.wait(free_after, patience, slots / 2 - 1)) return;
+    const int64_t free_after = in_step_ ? step : step + 1 - slots;
+    const int64_t more = in_step_ ? 0 : slots / 2 - 1;
+    if (free_after > run_.first && !consumed_.wait(free_after, patience, more)) return;
     run_.feed.fill(run_.program, step, input_slot(step));
     filled_.complete(step + 1);
   }
@@ -124,7 +131,8 @@ bool Executor::await_turn(int64_t step) {
     interrupted_ = true;
     return false;
   }
-  return filled_.wait(step + 1, for_inputs_) && reached_.wait(delivered_, for_sinks_) &&
+  return filled_.wait(step + 1, for_inputs_) &&
+         reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
          finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
 }
 
@@ -146,10 +154,16 @@ void Executor::launch(int64_t step) {
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
 }
 
-/// Asked when all calls before are settled, as what a sink does with a value depends on the others.
+/// Is a delivery of the step the delivery thread's work? In a synchronous job asked when all calls
+/// before are settled, as what a sink does with a value depends on the others.
+bool Executor::delivers(int64_t step) const {
+  if (!asynchronous_) return !run_.deliverer.absorbs(step);
+  return std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
+}
+
 bool Executor::leaves_something(int64_t step) {
   StepRecord& record = record_of(step);
-  record.delivers = !run_.deliverer.absorbs(step);
+  record.delivers = delivers(step);
   record.saves = run_.saves && run_.saves(step);
   return record.delivers || record.saves;
 }
@@ -163,9 +177,11 @@ void Executor::settle(int64_t step) {
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
   inspect(record, slot);
-  if (record.delivers)
-    delivered_ = step + 1;
-  else  // a few sums at most: waking a thread for them takes longer
+  if (record.delivers && asynchronous_)
+    delivered_[slot] = step + 1;
+  else if (record.delivers)
+    std::ranges::fill(delivered_, step + 1);
+  else if (!asynchronous_)  // a few sums at most: waking a thread for them takes longer
     run_.deliverer.deliver(run_.program, step, slot);
   record.saves = record.saves && loss_failure_.empty();
   if (record.saves) capture(step);
@@ -173,9 +189,9 @@ void Executor::settle(int64_t step) {
 }
 
 void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
-  const bool hurry = awaited || now - hurried_ >= kBookedAfter;
+  const bool hurry = awaited || in_step_ || now - hurried_ >= kBookedAfter;
   if (hurry) hurried_ = now;
-  consumed_.complete(step + 1, false);
+  if (!in_step_) consumed_.complete(step + 1, false);
   computed_.complete(step + 1, hurry);
 }
 
@@ -207,8 +223,8 @@ void Executor::compute() {
   for (; step < run_.end && await_turn(step); ++step) {
     launch(step);
     if (!settle_until(step)) return;
-    const bool looked_at = leaves_something(step) || run_.output_slots == 1;
-    if (looked_at && !settle_until(step + 1)) return;
+    const bool looked_at = leaves_something(step) && (!asynchronous_ || record_of(step).saves);
+    if ((looked_at || !run_.launches_ahead) && !settle_until(step + 1)) return;
   }
   settle_until(step);
 }
@@ -224,6 +240,7 @@ void Executor::deliver() {
       record.saves = false;
     } else {
       reached_.complete(step + 1);
+      if (in_step_) consumed_.complete(step + 1);
     }
     if (run_.on_step) run_.on_step(record);
     if (failure) return;
@@ -287,6 +304,10 @@ Ending Executor::execute() {
 
 }  // namespace
 
+int64_t pipeline_of(const plan::Job& job) {
+  return job.returns && job.returns->callback ? job.run.pipeline : 1;
+}
+
 size_t input_slots(const plan::Job& job) {
   constexpr size_t kSmall = size_t{4} << 20;
   size_t bytes = 0;
@@ -294,10 +315,12 @@ size_t input_slots(const plan::Job& job) {
     const plan::Tensor& tensor = job[input.tensor];
     bytes += static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
   }
-  return bytes <= kSmall ? 4 : 2;
+  return std::max<size_t>(bytes <= kSmall ? 4 : 2, static_cast<size_t>(pipeline_of(job)));
 }
 
-size_t output_slots(const Backend& backend) { return backend.asynchronous() ? 2 : 1; }
+size_t output_slots(const plan::Job& job, const Backend& backend) {
+  return std::max<size_t>(backend.asynchronous() ? 2 : 1, static_cast<size_t>(pipeline_of(job)));
+}
 
 std::vector<TensorId> list_deliverables(const plan::Job& job,
                                         const std::vector<Delivery>& deliveries) {

@@ -1,7 +1,8 @@
 // Runs the calls of a prepared job: feed, compute and deliver, each on a thread of its own, joined
 // by slots. In a synchronous job a call starts when the deliveries of the one before have reached
 // their sinks; where nothing of that one leaves, nobody can tell, and a device that runs beside the
-// host gets its call before. Inputs are pure functions of the step and are loaded ahead.
+// host gets its call before. In an asynchronous job it starts when there is room for what it
+// delivers. Inputs are loaded ahead, but for those of a synchronous job whose maker sees them read.
 #pragma once
 
 #include <chrono>
@@ -19,11 +20,13 @@
 
 namespace flow::exec {
 
+/// Steps that may be under way: 1 in a synchronous job.
+int64_t pipeline_of(const plan::Job& job);
 /// Two, or four where inputs are small: calls are then short, and the feed is woken for two at
-/// once.
+/// once; at least one for each step under way.
 size_t input_slots(const plan::Job& job);
-/// One for each call that may be under way.
-size_t output_slots(const Backend& backend);
+/// One for each call and each delivery that may be under way.
+size_t output_slots(const plan::Job& job, const Backend& backend);
 
 /// The tensors that a job's calls are asked for: the loss first, then what is delivered.
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
@@ -45,8 +48,9 @@ struct Execution {
   Feed& feed;
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
-  int64_t first = 0, end = 0;  // global steps
-  size_t output_slots = 1;     // that the program was prepared with
+  int64_t first = 0, end = 0;   // global steps
+  size_t output_slots = 1;      // that the program was prepared with
+  bool launches_ahead = false;  // may a call be launched before the one before it is complete?
   /// Captured after the steps for which `saves` says so, on the compute thread; on_step may then
   /// read it.
   State& state;

@@ -175,6 +175,11 @@ std::vector<ColumnInput> Feed::columns() const {
   return columns;
 }
 
+bool Feed::is_seen_reading() const {
+  return std::ranges::any_of(
+      channels_, [](const Channel& channel) { return channel.source->is_seen_reading(); });
+}
+
 bool Feed::varies() const {
   return std::ranges::any_of(channels_,
                              [](const Channel& channel) { return channel.source->varies(); });

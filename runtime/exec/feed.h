@@ -32,6 +32,8 @@ class Feed {
   std::vector<ColumnInput> columns() const;
   /// False when every step gets the same inputs: `prime` is all there is to do.
   bool varies() const;
+  /// Does the maker of an input see it read?
+  bool is_seen_reading() const;
   /// Fills what never changes. Before the first step, once for each slot.
   void prime(Program& program, size_t slot);
   /// Fills what varies for this step. Allocates nothing from the second call on.

@@ -104,7 +104,7 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
-  options.output_slots = output_slots(backend);
+  options.output_slots = output_slots(job, backend);
   options.deliverables = list_deliverables(job, deliveries);
   options.always = list_always(job, deliveries, options.deliverables);
   options.eager = request.eager;

@@ -28,7 +28,8 @@ struct Reading {
   std::span<const int64_t> rows;  // of the datasets, one for each row of the batch
 };
 
-/// A pure function of what is read: steps may be filled ahead, and again.
+/// What gives an input its values, steps in their order. They may be filled ahead, unless their
+/// maker sees it.
 class Source {
  public:
   virtual ~Source() = default;
@@ -36,6 +37,8 @@ class Source {
   virtual void fill(const Reading& reading, std::span<std::byte> out) = 0;
   /// False when every step gets the same value.
   virtual bool varies() const { return true; }
+  /// Does whoever makes the values see them read, at the other end of a pipe?
+  virtual bool is_seen_reading() const { return false; }
   /// Of a sliced array: how many steps it lasts.
   virtual std::optional<int64_t> slices() const { return std::nullopt; }
 };

@@ -20,20 +20,29 @@ void check_sinks(const std::vector<Sink>& sinks, const Site& site) {
   }
 }
 
-void check_return_value(const ReturnValue& value, const Site& site) {
+/// What goes out device by device is cut along its rows.
+void check_parts(const Job& job, TensorId id, const Site& site) {
+  const Tensor& tensor = job[id];
+  site.require(tensor.rows <= 0 && (tensor.rows < 0 || tensor.shape[0] % job.devices == 0),
+               "`{}` of {} is not shared by {} devices", tensor.name, tensor.shape.str(),
+               job.devices);
+}
+
+void check_return_value(const Job& job, const ReturnValue& value, const Site& site) {
   using Kind = ReturnValue::Kind;
-  site.require((value.kind == Kind::kNumpy) == value.items.empty(),
+  site.require(value.is_leaf() == value.items.empty(),
                "a returned array holds nothing, all else does");
   site.require(value.keys.size() == (value.kind == Kind::kDict ? value.items.size() : 0),
                "{} keys for {} returned values", value.keys.size(), value.items.size());
-  site.require(value.kind != Kind::kNumpy || is_safe_name(value.name),
-               "a returned array is called `{}`", value.name);
+  site.require(!value.is_leaf() || is_safe_name(value.name), "a returned array is called `{}`",
+               value.name);
+  if (value.kind == Kind::kListNumpy) check_parts(job, value.tensor, site);
   std::set<std::string_view> keys;
   for (const std::string& key : value.keys) {
     site.require(is_safe_key(key), "the returned key `{}` cannot name a folder", key);
     site.require(keys.insert(key).second, "the returned key `{}` stands twice", key);
   }
-  for (const ReturnValue& item : value.items) check_return_value(item, site);
+  for (const ReturnValue& item : value.items) check_return_value(job, item, site);
 }
 
 void check_hook(const Job& job, const Hook& hook, const Site& site) {
@@ -42,6 +51,10 @@ void check_hook(const Job& job, const Hook& hook, const Site& site) {
   site.require(std::isfinite(hook.factor), "a factor of {}", hook.factor);
   site.require(hook.factor == 1 || is_float(job[hook.tensor].dtype), "a factor of {} for {}",
                hook.factor, name_of(job[hook.tensor].dtype));
+  if (hook.per_device) check_parts(job, hook.tensor, site);
+  site.require(hook.scope.empty() == hook.op.empty(), "a scope and an op come together");
+  site.require(hook.scope.empty() || (is_safe_name(hook.scope) && is_safe_name(hook.op)),
+               "the scope `{}` or the op `{}` cannot be a name", hook.scope, hook.op);
   site.require(!hook.steps.empty(), "it never fires");
   for (const StepRange& range : hook.steps)
     site.require(0 <= range.first && range.first < range.end && range.stride >= 1,
@@ -66,7 +79,7 @@ void check_outputs(const Job& job, const Site& site) {
 void check_deliveries(const Job& job, const Site& site) {
   if (job.returns) {
     const Site here = site.at("return", job.returns->type);
-    check_return_value(job.returns->value, here);
+    check_return_value(job, job.returns->value, here);
     check_sinks(job.returns->sinks, here);
   }
   for (const Hook& hook : job.hooks) check_hook(job, hook, site.at("hook", hook.name));

@@ -150,10 +150,13 @@ void check_generator(DType dtype, const FromGenerator& source, const Site& site)
 }
 
 void check_inputs(const Job& job, const Site& site) {
+  site.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
   std::optional<int64_t> batch;
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];
     const Site here = site.at("input", tensor.name);
+    here.require(tensor.rows < 0 || tensor.shape[tensor.rows] % job.devices == 0,
+                 "{} is not shared by {} devices", tensor.shape.str(), job.devices);
     if (const auto* column = std::get_if<FromDataset>(&input.source)) {
       const int64_t rows = check_column_source(job, tensor.shape, *column, here);
       here.require(rows == batch.value_or(rows), "a batch of {}, another input has {}", rows,
@@ -209,6 +212,7 @@ void check_run(const Job& job, const Site& site) {
   site.require(run.epochs.value_or(0) >= 0 && run.steps.value_or(0) >= 0,
                "a negative number of steps or epochs");
   site.require(!run.epochs || !job.datasets.empty(), "epochs without a dataset");
+  site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "a pipeline of {}", run.pipeline);
   site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
                    checkpoint.every_epochs >= 0,
                "the run section counts what cannot be counted");

@@ -39,8 +39,7 @@ class IdCheck {
       for (const TensorId id : post.operands) must_be(id, post.name);
   }
   void in_return(const ReturnValue& value) const {
-    const bool leaf = value.kind == ReturnValue::Kind::kNumpy;
-    if (leaf)
+    if (value.is_leaf())
       must_be(value.tensor, "returns");
     else
       site_.require(!value.tensor.valid(), "returns: a nested value names a tensor");

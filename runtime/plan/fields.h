@@ -36,7 +36,8 @@ struct Spelling<Over> {
 };
 template <>
 struct Spelling<ReturnValue::Kind> {
-  static constexpr std::array<std::string_view, 4> words = {"numpy", "list", "tuple", "dict"};
+  static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
+                                                            "dict"};
 };
 template <>
 struct Spelling<Hook::Kind> {
@@ -168,6 +169,7 @@ void fields(auto& text, Is<ReturnValue> auto& value) {
 }
 
 void fields(auto& text, Is<Returns> auto& returns) {
+  text("callback", returns.callback);
   text("sinks", returns.sinks);
   text("type", returns.type);
   text("value", returns.value);
@@ -185,6 +187,9 @@ void fields(auto& text, Is<Hook> auto& hook) {
   text("factor", hook.factor);
   text("kind", hook.kind);
   text("name", hook.name);
+  text("op", hook.op);
+  text("per_device", hook.per_device);
+  text("scope", hook.scope);
   text("sinks", hook.sinks);
   text("steps", hook.steps);
   text("tensor", hook.tensor);
@@ -221,6 +226,7 @@ void fields(auto& text, Is<Run> auto& run) {
   text("epochs", run.epochs);
   text("fail_on_nonfinite", run.fail_on_nonfinite);
   text("log_every", run.log_every);
+  text("pipeline", run.pipeline);
   text("shuffle", run.shuffle);
   text("steps", run.steps);
 }
@@ -232,6 +238,7 @@ void fields(auto& text, Is<Job> auto& job) {
   text.names_of(job);  // ids are written as names, which change less from plan to plan
   text.lines("datasets", job.datasets);
   text("device", job.device);
+  text("devices", job.devices);
   text.lines("hooks", job.hooks);
   text.lines("inputs", job.inputs);
   text("name", job.name);

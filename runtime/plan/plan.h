@@ -22,6 +22,9 @@ inline constexpr int kVersion = 1;
 /// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
 inline constexpr int kMaxRank = 8;
 
+/// Devices of a job, and steps under way in an asynchronous one.
+inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024;
+
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
@@ -144,16 +147,19 @@ using Sink = std::variant<NpySink, PrintSink, NoSink>;
 
 /// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
 struct ReturnValue {
-  enum class Kind { kNumpy, kList, kTuple, kDict };
+  enum class Kind { kNumpy, kListNumpy /* an array a device */, kList, kTuple, kDict };
   Kind kind = Kind::kNumpy;
-  TensorId tensor;  // kNumpy
+  TensorId tensor;  // of a leaf: kNumpy, kListNumpy
   std::vector<ReturnValue> items;
   std::vector<std::string> keys;  // kDict, one for each item
-  std::string name = {};          // kNumpy: the tensor's, as the file calls it; names its output
+  std::string name = {};          // of a leaf: the tensor's, as the file calls it; names its output
+
+  bool is_leaf() const { return kind == Kind::kNumpy || kind == Kind::kListNumpy; }
 };
 
 struct Returns {
-  std::string type;  // as declared or inferred: "Tuple[Numpy, Numpy]"
+  std::string type;       // as declared or inferred: "Callback[Tuple[Numpy, Numpy]]"
+  bool callback = false;  // asynchronous: steps follow each other without waiting for sinks
   ReturnValue value;
   std::vector<Sink> sinks;
   std::string where;
@@ -172,6 +178,9 @@ struct Hook {
   double factor = 1;  // of: mean -> 1/elements of the loss
   std::vector<StepRange> steps;  // in which it fires
   bool check_finite = false;
+  bool per_device = false;  // ListNumpy: an array a device
+  /// Of `watch_scope`: the scope, and the op that makes the tensor or `variable`; else empty.
+  std::string scope, op;
   std::vector<Sink> sinks;
   std::string where;
 };
@@ -202,6 +211,7 @@ struct Checkpointing {
 struct Run {
   std::optional<int64_t> epochs, steps;
   bool shuffle = false;
+  int64_t pipeline = 4;  // steps under way in an asynchronous job
   int64_t log_every = 1;
   bool fail_on_nonfinite = true;
   Checkpointing checkpoint;
@@ -213,6 +223,7 @@ struct Job {
   std::string name;
   bool train = false;
   DeviceKind device = DeviceKind::kCpu;
+  int64_t devices = 1;  // that share the rows of a batch
   std::string precision = "float32";
   uint64_t seed = 0;
   std::vector<Tensor> tensors;

@@ -48,8 +48,10 @@ TEST_CASE("a return type that the value does not have is an error that shows bot
       messages_of(predict("{type: \"Tuple[Numpy, Numpy]\", value: [a, {k: b}]}"));
   CHECK(messages.find("a mapping stands where the type has `Numpy`") != std::string::npos);
   CHECK(messages.find("Tuple[Numpy, Dict[str, Numpy]]") != std::string::npos);
-  for (const char* type : {"Numpy[", "List", "List[Numpy, Numpy]", "Dict[Numpy]", "Tuple[]",
-                           "Dict[float, Numpy]", "numpy", "Numpy Numpy", "", "Callback[Numpy]"})
+  for (const char* type :
+       {"Numpy[", "List", "List[Numpy, Numpy]", "Dict[Numpy]", "Tuple[]", "Dict[float, Numpy]",
+        "numpy", "Numpy Numpy", "", "Callback[", "Callback[]", "Callback[Callback]", "Callbacks",
+        "List[Callback[Numpy]]"})
     CHECK(messages_of(predict(std::string("{type: \"") + type + "\", value: b}")).find("E05") !=
           std::string::npos);
   CHECK(

@@ -75,7 +75,8 @@ TEST_CASE("what is returned, watched or minimised lives until the call is comple
   const TensorId loss =
       b.one("reduce_mean", "loss", {x}, {{"axes", std::vector<int64_t>{0}}, {"keepdims", false}});
   b.one("relu", "last", {x});
-  b.job.returns = Returns{"Numpy", {ReturnValue::Kind::kNumpy, returned, {}, {}, "out"}, {}, ""};
+  b.job.returns =
+      Returns{"Numpy", false, {ReturnValue::Kind::kNumpy, returned, {}, {}, "out"}, {}, ""};
   Hook hook;
   hook.tensor = watched;
   b.job.hooks = {hook};

@@ -227,7 +227,8 @@ Job train_job() {
   b.minimize(f.mean, {"piecewise_constant", {}, {30, 80}, {0.4, 0.2, 0.05}});
   ReturnValue leaf{ReturnValue::Kind::kNumpy, f.loss, {}, {}, "out"};
   ReturnValue dict{ReturnValue::Kind::kDict, {}, {leaf, leaf}, {"a b", "\xc3\xa4"}};
-  b.job.returns = Returns{"Tuple[Numpy, Dict[str, Numpy]]",
+  b.job.returns = Returns{"Callback[Tuple[Numpy, Dict[str, Numpy]]]",
+                          true,
                           {ReturnValue::Kind::kTuple, {}, {leaf, dict}, {}},
                           {NpySink{true}, NoSink{}},
                           "job.yaml:30:5"};
@@ -253,8 +254,11 @@ Job predict_job() {
   const TensorId answers = b.input("answers", DType::kInt64, {5}, FromNpy{"a.npy"});
   const TensorId best = b.one("argmax", "best", {x}, {{"axis", int64_t{1}}});
   const TensorId hit = b.one("equal", "hit", {best, answers});
-  b.job.returns = Returns{
-      "Numpy", {ReturnValue::Kind::kNumpy, hit, {}, {}, "out"}, {NpySink{}}, "job.yaml:60:5"};
+  b.job.returns = Returns{"Numpy",
+                          false,
+                          {ReturnValue::Kind::kNumpy, hit, {}, {}, "out"},
+                          {NpySink{}},
+                          "job.yaml:60:5"};
   return b.done();
 }
 
@@ -309,8 +313,11 @@ Plan random_plan(uint64_t seed) {
       b.alias(made, x);
     values.push_back(made);
   }
-  b.job.returns = Returns{
-      "Numpy", {ReturnValue::Kind::kNumpy, values[below(values.size())], {}, {}, "out"}, {}, ""};
+  b.job.returns = Returns{"Numpy",
+                          false,
+                          {ReturnValue::Kind::kNumpy, values[below(values.size())], {}, {}, "out"},
+                          {},
+                          ""};
   return {kVersion, "random.yaml", "/r", {b.done()}, {}};
 }
 
