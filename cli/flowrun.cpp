@@ -25,7 +25,7 @@ namespace {
 struct Options {
   std::string job, file;
   std::optional<std::string> directory, load, save, root;
-  std::vector<std::string> sets, inputs, watches, watch_diffs;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes;
   std::optional<int64_t> steps;
   std::string device = "auto";
   int threads = 0;
@@ -75,6 +75,7 @@ CompileRequest compile_request(const Options& options, const exec::Gpu& gpu) {
   request.sets = options.sets;
   request.watches = options.watches;
   request.watch_diffs = options.watch_diffs;
+  request.watch_scopes = options.watch_scopes;
   if (!options.job.empty()) request.job = options.job;
   if (gpu.found()) request.target.device = plan::DeviceKind::kGpu;
   request.target.forced = options.device != "auto";
@@ -98,6 +99,7 @@ std::vector<std::string> overrides_of(const Options& options) {
   add("--input", options.inputs);
   add("--watch", options.watches);
   add("--watch-diff", options.watch_diffs);
+  add("--watch-scope", options.watch_scopes);
   if (options.steps) overrides.push_back(fmt::format("--steps {}", *options.steps));
   return overrides;
 }
@@ -298,6 +300,8 @@ int run(int argc, char** argv) {
   add_many("--input", options.inputs, "NAME=SPEC", "give an input: @x.npy, or random_uniform:-1:1");
   add_many("--watch", options.watches, "NAME[:N]", "write this tensor every N steps");
   add_many("--watch-diff", options.watch_diffs, "NAME[:N]", "write its gradient every N steps");
+  add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
+           "write all that is made under this name, and the gradients");
   app.add_option("--load", options.load,
                  "start from this checkpoint or run; `none`: from fresh variables")
       ->type_name("CKPT");

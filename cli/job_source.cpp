@@ -20,7 +20,8 @@ bool is_plan(const std::string& text) {
 
 bool load(const CompileRequest& request, plan::Plan* plan) {
   if (const std::string text = read_text(request.file); is_plan(text)) {
-    if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty())
+    if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
+        !request.watch_scopes.empty())
       throw RequestError(
           fmt::format("{} is a plan: --set and --watch need the job file", request.file),
           "compile the job file with them, or run it directly");

@@ -66,7 +66,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   if (!is_wanted(all.request, job)) return {};
 
   plan::Job made;
-  made.device = job::device_of(reader, job.placement, all.request.target);
+  job::place(reader, job, all.request.target, made);
   if (!bindings.complete) return {};
   if (!run_passes(all, instance.graph, bindings.context)) return {};
   if (job.train) job::check_gradients(reader, instance.graph, job, bindings);
@@ -81,14 +81,15 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
 /// Hooks of the command line belong to every job that is compiled.
 void add_hook_options(job::Reader& reader, const CompileRequest& request, job::File& file) {
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
-                       plan::Hook::Kind kind) {
+                       job::Hook::Kind kind) {
     for (const std::string& text : texts)
       if (const auto hook = job::read_hook_option(reader, option, text, kind))
         for (job::Job& job : file.jobs)
           if (is_wanted(request, job)) job.hooks.push_back(*hook);
   };
-  add("--watch", request.watches, plan::Hook::Kind::kWatch);
-  add("--watch-diff", request.watch_diffs, plan::Hook::Kind::kWatchDiff);
+  add("--watch", request.watches, job::Hook::Kind::kWatch);
+  add("--watch-diff", request.watch_diffs, job::Hook::Kind::kWatchDiff);
+  add("--watch-scope", request.watch_scopes, job::Hook::Kind::kWatchScope);
 }
 
 void check_job_option(job::Reader& reader, const CompileRequest& request, const job::File& file) {

@@ -23,7 +23,7 @@ struct CompileRequest {
   std::string file;                  // path of the job file, as the user wrote it
   std::vector<std::string> sets;     // --set texts: "vars.lr=0.02", "+jobs.train...", "~..."
   std::vector<std::string> watches;  // --watch NAME[:every]
-  std::vector<std::string> watch_diffs;
+  std::vector<std::string> watch_diffs, watch_scopes;
   std::optional<std::string> job;  // compile this job alone
   Target target;
   std::string dump_after;  // a pass's name: its graph is appended to `dump`

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "runtime/base/text.h"
 
@@ -34,14 +36,29 @@ class Binder {
     if (!value.items.empty()) return;
     const Resolved found = instance_.require({value.name, value.span}, "`returns`");
     bound_.returned.push_back(found.value);
-    if (found.value.valid())
-      instance_.graph.results.push_back(found.value);
-    else
+    if (!found.value.valid()) {
       bound_.complete = false;
+      return;
+    }
+    instance_.graph.results.push_back(found.value);
+    if (value.kind == plan::ReturnValue::Kind::kListNumpy) check_parts(found.value, value.span);
+  }
+
+  /// Arrays are handed out device by device along the axis of their rows, which must be the first.
+  void check_parts(ir::ValueId id, Span span) {
+    const ir::Value& value = instance_.graph[id];
+    if (value.rows > 0)
+      reader_
+          .error(Diagnosis::kPlacement, span,
+                 fmt::format("`{}` of {} carries its rows along axis {}, ListNumpy needs them "
+                             "along axis 0",
+                             value.name, value.shape.str(), value.rows))
+          .with_hint("`transpose` moves them to the front");
   }
 
   void bind_hook(const Hook& hook) {
-    const bool diff = hook.kind == plan::Hook::Kind::kWatchDiff;
+    if (hook.kind == Hook::Kind::kWatchScope) return bind_scope(hook);
+    const bool diff = hook.kind == Hook::Kind::kWatchDiff;
     if (diff && !job_.train) {
       reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
                     fmt::format("`{}` is a predict job, which has no gradients", job_.name.text));
@@ -56,7 +73,51 @@ class Binder {
                                 name_of(instance_.graph[found.value].dtype)));
       return;
     }
-    watch(hook, hook.output ? hook.output->text : hook.pattern.text, found.value, false);
+    watch(hook, kind_of(hook), hook.output ? hook.output->text : hook.pattern.text, found.value);
+  }
+
+  /// All that was made under the name: values, then gradients of those that can have one.
+  void bind_scope(const Hook& hook) {
+    const std::string& scope = hook.pattern.text;
+    const auto is_inside = [&scope](const std::string& name) {
+      return name == scope || name.starts_with(scope + "/") || name.starts_with(scope + ".");
+    };
+    std::vector<ir::ValueId> made;
+    for (size_t i = 0; i < instance_.graph.values.size(); ++i) {
+      const ir::Value& value = instance_.graph.values[i];
+      if (is_inside(value.name) && value.role != plan::Role::kInput) made.push_back(ir::ValueId(i));
+    }
+    std::vector<std::string> names = instance_.names();
+    for (const std::string& name : names)
+      if (is_inside(name)) instance_.mark_read(name);
+    if (made.empty() && !instance_.poisoned()) {
+      std::erase_if(names, [this](const std::string& name) { return !is_made(name); });
+      reader_
+          .error(Diagnosis::kNothingMatched, hook.pattern.span,
+                 fmt::format("nothing is made under `{}`", scope))
+          .with_hint(suggestion(scope, names, "names are"));
+    }
+    for (const ir::ValueId value : made)
+      watch(hook, plan::Hook::Kind::kWatch, instance_.graph[value].name, value);
+    if (!hook.diffs || !job_.train) return;
+    for (const ir::ValueId value : made)
+      watch(hook, plan::Hook::Kind::kWatchDiff, instance_.graph[value].name, value);
+  }
+
+  bool is_made(const std::string& name) const {
+    const ir::ValueId value = instance_.find(name).value;
+    return value.valid() && instance_.graph[value].role != plan::Role::kInput;
+  }
+
+  std::string maker_of(ir::ValueId id) const {
+    const ir::Value& value = instance_.graph[id];
+    if (value.producer.valid()) return std::string(instance_.graph[value.producer].op->name);
+    return value.role == plan::Role::kInput ? "input" : "variable";
+  }
+
+  static plan::Hook::Kind kind_of(const Hook& hook) {
+    return hook.kind == Hook::Kind::kWatchDiff ? plan::Hook::Kind::kWatchDiff
+                                               : plan::Hook::Kind::kWatch;
   }
 
   void bind_glob(const Hook& hook) {
@@ -68,9 +129,9 @@ class Binder {
       ++matched;
       instance_.mark_read(name);
       const Resolved found = instance_.find(name);
-      const bool diff = hook.kind == plan::Hook::Kind::kWatchDiff;
+      const bool diff = hook.kind == Hook::Kind::kWatchDiff;
       if (!found.value.valid() || (diff && !is_float(instance_.graph[found.value].dtype))) continue;
-      watch(hook, hook.output ? hook.output->text : name, found.value, true);
+      watch(hook, kind_of(hook), hook.output ? hook.output->text : name, found.value);
     }
     if (matched == 0 && !instance_.poisoned())
       reader_
@@ -79,22 +140,23 @@ class Binder {
           .with_hint("`*` stays inside one part of a name, `**` crosses `/`");
   }
 
-  void watch(const Hook& hook, std::string name, ir::ValueId value, bool by_glob) {
-    bound_.watched.push_back({&hook, std::move(name), value, by_glob});
-    if (hook.kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
+  void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {
+    if (hook.per_device) check_parts(value, hook.pattern.span);
+    bound_.watched.push_back({&hook, kind, std::move(name), maker_of(value), value});
+    if (kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
   }
 
   /// Two hooks that write .npy files must not write the same one.
   void check_outputs() {
     std::map<std::pair<plan::Hook::Kind, std::string>, const Hook*> writers;
+    std::set<std::pair<const Hook*, const Hook*>> told;
     for (const Watched& watched : bound_.watched) {
       const bool writes = std::ranges::any_of(watched.hook->sinks, [](const plan::Sink& sink) {
         return std::holds_alternative<plan::NpySink>(sink);
       });
       if (!writes) continue;
-      const auto [at, fresh] =
-          writers.try_emplace({watched.hook->kind, watched.name}, watched.hook);
-      if (fresh) continue;
+      const auto [at, fresh] = writers.try_emplace({watched.kind, watched.name}, watched.hook);
+      if (fresh || !told.insert({at->second, watched.hook}).second) continue;
       const bool itself = at->second == watched.hook;
       Diag& diag = reader_.error(
           Diagnosis::kOutputTaken, watched.hook->pattern.span,
@@ -125,7 +187,8 @@ class Binder {
     for (const ir::Variable& variable : instance_.graph.variables)
       if (variable.trainable) training.variables.push_back(variable.value);
     for (const Watched& watched : bound_.watched)
-      if (watched.hook->kind == plan::Hook::Kind::kWatchDiff)
+      if (watched.kind == plan::Hook::Kind::kWatchDiff &&
+          is_float(instance_.graph[watched.value].dtype))
         training.gradients_of.push_back(watched.value);
     if (training.variables.empty() && bound_.complete) {
       reader_.error(Diagnosis::kNoVariables, optimizer.minimize.span,
@@ -158,9 +221,25 @@ Bindings bind(Reader& reader, Instance& instance, const Job& job) {
   return Binder(reader, instance, job).run();
 }
 
+namespace {
+
+/// Names what of a scope has no gradient.
+void warn_of_left_out(Reader& reader, const Hook& hook, const Bindings& bindings,
+                      const std::function<bool(const Watched&)>& has_none) {
+  std::vector<std::string> names;
+  for (const Watched& watched : bindings.watched)
+    if (watched.hook == &hook && has_none(watched)) names.push_back("`" + watched.name + "`");
+  if (names.empty()) return;
+  reader.diags.warning(
+      Diagnosis::kScopeWithoutGradient, hook.pattern.span,
+      fmt::format("without a gradient, and left out of the scope's: {}", join(names, ", ")));
+}
+
+}  // namespace
+
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings) {
   const auto has_none = [&](const Watched& watched) {
-    return watched.hook->kind == plan::Hook::Kind::kWatchDiff &&
+    return watched.kind == plan::Hook::Kind::kWatchDiff &&
            !graph.gradient_of(watched.value).valid();
   };
   for (const Hook& hook : job.hooks) {
@@ -170,6 +249,7 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
     // A glob may match some tensors without a gradient, but not only such.
     const bool some = std::ranges::any_of(
         bindings.watched, [&](const Watched& w) { return of_hook(w) && !has_none(w); });
+    if (hook.kind == Hook::Kind::kWatchScope) warn_of_left_out(reader, hook, bindings, has_none);
     if (some) continue;
     reader.error(Diagnosis::kNoGradient, hook.pattern.span,
                  fmt::format("the loss `{}` does not depend on `{}`", job.optimizer->minimize.text,
@@ -178,16 +258,35 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
   std::erase_if(bindings.watched, has_none);
 }
 
-plan::DeviceKind device_of(Reader& reader, const Placement& placement, const Target& target) {
-  const bool gpu = target.device == plan::DeviceKind::kGpu;
-  if (placement.devices > target.count)
+void place(Reader& reader, const Job& job, const Target& target, plan::Job& made) {
+  const Placement& placement = job.placement;
+  const bool to_cpu = target.forced && target.device == plan::DeviceKind::kCpu;
+  plan::DeviceKind device = target.device;
+  if (placement.type == "cpu" || to_cpu) device = plan::DeviceKind::kCpu;
+  if (placement.type == "gpu" && !to_cpu) device = plan::DeviceKind::kGpu;
+  const int64_t end = placement.first + placement.devices;
+  if (device == plan::DeviceKind::kCpu && end > plan::kMaxDevices)
     reader
         .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` needs {} devices, this target has {} ({})", placement.devices,
-                           target.count, gpu ? "gpu" : "cpu"))
-        .with_hint(target.count == 1 ? "write \"0:0\"" : "name fewer devices");
-  if (placement.type == "cpu" || (target.forced && !gpu)) return plan::DeviceKind::kCpu;
-  return placement.type == "gpu" ? plan::DeviceKind::kGpu : target.device;
+               fmt::format("`ids` names device {}, CPU devices are 0 to {}", end - 1,
+                           plan::kMaxDevices - 1))
+        .with_hint("name fewer devices: each takes its part of the batch");
+  if (device == plan::DeviceKind::kGpu && end > 1)
+    reader
+        .error(Diagnosis::kPlacement, placement.ids_span,
+               fmt::format("`ids` names GPU {}, a job runs on GPU 0", end - 1))
+        .with_hint("write \"0:0\"; CUDA_VISIBLE_DEVICES chooses which GPU that is");
+  for (const Input& input : job.inputs)
+    if (!input.poisoned && input.rows && input.shape.rank() > 0 &&
+        input.shape[0] % placement.devices != 0)
+      reader
+          .error(Diagnosis::kPlacement, input.shape_span,
+                 fmt::format("{} rows cannot be shared evenly by {} devices", input.shape[0],
+                             placement.devices))
+          .label(placement.ids_span, "the devices")
+          .with_hint("`rows: false` on the input gives all of it to each");
+  made.device = device;
+  made.devices = placement.devices;
 }
 
 }  // namespace flow::job

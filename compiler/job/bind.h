@@ -14,9 +14,10 @@ namespace flow::job {
 /// One tensor that one hook watches.
 struct Watched {
   const Hook* hook = nullptr;
+  plan::Hook::Kind kind = plan::Hook::Kind::kWatch;
   std::string name;  // as delivered
+  std::string op;    // that makes it, before passes; or "variable", "input"
   ir::ValueId value;
-  bool by_glob = false;
 };
 
 struct Bindings {
@@ -32,7 +33,8 @@ Bindings bind(Reader& reader, Instance& instance, const Job& job);
 /// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
 
-/// The device that the job runs on; errors where the target has it not.
-plan::DeviceKind device_of(Reader& reader, const Placement& placement, const Target& target);
+/// Chooses the devices that the job runs on; errors where the target has them not, or an input's
+/// rows cannot be shared among them.
+void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
 
 }  // namespace flow::job

@@ -68,14 +68,19 @@ class Drive {
 
   plan::Hook hook(const Watched& watched, double loss_elements) const {
     const Hook& hook = *watched.hook;
-    const bool diff = hook.kind == plan::Hook::Kind::kWatchDiff;
+    const bool diff = watched.kind == plan::Hook::Kind::kWatchDiff;
     plan::Hook made;
-    made.kind = hook.kind;
+    made.kind = watched.kind;
     made.name = watched.name;
     made.tensor = tensor(diff ? graph_.gradient_of(watched.value) : watched.value);
     made.factor = hook.mean ? 1 / loss_elements : 1;
     made.steps = hook.steps;
     made.check_finite = hook.check_finite;
+    made.per_device = hook.per_device;
+    if (hook.kind == Hook::Kind::kWatchScope) {
+      made.scope = hook.pattern.text;
+      made.op = watched.op;
+    }
     made.sinks = hook.sinks;
     made.where = reader_.sources.where(hook.span);
     return made;

@@ -78,7 +78,8 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   read_training(fields, job);
   if (const yaml::Node* returns = fields.find("returns"))
     job.returns = read_returns(reader, *returns, fields.key_span("returns"));
-  if (const yaml::Node* hooks = fields.find("hooks")) job.hooks = read_hooks(reader, *hooks);
+  if (const yaml::Node* hooks = fields.find("hooks"))
+    job.hooks = read_hooks(reader, *hooks, job.train);
   if (const yaml::Node* run = fields.find("run"))
     job.run = read_run(reader, *run, fields.key_span("run"), job.train, reads_dataset(job));
   return job;

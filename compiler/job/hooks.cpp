@@ -76,29 +76,70 @@ void read_output(const Fields& fields, Hook& hook) {
                           fmt::format("`as` is `{}`, which is not a name", *text));
 }
 
-std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "a hook")) return {};
-  const bool diff = node.find("watch_diff") != nullptr;
-  std::vector<std::string> keys{"watch", "watch_diff", "every", "steps", "as", "check", "to"};
-  if (diff) keys.emplace_back("of");
-  const Span start{node.span.source, node.span.begin, node.span.begin + 1};
-  const Fields fields(reader, node, start, "a hook", keys);
-  if (diff && node.find("watch"))
-    reader.error(Diagnosis::kUnknownKey, fields.key_span("watch_diff"),
-                 "a hook has `watch` or `watch_diff`, not both");
-  Hook hook;
-  hook.kind = diff ? plan::Hook::Kind::kWatchDiff : plan::Hook::Kind::kWatch;
-  const yaml::Node* target = diff ? fields.find("watch_diff") : fields.find("watch");
-  if (!target) {
-    reader.error(Diagnosis::kMissingKey, start, "a hook needs `watch` or `watch_diff`");
-    return {};
+/// What a hook of one kind is called and takes, besides what all take.
+struct Variety {
+  Hook::Kind kind;
+  std::string_view key;
+  std::vector<std::string> keys;
+};
+
+const std::vector<Variety>& varieties() {
+  static const std::vector<Variety> kAll = {
+      {Hook::Kind::kWatch, "watch", {"as"}},
+      {Hook::Kind::kWatchDiff, "watch_diff", {"as", "of"}},
+      {Hook::Kind::kWatchScope, "watch_scope", {"diffs", "of"}},
+  };
+  return kAll;
+}
+
+/// The variety of the first key that names one; null, and reported, where none does.
+const Variety* variety_of(Reader& reader, const yaml::Node& node, Span start) {
+  const Variety* found = nullptr;
+  for (const yaml::Entry& entry : node.entries) {
+    const auto named = std::ranges::find(varieties(), entry.key, &Variety::key);
+    if (named == varieties().end()) continue;
+    if (!found)
+      found = &*named;
+    else if (found->key != entry.key)
+      reader.error(Diagnosis::kUnknownKey, entry.key_span,
+                   fmt::format("a hook has `{}` or `{}`, not both", found->key, entry.key));
   }
-  hook.span = fields.key_span(diff ? "watch_diff" : "watch");
-  const auto pattern = read_text(reader, *target, diff ? "`watch_diff`" : "`watch`");
+  if (!found)
+    reader.error(Diagnosis::kMissingKey, start,
+                 "a hook needs `watch`, `watch_diff` or `watch_scope`");
+  return found;
+}
+
+void read_gradient_options(const Fields& fields, bool train, Hook& hook) {
+  Reader& reader = fields.reader();
+  if (const yaml::Node* of = fields.find("of"))
+    hook.mean = read_choice(reader, *of, "`of`", {"sum", "mean"}) == "mean";
+  const yaml::Node* diffs = fields.find("diffs");
+  hook.diffs = diffs ? read_bool(reader, *diffs, "`diffs`").value_or(false) : train;
+  if (diffs && hook.diffs && !train)
+    reader.error(Diagnosis::kNoGradient, *diffs, "a predict job has no gradients");
+}
+
+std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "a hook")) return {};
+  const Span start{node.span.source, node.span.begin, node.span.begin + 1};
+  const Variety* variety = variety_of(reader, node, start);
+  std::vector<std::string> keys;
+  for (const Variety& one : varieties()) keys.emplace_back(one.key);
+  keys.insert(keys.end(), {"every", "steps", "check", "type", "to"});
+  if (variety) keys.insert(keys.end(), variety->keys.begin(), variety->keys.end());
+  const Fields fields(reader, node, start, "a hook", keys);
+  if (!variety) return {};
+  Hook hook;
+  hook.kind = variety->kind;
+  hook.span = fields.key_span(variety->key);
+  const auto pattern =
+      read_text(reader, *fields.find(variety->key), fmt::format("`{}`", variety->key));
   read_when(fields, hook);
   read_output(fields, hook);
-  if (const yaml::Node* of = fields.find("of"); diff && of)
-    hook.mean = read_choice(reader, *of, "`of`", {"sum", "mean"}) == "mean";
+  read_gradient_options(fields, train, hook);
+  if (const yaml::Node* type = fields.find("type"))
+    hook.per_device = read_choice(reader, *type, "`type`", {"Numpy", "ListNumpy"}) == "ListNumpy";
   if (const yaml::Node* check = fields.find("check"))
     hook.check_finite = read_choice(reader, *check, "`check`", {"finite"}).has_value();
   if (const yaml::Node* to = fields.find("to"))
@@ -106,22 +147,22 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node) {
   else
     hook.sinks = {plan::NpySink{}};
   if (!pattern) return {};
-  hook.pattern = {*pattern, target->span};
+  hook.pattern = {*pattern, fields.find(variety->key)->span};
   return hook;
 }
 
 }  // namespace
 
-std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node) {
+std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train) {
   std::vector<Hook> hooks;
   if (!reader.expect(node, yaml::Kind::kList, "`hooks`")) return hooks;
   for (const yaml::Node& item : node.items)
-    if (auto hook = read_hook(reader, item)) hooks.push_back(std::move(*hook));
+    if (auto hook = read_hook(reader, item, train)) hooks.push_back(std::move(*hook));
   return hooks;
 }
 
 std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
-                                     const std::string& text, plan::Hook::Kind kind) {
+                                     const std::string& text, Hook::Kind kind) {
   const int32_t source = reader.sources.add(fmt::format("{} {}", option, text), text);
   const auto span = [source](size_t begin, size_t end) {
     return Span{source, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
@@ -129,6 +170,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
   const size_t colon = std::min(text.rfind(':'), text.size());
   Hook hook;
   hook.kind = kind;
+  hook.diffs = true;
   hook.pattern = {text.substr(0, colon), span(0, colon)};
   hook.span = span(0, text.size());
   hook.sinks = {plan::NpySink{}};

@@ -95,12 +95,15 @@ struct Returns {
 };
 
 struct Hook {
-  plan::Hook::Kind kind = plan::Hook::Kind::kWatch;
-  Name pattern;                // of tensors: a name or a glob
+  enum class Kind { kWatch, kWatchDiff, kWatchScope };
+  Kind kind = Kind::kWatch;
+  Name pattern;                // of tensors: a name or a glob; of a scope: what names begin with
   std::optional<Name> output;  // `as:`
   std::vector<plan::StepRange> steps = {{0, kForever, 1}};
   bool mean = false;  // `of: mean`
   bool check_finite = false;
+  bool diffs = false;       // of a scope: gradients too
+  bool per_device = false;  // ListNumpy
   std::vector<plan::Sink> sinks;
   Span span;
 
@@ -110,7 +113,7 @@ struct Hook {
 struct Placement {
   std::string type = "auto";  // auto gpu cpu
   Span ids_span;
-  int64_t devices = 1;
+  int64_t first = 0, devices = 1;
 };
 
 struct Job {

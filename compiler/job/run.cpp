@@ -60,17 +60,18 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   return made;
 }
 
-/// The devices that `ids` names, or nothing where it cannot be read: "0:0-3".
-std::optional<int64_t> count_devices(const std::string& text) {
+/// The first device that `ids` names and the last, or nothing where it cannot be read: "0:0-3".
+std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
+  constexpr int64_t kLargest = 1'000'000;
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return {};
   const size_t dash = text.find('-', colon);
   const auto machine = parse_integer(text.substr(0, colon));
   const auto first = parse_integer(text.substr(colon + 1, dash - colon - 1));
   const auto last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
-  if (machine != 0 || !first || !last || *first < 0 || *last < *first) return {};
-  // Devices are taken from the first on.
-  return *last + (*last < INT64_MAX);
+  if (machine != 0 || !first || !last || *first < 0 || *last < *first || *last > kLargest)
+    return {};
+  return std::pair{*first, *last};
 }
 
 }  // namespace
@@ -85,13 +86,14 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
   if (const yaml::Node* ids = fields.find("ids")) {
     placement.ids_span = ids->span;
     const auto text = read_text(reader, *ids, "`ids`");
-    const auto count = text ? count_devices(*text) : 1;
-    if (!count)
+    const auto devices = text ? parse_ids(*text) : std::pair<int64_t, int64_t>();
+    if (!devices)
       reader
           .error(Diagnosis::kPlacement, *ids,
                  fmt::format("`ids` is `{}`, which names no devices", *text))
           .with_hint("write `machine:first-last`, as in `\"0:0\"`; there is one machine, 0");
-    placement.devices = count.value_or(1);
+    placement.first = devices ? devices->first : 0;
+    placement.devices = devices ? devices->second - devices->first + 1 : 1;
   }
   return placement;
 }

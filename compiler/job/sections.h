@@ -39,10 +39,11 @@ std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::No
 
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
-std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node);
+/// `train`: gradients exist.
+std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train);
 /// A hook from the command line, NAME or NAME:EVERY.
 std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
-                                     const std::string& text, plan::Hook::Kind kind);
+                                     const std::string& text, Hook::Kind kind);
 /// One sink or a list of them.
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key);

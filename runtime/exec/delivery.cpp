@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <type_traits>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/io/elements.h"
+#include "runtime/plan/records.h"
 
 namespace flow::exec {
 
@@ -22,6 +24,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.name = delivery.name;
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
+  if (tensor.rows == 0) context.shape[0] /= delivery.devices;
   context.rows_concatenate = !job.train && positions.has_rows() && tensor.rows == 0;
   context.gradient = delivery.gradient;
   context.directory = options.directory / delivery.folder;
@@ -35,6 +38,16 @@ void trim(ArrayView& value, const plan::Tensor& tensor, const Positions& positio
           const Position& position) {
   if (tensor.rows != 0 || !positions.pads() || position.rows == positions.batch()) return;
   value.shape[0] = value.shape[0] / positions.batch() * position.rows;
+}
+
+/// The rows of one device: an equal part of a whole batch, of which fewer may be left.
+void take_part(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery) {
+  if (tensor.rows != 0 || delivery.devices == 1) return;
+  const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
+  const int64_t left = std::clamp<int64_t>(value.shape[0] - first, 0, part);
+  const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
+  if (left > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
+  value.shape[0] = left;
 }
 
 void scale(const ArrayView& from, double factor, Array& to) {
@@ -98,6 +111,28 @@ Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
         route.sinks.push_back(std::move(made));
     routes_.push_back(std::move(route));
   }
+  write_scopes(job, options);
+}
+
+/// What a scope's .npy files are.
+void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) const {
+  std::map<std::string, plan::ScopeRecord> records;
+  for (const Route& route : routes_) {
+    const Delivery& delivery = *route.delivery;
+    const auto is_npy = [](const plan::Sink& sink) {
+      return std::holds_alternative<plan::NpySink>(sink);
+    };
+    if (delivery.scope.empty() || std::ranges::none_of(delivery.sinks, is_npy)) continue;
+    records[delivery.scope].arrays.push_back(
+        {delivery.name, delivery.gradient ? "watch_diff" : "watch", delivery.op,
+         std::string(name_of(route.tensor->dtype)), route.tensor->shape.extents()});
+  }
+  for (auto& [scope, record] : records) {
+    record.scope = scope;
+    record.placement = job.device == plan::DeviceKind::kCpu ? "cpu" : "gpu";
+    write_text_atomically(options.directory / "watch" / scope / "scope.json",
+                          plan::to_json(record));
+  }
 }
 
 ArrayView Deliverer::value_of(Route& route, const Program& program, const Position& position,
@@ -108,6 +143,7 @@ ArrayView Deliverer::value_of(Route& route, const Program& program, const Positi
     value.data = route.scaled.bytes().data();
   }
   trim(value, *route.tensor, positions_, position);
+  take_part(value, *route.tensor, *route.delivery);
   return value;
 }
 

@@ -25,6 +25,9 @@ struct Delivery {
   std::vector<plan::StepRange> steps;
   double factor = 1;
   bool check_finite = false;
+  /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole.
+  int64_t device = 0, devices = 1;
+  std::string scope, op;  // of `watch_scope`, as in plan::Hook
   std::vector<plan::Sink> sinks;
   std::string where;
 
@@ -72,6 +75,7 @@ class Deliverer {
     std::vector<std::unique_ptr<io::Sink>> sinks;
     Array scaled;  // where there is a factor
   };
+  void write_scopes(const plan::Job& job, const SinkOptions& options) const;
   ArrayView value_of(Route& route, const Program& program, const Position& position, size_t slot);
 
   const Positions positions_;

@@ -19,7 +19,7 @@ using plan::TensorId;
 bool distinct_tensors(const ReturnValue& value) {
   std::set<TensorId> seen;
   return std::ranges::all_of(value.items, [&](const ReturnValue& item) {
-    return item.kind == ReturnValue::Kind::kNumpy && seen.insert(item.tensor).second;
+    return item.is_leaf() && seen.insert(item.tensor).second;
   });
 }
 
@@ -30,9 +30,25 @@ std::string folder_of_item(const ReturnValue& value, size_t i) {
   return std::to_string(i);
 }
 
+/// Of ListNumpy one for each device, in a folder of its own.
+void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<Delivery>& list) {
+  if (!per_device) {
+    list.push_back(std::move(delivery));
+    return;
+  }
+  delivery.devices = job.devices;
+  for (int64_t device = 0; device < job.devices; ++device) {
+    Delivery part = delivery;
+    part.device = device;
+    part.name += "/" + std::to_string(device);
+    part.folder += "/" + std::to_string(device);
+    list.push_back(std::move(part));
+  }
+}
+
 void list_returned(const plan::Job& job, const ReturnValue& value, const std::string& folder,
                    std::vector<Delivery>& list) {
-  if (value.kind != ReturnValue::Kind::kNumpy) {
+  if (!value.is_leaf()) {
     for (size_t i = 0; i < value.items.size(); ++i)
       list_returned(job, value.items[i], folder + "/" + folder_of_item(value, i), list);
     return;
@@ -44,7 +60,7 @@ void list_returned(const plan::Job& job, const ReturnValue& value, const std::st
   delivery.every_step = true;
   delivery.sinks = job.returns->sinks;
   delivery.where = job.returns->where;
-  list.push_back(std::move(delivery));
+  add(job, std::move(delivery), value.kind == ReturnValue::Kind::kListNumpy, list);
 }
 
 Delivery from_hook(const plan::Hook& hook) {
@@ -56,6 +72,8 @@ Delivery from_hook(const plan::Hook& hook) {
   delivery.steps = hook.steps;
   delivery.factor = hook.factor;
   delivery.check_finite = hook.check_finite;
+  delivery.scope = hook.scope;
+  delivery.op = hook.op;
   delivery.sinks = hook.sinks;
   delivery.where = hook.where;
   return delivery;
@@ -99,7 +117,7 @@ int64_t Delivery::count(int64_t end) const {
 
 std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions) {
   std::vector<Delivery> list;
-  for (const plan::Hook& hook : job.hooks) list.push_back(from_hook(hook));
+  for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
   if (job.returns) list_returned(job, job.returns->value, "returns", list);

@@ -44,6 +44,19 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   return record;
 }
 
+std::string to_json(const ScopeRecord& record) {
+  OrderedJson arrays = OrderedJson::array();
+  for (const ScopeRecord::Array& array : record.arrays)
+    arrays.push_back(OrderedJson{{"name", array.name},
+                                 {"event", array.event},
+                                 {"op", array.op},
+                                 {"dtype", array.dtype},
+                                 {"shape", array.shape}});
+  const OrderedJson json{
+      {"scope", record.scope}, {"placement", record.placement}, {"arrays", arrays}};
+  return json.dump(2) + "\n";
+}
+
 std::string to_json(const RunRecord& record) {
   const OrderedJson json{{"job", record.job},
                          {"source", record.source},

@@ -48,4 +48,18 @@ struct RunRecord {
 };
 std::string to_json(const RunRecord& record);
 
+/// scope.json: what a `watch_scope` delivers, in the order of a step.
+struct ScopeRecord {
+  struct Array {
+    std::string name;   // "output/bias_add"
+    std::string event;  // "watch" or "watch_diff"
+    std::string op;     // that makes the tensor, or "variable"
+    std::string dtype;  // "float32"
+    std::vector<int64_t> shape;
+  };
+  std::string scope, placement;  // "output", "cpu"
+  std::vector<Array> arrays;
+};
+std::string to_json(const ScopeRecord& record);
+
 }  // namespace flow::plan

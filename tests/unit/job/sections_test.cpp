@@ -177,8 +177,11 @@ TEST_CASE("a job runs where the file and the target say") {
   CompileRequest forced;
   forced.target.forced = true;
   CHECK(plan_of(job("gpu"), forced).jobs[0].device == plan::DeviceKind::kCpu);
-  CHECK(messages_of(predict("{value: b}", "    placement: {ids: \"0:0-1\"}\n"))
-            .find("this target has 1") != std::string::npos);
+  CHECK(plan_of(predict("{value: b}", "    placement: {ids: \"0:2-3\"}\n")).jobs[0].devices == 2);
+  for (const char* placement :
+       {"{device: cpu, ids: \"0:0-64\"}", "{device: gpu, ids: \"0:1\"}", "{ids: \"0:0-2\"}"})
+    CHECK(messages_of(predict("{value: b}", fmt::format("    placement: {}\n", placement)))
+              .find("E0703") != std::string::npos);
 }
 
 TEST_CASE("a job that is not asked for may need what the target has not") {
