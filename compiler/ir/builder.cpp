@@ -114,18 +114,19 @@ std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector
   if (!check_operands(op, inference) || !complete) return invalid;
   op.infer(inference);
   if (inference.failed()) return invalid;
-  FLOW_CHECK(inference.results().size() == op.results.size(), "{}", op.name);
+  const size_t count = inference.results().size();
+  FLOW_CHECK(count == op.results.size() || op.results.back().ends_with('*'), "{}", op.name);
 
   Node node{
       &op,     unique(std::move(name)), std::move(operands), {}, std::move(attributes), {}, false,
       spans.op};
   const NodeId id(graph_.nodes.size());
-  for (size_t i = 0; i < op.results.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const auto& [dtype, shape, rows] = inference.results()[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
-        {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.results[i])), dtype, shape,
-         rows, id, plan::Role::kResult, spans.op});
+        {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, result_name(op, i))), dtype,
+         shape, rows, id, plan::Role::kResult, spans.op});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

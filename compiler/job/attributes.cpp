@@ -48,6 +48,35 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
   return pads;
 }
 
+/// [[0, 1], [2, 3]] as 0 1 2 3
+std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node& node,
+                                               const std::string& what, Bounds bounds) {
+  const auto bad = [&](const yaml::Node& where) -> std::optional<std::vector<int64_t>> {
+    reader.error(Diagnosis::kBadScalar, where, fmt::format("{} is no list of pairs", what))
+        .with_hint("write one pair for each axis: `[[0, 0], [1, 2]]`");
+    return {};
+  };
+  if (!node.is_list()) return bad(node);
+  std::vector<int64_t> numbers;
+  for (const yaml::Node& item : node.items) {
+    if (!item.is_list() || item.items.size() != 2) return bad(item);
+    const auto pair = read_integers(reader, item, what, bounds);
+    if (!pair) return {};
+    numbers.insert(numbers.end(), pair->begin(), pair->end());
+  }
+  return numbers;
+}
+
+/// Text in brackets; what stands between them is the op's matter.
+std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
+                                      const std::string& what) {
+  if (node.is_scalar() && node.scalar.starts_with('[') && node.scalar.ends_with(']'))
+    return node.scalar;
+  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is no index in quotes", what))
+      .with_hint("write it as NumPy does, in quotes: `\"[:, 0, 1:-1]\"`");
+  return {};
+}
+
 std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
   std::vector<std::string> names{"none"};
@@ -85,9 +114,16 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
       return as_attribute(
           read_choice(reader, node, what, {def.choices.begin(), def.choices.end()}));
     case AttributeType::kIntegers:
-      if (node.is_scalar() && node.scalar == "all" && def.fallback == "all")
+      if (node.is_scalar() && node.scalar == def.fallback && is_name(def.fallback))
         return std::vector<int64_t>{};
       return as_attribute(read_integers(reader, node, what, bounds));
+    case AttributeType::kIntegerOrList:
+      if (node.is_list()) return as_attribute(read_integers(reader, node, what, bounds));
+      return as_attribute(read_integer(reader, node, what, bounds));
+    case AttributeType::kPairs:
+      return as_attribute(read_pairs(reader, node, what, bounds));
+    case AttributeType::kIndex:
+      return as_attribute(read_index(reader, node, what));
     case AttributeType::kDType:
       return as_attribute(read_dtype(reader, node, what));
     case AttributeType::kPadding:

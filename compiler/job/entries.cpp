@@ -142,7 +142,7 @@ class EntryReader {
     for (size_t i = 0; i < ports_.size(); ++i) {
       if (entry_.operands[i].given) {
         bound.push_back(entry_.operands[i]);
-      } else if (ports_[i].variadic) {
+      } else if (ports_[i].variadic && next < in_.size()) {
         bound.insert(bound.end(), in_.begin() + static_cast<std::ptrdiff_t>(next), in_.end());
         next = in_.size();
       } else if (next < in_.size()) {
@@ -169,9 +169,10 @@ class EntryReader {
   void too_few(const std::vector<std::string>& missing) {
     std::vector<std::string> names;
     for (const Port& port : ports_) names.push_back(port.name);
+    const auto needed = static_cast<size_t>(std::ranges::count(ports_, false, &Port::optional));
     error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("{} needs {} operands, {} given", callee(), ports_.size(),
-                      ports_.size() - missing.size()))
+          fmt::format("{} needs {} operand{}, {} given", callee(), needed, needed == 1 ? "" : "s",
+                      needed - missing.size()))
         .with_hint(missing_hint(names, missing));
   }
 
@@ -180,6 +181,7 @@ class EntryReader {
     const bool by_name = entry_.network || std::ranges::any_of(names, [](const std::string& name) {
                            return name.size() > 1 && name != "in";
                          });
+    if (ports_.back().variadic) return "write `in: [a, b]`";
     if (!by_name) return fmt::format("write `in: [{}]`", join(names, ", "));
     return fmt::format("{} missing: {}", missing.size() == 1 ? "this is" : "these are",
                        join(missing, ", "));

@@ -176,11 +176,24 @@ Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
   if (first.size() == text.size()) return {found->second, !found->second.valid()};
   const std::string name = scope.prefix + std::string(text);
   if (const ir::ValueId value = graph.find(name); value.valid()) return {value};
+  if (const ir::ValueId value = first_result(name); value.valid()) return {value};
   // A part of something that an error left out?
   const auto left_out = [&](const std::string& broken) {
     return name.starts_with(broken) || broken.starts_with(scope.prefix + first + "/");
   };
   return {{}, std::ranges::any_of(poisoned_, left_out)};
+}
+
+/// `x.values` is `x` where the op calls its first result so.
+ir::ValueId Instance::first_result(const std::string& name) const {
+  const size_t dot = name.find_last_of('.');
+  const ir::ValueId value = graph.find(name.substr(0, dot));
+  if (dot == std::string::npos || !value.valid() || !graph[value].producer.valid()) return {};
+  const ir::Node& maker = graph[graph[value].producer];
+  const bool named = maker.op->results.size() > 1 || maker.op->results[0].ends_with('*');
+  const bool first = named && maker.results[0] == value;
+  const std::string port = first ? result_name(*maker.op, 0) : "";
+  return first && port != "out" && port == name.substr(dot + 1) ? value : ir::ValueId();
 }
 
 Resolved Instance::find(std::string_view name) const { return resolve(name, scope_); }

@@ -70,6 +70,7 @@ class Instance {
   std::optional<std::vector<ir::ValueId>> operands_of(const Entry& entry, const std::string& name,
                                                       const Scope& scope);
   Resolved resolve(std::string_view text, const Scope& scope) const;
+  ir::ValueId first_result(const std::string& name) const;
   ir::ValueId add_number(const Operand& operand, const Entry& entry, const std::string& name,
                          const std::vector<ir::ValueId>& operands);
   ir::Attributes attributes_of(const Entry& entry) const;

@@ -213,8 +213,7 @@ std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
 
 std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what) {
   std::vector<std::string> names;
-  for (const DType dtype : all_dtypes())
-    if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) names.emplace_back(name_of(dtype));
+  for (const DType dtype : all_dtypes()) names.emplace_back(name_of(dtype));
   const auto name = read_choice(reader, node, what, names);
   return name ? parse_dtype(*name) : std::nullopt;
 }

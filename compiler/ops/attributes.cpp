@@ -20,9 +20,9 @@ T number_from(std::string_view text) {
   return value;
 }
 
-/// "[]", "all", "1", "[1, 1]"
+/// "[]", "all", "reversed", "1", "[1, 1]"
 std::vector<int64_t> integers_from(std::string_view text) {
-  if (text == "all" || text == "[]") return {};
+  if (text == "all" || text == "reversed" || text == "[]") return {};
   if (!text.starts_with('[')) return {number_from<int64_t>(text)};
   std::vector<int64_t> integers;
   for (std::string item : split(text.substr(1, text.size() - 2), ',')) {
@@ -41,10 +41,15 @@ Attribute parse(AttributeType type, std::string_view text) {
     case AttributeType::kNumber:
       return number_from<double>(text);
     case AttributeType::kIntegers:
+    case AttributeType::kPairs:
       return integers_from(text);
     case AttributeType::kDType:
       return parse_dtype(text).value();
+    case AttributeType::kIntegerOrList:
+      if (text.starts_with('[')) return integers_from(text);
+      return number_from<int64_t>(text);
     case AttributeType::kText:
+    case AttributeType::kIndex:
     case AttributeType::kPadding:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
@@ -62,13 +67,18 @@ bool has_type(AttributeType type, const Attribute& value) {
     case AttributeType::kNumber:
       return std::holds_alternative<double>(value);
     case AttributeType::kIntegers:
+    case AttributeType::kPairs:
       return std::holds_alternative<std::vector<int64_t>>(value);
+    case AttributeType::kIntegerOrList:
+      return std::holds_alternative<int64_t>(value) ||
+             std::holds_alternative<std::vector<int64_t>>(value);
     case AttributeType::kDType:
       return std::holds_alternative<DType>(value);
     case AttributeType::kPadding:
       return std::holds_alternative<std::string>(value) ||
              std::holds_alternative<std::vector<int64_t>>(value);
     case AttributeType::kText:
+    case AttributeType::kIndex:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
       break;
@@ -113,6 +123,8 @@ bool complete_attributes(const OpDef& op, std::string_view name, const Attribute
   for (const AttributeDef& def : op.attributes) {
     const Attribute* given = attributes.find(def.name);
     if (!given && def.fallback.empty()) {
+      // Initializers are kept apart; the file's reader has asked for them.
+      if (def.type == AttributeType::kInitializer) continue;
       error(Diagnosis::kMissingAttribute, spans.op,
             fmt::format("`{}` needs `{}`", op.name, def.name));
     } else if (!given) {

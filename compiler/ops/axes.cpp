@@ -7,12 +7,18 @@
 #include <numeric>
 
 namespace flow {
+
+std::optional<int> axis_in(int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) return {};
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
 namespace {
 
 std::optional<int> in_range(Inference& inference, std::string_view attribute, int64_t axis,
                             const Shape& shape) {
   const int rank = shape.rank();
-  if (-rank <= axis && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
+  if (const auto found = axis_in(axis, rank)) return found;
   const std::string range = rank == 0 ? std::string("a scalar has none")
                                       : fmt::format("it must be in [{}, {}]", -rank, rank - 1);
   inference.bad_attribute(attribute, Diagnosis::kBadAttribute,
@@ -50,6 +56,23 @@ std::optional<std::vector<int64_t>> normalise_axes(Inference& inference, size_t 
   }
   inference.replace("axis", "axes", axes);
   return axes;
+}
+
+int reshaped_rows(const Shape& from, int rows, const Shape& to, int64_t batch) {
+  if (rows < 0) return rows;
+  if (batch <= 0 || from[rows] % batch != 0) batch = from[rows];
+  const int64_t before = from.elements(0, rows);
+  const int64_t inside = from.elements(rows, from.rank());
+  for (int axis = 0; axis < to.rank(); ++axis)
+    if (to.elements(0, axis) == before && to.elements(axis, to.rank()) == inside &&
+        to[axis] % batch == 0)
+      return axis;
+  return ir::kMixedRows;
+}
+
+int common_rows(int a, int b) {
+  if (a == ir::kNoRows || a == b) return b;
+  return b == ir::kNoRows ? a : ir::kMixedRows;
 }
 
 }  // namespace flow

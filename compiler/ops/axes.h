@@ -15,4 +15,14 @@ std::optional<int> normalise_axis(Inference& inference, size_t i);
 /// all of them where the list is empty. Reports those out of range or repeated.
 std::optional<std::vector<int64_t>> normalise_axes(Inference& inference, size_t i);
 
+/// The axis of `to` that carries the rows of axis `rows` of `from`, of the same elements: what lies
+/// before the axis must be the same, and it must still be cut at rows. `batch`: of the job, or 0.
+int reshaped_rows(const Shape& from, int rows, const Shape& to, int64_t batch);
+
+/// The row axis of what is made from parts that lie as the result does, of these row axes.
+int common_rows(int a, int b);
+
+/// `axis` of a shape of that rank, counted from the end where negative; nothing where it has none.
+std::optional<int> axis_in(int64_t axis, int rank);
+
 }  // namespace flow

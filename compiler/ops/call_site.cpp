@@ -87,6 +87,8 @@ ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::
 
 const ir::Value& LayerContext::operand(size_t i) const { return builder.graph()[operands[i]]; }
 
+DType LayerContext::number() const { return builder.graph().number; }
+
 CallSite LayerContext::site() const {
   return CallSite(builder.graph(), name, operands, spans, builder.diags());
 }
@@ -117,11 +119,11 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
                                        DType dtype, Shape shape, Fans fans) const {
   const auto given =
       std::ranges::find(initializers, attribute, &std::pair<std::string, plan::Initializer>::first);
-  const plan::Initializer asked =
-      given == initializers.end()
-          ? plan::Initializer{attributes.get<std::string>(attribute), {}, {}}
-          : given->second;
-  return builder.add_variable(fmt::format("{}/{}", name, part), dtype, std::move(shape),
+  const plan::Initializer asked = given == initializers.end()
+                                      ? default_initializer(attributes.get<std::string>(attribute))
+                                      : given->second;
+  std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
+  return builder.add_variable(std::move(full), dtype, std::move(shape),
                               resolve_initializer(asked, fans), trainable, false, spans.op);
 }
 

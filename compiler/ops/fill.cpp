@@ -1,5 +1,11 @@
 // Constants.
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "compiler/ops/families.h"
+#include "runtime/base/representable.h"
+#include "runtime/base/text.h"
 
 namespace flow::ops {
 namespace {
@@ -9,25 +15,52 @@ void infer_fill(Inference& inference) {
                    Shape(inference.attribute<std::vector<int64_t>>("shape")), ir::kNoRows);
 }
 
+/// The user's word for it, whose value must be one of the dtype's.
+ir::ValueId expand_constant(LayerContext& context) {
+  const double value = context.attributes.get<double>("value");
+  const auto dtype = context.attributes.get<DType>("dtype");
+  constexpr double kExact = 0x1p53;  // numbers of the file are doubles
+  if (is_representable(value, dtype) && (is_float(dtype) || std::abs(value) <= kExact))
+    return context.add("fill", "", {}, context.attributes);
+  context.site().bad_attribute(
+      "value", Diagnosis::kBadAttribute,
+      fmt::format("{} is no {}{}", shortest(value), name_of(dtype),
+                  std::abs(value) > kExact ? " that is kept exactly" : ""));
+  return {};
+}
+
+std::vector<AttributeDef> fill_attributes() {
+  return {{"value", AttributeType::kNumber, "", "of every element"},
+          {.name = "shape",
+           .type = AttributeType::kIntegers,
+           .fallback = "[]",
+           .doc = "of the result",
+           .min = 1},
+          {"dtype", AttributeType::kDType, "float32", "of the result"}};
+}
+
 }  // namespace
 
 std::span<const OpDef> fill() {
-  static const OpDef kOps[] = {{
-      .name = "fill",
-      .doc = "A tensor of one value.",
-      .formula = "y = value",
-      .operands = {},
-      .attributes = {{"value", AttributeType::kNumber, "", "of every element"},
-                     {.name = "shape",
-                      .type = AttributeType::kIntegers,
-                      .fallback = "[]",
-                      .doc = "of the result",
-                      .min = 1},
-                     {"dtype", AttributeType::kDType, "float32", "of the result"}},
-      .infer = infer_fill,
-      .internal = true,
-      .examples = {"fill() value=0.5 shape=[3,4]", "fill() value=7 dtype=int32"},
-  }};
+  static const OpDef kOps[] = {
+      {
+          .name = "constant",
+          .doc = "A tensor of one value.",
+          .formula = "y = value",
+          .operands = {},
+          .attributes = fill_attributes(),
+          .expand = expand_constant,
+      },
+      {
+          .name = "fill",
+          .doc = "A tensor of one value.",
+          .formula = "y = value",
+          .operands = {},
+          .attributes = fill_attributes(),
+          .infer = infer_fill,
+          .internal = true,
+          .examples = {"fill() value=0.5 shape=[3,4]", "fill() value=7 dtype=int32"},
+      }};
   return kOps;
 }
 

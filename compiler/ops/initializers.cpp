@@ -1,6 +1,7 @@
 // The formulas of initializers that ask for fans.
 #include "compiler/ops/initializers.h"
 
+#include <charconv>
 #include <cmath>
 
 namespace flow {
@@ -44,9 +45,21 @@ plan::Initializer kaiming(const plan::Initializer& asked, Fans fans) {
 }  // namespace
 
 Fans fans_of(const Shape& weight) {
+  if (weight.rank() < 2) {
+    const auto own = static_cast<double>(weight.elements());
+    return {own, own};
+  }
   double window = 1;
   for (int axis = 2; axis < weight.rank(); ++axis) window *= static_cast<double>(weight[axis]);
   return {static_cast<double>(weight[1]) * window, static_cast<double>(weight[0]) * window};
+}
+
+plan::Initializer default_initializer(std::string_view text) {
+  const size_t open = text.find('(');
+  if (open == std::string_view::npos) return {std::string(text), {}, {}};
+  double stddev = 0;
+  std::from_chars(text.data() + open + 1, text.data() + text.size(), stddev);
+  return normal(std::string(text.substr(0, open)), stddev);
 }
 
 plan::Initializer resolve_initializer(const plan::Initializer& asked, Fans fans) {

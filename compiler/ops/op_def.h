@@ -38,6 +38,9 @@ enum class AttributeType {
   kNumber,
   kText /* one of `choices` */,
   kIntegers /* a list, or one */,
+  kIntegerOrList /* which of them matters */,
+  kPairs /* [[0, 1], [2, 3]], kept as 0 1 2 3 */,
+  kIndex /* NumPy's basic indexing: "[:, 0, 1:-1]" */,
   kDType,
   kPadding,
   kInitializer,
@@ -47,8 +50,8 @@ enum class AttributeType {
 struct AttributeDef {
   std::string_view name;
   AttributeType type;
-  /// As the file would write it; empty: required. Lists "[]" and "all" mean the empty list. The
-  /// name of an attribute further up takes over its value.
+  /// As the file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
+  /// list. The name of an attribute further up takes over its value.
   std::string_view fallback;
   std::string_view doc;
   std::vector<std::string_view> choices = {};
@@ -172,13 +175,16 @@ struct LayerContext {
   bool trainable = true;
 
   const ir::Value& operand(size_t i) const;
+  /// The float dtype of the job.
+  DType number() const;
   CallSite site() const;
   /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
   ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> operands,
                   ir::Attributes op_attributes) const;
   /// The value after the op that the attribute `activation` names.
   ir::ValueId activate(ir::ValueId value) const;
-  /// Adds the layer's variable `part` with the initializer that the file gives to `attribute`.
+  /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
+  /// the initializer that the file gives to `attribute`.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
 };
@@ -200,16 +206,22 @@ struct OpDef {
   std::string_view formula;  // "y = max(x, 0)"
   std::vector<OperandDef> operands;
   std::vector<AttributeDef> attributes = {};
+  /// The first is what the entry stands for, others are its ports. A `*` after the name of a single
+  /// one: as many as infer makes, with numbers ("out*": out0, out1, ...).
   std::vector<std::string_view> results = {"out"};
   InferRule infer = nullptr;
   GradientRule gradient = nullptr;
   ExpandRule expand = nullptr;
-  bool elementwise = false;  // the first result has operand 0's shape, element i from element i:
-                             // may be fused as a post, may run in place
-  bool internal = false;     // made by passes; not to be written in a job file
+  bool port_gradients = false;  // the rule takes gradients of any result, not of the first alone
+  bool elementwise = false;     // the first result has operand 0's shape, element i from element i:
+                                // may be fused as a post, may run in place
+  bool internal = false;        // made by passes; not to be written in a job file
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
 };
+
+/// The name of result i as a port: "mask", "out1".
+std::string result_name(const OpDef& op, size_t i);
 
 /// All ops, in the order of ops.def.
 std::span<const OpDef* const> all_ops();

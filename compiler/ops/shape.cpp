@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {
 namespace {
 
-using ir::kMixedRows;
 using Integers = std::vector<int64_t>;
 
 /// `wanted` with its -1 replaced by what is left; reports what does not hold the same elements.
@@ -36,20 +36,6 @@ std::optional<Shape> resolved(Inference& inference, Integers wanted) {
                               Shape(wanted).str()));
   if (open != wanted.end()) *open = elements / *asked;
   return Shape(std::move(wanted));
-}
-
-/// The axis of `to` that carries the rows of axis `rows` of `from`: what lies before the axis must
-/// be the same, and it must still be cut at rows.
-int reshaped_rows(const Shape& from, int rows, const Shape& to, int64_t batch) {
-  if (rows < 0) return rows;
-  if (batch <= 0 || from[rows] % batch != 0) batch = from[rows];
-  const int64_t before = from.elements(0, rows);
-  const int64_t inside = from.elements(rows, from.rank());
-  for (int axis = 0; axis < to.rank(); ++axis)
-    if (to.elements(0, axis) == before && to.elements(axis, to.rank()) == inside &&
-        to[axis] % batch == 0)
-      return axis;
-  return kMixedRows;
 }
 
 void infer_reshape(Inference& inference) {

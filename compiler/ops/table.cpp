@@ -17,6 +17,12 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
+std::string result_name(const OpDef& op, size_t i) {
+  const std::string_view name = op.results[std::min(i, op.results.size() - 1)];
+  if (!name.ends_with('*')) return std::string(name);
+  return std::string(name.substr(0, name.size() - 1)) + std::to_string(i);
+}
+
 std::span<const OpDef* const> all_ops() {
   static const std::vector<const OpDef*> kAll = [] {
     std::vector<const OpDef*> all;

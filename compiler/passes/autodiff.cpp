@@ -55,11 +55,12 @@ class Autodiff {
     return false;
   }
 
-  /// By ValueId: what is one of `roots`, or is made from one so that gradients pass.
+  /// By ValueId: what is one of `roots`, or is made from one so that gradients pass: by way of any
+  /// float dtype, though gradients themselves are all of the job's.
   std::vector<bool> made_from(const std::vector<ValueId>& roots) const {
     std::vector<bool> made(graph_.values.size());
     const auto mark = [&](ValueId id) {
-      if (graph_[id].dtype == graph_.number) made[id.index()] = true;
+      if (is_float(graph_[id].dtype)) made[id.index()] = true;
     };
     std::ranges::for_each(roots, mark);
     for (const ir::Node& node : graph_.nodes)
@@ -87,7 +88,7 @@ class Autodiff {
     for (size_t i = forward_; i-- > 0;) {
       const ir::Node& node = graph_.nodes[i];
       if (!is_on_path(node)) continue;
-      for (size_t port = 1; port < node.results.size(); ++port)
+      for (size_t port = 1; port < node.results.size() && !node.op->port_gradients; ++port)
         if (reached_[node.results[port].index()]) report_port(node, node.results[port]);
       for (const ValueId operand : node.operands)
         if (is_wanted(operand)) {

@@ -9,6 +9,9 @@ namespace flow::passes {
 /// them in graph.gradients. Watched ones join graph.watched.
 void autodiff(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Makes a reshape of every stop_gradient.
+void drop_stop_gradients(ir::Graph& graph, Context& context, Diags& diags);
+
 /// Adds the mean loss, the optimizer's slots, and the update of each trained variable, as early as
 /// its gradient and the other reads of the variable allow.
 void add_updates(ir::Graph& graph, Context& context, Diags& diags);

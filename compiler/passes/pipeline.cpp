@@ -7,9 +7,13 @@ namespace flow::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {"autodiff", autodiff},       {"add_updates", add_updates},
-    {"remove_dead", remove_dead}, {"move_relu_grad", move_relu_grad},
-    {"fuse_posts", fuse_posts},   {"fuse_updates", fuse_updates},
+    {"autodiff", autodiff},
+    {"drop_stop_gradients", drop_stop_gradients},
+    {"add_updates", add_updates},
+    {"remove_dead", remove_dead},
+    {"move_relu_grad", move_relu_grad},
+    {"fuse_posts", fuse_posts},
+    {"fuse_updates", fuse_updates},
 };
 
 }  // namespace

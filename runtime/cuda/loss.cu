@@ -2,7 +2,7 @@
 // exact however large the logits are; its gradient: dy * (softmax - onehot).
 #include <cmath>
 
-#include "runtime/cuda/integers.cuh"
+#include "runtime/cuda/check_range.cuh"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/team.cuh"
@@ -14,24 +14,13 @@ struct Sizes {
   int64_t rows, classes;
 };
 
-/// Notes the first label outside [0, classes), unless the call has a fault already. A block's work.
-__device__ void check_labels(const Integers& labels, Sizes sizes, int32_t check,
-                             FaultBlock* fault) {
-  int64_t first = sizes.rows;
-  for (int64_t row = threadIdx.x; row < sizes.rows && first == sizes.rows; row += blockDim.x)
-    if (labels[row] < 0 || labels[row] >= sizes.classes) first = row;
-  first = over_block(first, Smaller{});
-  if (threadIdx.x == 0 && first < sizes.rows && fault->check == 0)
-    *fault = {check, first, labels[first]};
-}
-
 /// A team of kTeam threads for each row; one block more for the check of the labels. prob may be
 /// null. The sum is in double: beside the largest element's 1 a float's would lose the others.
 template <typename T, int kTeam>
 __global__ void loss_forward(Integers labels, const T* logits, Sizes sizes, T* loss, T* prob,
                              int32_t check, FaultBlock* fault) {
   const unsigned blocks = gridDim.x - 1;
-  if (blockIdx.x == blocks) return check_labels(labels, sizes, check, fault);
+  if (blockIdx.x == blocks) return check_range(labels, sizes.rows, sizes.classes, check, fault);
   constexpr int kTeams = kThreads / kTeam;
   const int lane = static_cast<int>(threadIdx.x) % kTeam;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kTeams + threadIdx.x / kTeam;

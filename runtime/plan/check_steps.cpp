@@ -94,7 +94,7 @@ class StepCheck {
                  step.outputs.size(), step.op, results.size());
     for (size_t i = 0; i < results.size(); ++i) {
       if (!step.outputs[i].valid()) {
-        site.require(signature.results[i].ends_with('?'), "result {} must be a tensor", i);
+        site.require(signature.may_be_absent(i), "result {} must be a tensor", i);
         continue;
       }
       const Tensor& made = job_[step.outputs[i]];
@@ -137,6 +137,13 @@ class StepCheck {
                        job_[pool->inputs[0]].shape.extents() ==
                            step.attributes.get<std::vector<int64_t>>("input_shape"),
                    "`{}` does not hold the places of this pooling", job_[step.inputs[1]].name);
+    }
+    if (step.op == "top_k_grad") {
+      const Step* top = maker_as(step.inputs[1], "top_k");
+      const auto axis = static_cast<int>(step.attributes.get<int64_t>("axis"));
+      site.require(top && top->attributes.get<int64_t>("axis") == axis &&
+                       job_[top->inputs[0]].shape[axis] == step.attributes.get<int64_t>("extent"),
+                   "`{}` does not hold the places of these elements", job_[step.inputs[1]].name);
     }
     if (step.op == "sparse_softmax_cross_entropy_with_logits_grad") {
       const Step* loss = maker_as(step.inputs[1], "sparse_softmax_cross_entropy_with_logits");

@@ -2,6 +2,7 @@
 // that no plan makes one read or write out of bounds.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,13 +65,19 @@ namespace rules {
 struct Signature {
   struct Part {
     std::string_view name, kind;
+    bool optional = false;  // `?`: may be left out, as the last of the operands
+    bool variadic = false;  // `*`: one or more, as the last of the operands
   };
   std::string_view op;
   std::vector<Part> operands, attributes;
-  std::vector<std::string_view> results;  // with a `?`: may be absent from a plan
+  std::vector<std::string_view> results;  // with `?` or `*`
   std::string_view in_place;              // the operands whose memory result 0 may take over
   Rule rule;
 
+  /// What the list says of operand i. REQUIRES: the call has that many.
+  const Part& operand(size_t i) const { return operands[std::min(i, operands.size() - 1)]; }
+  /// May a plan leave result i out, because nobody reads it?
+  bool may_be_absent(size_t i) const;
   /// May result 0 lie where operand i lies?
   bool may_overwrite(size_t i) const;
 };

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "runtime/base/representable.h"
 #include "runtime/plan/signature.h"
 
 namespace flow::plan {
@@ -48,27 +49,6 @@ void require_same_shapes(const Call& call) {
 
 Shape without_last(const Shape& shape, int count) {
   return Shape(Integers(shape.begin(), shape.end() - count));
-}
-
-/// May `value` be stored as `dtype`? Kernels convert it without a check.
-bool is_representable(double value, DType dtype) {
-  const auto whole_in = [value](double low, double high) {
-    return low <= value && value <= high && value == std::floor(value);
-  };
-  switch (dtype) {
-    case DType::kBool:
-      return whole_in(0, 1);
-    case DType::kUInt8:
-      return whole_in(0, 255);
-    case DType::kInt8:
-      return whole_in(-128, 127);
-    case DType::kInt32:
-      return whole_in(-0x1p31, 0x1p31 - 1);
-    case DType::kInt64:
-      return whole_in(-0x1p63, 0x1p63 - 1024);  // the largest double below 2^63
-    default:
-      return true;
-  }
 }
 
 }  // namespace

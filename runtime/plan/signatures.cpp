@@ -26,7 +26,11 @@ std::vector<Signature::Part> parts_of(std::string_view text) {
   std::vector<Signature::Part> parts;
   for (const std::string_view word : words_of(text)) {
     const size_t colon = word.find(':');
-    parts.push_back({word.substr(0, colon), word.substr(colon + 1)});
+    Signature::Part part{word.substr(0, colon), word.substr(colon + 1)};
+    part.optional = part.kind.ends_with('?');
+    part.variadic = part.kind.ends_with('*');
+    if (part.optional || part.variadic) part.kind.remove_suffix(1);
+    parts.push_back(part);
   }
   return parts;
 }
@@ -47,11 +51,16 @@ bool is_of_kind(const Attribute& value, std::string_view kind) {
     return std::holds_alternative<std::string>(value) && is_safe_name(std::get<std::string>(value));
   if (kind == "axis") return integer && 0 <= *integer && *integer < kMaxRank;
   if (kind == "count") return integer && 1 <= *integer && *integer <= kMostSize;
+  if (kind == "offset") return integer && -kMostSize <= *integer && *integer <= kMostSize;
   if (kind == "value") return number != nullptr;
   if (kind == "number") return number && std::isfinite(*number);
   if (kind == "fraction") return number && 0 <= *number && *number < 1;
   if (kind == "sizes") return list && list->size() == 2 && all_between(*list, 1, kMostSize);
   if (kind == "pads") return list && list->size() == 4 && all_between(*list, 0, kMostSize);
+  if (kind == "integers") return list && list->size() <= size_t{kMaxRank};
+  if (kind == "parts") return list && !list->empty() && all_between(*list, 1, kMostSize);
+  if (kind == "pairs")
+    return list && list->size() <= 2 * size_t{kMaxRank} && all_between(*list, 0, kMostSize);
   if (kind == "axes")
     return list && all_between(*list, 0, kMaxRank - 1) &&
            std::ranges::adjacent_find(*list, std::greater_equal<>()) == list->end();
@@ -71,10 +80,18 @@ bool is_of_kind(DType dtype, std::string_view kind, DType number) {
 }
 
 void check_operands(const Signature& signature, const Call& call) {
-  call.require(call.operands().size() == signature.operands.size(), "{} operands, {} takes {}",
-               call.operands().size(), signature.op, signature.operands.size());
-  for (size_t i = 0; i < signature.operands.size(); ++i) {
-    const auto& [name, kind] = signature.operands[i];
+  const size_t given = call.operands().size(), most = signature.operands.size();
+  const auto least = static_cast<size_t>(
+      std::ranges::count(signature.operands, false, &Signature::Part::optional));
+  const bool variadic = most > 0 && signature.operands.back().variadic;
+  call.require(least <= given && (given <= most || variadic), "{} operands, {} takes {}{}", given,
+               signature.op, least,
+               variadic       ? " or more"
+               : least < most ? fmt::format(" to {}", most)
+                              : std::string());
+  for (size_t i = 0; i < given; ++i) {
+    const Signature::Part& part = signature.operand(i);
+    const std::string_view name = part.name, kind = part.kind;
     call.require(is_of_kind(call.dtype(i), kind, call.number()),
                  "operand `{}` of {} is {} in a job of {}, it must be {}", name, signature.op,
                  name_of(call.dtype(i)), name_of(call.number()),
@@ -83,7 +100,8 @@ void check_operands(const Signature& signature, const Call& call) {
 }
 
 void check_attributes(const Signature& signature, const Call& call) {
-  for (const auto& [name, kind] : signature.attributes) {
+  for (const Signature::Part& part : signature.attributes) {
+    const std::string_view name = part.name, kind = part.kind;
     const Attribute* value = call.attributes().find(name);
     call.require(value, "{} lacks the attribute `{}`", signature.op, name);
     call.require(is_of_kind(*value, kind), "the attribute `{}` of {} is no {}, or out of range",
@@ -97,9 +115,15 @@ void check_attributes(const Signature& signature, const Call& call) {
 
 }  // namespace
 
+bool Signature::may_be_absent(size_t i) const {
+  const std::string_view result = results[std::min(i, results.size() - 1)];
+  return result.ends_with('?') || (i > 0 && result.ends_with('*'));
+}
+
 bool Signature::may_overwrite(size_t i) const {
   const auto names = words_of(in_place);
-  return i < operands.size() && std::ranges::find(names, operands[i].name) != names.end();
+  return i < operands.size() && !operands[i].variadic &&
+         std::ranges::find(names, operands[i].name) != names.end();
 }
 
 std::span<const Signature> all_signatures() {

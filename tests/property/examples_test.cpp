@@ -24,6 +24,10 @@ std::vector<std::string> returned(const plan::Job& job) {
 /// The largest integer that an integer operand of the op may hold, plus one.
 int64_t integers_below(const plan::Job& job) {
   const plan::Step& step = job.steps.front();
+  if (step.op == "gather") {
+    const Shape& params = job[step.inputs[0]].shape;
+    return params[static_cast<int>(step.attributes.get<int64_t>("axis"))];
+  }
   if (step.op.starts_with("sparse_softmax")) {
     const Shape& logits = job[step.inputs[1]].shape;
     return logits[logits.rank() - 1];

@@ -135,6 +135,61 @@ def main():
         halves = x.astype(np.float32).astype(np.float16)
     write("cast_to_float16", [x.astype(np.float32)], [halves])
     write("fill", [], [np.full((2, 3), 7, np.int64)])
+    moved()
+    picked()
+
+
+def moved():
+    x = floats(2, 3, 4, 5)
+    write("transpose", [x], [x.transpose(0, 2, 1, 3)])
+    x = random.integers(0, 2, (37, 41)).astype(np.bool_)
+    write("transpose_bool", [x], [x.T])
+    a, b = floats(2, 3, 4), floats(2, 1, 4)
+    write("concat", [a, b, a], [np.concatenate([a, b, a], axis=1)])
+    a, b = random.integers(0, 9, (2, 2, 3))
+    write("stack", [a, b], [np.stack([a, b], axis=-1)])
+    x = floats(3, 7)
+    write("split", [x], np.split(x, [2, 3], axis=1))
+    x = floats(4, 5, 6)
+    write("slice", [x], [x[::-1, None, 2, 4:0:-2]])
+    dx = np.zeros((4, 5, 6), np.float32)
+    dy = floats(4, 1, 2)
+    dx[::-1, None, 2, 4:0:-2] = dy
+    write("slice_grad", [dy], [dx])
+    x = floats(3, 4)
+    write("pad_constant", [x], [np.pad(x, ((1, 2), (0, 3)), constant_values=-2)])
+    write("pad_reflect", [x], [np.pad(x, ((2, 1), (3, 2)), mode="reflect")])
+    write("pad_edge", [x], [np.pad(x, ((2, 1), (3, 5)), mode="edge")])
+    for mode in ("reflect", "edge"):  # places tell where each element came from
+        paddings = ((2, 1), (3, 2))
+        places = np.pad(np.arange(12).reshape(3, 4), paddings, mode=mode)
+        dy = floats(6, 9)
+        dx = np.zeros(12)
+        np.add.at(dx, places.ravel(), wide(dy)[0].ravel())
+        write(f"pad_grad_{mode}", [dy], [dx.reshape(3, 4)])
+    write("tile", [x], [np.tile(x, (2, 3))])
+
+
+def picked():
+    params, indices = floats(2, 10, 3), random.integers(0, 10, (2, 4)).astype(np.int32)
+    write("gather", [params, indices], [np.take(params, indices, axis=1)])
+    dy = floats(2, 2, 4, 3)
+    dx = np.zeros((2, 10, 3))
+    for i in range(2):
+        for j in range(4):
+            dx[:, indices[i, j]] += wide(dy)[0][:, i, j]
+    write("gather_grad", [indices, dy], [dx])
+    write("one_hot", [indices], [np.where(indices[..., None] == np.arange(10), 2, -1).astype(np.int8)])
+    x = floats(2, 4, 5)
+    write("tril", [x], [np.tril(x, 1)])
+    write("triu", [x], [np.triu(x, -1)])
+    x = random.integers(0, 5, (3, 8, 2)).astype(np.float32)  # with ties
+    order = np.argsort(-x, axis=1, kind="stable")[:, :3]
+    write("top_k", [x], [np.take_along_axis(x, order, 1), order])
+    dy = floats(3, 3, 2)
+    dx = np.zeros((3, 8, 2), np.float32)
+    np.put_along_axis(dx, order, dy, 1)
+    write("top_k_grad", [dy, order], [dx])
 
 
 if __name__ == "__main__":

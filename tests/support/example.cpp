@@ -34,6 +34,13 @@ std::vector<int64_t> integers_from(std::string_view text) {
   return integers;
 }
 
+/// "[[0,1],[2,3]]"
+std::vector<int64_t> pairs_from(std::string_view text) {
+  std::string flat(text);
+  std::erase_if(flat, [](char c) { return c == '[' || c == ']'; });
+  return integers_from(flat);
+}
+
 Attribute attribute_from(AttributeType type, std::string_view text) {
   switch (type) {
     case AttributeType::kBool:
@@ -44,12 +51,18 @@ Attribute attribute_from(AttributeType type, std::string_view text) {
       return number_from<double>(text);
     case AttributeType::kIntegers:
       return integers_from(text);
+    case AttributeType::kPairs:
+      return pairs_from(text);
+    case AttributeType::kIntegerOrList:
+      if (text.starts_with('[')) return integers_from(text);
+      return number_from<int64_t>(text);
     case AttributeType::kDType:
       return parse_dtype(text).value();
     case AttributeType::kPadding:
       if (text.starts_with('[')) return integers_from(text);
       break;
     case AttributeType::kText:
+    case AttributeType::kIndex:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
       break;
@@ -112,6 +125,7 @@ class Example {
   plan::Job job() {
     graph_.results = returned_;
     passes::Context context;
+    passes::drop_stop_gradients(graph_, context, diags_);
     passes::remove_dead(graph_, context, diags_);
     ir::verify(graph_);
     plan::Job job;

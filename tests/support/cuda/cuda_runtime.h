@@ -100,3 +100,10 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes,
                   flow::test::Place place = {__builtin_FILE(), __builtin_LINE()}) {
   return flow::test::shuffle(mask, value, flow::test::lane() ^ lanes, place);
 }
+
+/// Threads take turns between barriers, so that nothing comes in between.
+inline int atomicAdd(int* at, int value) {
+  const int before = *at;
+  *at += value;
+  return before;
+}

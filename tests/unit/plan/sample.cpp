@@ -79,7 +79,9 @@ std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& n
   const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
   const auto results = check_call(*signature, Call(site, operands, step.attributes, number));
   for (size_t i = 0; i < results.size(); ++i) {
-    std::string port(signature->results[i].substr(0, signature->results[i].find('?')));
+    const std::string_view result = signature->results[std::min(i, signature->results.size() - 1)];
+    std::string port(result.substr(0, result.find_first_of("?*")));
+    if (result.ends_with('*')) port += std::to_string(i);
     step.outputs.emplace_back(job.tensors.size());
     job.tensors.push_back(tensor_of(i == 0 ? name : name + "." + port, results[i].first,
                                     results[i].second, Role::kResult, kNoRows));
@@ -284,11 +286,12 @@ Plan random_plan(uint64_t seed) {
   for (size_t i = below(30); i-- > 0;) {
     const TensorId x = values[below(values.size())];
     const Shape shape = b.job[x].shape;
+    const bool small = shape.elements() < 100;
     const std::string name = "t" + std::to_string(b.job.tensors.size());
     const double number =
         std::ldexp(static_cast<double>(random()), static_cast<int>(below(200)) - 100);
     TensorId made;
-    switch (below(6)) {
+    switch (below(8)) {
       case 0:
         made = b.one("relu", name, {x});
         break;
@@ -303,6 +306,17 @@ Plan random_plan(uint64_t seed) {
         break;
       case 4:
         made = b.one("matmul", name, {x, x}, {{"transpose_a", true}, {"transpose_b", false}});
+        break;
+      case 5:
+        made = b.one("concat", name, std::vector<TensorId>(small ? 1 + below(3) : 1, x),
+                     {{"axis", int64_t{1}}});
+        break;
+      case 6:
+        made = b.step("split", name, {x},
+                      {{"axis", int64_t{0}},
+                       {"sizes",
+                        small ? Integers(static_cast<size_t>(shape[0]), 1) : Integers{shape[0]}}})
+                   .back();
         break;
       default:
         made = b.one("multiply", name, {x, x});

@@ -72,6 +72,19 @@ TEST_CASE("each kernel has a signature and each signature a kernel") {
   CHECK(find_signature("relu_grad")->may_overwrite(1));
 }
 
+TEST_CASE("operands that may be left out, or be many, are the last of their op") {
+  for (const Signature& signature : all_signatures()) {
+    INFO(signature.op);
+    bool last = false;
+    for (const Signature::Part& operand : signature.operands) {
+      CHECK((!last || operand.optional));
+      last = last || operand.optional || operand.variadic;
+    }
+    for (size_t i = 0; i + 1 < signature.results.size(); ++i)
+      CHECK_FALSE(signature.results[i].ends_with('*'));
+  }
+}
+
 TEST_CASE("matrix products: leading dimensions broadcast, each side may be transposed") {
   const auto flags = [](bool a, bool b) { return Entries{{"transpose_a", a}, {"transpose_b", b}}; };
   CHECK(results_of("matmul", {{F, {3, 4}}, {F, {4, 5}}}, flags(false, false)) ==
@@ -214,4 +227,85 @@ TEST_CASE("losses take integers and a last axis of classes; updates take equal s
   CHECK(results_of("momentum_update", {{F, {3}}, {F, {3}}, {F, {3}}}, momentum) ==
         Results{{F, {3}}, {F, {3}}});
   CHECK(refuses("momentum_update", {{F, {3}}, {F, {3}}, {F, {1, 3}}}, momentum));
+}
+
+TEST_CASE("what is joined, cut or taken fits what it is joined to, cut or taken from") {
+  const auto axis = [](int64_t i) { return Entries{{"axis", i}}; };
+  CHECK(results_of("concat", {{I, {2, 3}}, {I, {2, 4}}, {I, {2, 1}}}, axis(1)) ==
+        Results{{I, {2, 8}}});
+  CHECK(refuses("concat", {}, axis(0)));
+  CHECK(refuses("concat", {{F, {2, 3}}, {I, {2, 3}}}, axis(1)));
+  CHECK(refuses("concat", {{F, {2, 3}}, {F, {3, 3}}}, axis(1)));
+  CHECK(refuses("concat", {{F, {2}}, {F, {2, 1}}}, axis(0)));
+  CHECK(refuses("concat", {{F, {}}}, axis(0)));
+  CHECK(results_of("stack", {{F, {2}}, {F, {2}}, {F, {2}}}, axis(1)) == Results{{F, {2, 3}}});
+  CHECK(refuses("stack", {{F, {2}}}, axis(2)));
+  CHECK(refuses("stack", {{F, {2}}, {F, {3}}}, axis(0)));
+  const auto sizes = [](Integers list) { return Entries{{"axis", int64_t{1}}, {"sizes", list}}; };
+  CHECK(results_of("split", {{B, {2, 5}}}, sizes({1, 4})) == Results{{B, {2, 1}}, {B, {2, 4}}});
+  CHECK(refuses("split", {{B, {2, 5}}}, sizes({1, 5})));
+  CHECK(refuses("split", {{B, {2, 5}}}, sizes({1, 3})));
+  CHECK(refuses("split", {{B, {2, 5}}}, sizes({})));
+  CHECK(refuses("split", {{B, {2, 5}}}, sizes({6, -1})));
+  const auto take = [](Integers starts, Integers steps, Integers counts, Integers shape) {
+    return Entries{{"starts", starts}, {"steps", steps}, {"counts", counts}, {"shape", shape}};
+  };
+  CHECK(results_of("slice", {{F, {4, 5}}}, take({3, 1}, {-1, 2}, {4, 2}, {4, 1, 2})) ==
+        Results{{F, {4, 1, 2}}});
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({3, 1}, {-1, 2}, {4, 3}, {4, 3})));
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({2, 1}, {-1, 2}, {4, 2}, {4, 2})));
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({4, 0}, {1, 1}, {1, 5}, {5})));
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({-1, 0}, {1, 1}, {1, 5}, {5})));
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({0}, {1}, {4}, {4})));
+  CHECK(refuses("slice", {{F, {4, 5}}}, take({0, 0}, {1, 1}, {4, 5}, {19})));
+  CHECK(refuses("slice", {{F, {4}}}, take({0}, {INT64_MAX}, {2}, {2})));
+  CHECK(refuses("slice", {{F, {4}}}, take({0}, {INT64_MIN}, {2}, {2})));
+  CHECK(results_of("transpose", {{F, {2, 3, 4}}}, {{"perm", Integers{2, 0, 1}}}) ==
+        Results{{F, {4, 2, 3}}});
+  CHECK(refuses("transpose", {{F, {2, 3}}}, {{"perm", Integers{0, 0}}}));
+  CHECK(refuses("transpose", {{F, {2, 3}}}, {{"perm", Integers{1, -1}}}));
+  CHECK(refuses("transpose", {{F, {2, 3}}}, {{"perm", Integers{0}}}));
+}
+
+TEST_CASE("paddings, copies, indices and ranks are in range") {
+  const auto pad = [](Integers paddings, const char* mode, double value = 0) {
+    return Entries{{"paddings", paddings}, {"mode", std::string(mode)}, {"value", value}};
+  };
+  CHECK(results_of("pad", {{F, {3}}}, pad({2, 1}, "reflect")) == Results{{F, {6}}});
+  CHECK(refuses("pad", {{F, {3}}}, pad({3, 1}, "reflect")));
+  CHECK(refuses("pad", {{F, {3}}}, pad({-1, 1}, "edge")));
+  CHECK(refuses("pad", {{F, {3}}}, pad({1}, "edge")));
+  CHECK(refuses("pad", {{F, {3}}}, pad({1, 1}, "wrap")));
+  CHECK(refuses("pad", {{I, {3}}}, pad({1, 1}, "constant", 0.5)));
+  const auto around = [](Integers paddings, const char* mode) {
+    return Entries{{"paddings", paddings}, {"mode", std::string(mode)}};
+  };
+  CHECK(results_of("pad_grad", {{F, {6}}}, around({2, 1}, "edge")) == Results{{F, {3}}});
+  CHECK(refuses("pad_grad", {{F, {6}}}, around({2, 4}, "edge")));
+  CHECK(refuses("pad_grad", {{F, {6}}}, around({3, 1}, "reflect")));
+  CHECK(refuses("pad_grad", {{F, {6}}}, around({2, 1}, "constant")));
+  CHECK(results_of("tile", {{F, {2, 3}}}, {{"multiples", Integers{1, 4}}}) ==
+        Results{{F, {2, 12}}});
+  CHECK(refuses("tile", {{F, {INT32_MAX}}}, {{"multiples", Integers{int64_t{1} << 58}}}));
+  const auto picking = [](int64_t axis, int64_t extent) {
+    return Entries{{"axis", axis}, {"extent", extent}};
+  };
+  CHECK(results_of("gather", {{B, {7, 3}}, {I, {2, 2}}}, {{"axis", int64_t{0}}}) ==
+        Results{{B, {2, 2, 3}}});
+  CHECK(refuses("gather", {{F, {7, 3}}, {F, {2}}}, {{"axis", int64_t{0}}}));
+  CHECK(refuses("gather", {{F, {}}, {I, {2}}}, {{"axis", int64_t{0}}}));
+  CHECK(results_of("gather_grad", {{I, {2}}, {F, {5, 2, 3}}}, picking(1, 7)) ==
+        Results{{F, {5, 7, 3}}});
+  CHECK(refuses("gather_grad", {{I, {2}}, {F, {5, 3, 3}}}, picking(1, 7)));
+  CHECK(refuses("gather_grad", {{I, {2, 3}}, {F, {2}}}, picking(0, 7)));
+  CHECK(refuses("gather_grad", {{I, {2}}, {F, {2}}}, picking(0, 0)));
+  const Entries hot = {{"depth", int64_t{4}}, {"dtype", I}, {"on_value", 1.0}, {"off_value", 0.5}};
+  CHECK(refuses("one_hot", {{I, {2}}}, hot));
+  const auto top = [](int64_t k) { return Entries{{"axis", int64_t{0}}, {"k", k}}; };
+  CHECK(results_of("top_k", {{I, {5, 2}}}, top(5)) ==
+        Results{{I, {5, 2}}, {DType::kInt64, {5, 2}}});
+  CHECK(refuses("top_k", {{I, {5, 2}}}, top(6)));
+  CHECK(refuses("top_k_grad", {{F, {3}}, {I, {3}}}, picking(0, 5)));
+  CHECK(refuses("top_k_grad", {{F, {3}}, {DType::kInt64, {3}}}, picking(0, 2)));
+  CHECK(refuses("tril", {{F, {3}}}, {{"diagonal", int64_t{0}}}));
 }

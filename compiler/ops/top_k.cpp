@@ -1,0 +1,81 @@
+// The largest elements along an axis, and where they are.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_top_k(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  const auto k = inference.attribute<int64_t>("k");
+  if (k > x.shape[*axis]) {
+    inference.bad_attribute("k", Diagnosis::kShapeMismatch,
+                            fmt::format("{} elements of axis {} of {}, which has {}", k, *axis,
+                                        x.shape.str(), x.shape[*axis]));
+    return;
+  }
+  Shape out = x.shape;
+  out[*axis] = k;
+  const int rows = x.rows == *axis ? ir::kMixedRows : x.rows;
+  inference.result(x.dtype, out, rows);
+  inference.result(DType::kInt64, out, rows);
+}
+
+void infer_top_k_grad(Inference& inference) {
+  const ir::Value& dy = inference.operand(0);
+  const auto axis = static_cast<int>(inference.attribute<int64_t>("axis"));
+  Shape dx = dy.shape;
+  dx[axis] = inference.attribute<int64_t>("extent");
+  inference.result(dy.dtype, std::move(dx), dy.rows == axis ? ir::kMixedRows : dy.rows);
+}
+
+std::vector<ir::ValueId> top_k_gradient(GradientContext& context) {
+  const auto axis = context.node.attributes.get<int64_t>("axis");
+  const int64_t extent = context.value_of(context.operand(0)).shape[static_cast<int>(axis)];
+  return {context.add("top_k_grad", 0, {context.gradient(), context.result(1)},
+                      {{"axis", axis}, {"extent", extent}})};
+}
+
+}  // namespace
+
+std::span<const OpDef> top_k() {
+  static const OpDef kOps[] = {
+      {
+          .name = "top_k",
+          .doc = "The k largest elements along an axis, the largest first, and their indices "
+                 "(int64); the first on ties.",
+          .formula = "values[..., j, ...] = x[..., indices[..., j, ...], ...]",
+          .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
+          .attributes = {{.name = "k",
+                          .type = AttributeType::kInteger,
+                          .fallback = "",
+                          .doc = "how many",
+                          .min = 1},
+                         {"axis", AttributeType::kInteger, "-1", "the axis to search"}},
+          .results = {"values", "indices"},
+          .infer = infer_top_k,
+          .gradient = top_k_gradient,
+          .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
+                       "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"},
+      },
+      {
+          .name = "top_k_grad",
+          .doc = "The gradient of top_k: zero but where the largest elements were.",
+          .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
+          .operands = {{"dy", "the shape of the values"},
+                       {"indices", "of that shape", Accepts::kInteger}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "the axis that was searched"},
+                         {"extent", AttributeType::kInteger, "", "of that axis"}},
+          .infer = infer_top_k_grad,
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

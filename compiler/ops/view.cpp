@@ -1,0 +1,120 @@
+// Other names and shapes for the same elements: all of them are reshapes, which cost nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+ir::ValueId reshaped(const LayerContext& context, Integers shape) {
+  ir::Attributes attributes;
+  attributes.set("shape", std::move(shape));
+  return context.add("reshape", "", {context.operands[0]}, std::move(attributes));
+}
+
+ir::ValueId expand_identity(LayerContext& context) {
+  return reshaped(context, context.operand(0).shape.extents());
+}
+
+/// The attribute `axis` as sorted axes of a shape of that rank; nothing after an error.
+std::optional<Integers> axes_in(const LayerContext& context, int rank) {
+  Integers axes;
+  const auto bad = [&](const std::string& message) -> std::optional<Integers> {
+    context.site().bad_attribute("axis", Diagnosis::kBadAttribute, message);
+    return {};
+  };
+  for (const int64_t given : context.attributes.get<Integers>("axis")) {
+    const auto axis = axis_in(given, rank);
+    if (!axis && rank == 0) return bad(fmt::format("a scalar has no axis {}", given));
+    if (!axis)
+      return bad(
+          fmt::format("there is no axis {}, it must be in [{}, {}]", given, -rank, rank - 1));
+    axes.push_back(*axis);
+  }
+  std::ranges::sort(axes);
+  if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end())
+    return bad(fmt::format("axis {} stands there twice", *twice));
+  return axes;
+}
+
+ir::ValueId expand_squeeze(LayerContext& context) {
+  const Shape x = context.operand(0).shape;
+  const auto axes = axes_in(context, x.rank());
+  if (!axes) return {};
+  Integers left;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool named = std::ranges::find(*axes, int64_t{axis}) != axes->end();
+    if (named && x[axis] != 1) {
+      context.site().bad_attribute(
+          "axis", Diagnosis::kShapeMismatch,
+          fmt::format("axis {} of {} is {}, only axes of 1 can be left out", axis, x.str(),
+                      x[axis]));
+      return {};
+    }
+    if (!named && (!axes->empty() || x[axis] != 1)) left.push_back(x[axis]);
+  }
+  return reshaped(context, std::move(left));
+}
+
+ir::ValueId expand_expand_dims(LayerContext& context) {
+  const Shape x = context.operand(0).shape;
+  const auto count = static_cast<int>(context.attributes.get<Integers>("axis").size());
+  const auto axes = axes_in(context, x.rank() + count);
+  if (!axes) return {};
+  Integers extents = x.extents();
+  for (const int64_t axis : *axes) extents.insert(extents.begin() + axis, 1);
+  return reshaped(context, std::move(extents));
+}
+
+void infer_stop_gradient(Inference& inference) {
+  const ir::Value& x = inference.operand(0);
+  inference.result(x.dtype, x.shape, x.rows);
+}
+
+}  // namespace
+
+std::span<const OpDef> view() {
+  static const OpDef kOps[] = {
+      {
+          .name = "squeeze",
+          .doc = "Leaves out axes of extent 1.",
+          .formula = "y = x, without these axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "all",
+                          "one axis or a list of them; `all`: every axis of 1"}},
+          .expand = expand_squeeze,
+      },
+      {
+          .name = "expand_dims",
+          .doc = "Adds axes of extent 1.",
+          .formula = "y = x, with these axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "",
+                          "one axis or a list of them, as the result counts them"}},
+          .expand = expand_expand_dims,
+      },
+      {
+          .name = "identity",
+          .doc = "The same value under another name.",
+          .formula = "y = x",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .expand = expand_identity,
+      },
+      {
+          .name = "stop_gradient",
+          .doc = "The same value, through which no gradient passes.",
+          .formula = "y = x, dx = 0",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .infer = infer_stop_gradient,
+          .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

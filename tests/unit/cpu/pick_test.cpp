@@ -1,0 +1,89 @@
+// Kernels that pick elements: indices out of range, ties, NaN; and blocks of every size moved.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include "tests/property/kernel_case.h"
+
+namespace flow::test {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+template <typename Check>
+void on_both(const KernelCase& one, Check check) {
+  check(run_kernel(one, {cpu::fast_kernels()}));
+  check(run_kernel(one, {cpu::reference_kernels()}));
+}
+
+void require_fault(const KernelCase& one, int64_t row, int64_t value, int64_t limit) {
+  on_both(one, [&](const KernelRun& run) {
+    REQUIRE(run.fault);
+    CHECK(run.fault->operand == "operand");
+    CHECK(run.fault->row == row);
+    CHECK(run.fault->value == value);
+    CHECK(run.fault->limit == limit);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("the first index out of range is a fault, and what it picks is zero") {
+  const KernelCase gather{
+      "gather",
+      {{"axis", int64_t{0}}},
+      {array_of<float>({2, 2}, {1, 2, 3, 4}), array_of<int8_t>({4}, {1, -1, 2, 0})},
+      {{DType::kFloat32, {4, 2}}}};
+  require_fault(gather, 1, -1, 2);
+  on_both(gather, [](const KernelRun& run) {
+    const auto out = run.outputs[0].as<float>();
+    CHECK(std::vector<float>(out.begin(), out.end()) == std::vector<float>{3, 4, 0, 0, 0, 0, 1, 2});
+  });
+  require_fault(
+      {"one_hot",
+       {{"depth", int64_t{3}}, {"on_value", 1.0}, {"off_value", 0.0}, {"dtype", DType::kBool}},
+       {array_of<int32_t>({3}, {0, 2, 3})},
+       {{DType::kBool, {3, 3}}}},
+      2, 3, 3);
+}
+
+TEST_CASE("gradients of indices out of range go nowhere") {
+  on_both({"gather_grad",
+           {{"axis", int64_t{0}}, {"extent", int64_t{2}}},
+           {array_of<int32_t>({4}, {1, -1, 2, 1}), array_of<float>({4}, {1, 2, 4, 8})},
+           {{DType::kFloat32, {2}}}},
+          [](const KernelRun& run) {
+            CHECK(run.outputs[0].as<float>()[0] == 0);
+            CHECK(run.outputs[0].as<float>()[1] == 9);
+          });
+}
+
+TEST_CASE("the largest come first, the first of equals before the others, a NaN before all") {
+  const float nan = std::nanf("");
+  on_both({"top_k",
+           {{"axis", int64_t{0}}, {"k", int64_t{5}}},
+           {array_of<float>({6}, {2, 7, nan, 7, 2, nan})},
+           {{DType::kFloat32, {5}}, {DType::kInt64, {5}}}},
+          [](const KernelRun& run) {
+            const auto places = run.outputs[1].as<int64_t>();
+            CHECK(Integers(places.begin(), places.end()) == Integers{2, 5, 1, 3, 0});
+            CHECK(std::isnan(run.outputs[0].as<float>()[1]));
+            CHECK(run.outputs[0].as<float>()[2] == 7);
+          });
+}
+
+TEST_CASE("matrices of every size around a tile's are transposed") {
+  Random random(6);
+  for (const int64_t rows : {1, 7, 31, 32, 33, 64, 97})
+    for (const int64_t columns : {1, 8, 31, 32, 33, 70}) {
+      INFO(rows << " x " << columns);
+      const Array x = random_array(random, DType::kFloat32, {3, rows, columns});
+      const KernelCase one{
+          "transpose", {{"perm", Integers{0, 2, 1}}}, {x}, {{DType::kFloat32, {3, columns, rows}}}};
+      const Array fast = run_kernel(one, {cpu::fast_kernels()}).outputs[0];
+      const Array reference = run_kernel(one, {cpu::reference_kernels()}).outputs[0];
+      REQUIRE(std::ranges::equal(fast.bytes(), reference.bytes()));
+    }
+}
+
+}  // namespace flow::test
