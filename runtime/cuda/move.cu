@@ -1,5 +1,7 @@
 // transpose, concat, stack, split, slice, tile: elements moved to other places. Bits alone matter:
 // one kernel for each size of an element.
+#include <optional>
+
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"

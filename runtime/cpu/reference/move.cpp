@@ -1,5 +1,6 @@
 // Reference: elements moved one by one: transpose, concat, stack, split, slice, pad, tile, and
 // their gradients.
+#include <array>
 #include <cstring>
 
 #include "runtime/base/convert.h"
@@ -15,9 +16,11 @@ const Integers& integers(const Request& request, std::string_view name) {
   return request.step.attributes.get<Integers>(name);
 }
 
+using Places = std::array<int64_t, plan::kMaxRank>;
+
 /// The place along each axis of element i.
-Integers places_of(const Shape& shape, int64_t i) {
-  Integers places(static_cast<size_t>(shape.rank()));
+Places places_of(const Shape& shape, int64_t i) {
+  Places places{};
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     places[static_cast<size_t>(axis)] = i % shape[axis];
     i /= shape[axis];
@@ -25,7 +28,7 @@ Integers places_of(const Shape& shape, int64_t i) {
   return places;
 }
 
-int64_t index_at(const Shape& shape, const Integers& places) {
+int64_t index_at(const Shape& shape, const Places& places) {
   int64_t index = 0;
   for (int axis = 0; axis < shape.rank(); ++axis)
     index = index * shape[axis] + places[static_cast<size_t>(axis)];
@@ -54,8 +57,8 @@ struct SliceSource {
         starts(integers(request, "starts")),
         steps(integers(request, "steps")) {}
   int64_t operator()(int64_t i) const {
-    Integers places = places_of(counts, i);
-    for (size_t axis = 0; axis < places.size(); ++axis)
+    Places places = places_of(counts, i);
+    for (size_t axis = 0; axis < starts.size(); ++axis)
       places[axis] = starts[axis] + places[axis] * steps[axis];
     return index_at(x, places);
   }
@@ -73,7 +76,7 @@ struct PadSource {
     if (text == "edge") mode = PadMode::kEdge;
   }
   int64_t operator()(int64_t i) const {
-    Integers places = places_of(y, i);
+    Places places = places_of(y, i);
     for (int axis = 0; axis < x.rank(); ++axis) {
       int64_t& place = places[static_cast<size_t>(axis)];
       const size_t pair = 2 * static_cast<size_t>(axis);
@@ -133,9 +136,9 @@ Kernel joining(const Request& request, std::vector<int64_t> sizes, int64_t outer
 Kernel transpose(const Request& request) {
   const Shape x = request.inputs[0].shape, y = request.outputs[0].shape;
   return moving(request, [x, y, perm = integers(request, "perm")](int64_t i) {
-    const Integers out = places_of(y, i);
-    Integers in(out.size());
-    for (size_t axis = 0; axis < out.size(); ++axis)
+    const Places out = places_of(y, i);
+    Places in{};
+    for (size_t axis = 0; axis < perm.size(); ++axis)
       in[static_cast<size_t>(perm[axis])] = out[axis];
     return index_at(x, in);
   });
@@ -194,7 +197,7 @@ Kernel pad_grad(const Request& request) {
 Kernel tile(const Request& request) {
   const Shape x = request.inputs[0].shape, y = request.outputs[0].shape;
   return moving(request, [x, y](int64_t i) {
-    Integers places = places_of(y, i);
+    Places places = places_of(y, i);
     for (int axis = 0; axis < x.rank(); ++axis) places[static_cast<size_t>(axis)] %= x[axis];
     return index_at(x, places);
   });

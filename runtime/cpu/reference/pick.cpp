@@ -117,19 +117,21 @@ Kernel top_k(const Request& request) {
   const Around x(request.inputs[0].shape, axis_of(request));
   const int64_t k = request.step.attributes.get<int64_t>("k");
   Kernel kernel;
+  kernel.workspace = static_cast<size_t>(x.extent) * sizeof(int64_t);
   visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=](const Buffers& buffers, const CallState&) {
       for (int64_t c = 0; c < x.outer * x.inner; ++c) {
         const int64_t o = c / x.inner, own = c % x.inner;
         const T* column = input<T>(buffers, 0) + o * x.extent * x.inner + own;
-        std::vector<int64_t> order(static_cast<size_t>(x.extent));
-        std::iota(order.begin(), order.end(), 0);
-        std::ranges::stable_sort(order, [&](int64_t i, int64_t j) {
+        auto* order = reinterpret_cast<int64_t*>(buffers.workspace);
+        std::iota(order, order + x.extent, int64_t{0});
+        std::sort(order, order + x.extent, [&](int64_t i, int64_t j) {
           const T a = column[i * x.inner], b = column[j * x.inner];
-          return a > b || (a != a && b == b);
+          if (a > b || (a != a && b == b)) return true;
+          return !(b > a || (b != b && a == a)) && i < j;
         });
         for (int64_t j = 0; j < k; ++j) {
-          const int64_t at = (o * k + j) * x.inner + own, place = order[static_cast<size_t>(j)];
+          const int64_t at = (o * k + j) * x.inner + own, place = order[j];
           output<T>(buffers, 0)[at] = column[place * x.inner];
           if (buffers.outputs[1]) output<int64_t>(buffers, 1)[at] = place;
         }
