@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,13 @@
 #include "cli/exit_code.h"
 #include "cli/job_source.h"
 #include "cli/show_plan.h"
+#include "cli/templates.h"
 #include "compiler/compile.h"
+#include "compiler/ops/describe.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/difference.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli {
@@ -20,7 +24,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string file, output, device, format = "table", code;
+  std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after;
   std::vector<std::string> sets;
 };
@@ -98,12 +102,82 @@ int explain(const Options& options) {
   return kDone;
 }
 
+int show_ops(const Options& options) {
+  if (options.op.empty()) {
+    fmt::print("{}", list_ops());
+    return kDone;
+  }
+  const OpDef* op = find_op(options.op);
+  if (!op || op->internal) {
+    std::vector<std::string> names;
+    for (const OpDef* other : all_ops())
+      if (!other->internal) names.emplace_back(other->name);
+    const std::vector<std::string> near = suggest(options.op, names);
+    throw RequestError(
+        fmt::format("there is no op `{}`", options.op),
+        near.empty() ? "`flowc ops` lists them" : fmt::format("did you mean `{}`?", near[0]));
+  }
+  fmt::print("{}", describe(*op));
+  return kDone;
+}
+
+/// One line for each value that is not the same.
+int diff(const Options& options) {
+  plan::Plan a, b;
+  CompileRequest request = request_of(options);
+  if (!load(request, &a)) return kRequestWrong;
+  request.file = options.other;
+  if (!load(request, &b)) return kRequestWrong;
+  const std::vector<plan::Difference> found = plan::differences(a, b);
+  for (const plan::Difference& difference : found) {
+    if (difference.a && difference.b)
+      fmt::print("~ {}: {} -> {}\n", difference.path, *difference.a, *difference.b);
+    else
+      fmt::print("{} {}\n", difference.a ? "-" : "+", difference.path);
+  }
+  fmt::print("{}\n", found.empty() ? std::string("the plans do the same")
+                                   : fmt::format("{} difference{}", found.size(),
+                                                 found.size() == 1 ? "" : "s"));
+  return found.empty() ? kDone : kCheckFailed;
+}
+
+int init(const Options& options) {
+  if (options.start.empty()) {
+    fmt::print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
+    for (const Template& one : templates()) {
+      // The first line of each says what it is.
+      const std::string_view line = one.text.substr(0, one.text.find('\n'));
+      fmt::print("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line);
+    }
+    return kDone;
+  }
+  const auto named = std::ranges::find(templates(), options.start, &Template::name);
+  if (named == templates().end()) {
+    std::vector<std::string> names;
+    for (const Template& one : templates()) names.emplace_back(one.name);
+    const std::vector<std::string> near = suggest(options.start, names);
+    throw RequestError(
+        fmt::format("there is no job file `{}` to start from", options.start),
+        near.empty() ? "`flowc init` lists them" : fmt::format("did you mean `{}`?", near[0]));
+  }
+  const fs::path path =
+      options.output.empty() ? fs::path(options.start + ".yaml") : fs::path(options.output);
+  if (fs::exists(path))
+    throw RequestError(fmt::format("{} is there already", path.string()),
+                       "-o FILE writes another one");
+  write_text_atomically(path, std::string(named->text));
+  tell(fmt::format("{}: written; flowc check {} checks it, flowrun {} lists its jobs\n",
+                   path.string(), path.string(), path.string()));
+  return kDone;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Checks YAML job files and compiles them to plans that flowrun executes.", "flowc");
   dress(app, "flowc");
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0 done; 2 the request or the job file is wrong; 3 a file cannot be read or "
+      "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong; 3 a file "
+      "cannot be read or "
       "written.\nExample: flowc check jobs/lenet.yaml");
   Options options;
   const auto add_sets = [&options](CLI::App* command) {
@@ -137,6 +211,19 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"table", "json"}));
   add_sets(shows);
 
+  CLI::App* ops = app.add_subcommand("ops", "the ops of the language, or all about one");
+  ops->add_option("NAME", options.op, "an op")->type_name("");
+
+  CLI::App* diffs = app.add_subcommand("diff", "what differs between two job files or plans");
+  diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
+  diffs->add_option("B", options.other, "another one")->required()->type_name("");
+  add_sets(diffs);
+
+  CLI::App* inits = app.add_subcommand("init", "a commented job file to start from");
+  inits->add_option("NAME", options.start, "of one that `flowc init` lists")->type_name("");
+  inits->add_option("-o,--output", options.output, "where it goes; default: NAME.yaml")
+      ->type_name("FILE");
+
   CLI::App* explains = app.add_subcommand("explain", "what an error code means");
   explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
 
@@ -144,6 +231,9 @@ int run(int argc, char** argv) {
   if (*checks) return check(options);
   if (*builds) return build(options);
   if (*shows) return show(options);
+  if (*ops) return show_ops(options);
+  if (*diffs) return diff(options);
+  if (*inits) return init(options);
   return explain(options);
 }
 

@@ -62,11 +62,38 @@ class Commands(FlowTest):
         self.assertEqual((self.dir / "old.plan").read_text(), "precious")
 
 
+class FromTheTables(FlowTest):
+    def test_ops_lists_each_op_and_tells_all_about_one(self):
+        self.assertIn("  conv2d ", self.call("flowc", "ops").stdout)
+        self.assertNotIn("conv2d_grad", self.call("flowc", "ops").stdout)
+        about = self.call("flowc", "ops", "dropout").stdout
+        self.assertIn("NAME.mask", about)
+        self.assertIn("did you mean `conv2d`?", self.call("flowc", "ops", "conv2", status=2).stderr)
+
+    def test_init_writes_a_job_file_that_compiles_and_overwrites_none(self):
+        names = [line.split()[0] for line in self.call("flowc", "init").stdout.splitlines()[1:]]
+        self.assertIn("lenet", names)
+        for name in names:
+            self.call("flowc", "init", name)
+            self.call("flowc", "check", f"{name}.yaml")
+        self.call("flowc", "init", "lenet", status=2)
+        self.call("flowc", "init", "lenet", "-o", "mine.yaml")
+        self.assertEqual((self.dir / "mine.yaml").read_text(), (JOBS / "lenet.yaml").read_text())
+
+    def test_diff_names_what_differs(self):
+        lenet = JOBS / "lenet.yaml"
+        self.assertEqual(self.call("flowc", "diff", lenet, lenet).stdout, "the plans do the same\n")
+        self.call("flowc", "build", lenet, "-o", "slow.plan", "--set", "vars.lr=0.01")
+        found = self.call("flowc", "diff", lenet, "slow.plan", status=1).stdout.splitlines()
+        self.assertEqual(found, ["~ train.optimizer.learning_rate.rates: [0.1] -> [0.01]", "1 difference"])
+
+
 class Help(FlowTest):
     """FLOW_REBASE=1 writes the texts anew."""
 
     def test_help_texts_are_the_golden_ones(self):
-        for words in (["flowc"], ["flowc", "check"], ["flowc", "build"], ["flowc", "show"], ["flowc", "explain"], ["flowrun"], ["flowdiff"]):
+        commands = ("check", "build", "show", "ops", "diff", "init", "explain")
+        for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"]):
             text = self.call(*words, "--help").stdout
             golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")
             if os.environ.get("FLOW_REBASE"):

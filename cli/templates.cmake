@@ -1,0 +1,22 @@
+# Writes templates.cpp: the texts of jobs/*.yaml as the table of cli/templates.h.
+file(GLOB jobs ${SOURCE}/jobs/*.yaml)
+list(SORT jobs)
+set(rows "")
+foreach(job IN LISTS jobs)
+  get_filename_component(name ${job} NAME_WE)
+  file(READ ${job} text)
+  string(APPEND rows "    {\"${name}\", R\"~~~(${text})~~~\"},\n")
+endforeach()
+file(WRITE ${OUT} "// Written by cli/templates.cmake.
+#include \"cli/templates.h\"
+
+namespace flow::cli {
+
+std::span<const Template> templates() {
+  static constexpr Template kTemplates[] = {
+${rows}  };
+  return kTemplates;
+}
+
+}  // namespace flow::cli
+")

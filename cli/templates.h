@@ -1,0 +1,17 @@
+// The job files of jobs/, which `flowc init` starts new ones from.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace flow::cli {
+
+struct Template {
+  std::string_view name;  // "lenet"
+  std::string_view text;
+};
+
+/// Sorted by name.
+std::span<const Template> templates();
+
+}  // namespace flow::cli

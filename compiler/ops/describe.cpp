@@ -1,0 +1,194 @@
+// The table of ops as people read it.
+#include "compiler/ops/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/number_format.h"
+#include "runtime/base/text.h"
+
+namespace flow {
+namespace {
+
+std::vector<const OpDef*> written_ops() {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : all_ops())
+    if (!op->internal) ops.push_back(op);
+  return ops;
+}
+
+std::string_view name_of(Accepts accepts) {
+  switch (accepts) {
+    case Accepts::kAny:
+      return "any";
+    case Accepts::kFloat:
+      return "float";
+    case Accepts::kInteger:
+      return "integer";
+    case Accepts::kBool:
+      return "bool";
+    case Accepts::kNumber:
+      return "number";
+  }
+  return {};
+}
+
+std::string_view name_of(AttributeType type) {
+  switch (type) {
+    case AttributeType::kBool:
+      return "true or false";
+    case AttributeType::kInteger:
+      return "integer";
+    case AttributeType::kNumber:
+      return "number";
+    case AttributeType::kText:
+      return "text";
+    case AttributeType::kIntegers:
+      return "integer or a list of them";
+    case AttributeType::kIntegerOrList:
+      return "integer or list";
+    case AttributeType::kPairs:
+      return "list of pairs";
+    case AttributeType::kIndex:
+      return "index";
+    case AttributeType::kDType:
+      return "dtype";
+    case AttributeType::kPadding:
+      return "padding";
+    case AttributeType::kInitializer:
+      return "initializer";
+    case AttributeType::kActivation:
+      return "op of one operand";
+  }
+  return {};
+}
+
+/// "valid | same", "integer >= 1"
+std::string type_of(const AttributeDef& attribute) {
+  if (!attribute.choices.empty()) {
+    std::vector<std::string> choices(attribute.choices.begin(), attribute.choices.end());
+    return join(choices, " | ");
+  }
+  std::string type(name_of(attribute.type));
+  if (attribute.min) type += fmt::format(" >= {}", shortest(*attribute.min));
+  constexpr double kLargest = 0x7FFFFFFF;  // that of sizes, which goes without saying
+  if (attribute.max && *attribute.max != kLargest)
+    type += fmt::format(" <= {}", shortest(*attribute.max));
+  if (attribute.below) type += fmt::format(" < {}", shortest(*attribute.below));
+  return type;
+}
+
+bool names_attribute(const OpDef& op, std::string_view text) {
+  return std::ranges::find(op.attributes, text, &AttributeDef::name) != op.attributes.end();
+}
+
+std::string default_of(const OpDef& op, const AttributeDef& attribute) {
+  if (attribute.fallback.empty()) return "required";
+  return fmt::format("default {}{}", names_attribute(op, attribute.fallback) ? "that of " : "",
+                     attribute.fallback);
+}
+
+/// Lines of two columns, the second wrapped at 100.
+class Columns {
+ public:
+  void row(std::string left, std::string right) {
+    width_ = std::max(width_, left.size());
+    rows_.emplace_back(std::move(left), std::move(right));
+  }
+  std::string str() const {
+    const size_t indent = width_ + 4;
+    std::string text;
+    for (const auto& [left, right] : rows_) {
+      std::string line = fmt::format("  {:<{}}", left, width_);
+      size_t length = line.size();
+      for (const std::string& word : split(right, ' ')) {
+        if (length + 1 + word.size() > 100 && length > indent) {
+          line += "\n" + std::string(indent - 1, ' ');
+          length = indent - 1;
+        }
+        if (length < indent) {
+          line += std::string(indent - length, ' ') + word;
+          length = indent + word.size();
+        } else {
+          line += " " + word;
+          length += 1 + word.size();
+        }
+      }
+      text += line + "\n";
+    }
+    return text;
+  }
+  bool empty() const { return rows_.empty(); }
+
+ private:
+  size_t width_ = 0;
+  std::vector<std::pair<std::string, std::string>> rows_;
+};
+
+std::string section(std::string_view title, const Columns& columns) {
+  return columns.empty() ? "" : fmt::format("\n{}\n{}", title, columns.str());
+}
+
+/// A table's cell: bars would end it.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return escaped;
+}
+
+std::string operand_cell(const OpDef& op) {
+  std::vector<std::string> operands;
+  for (const OperandDef& operand : op.operands)
+    operands.push_back(fmt::format("`{}`{}{}", operand.name, operand.variadic ? " ..." : "",
+                                   operand.optional ? " (optional)" : ""));
+  return join(operands, ", ");
+}
+
+std::string attribute_cell(const OpDef& op) {
+  std::vector<std::string> attributes;
+  for (const AttributeDef& attribute : op.attributes)
+    attributes.push_back(attribute.fallback.empty()
+                             ? fmt::format("`{}`!", attribute.name)
+                             : fmt::format("`{}`={}", attribute.name, attribute.fallback));
+  return cell(join(attributes, ", "));
+}
+
+}  // namespace
+
+std::string list_ops() {
+  Columns columns;
+  for (const OpDef* op : written_ops()) columns.row(std::string(op->name), std::string(op->doc));
+  return columns.str();
+}
+
+std::string describe(const OpDef& op) {
+  Columns operands, attributes, results;
+  for (const OperandDef& operand : op.operands)
+    operands.row(
+        std::string(operand.name),
+        fmt::format("{}{}: {}{}", operand.variadic ? "list of " : "", name_of(operand.accepts),
+                    operand.doc, operand.optional ? " (optional)" : ""));
+  for (const AttributeDef& attribute : op.attributes)
+    attributes.row(
+        std::string(attribute.name),
+        fmt::format("{}, {}: {}", type_of(attribute), default_of(op, attribute), attribute.doc));
+  for (size_t i = 1; i < op.results.size(); ++i)
+    results.row(fmt::format("NAME.{}", op.results[i]), "a further result");
+  std::string text = fmt::format("{}: {}\n", op.name, op.doc);
+  if (!op.formula.empty()) text += fmt::format("\n  {}\n", op.formula);
+  return text + section("operands", operands) + section("attributes", attributes) +
+         section("results", results);
+}
+
+std::string ops_table() {
+  std::string text = "| op | operands | attributes (`!` required) | |\n| --- | --- | --- | --- |\n";
+  for (const OpDef* op : written_ops()) {
+    const std::string formula = op->formula.empty() ? "" : fmt::format(" `{}`", cell(op->formula));
+    text += fmt::format("| `{}` | {} | {} | {}{} |\n", op->name, operand_cell(*op),
+                        attribute_cell(*op), cell(op->doc), formula);
+  }
+  return text;
+}
+
+}  // namespace flow
