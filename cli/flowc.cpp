@@ -9,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/job_source.h"
+#include "cli/plan_graph.h"
 #include "cli/show_plan.h"
 #include "cli/templates.h"
 #include "compiler/compile.h"
@@ -77,6 +78,16 @@ int build(const Options& options) {
   return kDone;
 }
 
+/// A picture is of one job.
+int draw(const plan::Plan& plan, const std::string& format) {
+  if (plan.jobs.size() > 1)
+    throw RequestError(
+        fmt::format("--format {} draws one job, the file has {}", format, plan.jobs.size()),
+        fmt::format("name one with --job: {}", job_names(plan)));
+  fmt::print("{}", format == "dot" ? to_dot(plan.jobs[0]) : to_svg(plan.jobs[0]));
+  return kDone;
+}
+
 int show(const Options& options) {
   plan::Plan plan;
   if (!load(request_of(options), &plan)) return kRequestWrong;
@@ -88,6 +99,7 @@ int show(const Options& options) {
     fmt::print("{}", plan::to_json(plan));
     return kDone;
   }
+  if (options.format != "table") return draw(plan, options.format);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
     fmt::print("{}{}", i ? "\n" : "", show_job(plan.jobs[i]));
   return kDone;
@@ -207,8 +219,8 @@ int run(int argc, char** argv) {
   CLI::App* shows = app.add_subcommand("show", "what a job file or a plan does");
   shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
-  shows->add_option("--format", options.format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}));
+  shows->add_option("--format", options.format, "table, json, dot or svg")
+      ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
   add_sets(shows);
 
   CLI::App* ops = app.add_subcommand("ops", "the ops of the language, or all about one");

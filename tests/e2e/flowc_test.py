@@ -2,6 +2,7 @@
 import json
 import os
 import unittest
+from xml.etree import ElementTree
 
 from flow import JOBS, SOURCE, FlowTest
 
@@ -60,6 +61,19 @@ class Commands(FlowTest):
         self.write("old.plan", "precious")
         self.call("flowc", "build", "broken.yaml", "-o", "old.plan", status=2)
         self.assertEqual((self.dir / "old.plan").read_text(), "precious")
+
+    def test_show_draws_one_job_as_a_graph(self):
+        self.assertIn("--job", self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "svg", status=2).stderr)
+        job = (JOBS / "mlp.yaml", "--job", "train")
+        plan = json.loads(self.call("flowc", "show", *job, "--format", "json").stdout)["jobs"][0]
+        nodes = len(plan["steps"]) + len(plan["inputs"])
+        drawn = ElementTree.fromstring(self.call("flowc", "show", *job, "--format", "svg").stdout)
+        names = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "name"]
+        self.assertEqual(len(names), nodes)
+        self.assertIn("mlp/hidden/matmul", names)
+        dot = self.call("flowc", "show", *job, "--format", "dot").stdout
+        self.assertEqual(dot.count("[label="), nodes)
+        self.assertIn("matmul + bias_add + relu -> [100, 512]", dot)
 
 
 class FromTheTables(FlowTest):
