@@ -1,4 +1,4 @@
-// Where the largest element is.
+// Where the largest and the smallest element is.
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
@@ -16,19 +16,31 @@ void infer_argmax(Inference& inference) {
   inference.result(DType::kInt64, Shape(std::move(extents)), rows);
 }
 
+OpDef place(std::string_view name, std::string_view doc, std::string_view formula,
+            std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
+          .attributes = {{"axis", AttributeType::kInteger, "-1", "the axis to search"}},
+          .infer = infer_argmax,
+          .examples = std::move(examples)};
+}
+
 }  // namespace
 
 std::span<const OpDef> argmax() {
-  static const OpDef kOps[] = {{
-      .name = "argmax",
-      .doc = "The index of the largest element along an axis, as int64; the first on ties.",
-      .formula = "y = the first i with x[i] = max x",
-      .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
-      .attributes = {{"axis", AttributeType::kInteger, "-1", "the axis to search"}},
-      .infer = infer_argmax,
-      .examples = {"argmax(f32[3,4])", "argmax(f32[2,3,4]) axis=1", "argmax(i32[6])",
-                   "argmax(u8[3,4]) axis=0"},
-  }};
+  static const OpDef kOps[] = {
+      place("argmax",
+            "The index of the largest element along an axis, as int64; the first on ties.",
+            "y = the first i with x[i] = max x",
+            {"argmax(f32[3,4])", "argmax(f32[2,3,4]) axis=1", "argmax(i32[6])",
+             "argmax(u8[3,4]) axis=0"}),
+      place("argmin",
+            "The index of the smallest element along an axis, as int64; the first on ties.",
+            "y = the first i with x[i] = min x",
+            {"argmin(f32[3,4])", "argmin(f32[2,3,4]) axis=1", "argmin(u8[3,4]) axis=0"}),
+  };
   return kOps;
 }
 

@@ -6,28 +6,92 @@
 namespace flow::ops {
 namespace {
 
+using ir::ValueId;
+
 void infer_arithmetic(Inference& inference) {
   if (inference.same_dtype()) infer_broadcast(inference, inference.operand(0).dtype);
 }
 
-std::vector<ir::ValueId> add_gradient(GradientContext& context) {
-  std::vector<ir::ValueId> gradients(2);
+/// What a part of the gradient of operand i is called that is summed up over its copies: nothing
+/// where there are none.
+std::string_view part(GradientContext& context, size_t i, std::string_view name) {
+  const Shape& own = context.value_of(context.operand(i)).shape;
+  return own == context.value_of(context.gradient()).shape ? "" : name;
+}
+
+/// The gradient of operand i from `op` over all elements of the result.
+ValueId summed(GradientContext& context, size_t i, std::string_view op,
+               std::vector<ValueId> operands) {
+  const ValueId all = context.add(op, i, std::move(operands), {}, part(context, i, op));
+  return sum_to_operand(context, i, all);
+}
+
+std::vector<ValueId> add_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
   for (size_t i = 0; i < 2; ++i)
     if (context.wanted[i]) gradients[i] = sum_to_operand(context, i, context.gradient());
   return gradients;
 }
 
-std::vector<ir::ValueId> multiply_gradient(GradientContext& context) {
-  std::vector<ir::ValueId> gradients(2);
+std::vector<ValueId> subtract_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
+  if (context.wanted[0]) gradients[0] = sum_to_operand(context, 0, context.gradient());
+  if (context.wanted[1]) gradients[1] = summed(context, 1, "negative", {context.gradient()});
+  return gradients;
+}
+
+std::vector<ValueId> multiply_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
+  for (size_t i = 0; i < 2; ++i)
+    if (context.wanted[i])
+      gradients[i] = summed(context, i, "multiply", {context.gradient(), context.operand(1 - i)});
+  return gradients;
+}
+
+/// da = dy / b, db = -dy y / b
+std::vector<ValueId> divide_gradient(GradientContext& context) {
+  std::vector<ValueId> gradients(2);
+  const ValueId dy = context.gradient(), b = context.operand(1);
+  if (context.wanted[0]) gradients[0] = summed(context, 0, "divide", {dy, b});
+  if (!context.wanted[1]) return gradients;
+  const ValueId quotient = context.add("divide", 1, {dy, b}, {}, "divide");
+  const ValueId product = context.add("multiply", 1, {quotient, context.result(0)}, {}, "multiply");
+  gradients[1] = summed(context, 1, "negative", {product});
+  return gradients;
+}
+
+std::vector<ValueId> pow_gradient(GradientContext& context) {
+  constexpr std::string_view kOps[] = {"pow_grad_base", "pow_grad_exponent"};
+  std::vector<ValueId> gradients(2);
+  for (size_t i = 0; i < 2; ++i)
+    if (context.wanted[i])
+      gradients[i] =
+          summed(context, i, kOps[i], {context.gradient(), context.operand(0), context.operand(1)});
+  return gradients;
+}
+
+/// Where `op` holds of the operands, the first takes the gradient, elsewhere the second.
+std::vector<ValueId> choice_gradient(GradientContext& context, std::string_view op) {
+  std::vector<ValueId> gradients(2);
+  const ValueId dy = context.gradient();
   for (size_t i = 0; i < 2; ++i) {
     if (!context.wanted[i]) continue;
-    const bool copied =
-        context.value_of(context.operand(i)).shape != context.value_of(context.gradient()).shape;
-    const ir::ValueId product = context.add(
-        "multiply", i, {context.gradient(), context.operand(1 - i)}, {}, copied ? "multiply" : "");
-    gradients[i] = sum_to_operand(context, i, product);
+    const ValueId first =
+        context.add(op, i, {context.operand(0), context.operand(1)}, {}, "condition");
+    const ValueId zero =
+        context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
+    gradients[i] = summed(context, i, "where",
+                          i == 0 ? std::vector{first, dy, zero} : std::vector{first, zero, dy});
   }
   return gradients;
+}
+
+std::vector<ValueId> maximum_gradient(GradientContext& context) {
+  return choice_gradient(context, "greater_equal");
+}
+
+std::vector<ValueId> minimum_gradient(GradientContext& context) {
+  return choice_gradient(context, "less_equal");
 }
 
 void infer_scale(Inference& inference) {
@@ -35,41 +99,75 @@ void infer_scale(Inference& inference) {
   inference.result(x.dtype, x.shape, x.rows);
 }
 
-std::vector<ir::ValueId> scale_gradient(GradientContext& context) {
+std::vector<ValueId> scale_gradient(GradientContext& context) {
   return {context.add("scale", 0, {context.gradient()},
                       {{"factor", *context.node.attributes.find("factor")}})};
 }
 
-std::vector<OperandDef> two_operands() {
-  return {{"a", "any shape", Accepts::kNumber}, {"b", "any shape, of a's dtype", Accepts::kNumber}};
+void infer_pow_grad(Inference& inference) {
+  infer_broadcast(inference, inference.operand(0).dtype);
+}
+
+OpDef pair(std::string_view name, std::string_view doc, std::string_view formula, Accepts accepts,
+           GradientRule gradient, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"a", "any shape", accepts}, {"b", "any shape, of a's dtype", accepts}},
+          .infer = infer_arithmetic,
+          .gradient = gradient,
+          .examples = std::move(examples)};
+}
+
+OpDef pow_grad(std::string_view name, std::string_view doc, std::string_view formula) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"dy", "of the power's shape"}, {"a", "the base"}, {"b", "the exponent"}},
+          .infer = infer_pow_grad,
+          .internal = true};
 }
 
 }  // namespace
 
 std::span<const OpDef> arithmetic() {
   static const OpDef kOps[] = {
-      {
-          .name = "add",
-          .doc = "The sum, element by element; shapes broadcast.",
-          .formula = "y = a + b",
-          .operands = two_operands(),
-          .infer = infer_arithmetic,
-          .gradient = add_gradient,
-          .examples = {"add(f32[3,4], f32[3,4])", "add(f32[2,3,4], f32[3,1])",
-                       "add(f32[1,4], f32[3,1])", "add(f32[3], f32[])", "add(i32[3,4], i32[4])",
-                       "add(u8[5], u8[5])"},
-      },
-      {
-          .name = "multiply",
-          .doc = "The product, element by element; shapes broadcast.",
-          .formula = "y = a b",
-          .operands = two_operands(),
-          .infer = infer_arithmetic,
-          .gradient = multiply_gradient,
-          .examples = {"multiply(f32[3,4], f32[3,4])", "multiply(f32[2,3,4], f32[3,1])",
-                       "multiply(f32[1,4], f32[3,1])", "multiply(f32[3], f32[])",
-                       "multiply(i64[3,4], i64[4])", "multiply(i8[5], i8[5])"},
-      },
+      pair("add", "The sum, element by element; shapes broadcast, integers wrap around.",
+           "y = a + b", Accepts::kNumber, add_gradient,
+           {"add(f32[3,4], f32[3,4])", "add(f32[2,3,4], f32[3,1])", "add(f32[1,4], f32[3,1])",
+            "add(f32[3], f32[])", "add(i32[3,4], i32[4])", "add(u8[5], u8[5])"}),
+      pair(
+          "subtract", "The difference, element by element; shapes broadcast, integers wrap around.",
+          "y = a - b", Accepts::kNumber, subtract_gradient,
+          {"subtract(f32[3,4], f32[3,4])", "subtract(f32[4], f32[3,1])", "subtract(u8[5], u8[5])"}),
+      pair("multiply", "The product, element by element; shapes broadcast, integers wrap around.",
+           "y = a b", Accepts::kNumber, multiply_gradient,
+           {"multiply(f32[3,4], f32[3,4])", "multiply(f32[2,3,4], f32[3,1])",
+            "multiply(f32[1,4], f32[3,1])", "multiply(f32[3], f32[])", "multiply(i64[3,4], i64[4])",
+            "multiply(i8[5], i8[5])"}),
+      pair("divide", "The quotient of floats, element by element; shapes broadcast.", "y = a / b",
+           Accepts::kFloat, divide_gradient,
+           {"divide(f32[3,4], f32[3,4])", "divide(f32[4], f32[3,1])", "divide(f32[], f32[3])"}),
+      pair("pow",
+           "The power, element by element; shapes broadcast. Integers wrap around; with a negative "
+           "exponent theirs is the quotient cut off: 0 but for the bases 1 and -1.",
+           "y = a^b", Accepts::kNumber, pow_gradient,
+           {"pow(f32[3,4], f32[3,4])", "pow(f32[3,4], f32[])", "pow(f32[4], f32[3,1])",
+            "pow(i32[5], i32[5])"}),
+      pow_grad("pow_grad_base", "The gradient of pow with respect to the base.",
+               "da = dy b a^(b-1)"),
+      pow_grad("pow_grad_exponent", "The gradient of pow with respect to the exponent.",
+               "db = dy a^b ln a"),
+      pair("maximum",
+           "The larger, element by element; shapes broadcast. NaN where either is; of equals the "
+           "first takes the gradient.",
+           "y = max(a, b)", Accepts::kNumber, maximum_gradient,
+           {"maximum(f32[3,4], f32[3,4])", "maximum(f32[4], f32[3,1])", "maximum(i8[5], i8[])"}),
+      pair("minimum",
+           "The smaller, element by element; shapes broadcast. NaN where either is; of equals the "
+           "first takes the gradient.",
+           "y = min(a, b)", Accepts::kNumber, minimum_gradient,
+           {"minimum(f32[3,4], f32[3,4])", "minimum(f32[4], f32[3,1])", "minimum(i8[5], i8[])"}),
       {
           .name = "scale",
           .doc = "The product with a constant.",

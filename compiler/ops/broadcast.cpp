@@ -40,17 +40,23 @@ int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b,
 }
 
 void infer_broadcast(Inference& inference, DType dtype) {
-  const ir::Value& a = inference.operand(0);
-  const ir::Value& b = inference.operand(1);
-  const auto out = broadcast(a.shape, b.shape);
-  if (out) {
-    inference.result(dtype, *out, broadcast_rows(*out, a.shape, a.rows, b.shape, b.rows));
-    return;
+  const ir::Value& first = inference.operand(0);
+  Shape out = first.shape;
+  int rows = first.rows;
+  for (size_t i = 1; i < inference.operands(); ++i) {
+    const ir::Value& next = inference.operand(i);
+    const auto both = broadcast(out, next.shape);
+    if (!both) {
+      inference
+          .bad_operand(i, Diagnosis::kShapeMismatch,
+                       fmt::format("{} and {} do not broadcast", out.str(), next.shape.str()))
+          .with_hint("from the last dimension on, extents must be equal or 1");
+      return;
+    }
+    rows = broadcast_rows(*both, out, rows, next.shape, next.rows);
+    out = *both;
   }
-  inference
-      .bad_operand(1, Diagnosis::kShapeMismatch,
-                   fmt::format("{} and {} do not broadcast", a.shape.str(), b.shape.str()))
-      .with_hint("from the last dimension on, extents must be equal or 1");
+  inference.result(dtype, out, rows);
 }
 
 ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient) {

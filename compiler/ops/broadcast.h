@@ -14,7 +14,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 /// row axes, aligned at the last axis.
 int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b, int b_rows);
 
-/// Infers a result that broadcasts operands 0 and 1; reports shapes that do not fit.
+/// Infers a result to which all operands broadcast; reports shapes that do not fit.
 void infer_broadcast(Inference& inference, DType dtype);
 
 /// The gradient of operand i from that of a result to which it was broadcast: the sum over the

@@ -1,38 +1,146 @@
-// Elementwise comparisons.
+// Elementwise comparisons, what connects their results, and the choice by them.
 #include <fmt/format.h>
 
+#include "compiler/ir/builder.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {
 namespace {
 
+void refuse(Inference& inference, DType dtype, std::string_view why, std::string_view hint) {
+  inference
+      .bad_operand(0, Diagnosis::kDTypeMismatch,
+                   fmt::format("the operands are {}, which {}", name_of(dtype), why))
+      .with_hint(std::string(hint));
+}
+
 /// Two integers of any dtypes, or two operands of one.
-void infer_equal(Inference& inference) {
+void infer_equality(Inference& inference) {
   const DType a = inference.operand(0).dtype, b = inference.operand(1).dtype;
-  const bool stored = a == DType::kFloat16 || a == DType::kBFloat16;
-  if (stored)
-    inference
-        .bad_operand(0, Diagnosis::kDTypeMismatch,
-                     fmt::format("the operands are {}, which is not compared", name_of(a)))
-        .with_hint("`{op: cast, dtype: float32}` converts");
+  if (a == DType::kFloat16 || a == DType::kBFloat16)
+    refuse(inference, a, "is not compared", "`{op: cast, dtype: float32}` converts");
   else if ((is_integer(a) && is_integer(b)) || inference.same_dtype())
     infer_broadcast(inference, DType::kBool);
+}
+
+void infer_order(Inference& inference) {
+  if (const DType a = inference.operand(0).dtype; a == DType::kBool)
+    refuse(inference, a, "has no order", "`equal` and `not_equal` compare bools");
+  else
+    infer_equality(inference);
+}
+
+void infer_logical(Inference& inference) { infer_broadcast(inference, DType::kBool); }
+
+void infer_not(Inference& inference) {
+  const ir::Value& x = inference.operand(0);
+  inference.result(x.dtype, x.shape, x.rows);
+}
+
+void infer_where(Inference& inference) {
+  const DType x = inference.operand(1).dtype, y = inference.operand(2).dtype;
+  if (x == y)
+    infer_broadcast(inference, x);
+  else
+    inference
+        .bad_operand(2, Diagnosis::kDTypeMismatch,
+                     fmt::format("`x` is {} and `y` is {}, they must have one dtype", name_of(x),
+                                 name_of(y)))
+        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(x)));
+}
+
+/// What was not chosen gets zeros.
+std::vector<ir::ValueId> where_gradient(GradientContext& context) {
+  std::vector<ir::ValueId> gradients(3);
+  const ir::ValueId condition = context.operand(0), dy = context.gradient();
+  for (size_t i = 1; i < 3; ++i) {
+    if (!context.wanted[i]) continue;
+    const bool copied = context.value_of(context.operand(i)).shape != context.value_of(dy).shape;
+    const ir::ValueId zero =
+        context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
+    const ir::ValueId chosen = context.add(
+        "where", i, i == 1 ? std::vector{condition, dy, zero} : std::vector{condition, zero, dy},
+        {}, copied ? "where" : "");
+    gradients[i] = sum_to_operand(context, i, chosen);
+  }
+  return gradients;
+}
+
+OpDef comparison_of(std::string_view name, std::string_view doc, std::string_view formula,
+                    InferRule infer, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"a", "any shape", Accepts::kAny}, {"b", "any shape", Accepts::kAny}},
+          .infer = infer,
+          .examples = std::move(examples)};
+}
+
+OpDef logical(std::string_view name, std::string_view doc, std::string_view formula,
+              std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"a", "any shape", Accepts::kBool}, {"b", "any shape", Accepts::kBool}},
+          .infer = infer_logical,
+          .examples = std::move(examples)};
 }
 
 }  // namespace
 
 std::span<const OpDef> comparison() {
-  static const OpDef kOps[] = {{
-      .name = "equal",
-      .doc = "Whether elements are equal; shapes broadcast, integers of any two dtypes compare.",
-      .formula = "y = (a == b)",
-      .operands = {{"a", "any shape", Accepts::kAny}, {"b", "any shape", Accepts::kAny}},
-      .infer = infer_equal,
-      .examples = {"equal(i32[4], i64[4])", "equal(u8[3,4], i8[4])", "equal(i64[7], i64[7])",
-                   "equal(f32[3,4], f32[3,4])", "equal(bool[5], bool[5])",
-                   "equal(i32[3,1], i32[4])"},
-  }};
+  static const OpDef kOps[] = {
+      comparison_of(
+          "equal",
+          "Whether elements are equal; shapes broadcast, integers of any two dtypes "
+          "compare.",
+          "y = (a == b)", infer_equality,
+          {"equal(i32[4], i64[4])", "equal(u8[3,4], i8[4])", "equal(i64[7], i64[7])",
+           "equal(f32[3,4], f32[3,4])", "equal(bool[5], bool[5])", "equal(i32[3,1], i32[4])"}),
+      comparison_of("not_equal", "Whether elements differ, as `equal` compares them.",
+                    "y = (a != b)", infer_equality,
+                    {"not_equal(i32[4], i64[4])", "not_equal(bool[5], bool[5])"}),
+      comparison_of("greater",
+                    "Whether the first is greater; shapes broadcast, integers of any two dtypes "
+                    "compare.",
+                    "y = (a > b)", infer_order,
+                    {"greater(f32[3,4], f32[4])", "greater(u8[4], i64[4])"}),
+      comparison_of("greater_equal", "Whether the first is not less, as `greater` compares them.",
+                    "y = (a >= b)", infer_order,
+                    {"greater_equal(f32[3,4], f32[4])", "greater_equal(i8[4], u8[4])"}),
+      comparison_of("less", "Whether the first is less, as `greater` compares them.", "y = (a < b)",
+                    infer_order, {"less(f32[3,4], f32[4])", "less(i32[4], i8[])"}),
+      comparison_of("less_equal", "Whether the first is not greater, as `greater` compares them.",
+                    "y = (a <= b)", infer_order,
+                    {"less_equal(f32[3,4], f32[4])", "less_equal(i64[4], i64[4])"}),
+      logical("logical_and", "Whether both are true; shapes broadcast.", "y = (a and b)",
+              {"logical_and(bool[3,4], bool[4])"}),
+      logical("logical_or", "Whether one or both are true; shapes broadcast.", "y = (a or b)",
+              {"logical_or(bool[3,4], bool[4])"}),
+      {
+          .name = "logical_not",
+          .doc = "Whether the operand is false.",
+          .formula = "y = not x",
+          .operands = {{"in", "any shape", Accepts::kBool}},
+          .infer = infer_not,
+          .elementwise = true,
+          .examples = {"logical_not(bool[3,4])"},
+      },
+      {
+          .name = "where",
+          .doc = "The first where the condition is true, else the second; shapes broadcast.",
+          .formula = "out = condition ? x : y",
+          .operands = {{"condition", "any shape", Accepts::kBool},
+                       {"x", "any shape", Accepts::kAny},
+                       {"y", "any shape, of x's dtype", Accepts::kAny}},
+          .infer = infer_where,
+          .gradient = where_gradient,
+          .examples = {"where(bool[3,4], f32[3,4], f32[3,4])", "where(bool[3,1], f32[4], f32[])",
+                       "where(bool[], f32[2,1,4], f32[3,1])", "where(bool[5], i64[5], i64[])",
+                       "where(bool[5], u8[5], u8[5])"},
+      },
+  };
   return kOps;
 }
 

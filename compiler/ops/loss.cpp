@@ -63,6 +63,63 @@ void infer_loss_grad(Inference& inference) {
   inference.result(prob.dtype, prob.shape, rows);
 }
 
+constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
+constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
+
+Shape without_classes(const Shape& logits) {
+  return Shape(std::vector<int64_t>(logits.begin(), logits.end() - 1));
+}
+
+int rows_beside_classes(const ir::Value& logits) {
+  return logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
+}
+
+/// Labels and logits [..., C].
+void infer_dense_loss(Inference& inference) {
+  const ir::Value& logits = inference.operand(1);
+  if (logits.shape.rank() < 1) {
+    inference.bad_operand(1, Diagnosis::kRankMismatch,
+                          "`logits` is a scalar, it must have a dimension of classes");
+    return;
+  }
+  if (inference.shape(0) != logits.shape) {
+    inference.bad_operand(0, Diagnosis::kShapeMismatch,
+                          fmt::format("labels {} for logits {}, they must be equal",
+                                      inference.shape(0).str(), logits.shape.str()));
+    return;
+  }
+  const int of_labels = rows_beside_classes(inference.operand(0));
+  const int of_logits = rows_beside_classes(logits);
+  const bool agree = of_labels == kNoRows || of_logits == kNoRows || of_labels == of_logits;
+  const int rows = !agree ? kMixedRows : of_logits == kNoRows ? of_labels : of_logits;
+  inference.result(logits.dtype, without_classes(logits.shape), rows);
+  inference.result(logits.dtype, logits.shape, of_logits);
+}
+
+void infer_dense_grad(Inference& inference) {
+  const ir::Value& prob = inference.operand(1);
+  inference.result(prob.dtype, prob.shape, prob.rows);
+}
+
+/// dlabels = -dy log(prob), dlogits = dy (sum(labels) prob - labels)
+std::vector<ir::ValueId> dense_gradient(GradientContext& context) {
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0]) {
+    std::vector<int64_t> extents = context.value_of(context.gradient()).shape.extents();
+    extents.push_back(1);
+    const ir::ValueId dy =
+        context.add("reshape", 0, {context.gradient()}, {{"shape", extents}}, "reshape");
+    const ir::ValueId log =
+        context.add("log_softmax", 0, {context.operand(1)}, {{"axis", int64_t{-1}}}, "log_softmax");
+    const ir::ValueId product = context.add("multiply", 0, {log, dy}, {}, "multiply");
+    gradients[0] = context.add("negative", 0, {product}, {});
+  }
+  if (context.wanted[1])
+    gradients[1] =
+        context.add(kDenseGrad, 1, {context.operand(0), context.result(1), context.gradient()}, {});
+  return gradients;
+}
+
 std::vector<ir::ValueId> loss_gradient(GradientContext& context) {
   return {ir::ValueId(),
           context.add(kGrad, 1, {context.operand(0), context.result(1), context.gradient()}, {})};
@@ -85,6 +142,27 @@ std::span<const OpDef> loss() {
                        "sparse_softmax_cross_entropy_with_logits(i64[2,3], f32[2,3,4])",
                        "sparse_softmax_cross_entropy_with_logits(u8[5], f32[5,3])",
                        "sparse_softmax_cross_entropy_with_logits(i8[], f32[7])"},
+      },
+      {
+          .name = kDenseLoss,
+          .doc = "One loss a row: the cross entropy of softmax(logits) against shares of classes, "
+                 "of any sum.",
+          .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
+          .operands = {{"labels", "[..., C]"}, {"logits", "[..., C]"}},
+          .results = {"out", "prob"},
+          .infer = infer_dense_loss,
+          .gradient = dense_gradient,
+          .examples = {"softmax_cross_entropy_with_logits(f32[5,10], f32[5,10])",
+                       "softmax_cross_entropy_with_logits(f32[2,3,4], f32[2,3,4])",
+                       "softmax_cross_entropy_with_logits(f32[70], f32[70])"},
+      },
+      {
+          .name = kDenseGrad,
+          .doc = "The gradient of the loss with respect to the logits.",
+          .formula = "dlogits = dy (sum(labels) prob - labels)",
+          .operands = {{"labels", "[..., C]"}, {"prob", "softmax(logits)"}, {"dy", "[...]"}},
+          .infer = infer_dense_grad,
+          .internal = true,
       },
       {
           .name = kGrad,

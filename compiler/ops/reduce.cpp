@@ -1,4 +1,6 @@
-// Sums and means over axes.
+// Reductions over axes.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
@@ -40,14 +42,19 @@ void infer_reduce(Inference& inference) {
   inference.result(x.dtype, reduced(x.shape, *axes, keepdims), rows);
 }
 
+/// A result, or its gradient, with the reduced axes kept as extents of 1.
+ir::ValueId with_ones(GradientContext& context, ir::ValueId value, std::string_view part) {
+  const Shape x = context.value_of(context.operand(0)).shape;
+  const Shape kept = reduced(x, context.node.attributes.get<Integers>("axes"), true);
+  if (context.value_of(value).shape == kept) return value;
+  return context.add("reshape", 0, {value}, {{"shape", kept.extents()}}, part);
+}
+
 /// Every element that was summed gets the sum's gradient.
 ir::ValueId spread(GradientContext& context, ir::ValueId dy) {
   const Shape x = context.value_of(context.operand(0)).shape;
-  const Integers axes = context.node.attributes.get<Integers>("axes");
-  const Shape kept = reduced(x, axes, true);
-  if (kept != context.value_of(context.result(0)).shape)
-    dy = context.add("reshape", 0, {dy}, {{"shape", kept.extents()}}, "reshape");
-  return context.add("broadcast_to", 0, {dy}, {{"shape", x.extents()}});
+  return context.add("broadcast_to", 0, {with_ones(context, dy, "reshape")},
+                     {{"shape", x.extents()}});
 }
 
 std::vector<ir::ValueId> reduce_sum_gradient(GradientContext& context) {
@@ -62,39 +69,121 @@ std::vector<ir::ValueId> reduce_mean_gradient(GradientContext& context) {
                  context.add("scale", 0, {context.gradient()}, {{"factor", 1 / count}}, "scale"))};
 }
 
+/// A gradient op that has the same axes.
+std::vector<ir::ValueId> add_with_axes(GradientContext& context, std::string_view op,
+                                       std::vector<ir::ValueId> operands) {
+  return {context.add(op, 0, std::move(operands),
+                      {{"axis", *context.node.attributes.find("axes")},
+                       {"keepdims", *context.node.attributes.find("keepdims")}})};
+}
+
+std::vector<ir::ValueId> extreme_gradient(GradientContext& context) {
+  return add_with_axes(context, "reduce_extreme_grad",
+                       {context.gradient(), context.operand(0), context.result(0)});
+}
+
+std::vector<ir::ValueId> prod_gradient(GradientContext& context) {
+  return add_with_axes(context, "reduce_prod_grad", {context.gradient(), context.operand(0)});
+}
+
+/// dx = e^(x - y) dy
+std::vector<ir::ValueId> logsumexp_gradient(GradientContext& context) {
+  const ir::ValueId y = with_ones(context, context.result(0), "result");
+  const ir::ValueId dy = with_ones(context, context.gradient(), "reshape");
+  const ir::ValueId below = context.add("subtract", 0, {context.operand(0), y}, {}, "subtract");
+  const ir::ValueId share = context.add("exp", 0, {below}, {}, "exp");
+  return {context.add("multiply", 0, {share, dy}, {})};
+}
+
+/// Operand 1 is what was reduced.
+void infer_reduce_grad(Inference& inference) {
+  const auto axes = normalise_axes(inference, 1);
+  if (!axes) return;
+  const ir::Value& x = inference.operand(1);
+  const Shape results = reduced(x.shape, *axes, inference.attribute<bool>("keepdims"));
+  for (size_t i = 0; i < inference.operands(); ++i)
+    if (i != 1 && inference.shape(i) != results) {
+      inference.bad_operand(
+          i, Diagnosis::kShapeMismatch,
+          fmt::format("{} for results of shape {}", inference.shape(i).str(), results.str()));
+      return;
+    }
+  inference.result(x.dtype, x.shape, x.rows);
+}
+
 std::vector<AttributeDef> reduce_attributes() {
   return {{"axis", AttributeType::kIntegers, "all", "the axes to reduce, one or a list"},
           {"keepdims", AttributeType::kBool, "false", "leave reduced axes as extents of 1"}};
+}
+
+OpDef reduction(std::string_view name, std::string_view doc, std::string_view formula,
+                Accepts accepts, GradientRule gradient, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape", accepts}},
+          .attributes = reduce_attributes(),
+          .infer = infer_reduce,
+          .gradient = gradient,
+          .examples = std::move(examples)};
+}
+
+OpDef reduction_grad(std::string_view name, std::string_view doc, std::string_view formula,
+                     std::vector<OperandDef> operands) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = std::move(operands),
+          .attributes = reduce_attributes(),
+          .infer = infer_reduce_grad,
+          .internal = true};
 }
 
 }  // namespace
 
 std::span<const OpDef> reduce() {
   static const OpDef kOps[] = {
-      {
-          .name = "reduce_sum",
-          .doc = "The sum over axes.",
-          .formula = "y = sum x",
-          .operands = {{"in", "any shape"}},
-          .attributes = reduce_attributes(),
-          .infer = infer_reduce,
-          .gradient = reduce_sum_gradient,
-          .examples = {"reduce_sum(f32[3,4])", "reduce_sum(f32[2,3,4]) axis=1",
-                       "reduce_sum(f32[2,3,4]) axis=[0,-1] keepdims=true",
-                       "reduce_sum(f32[5000,3]) axis=0"},
-      },
-      {
-          .name = "reduce_mean",
-          .doc = "The mean over axes.",
-          .formula = "y = (sum x) / count",
-          .operands = {{"in", "any shape"}},
-          .attributes = reduce_attributes(),
-          .infer = infer_reduce,
-          .gradient = reduce_mean_gradient,
-          .examples = {"reduce_mean(f32[3,4])", "reduce_mean(f32[2,3,4]) axis=1",
-                       "reduce_mean(f32[2,3,4]) axis=[0,-1] keepdims=true",
-                       "reduce_mean(f32[5000])"},
-      },
+      reduction("reduce_sum", "The sum over axes; integers wrap around.", "y = sum x",
+                Accepts::kNumber, reduce_sum_gradient,
+                {"reduce_sum(f32[3,4])", "reduce_sum(f32[2,3,4]) axis=1",
+                 "reduce_sum(f32[2,3,4]) axis=[0,-1] keepdims=true",
+                 "reduce_sum(f32[5000,3]) axis=0", "reduce_sum(u8[40,3]) axis=0"}),
+      reduction("reduce_mean", "The mean over axes.", "y = (sum x) / count", Accepts::kFloat,
+                reduce_mean_gradient,
+                {"reduce_mean(f32[3,4])", "reduce_mean(f32[2,3,4]) axis=1",
+                 "reduce_mean(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_mean(f32[5000])"}),
+      reduction("reduce_max",
+                "The largest over axes, NaN where one is; the first of equals takes the gradient.",
+                "y = max x", Accepts::kNumber, extreme_gradient,
+                {"reduce_max(f32[3,4])", "reduce_max(f32[2,3,4]) axis=1",
+                 "reduce_max(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_max(i8[5,3]) axis=0"}),
+      reduction("reduce_min",
+                "The smallest over axes, NaN where one is; the first of equals takes the gradient.",
+                "y = min x", Accepts::kNumber, extreme_gradient,
+                {"reduce_min(f32[3,4])", "reduce_min(f32[2,3,4]) axis=1", "reduce_min(i64[5])"}),
+      reduction(
+          "reduce_prod",
+          "The product over axes, with gradients exact with zeros; integers wrap around.",
+          "y = prod x", Accepts::kNumber, prod_gradient,
+          {"reduce_prod(f32[3,4])", "reduce_prod(f32[2,3,4]) axis=1",
+           "reduce_prod(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_prod(i32[5,3]) axis=0"}),
+      reduction("reduce_any", "Whether any over axes is true.", "y = x[0] or x[1] or ...",
+                Accepts::kBool, nullptr,
+                {"reduce_any(bool[3,4])", "reduce_any(bool[2,3,4]) axis=1"}),
+      reduction("reduce_all", "Whether all over axes are true.", "y = x[0] and x[1] and ...",
+                Accepts::kBool, nullptr,
+                {"reduce_all(bool[3,4])", "reduce_all(bool[2,3,4]) axis=[0,2] keepdims=true"}),
+      reduction("logsumexp",
+                "The logarithm of the sum of exponentials over axes, exact for large numbers.",
+                "y = ln(sum e^x)", Accepts::kFloat, logsumexp_gradient,
+                {"logsumexp(f32[3,4])", "logsumexp(f32[2,3,4]) axis=1",
+                 "logsumexp(f32[2,3,4]) axis=[0,-1] keepdims=true", "logsumexp(f32[7000])"}),
+      reduction_grad("reduce_extreme_grad", "The gradient of reduce_max and reduce_min.",
+                     "dx = dy where x is the first that equals y, else 0",
+                     {{"dy", "the result's shape"}, {"x", "any shape"}, {"y", "the result"}}),
+      reduction_grad("reduce_prod_grad", "The gradient of reduce_prod.",
+                     "dx = dy times the product of the others",
+                     {{"dy", "the result's shape"}, {"x", "any shape"}}),
   };
   return kOps;
 }

@@ -70,7 +70,7 @@ Kernel bias_add_grad(const Request& request) {
   const int axis = axis_of(request);
   std::vector<bool> reduced(static_cast<size_t>(request.inputs[0].shape.rank()), true);
   reduced[static_cast<size_t>(axis)] = false;
-  const Reduction reduction(request.inputs[0], reduced);
+  const Reduction reduction(ReducedAxes(request.inputs[0], reduced));
   Kernel kernel;
   kernel.workspace = reduction.workspace();
   kernel.launch = [reduction, threads = request.threads](const Buffers& buffers, const CallState&) {

@@ -19,6 +19,14 @@ std::vector<int64_t> broadcast_strides(const TensorDesc& desc, int rank) {
   return strides;
 }
 
+/// Does every operand step over `extent` elements of the inner loop in one of the outer?
+bool goes_on(const Broadcast::PerOperand& outer, const Broadcast::PerOperand& inner,
+             int64_t extent) {
+  for (size_t k = 0; k < Broadcast::kMost; ++k)
+    if (outer[k] != inner[k] * extent) return false;
+  return true;
+}
+
 }  // namespace
 
 std::vector<int> memory_order(const TensorDesc& desc) {
@@ -39,20 +47,21 @@ std::vector<int64_t> strides_of(const TensorDesc& desc) {
   return strides;
 }
 
-Broadcast::Broadcast(const TensorDesc& a, const TensorDesc& b, const TensorDesc& out) {
-  const std::vector<int64_t> a_strides = broadcast_strides(a, out.shape.rank());
-  const std::vector<int64_t> b_strides = broadcast_strides(b, out.shape.rank());
+Broadcast::Broadcast(std::span<const TensorDesc> operands, const TensorDesc& out) {
+  std::vector<std::vector<int64_t>> strides;
+  for (const TensorDesc& operand : operands)
+    strides.push_back(broadcast_strides(operand, out.shape.rank()));
   for (int axis : memory_order(out)) {
-    const auto i = static_cast<size_t>(axis);
-    const Loop loop{out.shape[axis], a_strides[i], b_strides[i]};
+    Loop loop{out.shape[axis], {}};
     if (loop.extent == 1) continue;
-    Loop* outer = loops_.empty() ? nullptr : &loops_.back();
-    if (outer && outer->a == loop.a * loop.extent && outer->b == loop.b * loop.extent)
-      *outer = {outer->extent * loop.extent, loop.a, loop.b};
+    for (size_t k = 0; k < strides.size(); ++k)
+      loop.strides[k] = strides[k][static_cast<size_t>(axis)];
+    if (!loops_.empty() && goes_on(loops_.back().strides, loop.strides, loop.extent))
+      loops_.back() = {loops_.back().extent * loop.extent, loop.strides};
     else
       loops_.push_back(loop);
   }
-  while (loops_.size() < 2) loops_.insert(loops_.begin(), Loop{1, 0, 0});
+  while (loops_.size() < 2) loops_.insert(loops_.begin(), Loop{1, {}});
   const int64_t columns = loops_.back().extent;
   rows_ = out.shape.elements() / std::max<int64_t>(columns, 1);
   pieces_ = pieces_of(columns, kPiece);
@@ -64,17 +73,14 @@ Broadcast::Block Broadcast::from_row(int64_t row, int64_t end) const {
   const Loop &rows = loops_[loops_.size() - 2], &columns = loops_.back();
   Block block;
   block.columns = columns.extent;
-  block.a_column = columns.a;
-  block.b_column = columns.b;
-  block.a_row = rows.a;
-  block.b_row = rows.b;
+  block.column = columns.strides;
+  block.row = rows.strides;
   block.out = row * columns.extent;
   int64_t rest = row;
   for (size_t i = loops_.size() - 1; i-- > 0;) {
     const int64_t index = rest % loops_[i].extent;
     rest /= loops_[i].extent;
-    block.a += index * loops_[i].a;
-    block.b += index * loops_[i].b;
+    for (size_t k = 0; k < kMost; ++k) block.first[k] += index * loops_[i].strides[k];
   }
   block.rows = std::min(end - row, rows.extent - row % rows.extent);
   return block;
@@ -84,8 +90,7 @@ Broadcast::Block Broadcast::piece(int64_t chunk) const {
   const int64_t row = chunk / pieces_, first = chunk % pieces_ * kPiece;
   Block block = from_row(row, row + 1);
   block.columns = std::min(kPiece, block.columns - first);
-  block.a += first * block.a_column;
-  block.b += first * block.b_column;
+  for (size_t k = 0; k < kMost; ++k) block.first[k] += first * block.column[k];
   block.out += first;
   return block;
 }

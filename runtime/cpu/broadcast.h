@@ -1,12 +1,16 @@
-// Loops over two operands that broadcast to a result: the fewest nested loops that reach every
-// element in the order in which the result lies in memory.
+// Loops over up to three operands that broadcast to a result: the fewest nested loops that reach
+// every element in the order in which the result lies in memory.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "runtime/base/vector_math.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/parallel.h"
 
 namespace flow::cpu {
 
@@ -19,16 +23,20 @@ std::vector<int> memory_order(const TensorDesc& desc);
 /// Shapes broadcast as NumPy's do. Offsets and strides are in elements.
 class Broadcast {
  public:
+  static constexpr size_t kMost = 3;  // operands
+  using PerOperand = std::array<int64_t, kMost>;
+
   /// What the two innermost loops cover: `rows` rows of `columns` elements.
   struct Block {
-    int64_t a = 0, b = 0, out = 0;  // offsets of the first elements
     int64_t rows = 1, columns = 1;
-    int64_t a_row = 0, b_row = 0;        // strides between rows; the result's rows are adjacent
-    int64_t a_column = 0, b_column = 0;  // strides within a row; the result's is 1
+    int64_t out = 0;         // offset of the first element; the result's are adjacent
+    PerOperand first = {};   // likewise
+    PerOperand row = {};     // strides between rows
+    PerOperand column = {};  // strides within a row
   };
 
-  /// REQUIRES: the shapes of `a` and `b` broadcast to that of `out`.
-  Broadcast(const TensorDesc& a, const TensorDesc& b, const TensorDesc& out);
+  /// REQUIRES: at most kMost operands, whose shapes broadcast to that of `out`.
+  Broadcast(std::span<const TensorDesc> operands, const TensorDesc& out);
 
   /// Chunks for parallel_for. They depend on the shapes alone.
   int64_t chunks() const { return chunks_; }
@@ -48,7 +56,8 @@ class Broadcast {
 
  private:
   struct Loop {
-    int64_t extent, a, b;  // strides
+    int64_t extent;
+    PerOperand strides;
   };
   Block from_row(int64_t row, int64_t end) const;
   Block piece(int64_t chunk) const;
@@ -60,31 +69,80 @@ class Broadcast {
   int64_t chunks_ = 1;
 };
 
-/// out = Op::apply(a, b) over a block. Inlined, so that it takes the caller's instruction set.
-template <typename Op, typename T, typename R>
-[[gnu::always_inline]] inline void apply_block(const Broadcast::Block& block, const T* a,
-                                               const T* b, R* out) {
-  const int64_t n = block.columns;
+/// The operands of a row: elements that go on (a stride of 1) or stay (0).
+template <bool kA, bool kB, typename F, typename A, typename B, typename R>
+FLOW_INLINE void apply_row(F f, const A* a, const B* b, R* out, int64_t n) {
+  const A a0 = *a;
+  const B b0 = *b;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = f(kA ? a[i] : a0, kB ? b[i] : b0);
+}
+
+/// out = f(a, b) over a block. Inlined, so that it takes the caller's instruction set.
+template <typename F, typename A, typename B, typename R>
+FLOW_INLINE void apply_block(F f, const Broadcast::Block& block, const A* a, const B* b, R* out) {
+  const int64_t n = block.columns, da = block.column[0], db = block.column[1];
   for (int64_t row = 0; row < block.rows; ++row) {
-    const T* ra = a + block.a + row * block.a_row;
-    const T* rb = b + block.b + row * block.b_row;
+    const A* ra = a + block.first[0] + row * block.row[0];
+    const B* rb = b + block.first[1] + row * block.row[1];
     R* ry = out + block.out + row * n;
-    if (block.a_column == 1 && block.b_column == 1) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) ry[i] = Op::apply(ra[i], rb[i]);
-    } else if (block.a_column == 1 && block.b_column == 0) {
-      const T scalar = *rb;
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) ry[i] = Op::apply(ra[i], scalar);
-    } else if (block.a_column == 0 && block.b_column == 1) {
-      const T scalar = *ra;
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) ry[i] = Op::apply(scalar, rb[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i)
-        ry[i] = Op::apply(ra[i * block.a_column], rb[i * block.b_column]);
-    }
+    if (da == 1 && db == 1)
+      apply_row<true, true>(f, ra, rb, ry, n);
+    else if (da == 1 && db == 0)
+      apply_row<true, false>(f, ra, rb, ry, n);
+    else if (da == 0 && db == 1)
+      apply_row<false, true>(f, ra, rb, ry, n);
+    else if (da == 0 && db == 0)
+      apply_row<false, false>(f, ra, rb, ry, n);
+    else
+      for (int64_t i = 0; i < n; ++i) ry[i] = f(ra[i * da], rb[i * db]);
   }
+}
+
+/// The same of three operands.
+template <bool kA, bool kB, bool kC, typename F, typename A, typename T>
+FLOW_INLINE void apply_row(F f, const A* a, const T* b, const T* c, T* out, int64_t n) {
+  const A a0 = *a;
+  const T b0 = *b, c0 = *c;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = f(kA ? a[i] : a0, kB ? b[i] : b0, kC ? c[i] : c0);
+}
+
+template <typename F, typename A, typename T>
+FLOW_INLINE void apply_block(F f, const Broadcast::Block& block, const A* a, const T* b, const T* c,
+                             T* out) {
+  const int64_t n = block.columns;
+  const auto [da, db, dc] = block.column;
+  for (int64_t row = 0; row < block.rows; ++row) {
+    const A* ra = a + block.first[0] + row * block.row[0];
+    const T* rb = b + block.first[1] + row * block.row[1];
+    const T* rc = c + block.first[2] + row * block.row[2];
+    T* ry = out + block.out + row * n;
+    if (da == 1 && db == 1 && dc == 1)
+      apply_row<true, true, true>(f, ra, rb, rc, ry, n);
+    else if (da == 1 && db == 1 && dc == 0)
+      apply_row<true, true, false>(f, ra, rb, rc, ry, n);
+    else if (da == 1 && db == 0 && dc == 1)
+      apply_row<true, false, true>(f, ra, rb, rc, ry, n);
+    else if (da == 0 && db == 1 && dc == 1)
+      apply_row<false, true, true>(f, ra, rb, rc, ry, n);
+    else
+      for (int64_t i = 0; i < n; ++i) ry[i] = f(ra[i * da], rb[i * db], rc[i * dc]);
+  }
+}
+
+/// A Kernel that calls run(block) with the buffers of a launch, on each block of the result.
+template <typename Run>
+Kernel broadcast_kernel(const Request& request, Run run) {
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads,
+                   loops = Broadcast(request.inputs, request.outputs[0])](const Buffers& buffers,
+                                                                          const CallState&) {
+    parallel_for(threads, loops.chunks(), [&](int64_t chunk, int) {
+      loops.for_blocks(chunk, [&](const Broadcast::Block& block) { run(block, buffers); });
+    });
+  };
+  return kernel;
 }
 
 }  // namespace flow::cpu

@@ -19,7 +19,7 @@ Kernel fill_with(const Request& request, T value) {
 }
 
 struct First {
-  static float apply(float a, float) { return a; }
+  FLOW_INLINE float operator()(float a, float) const { return a; }
 };
 
 }  // namespace
@@ -31,18 +31,10 @@ Kernel fill(const Request& request) {
 }
 
 Kernel broadcast_to(const Request& request) {
-  const TensorDesc& x = request.inputs[0];
-  Kernel kernel;
-  kernel.launch = [threads = request.threads, loops = Broadcast(x, x, request.outputs[0])](
-                      const Buffers& buffers, const CallState&) {
+  return broadcast_kernel(request, [](const Broadcast::Block& block, const Buffers& buffers) {
     const float* from = input<float>(buffers, 0);
-    float* to = output<float>(buffers, 0);
-    parallel_for(threads, loops.chunks(), [&](int64_t chunk, int) {
-      loops.for_blocks(
-          chunk, [&](const Broadcast::Block& block) { apply_block<First>(block, from, from, to); });
-    });
-  };
-  return kernel;
+    apply_block(First{}, block, from, from, output<float>(buffers, 0));
+  });
 }
 
 }  // namespace flow::cpu::fast

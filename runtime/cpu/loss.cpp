@@ -1,68 +1,14 @@
 // sparse_softmax_cross_entropy_with_logits: loss = logsumexp(logits) - logits[label], row by row,
 // exact however large the logits are; its gradient: dy * (softmax - onehot).
-#include <bit>
-#include <cmath>
 #include <limits>
 
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/labels.h"
 #include "runtime/cpu/operands.h"
+#include "runtime/cpu/softmax_row.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// e^x for x <= 0, within 2 units in the last place; 0 below -87.33, where floats become denormal.
-/// NaN stays NaN. x = k ln 2 + r, |r| <= ln 2 / 2; e^r by Taylor's polynomial. Selects by bits,
-/// since of conditionals on floats GCC makes branches, and no vectors.
-[[gnu::always_inline]] inline float exp_of_nonpositive(float x) {
-  constexpr uint32_t kSmallest = std::bit_cast<uint32_t>(-87.33f);
-  constexpr uint32_t kMinusInfinity = 0xFF800000;
-  constexpr float kLog2E = 1.44269504f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t below =
-      uint32_t{0} - static_cast<uint32_t>(bits - kSmallest <= kMinusInfinity - kSmallest);
-  const auto raised = std::bit_cast<float>((bits & ~below) | (kSmallest & below));
-  const float shifted = raised * kLog2E + kRound;
-  const float k = shifted - kRound;
-  const float r = (raised - k * kLn2High) - k * kLn2Low;
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  const float e = (p * r * r + r) + 1.0f;
-  // The integer k stands in the low bits of `shifted`; as an exponent it makes 2^k.
-  const auto power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127) << 23);
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(e * power) & ~below);
-}
-
-FLOW_VECTORISED float largest(const float* x, int64_t n) {
-  float best = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : best)
-  for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
-}
-
-/// e = exp(x - shift); returns their sum, in double: beside the largest element's 1 a float32 sum
-/// would lose the others, which small losses consist of.
-FLOW_VECTORISED double exp_and_sum(const float* x, float shift, float* e, int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    const float value = exp_of_nonpositive(x[i] - shift);
-    e[i] = value;
-    sum += static_cast<double>(value);
-  }
-  return sum;
-}
-
-FLOW_VECTORISED void multiply_all(float* x, float factor, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
-}
 
 /// dx = p * dy
 FLOW_VECTORISED void scaled_copy(const float* p, float dy, float* dx, int64_t n) {
@@ -70,37 +16,9 @@ FLOW_VECTORISED void scaled_copy(const float* p, float dy, float* dx, int64_t n)
   for (int64_t i = 0; i < n; ++i) dx[i] = dy * p[i];
 }
 
-/// logsumexp(x) = max + log_sum
-struct RowSum {
-  float max;
-  double log_sum;
-};
-
-/// prob = softmax(x)
-RowSum softmax_row(const float* x, float* prob, int64_t classes) {
-  const float max = largest(x, classes);
-  const double sum = exp_and_sum(x, max, prob, classes);
-  multiply_all(prob, static_cast<float>(1.0 / sum), classes);
-  return {max, std::log(sum)};
-}
-
-/// The same for less than kShort classes, in whole vectors: what is left over of a loop's vectors
-/// runs element by element, and of ten classes that is all.
-constexpr int64_t kShort = 64, kLanes = 16;
-RowSum softmax_short_row(const float* x, float* prob, int64_t classes) {
-  float padded[kShort];
-  const int64_t width = (classes + kLanes - 1) / kLanes * kLanes;
-  std::copy_n(x, classes, padded);
-  std::fill_n(padded + classes, width - classes, -std::numeric_limits<float>::infinity());
-  const RowSum row = softmax_row(padded, padded, width);
-  std::copy_n(padded, classes, prob);
-  return row;
-}
-
 /// The row's loss; NaN where the label is out of range, which stops the run.
 float loss_row(const float* x, float* prob, int64_t classes, int64_t label) {
-  const RowSum row =
-      classes < kShort ? softmax_short_row(x, prob, classes) : softmax_row(x, prob, classes);
+  const RowSum row = softmax_and_sum(x, prob, classes);
   if (label < 0 || label >= classes) return std::numeric_limits<float>::quiet_NaN();
   return static_cast<float>(row.log_sum +
                             (static_cast<double>(row.max) - static_cast<double>(x[label])));

@@ -1,5 +1,5 @@
-// argmax: the place of the largest element along an axis, the first on ties. A NaN is larger than
-// any number, as in NumPy.
+// argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
+// A NaN comes before any number, as in NumPy.
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/team.cuh"
@@ -13,55 +13,54 @@ struct Best {
   int64_t place;
 };
 
-template <typename T>
-__device__ bool exceeds(T value, T best) {
-  return value > best || (value != value && best == best);
+template <bool kLargest, typename T>
+__device__ bool precedes(T value, T best) {
+  return (kLargest ? value > best : value < best) || (value != value && best == best);
 }
 
-/// The larger, of equals the first, whatever the order of a and b.
-template <typename T>
+/// The better, of equals the first, whatever the order of a and b.
+template <bool kLargest, typename T>
 __device__ Best<T> better(const Best<T>& a, const Best<T>& b) {
-  if (exceeds(b.value, a.value)) return b;
-  if (exceeds(a.value, b.value)) return a;
+  if (precedes<kLargest>(b.value, a.value)) return b;
+  if (precedes<kLargest>(a.value, b.value)) return a;
   return b.place < a.place ? b : a;
 }
 
 /// The best of places first, first + step, ... below n of a column. REQUIRES: first < n.
-template <typename T>
+template <bool kLargest, typename T>
 __device__ Best<T> best_of(const T* column, int64_t n, int64_t inner, int64_t first, int64_t step) {
   Best<T> best{column[first * inner], first};
   for (int64_t k = first + step; k < n; k += step)
-    if (exceeds(column[k * inner], best.value)) best = {column[k * inner], k};
+    if (precedes<kLargest>(column[k * inner], best.value)) best = {column[k * inner], k};
   return best;
 }
 
 /// x [outer, n, inner] -> out [outer, inner], a thread for each element of it.
-template <typename T>
-__global__ void argmax_by_thread(const T* x, int64_t n, int64_t inner, int64_t count,
-                                 int64_t* out) {
+template <bool kLargest, typename T>
+__global__ void place_by_thread(const T* x, int64_t n, int64_t inner, int64_t count, int64_t* out) {
   for (int64_t i = first_index(); i < count; i += index_step())
-    out[i] = best_of(x + i / inner * n * inner + i % inner, n, inner, 0, 1).place;
+    out[i] = best_of<kLargest>(x + i / inner * n * inner + i % inner, n, inner, 0, 1).place;
 }
 
 /// The same, a block of as many threads as a power of two, n at most, for each element.
-template <typename T>
-__global__ void argmax_by_block(const T* x, int64_t n, int64_t inner, int64_t count, int64_t* out) {
+template <bool kLargest, typename T>
+__global__ void place_by_block(const T* x, int64_t n, int64_t inner, int64_t count, int64_t* out) {
   Best<T>* bests = shared<Best<T>>();
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     __syncthreads();  // the element before
     const T* column = x + i / inner * n * inner + i % inner;
-    bests[threadIdx.x] = best_of(column, n, inner, threadIdx.x, blockDim.x);
+    bests[threadIdx.x] = best_of<kLargest>(column, n, inner, threadIdx.x, blockDim.x);
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
       __syncthreads();
       if (threadIdx.x < half)
-        bests[threadIdx.x] = better(bests[threadIdx.x], bests[threadIdx.x + half]);
+        bests[threadIdx.x] = better<kLargest>(bests[threadIdx.x], bests[threadIdx.x + half]);
     }
     if (threadIdx.x == 0) out[i] = bests[0].place;
   }
 }
 
-template <typename T>
-Launch argmax_launch(int64_t n, int64_t inner, int64_t count) {
+template <bool kLargest, typename T>
+Launch place_launch(int64_t n, int64_t inner, int64_t count) {
   // A block reads adjacent elements where there is nothing inside the axis.
   constexpr int64_t kManyResults = 1 << 14;
   const bool by_block = n >= kWarp && (inner == 1 || count < kManyResults);
@@ -69,21 +68,26 @@ Launch argmax_launch(int64_t n, int64_t inner, int64_t count) {
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(count, 1 << 16));
   LaunchShape shape = shape_for(count);
   if (by_block) shape = {{blocks}, {threads}, threads * sizeof(Best<T>)};
-  const auto kernel = by_block ? argmax_by_block<T> : argmax_by_thread<T>;
+  const auto kernel = by_block ? place_by_block<kLargest, T> : place_by_thread<kLargest, T>;
   return [=](const Buffers& buffers, const LaunchState& state) {
-    launch(state.driver, state.stream, "argmax", shape, kernel, input<T>(buffers, 0), n, inner,
-           count, output<int64_t>(buffers, 0));
+    launch(state.driver, state.stream, kLargest ? "argmax" : "argmin", shape, kernel,
+           input<T>(buffers, 0), n, inner, count, output<int64_t>(buffers, 0));
   };
+}
+
+template <bool kLargest>
+Kernel places(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {place_launch<kLargest, T>(x[axis], stride_of(x, axis), result_elements(request))};
+  });
 }
 
 }  // namespace
 
-Kernel argmax(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {argmax_launch<T>(x[axis], stride_of(x, axis), result_elements(request))};
-  });
-}
+Kernel argmax(const Request& request) { return places<true>(request); }
+
+Kernel argmin(const Request& request) { return places<false>(request); }
 
 }  // namespace flow::cuda

@@ -1,4 +1,5 @@
 // bias_add: y = x + bias along one axis. bias_add_grad: the sum of dy over all other axes.
+#include "runtime/base/pairs.h"
 #include "runtime/cuda/map.cuh"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/reduction.h"
@@ -12,8 +13,9 @@ Kernel bias_add(const Request& request) {
   for (int i = 0; i < x.rank(); ++i) loops.add(x[i], {stride_of(x, i), i == axis ? 1 : 0});
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[loops, n = x.elements()](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "bias_add", shape_for(n), map_pairs<T, T, Add>, loops,
-             input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n, Add{});
+      launch(state.driver, state.stream, "bias_add", shape_for(n),
+             map_pairs<T, T, functions::Add<T>>, loops, input<T>(buffers, 0), input<T>(buffers, 1),
+             output<T>(buffers, 0), n, functions::Add<T>{});
     }};
   });
 }

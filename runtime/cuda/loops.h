@@ -59,15 +59,18 @@ inline int64_t stride_of(const Shape& shape, int axis) {
   return shape.elements(axis + 1, shape.rank());
 }
 
-/// Loops over `out` with two operands that broadcast to it as NumPy's do.
-inline Loops<2> broadcast_loops(const Shape& a, const Shape& b, const Shape& out) {
-  const auto step = [&](const Shape& shape, int axis) -> int64_t {
-    const int own = axis - (out.rank() - shape.rank());
-    return own < 0 || shape[own] == 1 ? 0 : stride_of(shape, own);
-  };
-  Loops<2> loops;
-  for (int axis = 0; axis < out.rank(); ++axis)
-    loops.add(out[axis], {step(a, axis), step(b, axis)});
+/// Loops over `out` with operands of these shapes, which broadcast to it as NumPy's do.
+template <int N>
+Loops<N> broadcast_loops(const std::array<Shape, N>& operands, const Shape& out) {
+  Loops<N> loops;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    std::array<int64_t, N> steps{};
+    for (size_t k = 0; k < N; ++k) {
+      const int own = axis - (out.rank() - operands[k].rank());
+      if (own >= 0 && operands[k][own] != 1) steps[k] = stride_of(operands[k], own);
+    }
+    loops.add(out[axis], steps);
+  }
   return loops;
 }
 

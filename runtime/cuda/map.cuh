@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cuda/loops.h"
+#include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"
 
 namespace flow::cuda {
@@ -50,21 +51,64 @@ __global__ void map_pairs(Loops<2> loops, const T* a, const T* b, R* out, int64_
   }
 }
 
+/// out[i] = f(a[loops(i)], b[loops(i)], c[loops(i)]), i < n
+template <typename A, typename T, typename F>
+__global__ void map_triples(Loops<3> loops, const A* a, const T* b, const T* c, T* out, int64_t n,
+                            F f) {
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const Offsets<3> at = loops.at(i);
+    out[i] = f(a[at.of[0]], b[at.of[1]], c[at.of[2]]);
+  }
+}
+
 /// A grid for the flat kernels.
 template <typename T>
 LaunchShape shape_for_vectors(int64_t n) {
   return shape_for((n + Vector<T>::kCount - 1) / Vector<T>::kCount);
 }
 
-/// a + b; integers wrap around, as NumPy's do.
-struct Add {
-  template <typename T>
-  __device__ T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else
-      return a + b;
-  }
-};
+/// y = f(x)
+template <typename T, typename F>
+Launch map_launch(const char* name, const Request& request, F f) {
+  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat<T, F>,
+           input<T>(buffers, 0), output<T>(buffers, 0), n, f);
+  };
+}
+
+/// out = f(a, b), of equal shapes
+template <typename T, typename F>
+Launch map_pairs_launch(const char* name, const Request& request, F f) {
+  return [=, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for_vectors<T>(n), map_flat_pairs<T, F>,
+           input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n, f);
+  };
+}
+
+/// out = f(a, b), of shapes that broadcast
+template <typename T, typename F>
+Launch map_broadcast_launch(const char* name, const Request& request, F f) {
+  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
+  if (a == b) return map_pairs_launch<T>(name, request, f);
+  return [=, loops = broadcast_loops<2>({a, b}, request.outputs[0].shape),
+          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for(n), map_pairs<T, T, F>, loops,
+           input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0), n, f);
+  };
+}
+
+/// out = f(a, b, c), of shapes that broadcast
+template <typename A, typename T, typename F>
+Launch map_triples_launch(const char* name, const Request& request, F f) {
+  const auto& in = request.inputs;
+  return [=,
+          loops =
+              broadcast_loops<3>({in[0].shape, in[1].shape, in[2].shape}, request.outputs[0].shape),
+          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    launch(state.driver, state.stream, name, shape_for(n), map_triples<A, T, F>, loops,
+           input<A>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2), output<T>(buffers, 0),
+           n, f);
+  };
+}
 
 }  // namespace flow::cuda

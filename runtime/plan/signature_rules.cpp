@@ -29,10 +29,13 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 }
 
 Shape broadcast_operands(const Call& call) {
-  const auto shape = broadcast(call.shape(0), call.shape(1));
-  call.require(shape.has_value(), "{} and {} do not broadcast", call.shape(0).str(),
-               call.shape(1).str());
-  return *shape;
+  Shape out = call.shape(0);
+  for (size_t i = 1; i < call.operands().size(); ++i) {
+    const auto both = broadcast(out, call.shape(i));
+    call.require(both.has_value(), "{} and {} do not broadcast", out.str(), call.shape(i).str());
+    out = *both;
+  }
+  return out;
 }
 
 int axis_of(const Call& call) {
@@ -51,6 +54,18 @@ Shape without_last(const Shape& shape, int count) {
   return Shape(Integers(shape.begin(), shape.end() - count));
 }
 
+/// What is left of x without the attribute's axes, or with them as 1.
+Shape reduced(const Call& call, const Shape& x) {
+  const Integers& axes = call.integers("axes");
+  call.require(axes.empty() || axes.back() < x.rank(), "axes {} of {}", Shape(axes).str(), x.str());
+  Integers extents;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool gone = std::ranges::find(axes, int64_t{axis}) != axes.end();
+    if (!gone || call.attribute<bool>("keepdims")) extents.push_back(gone ? 1 : x[axis]);
+  }
+  return Shape(std::move(extents));
+}
+
 }  // namespace
 
 namespace rules {
@@ -61,7 +76,7 @@ void arithmetic(Call& call) {
   call.result(call.dtype(0), broadcast_operands(call));
 }
 
-void equal(Call& call) {
+void equality(Call& call) {
   const DType a = call.dtype(0), b = call.dtype(1);
   const bool stored = a == DType::kFloat16 || a == DType::kBFloat16;
   call.require(!stored && (a == b || (is_integer(a) && is_integer(b))),
@@ -69,9 +84,33 @@ void equal(Call& call) {
   call.result(DType::kBool, broadcast_operands(call));
 }
 
+void order(Call& call) {
+  call.require(call.dtype(0) != DType::kBool, "bools have no order");
+  equality(call);
+}
+
+void where(Call& call) {
+  call.require(call.dtype(1) == call.dtype(2), "`x` of {} and `y` of {}, which must agree",
+               name_of(call.dtype(1)), name_of(call.dtype(2)));
+  call.result(call.dtype(1), broadcast_operands(call));
+}
+
+void spread(Call& call) { call.result(call.number(), broadcast_operands(call)); }
+
 void elementwise(Call& call) {
   require_same_shapes(call);
   call.result(call.dtype(0), call.shape(0));
+}
+
+void clip(Call& call) {
+  const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
+  call.require(min <= max, "{} to {} is no range", min, max);
+  elementwise(call);
+}
+
+void softmax(Call& call) {
+  axis_of(call);
+  elementwise(call);
 }
 
 void dropout(Call& call) {
@@ -108,16 +147,15 @@ void argmax(Call& call) {
   call.result(DType::kInt64, Shape(std::move(extents)));
 }
 
-void reduce(Call& call) {
-  const Shape& x = call.shape(0);
-  const Integers& axes = call.integers("axes");
-  call.require(axes.empty() || axes.back() < x.rank(), "axes {} of {}", Shape(axes).str(), x.str());
-  Integers extents;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const bool reduced = std::ranges::find(axes, int64_t{axis}) != axes.end();
-    if (!reduced || call.attribute<bool>("keepdims")) extents.push_back(reduced ? 1 : x[axis]);
-  }
-  call.result(call.dtype(0), Shape(std::move(extents)));
+void reduce(Call& call) { call.result(call.dtype(0), reduced(call, call.shape(0))); }
+
+void reduce_grad(Call& call) {
+  const Shape& x = call.shape(1);
+  const Shape results = reduced(call, x);
+  for (size_t i = 0; i < call.operands().size(); ++i)
+    call.require(i == 1 || call.shape(i) == results, "{} for results of {}", call.shape(i).str(),
+                 results.str());
+  call.result(call.number(), x);
 }
 
 void bias_add(Call& call) {
@@ -157,6 +195,21 @@ void loss(Call& call) {
 void loss_grad(Call& call) {
   const Shape &labels = call.shape(0), &prob = call.shape(1), &dy = call.shape(2);
   call.require(prob.rank() > 0 && without_last(prob, 1) == labels && dy == labels,
+               "labels {}, prob {} and dy {} do not fit", labels.str(), prob.str(), dy.str());
+  call.result(call.number(), prob);
+}
+
+void dense_loss(Call& call) {
+  const Shape &labels = call.shape(0), &logits = call.shape(1);
+  call.require(logits.rank() > 0 && labels == logits, "labels {} do not fit logits {}",
+               labels.str(), logits.str());
+  call.result(call.number(), without_last(logits, 1));
+  call.result(call.number(), logits);
+}
+
+void dense_loss_grad(Call& call) {
+  const Shape &labels = call.shape(0), &prob = call.shape(1), &dy = call.shape(2);
+  call.require(prob.rank() > 0 && labels == prob && dy == without_last(prob, 1),
                "labels {}, prob {} and dy {} do not fit", labels.str(), prob.str(), dy.str());
   call.result(call.number(), prob);
 }

@@ -45,10 +45,11 @@ bool is_of_kind(const Attribute& value, std::string_view kind) {
   const auto* integer = std::get_if<int64_t>(&value);
   const auto* number = std::get_if<double>(&value);
   const auto* list = std::get_if<Integers>(&value);
+  const auto* text = std::get_if<std::string>(&value);
   if (kind == "flag") return std::holds_alternative<bool>(value);
   if (kind == "dtype") return std::holds_alternative<DType>(value);
-  if (kind == "text")
-    return std::holds_alternative<std::string>(value) && is_safe_name(std::get<std::string>(value));
+  if (kind == "text") return text && is_safe_name(*text);
+  if (kind == "approximation") return text && (*text == "none" || *text == "tanh");
   if (kind == "axis") return integer && 0 <= *integer && *integer < kMaxRank;
   if (kind == "count") return integer && 1 <= *integer && *integer <= kMostSize;
   if (kind == "offset") return integer && -kMostSize <= *integer && *integer <= kMostSize;

@@ -4,6 +4,7 @@
 numpy_test.cpp runs the same calls on the CPU kernels. Run this again after adding a call here, and
 add it to the list there.
 """
+import math
 import os
 import sys
 
@@ -79,7 +80,117 @@ def losses(labels, logits):
     return (np.log(sums) + (top - picked))[..., 0], exps / sums
 
 
+def functions():
+    """Functions of one number: name -> its formula in float64."""
+    erf = np.vectorize(math.erf)
+    root = np.sqrt(2 / np.pi)
+    return {
+        "abs": np.abs, "negative": np.negative, "sign": np.sign, "square": np.square,
+        "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "exp": np.exp, "log": np.log,
+        "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "relu": lambda x: np.maximum(x, 0),
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu6": lambda x: np.clip(x, 0, 6),
+        "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
+        "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(root * (x + 0.044715 * x**3))),
+        "silu": lambda x: x / (1 + np.exp(-x)),
+        "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+        "softplus": lambda x: np.logaddexp(0, x),
+        "leaky_relu": lambda x: np.where(x > 0, x, 0.3 * x),
+        "elu": lambda x: np.where(x > 0, x, 0.3 * np.expm1(x)),
+        "clip_by_value": lambda x: np.clip(x, -2.5, 3),
+    }
+
+
+def write_functions(draw):
+    for name, function in functions().items():
+        x = draw.uniform(-8, 8, (4, 9)).astype(np.float32)
+        if name in ("sqrt", "rsqrt", "log"):
+            x = np.abs(x)
+        write(name, [x], [function(*wide(x))])
+    least = np.array([-128, -1, 0, 7, 127], np.int8)
+    for name in ("abs", "negative", "sign", "square"):
+        write(name + "_wraps", [least], [functions()[name](least)])
+
+
+def write_pairs(draw):
+    a, b = (draw.uniform(-2, 2, shape).astype(np.float32) for shape in ((3, 1, 4), (2, 1)))
+    p, q = wide(a, b)
+    write("subtract", [a, b], [a - b])
+    write("divide", [a, b], [p / q])
+    write("pow", [np.abs(a), b], [np.abs(p) ** q])
+    nans = a.copy()
+    nans[1, 0, 2] = np.nan
+    write("maximum", [nans, b], [np.maximum(nans, b)])
+    write("minimum", [b, nans], [np.minimum(b, nans)])
+    write("mse", [a, a[0]], [(p - p[0])**2])
+    write("l1", [a, a[0]], [np.abs(p - p[0])])
+    d = np.abs(p - p[0])
+    write("smooth_l1", [a, a[0]], [np.where(d < 0.7, d * d / 1.4, d - 0.35)])
+    x = draw.uniform(-40, 40, (3, 1, 4)).astype(np.float32)
+    z = draw.uniform(0, 1, x.shape).astype(np.float32)
+    write("sigmoid_cross_entropy_with_logits", [z, x],
+          [np.logaddexp(0, wide(x)[0]) - wide(x)[0] * wide(z)[0]])
+    i = np.array([-128, 127, 3, -1], np.int8)
+    j = np.array([[1], [100]], np.int8)
+    write("subtract_wraps", [i, j], [i - j])
+    write("pow_wraps", [i, j], [i ** j])
+    write("maximum_of_integers", [i, j], [np.maximum(i, j)])
+    i, j = np.array([[1, -2, 3]], np.int8), np.array([[1], [254], [3]], np.uint8)
+    for name in ("not_equal", "greater", "greater_equal", "less", "less_equal"):
+        write(name, [i, j], [getattr(np, name)(i, j)])
+    write("greater_of_nan", [nans, b], [nans > b])
+    c = draw.uniform(0, 1, (3, 1, 4)) < 0.5
+    d = draw.uniform(0, 1, (2, 1)) < 0.5
+    for name in ("logical_and", "logical_or"):
+        write(name, [c, d], [getattr(np, name)(c, d)])
+    write("logical_not", [c], [~c])
+    write("where", [c, b, a], [np.where(c, b, a)])
+
+
+def write_softmax(draw):
+    for name, scale, axis in (("softmax", 1, 1), ("softmax_large", 1e30, -1)):
+        x = draw.uniform(-scale, scale, (3, 5, 4)).astype(np.float32)
+        (e,) = wide(x)
+        e = np.exp(e - e.max(axis=axis, keepdims=True))
+        write(name, [x], [e / e.sum(axis=axis, keepdims=True)])
+    x = draw.uniform(-300, 300, (4, 70)).astype(np.float32)
+    (w,) = wide(x)
+    write("log_softmax", [x], [w - np.logaddexp.reduce(w, axis=1, keepdims=True)])
+
+
+def write_dense_losses(draw):
+    x = draw.uniform(-300, 300, (3, 4, 5)).astype(np.float32)
+    z = draw.uniform(0, 1, x.shape).astype(np.float32)
+    w, share = wide(x, z)
+    below = np.logaddexp.reduce(w, axis=-1, keepdims=True) - w
+    write("softmax_cross_entropy_with_logits", [z, x], [(share * below).sum(axis=-1), np.exp(-below)])
+
+
+def write_reductions(draw):
+    x = draw.uniform(-2, 2, (3, 5, 7)).astype(np.float32)
+    (w,) = wide(x)
+    nans = x.copy()
+    nans[1, 2, 3] = np.nan
+    write("reduce_max", [nans], [nans.max(axis=(0, 2))])
+    write("reduce_min", [nans], [nans.min(axis=1, keepdims=True)])
+    write("reduce_prod", [x], [w.prod(axis=(0, 2))])
+    write("logsumexp", [x * np.float32(100)], [np.log(np.exp(wide(x * np.float32(100))[0]).sum(axis=1))])
+    i = draw.integers(-100, 100, (4, 6)).astype(np.int8)
+    for name in ("sum", "prod"):
+        write(f"reduce_{name}_wraps", [i], [getattr(i, name)(axis=0, dtype=np.int8)])
+    b = draw.uniform(0, 1, (4, 6)) < 0.8
+    write("reduce_any", [b], [b.any(axis=1)])
+    write("reduce_all", [b], [b.all(axis=1)])
+    i = draw.integers(0, 4, (3, 6, 2)).astype(np.float32)
+    i[1, 3, 0] = np.nan
+    write("argmin", [i], [i.argmin(axis=1)])
+
+
 def main():
+    write_dense_losses(np.random.default_rng(25))
+    write_reductions(np.random.default_rng(24))
+    write_softmax(np.random.default_rng(23))
+    write_functions(np.random.default_rng(21))
+    write_pairs(np.random.default_rng(22))
     a, b = floats(5, 7), floats(7, 3)
     write("matmul", [a, b], [wide(a)[0] @ wide(b)[0]])
     a, b = floats(2, 1, 4, 5), floats(3, 6, 4)
@@ -96,7 +207,6 @@ def main():
     x, c = floats(2, 3, 4, 2), floats(3)
     write("bias_add", [x, c], [x + c[:, None, None]])
     x = floats(4, 9)
-    write("relu", [x], [np.maximum(x, 0)])
     write("scale", [x], [wide(x)[0] * 0.25])
     x = floats(40, 5)
     words = flow_random.words(7, "net/drop", 3, x.size).reshape(x.shape)

@@ -1,4 +1,4 @@
-// Reference: what moves elements or makes them: cast, fill, reshape, argmax.
+// Reference: what moves elements or makes them: cast, fill, reshape, argmax, argmin.
 #include <cmath>
 #include <cstring>
 
@@ -43,8 +43,11 @@ Kernel reshape(const Request& request) {
   return kernel;
 }
 
-/// The first of the largest elements; a NaN is larger than any number.
-Kernel argmax(const Request& request) {
+namespace {
+
+/// The first of the elements that no other `precedes`; a NaN comes before any number.
+template <typename Precedes>
+Kernel places(const Request& request, Precedes precedes) {
   const Shape& x = request.inputs[0].shape;
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
   const int64_t n = x[axis], inner = x.elements(axis + 1, x.rank());
@@ -55,13 +58,25 @@ Kernel argmax(const Request& request) {
       for (int64_t i = 0; i < count; ++i) {
         const T* first = input<T>(buffers, 0) + i / inner * n * inner + i % inner;
         int64_t best = 0;
-        for (int64_t k = 1; k < n && first[best * inner] == first[best * inner]; ++k)
-          if (!(first[k * inner] <= first[best * inner])) best = k;
+        for (int64_t k = 1; k < n && first[best * inner] == first[best * inner]; ++k) {
+          const T next = first[k * inner];
+          if (next != next || precedes(next, first[best * inner])) best = k;
+        }
         output<int64_t>(buffers, 0)[i] = best;
       }
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+Kernel argmax(const Request& request) {
+  return places(request, [](auto a, auto b) { return a > b; });
+}
+
+Kernel argmin(const Request& request) {
+  return places(request, [](auto a, auto b) { return a < b; });
 }
 
 }  // namespace flow::cpu::reference

@@ -1,4 +1,4 @@
-// Reference: softmax cross entropy with integer labels, and its gradient.
+// Reference: softmax cross entropy with integer labels and with shares, and its gradients.
 #include <cmath>
 #include <limits>
 
@@ -61,6 +61,50 @@ Kernel sparse_softmax_cross_entropy_with_logits_grad(const Request& request) {
         const auto dy = static_cast<double>(input<T>(buffers, 2)[i / classes]);
         const auto p = static_cast<double>(input<T>(buffers, 1)[i]);
         output<T>(buffers, 0)[i] = static_cast<T>(dy * (p - (hit ? 1.0 : 0.0)));
+      }
+    };
+  });
+  return kernel;
+}
+
+Kernel softmax_cross_entropy_with_logits(const Request& request) {
+  const Shape& logits = request.inputs[1].shape;
+  const int64_t classes = logits[logits.rank() - 1], rows = logits.elements() / classes;
+  Kernel kernel;
+  visit_float(request.inputs[1].dtype, [&]<typename T>(T) {
+    kernel.launch = [=](const Buffers& buffers, const CallState&) {
+      T* prob = output<T>(buffers, 1);
+      for (int64_t row = 0; row < rows; ++row) {
+        const T* z = input<T>(buffers, 0) + row * classes;
+        const T* x = input<T>(buffers, 1) + row * classes;
+        const LogSumExp total = log_sum_exp(x, classes);
+        double loss = 0;
+        for (int64_t i = 0; i < classes; ++i) {
+          const double below = (total.max - static_cast<double>(x[i])) + total.log_sum;
+          loss += static_cast<double>(z[i]) * below;
+          if (prob) prob[row * classes + i] = static_cast<T>(std::exp(-below));
+        }
+        output<T>(buffers, 0)[row] = static_cast<T>(loss);
+      }
+    };
+  });
+  return kernel;
+}
+
+Kernel softmax_cross_entropy_with_logits_grad(const Request& request) {
+  const Shape& prob = request.inputs[1].shape;
+  const int64_t classes = prob[prob.rank() - 1], n = prob.elements();
+  Kernel kernel;
+  visit_float(request.inputs[1].dtype, [&]<typename T>(T) {
+    kernel.launch = [=](const Buffers& buffers, const CallState&) {
+      for (int64_t i = 0; i < n; ++i) {
+        const T* z = input<T>(buffers, 0) + i / classes * classes;
+        double sum = 0;
+        for (int64_t k = 0; k < classes; ++k) sum += static_cast<double>(z[k]);
+        const auto p = static_cast<double>(input<T>(buffers, 1)[i]);
+        const auto dy = static_cast<double>(input<T>(buffers, 2)[i / classes]);
+        output<T>(buffers, 0)[i] =
+            static_cast<T>(dy * (sum * p - static_cast<double>(z[i % classes])));
       }
     };
   });

@@ -1,31 +1,87 @@
-// Reference: sums and means over axes, and repetition to a larger shape.
+// Reference: reductions over axes, their gradients, and repetition to a larger shape.
+#include <cmath>
+#include <limits>
+
 #include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
 namespace {
 
-/// `shape` with the axes that are summed over kept as 1: what operand_index finds sums by.
-Shape with_ones(Shape shape, const std::vector<int64_t>& axes) {
-  for (int64_t axis : axes) shape[static_cast<int>(axis)] = 1;
+/// `shape` with the axes that are reduced kept as 1: what operand_index finds results by.
+Shape with_ones(Shape shape, const Request& request) {
+  for (int64_t axis : request.step.attributes.get<std::vector<int64_t>>("axes"))
+    shape[static_cast<int>(axis)] = 1;
   return shape;
 }
 
-Kernel reduce(const Request& request, bool mean) {
-  const Shape x_shape = request.inputs[0].shape;
-  const Shape sums_shape =
-      with_ones(x_shape, request.step.attributes.get<std::vector<int64_t>>("axes"));
-  const int64_t n = x_shape.elements(), sums_count = sums_shape.elements();
-  const double divisor = mean ? static_cast<double>(n / sums_count) : 1.0;
+/// Results of type Sum, from `first`, that join(sum, x) takes each element into; last(sum) is what
+/// is stored.
+template <typename T, typename Sum, typename Join, typename Last>
+Kernel fold(const Request& request, Sum first, Join join, Last last) {
+  const Shape x = request.inputs[0].shape, results = with_ones(x, request);
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(sums_count) * sizeof(double);
+  kernel.workspace = static_cast<size_t>(results.elements()) * sizeof(Sum);
+  kernel.launch = [=](const Buffers& buffers, const CallState&) {
+    Sum* sums = reinterpret_cast<Sum*>(buffers.workspace);
+    std::fill_n(sums, results.elements(), first);
+    for (int64_t i = 0, n = x.elements(); i < n; ++i) {
+      Sum& sum = sums[operand_index(x, i, results)];
+      sum = join(sum, input<T>(buffers, 0)[i]);
+    }
+    for (int64_t i = 0, n = results.elements(); i < n; ++i)
+      output<T>(buffers, 0)[i] = static_cast<T>(last(sums[i]));
+  };
+  return kernel;
+}
+
+/// Floats in double, integers in uint64, which wraps around.
+template <typename Join>
+Kernel fold_numbers(const Request& request, int first, Join join) {
+  const auto same = [](auto sum) { return sum; };
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
+    return fold<T, Sum>(
+        request, static_cast<Sum>(first),
+        [join](Sum sum, T x) { return join(sum, static_cast<Sum>(x)); }, same);
+  });
+}
+
+/// The first element for which no other `precedes` it; NaN where one is.
+template <typename Precedes>
+Kernel extreme(const Request& request, Precedes precedes) {
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    using Best = std::pair<bool, T>;  // whether there is one yet
+    return fold<T, Best>(
+        request, Best{false, T{}},
+        [precedes](Best best, T x) {
+          const bool better = !best.first || x != x || precedes(x, best.second);
+          return better && best.second == best.second ? Best{true, x} : best;
+        },
+        [](Best best) { return best.second; });
+  });
+}
+
+/// dx[i] = f(dy, x, y, what is carried along for the result), in order, after look(carried, x) has
+/// been called for all elements.
+template <typename Carried, typename Look, typename F>
+Kernel gradient(const Request& request, Look look, F f) {
+  const Shape x = request.inputs[1].shape, results = with_ones(x, request);
+  const bool has_y = request.inputs.size() > 2;
+  Kernel kernel;
+  kernel.workspace = static_cast<size_t>(results.elements()) * sizeof(Carried);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=](const Buffers& buffers, const CallState&) {
-      double* sums = reinterpret_cast<double*>(buffers.workspace);
-      std::fill_n(sums, sums_count, 0.0);
-      for (int64_t i = 0; i < n; ++i)
-        sums[operand_index(x_shape, i, sums_shape)] += static_cast<double>(input<T>(buffers, 0)[i]);
-      for (int64_t i = 0; i < sums_count; ++i)
-        output<T>(buffers, 0)[i] = static_cast<T>(sums[i] / divisor);
+      Carried* carried = reinterpret_cast<Carried*>(buffers.workspace);
+      std::fill_n(carried, results.elements(), Carried{});
+      for (int64_t i = 0, n = x.elements(); i < n; ++i)
+        look(carried[operand_index(x, i, results)], static_cast<double>(input<T>(buffers, 1)[i]));
+      for (int64_t i = 0, n = x.elements(); i < n; ++i) {
+        const int64_t at = operand_index(x, i, results);
+        const double y = has_y ? static_cast<double>(input<T>(buffers, 2)[at]) : 0;
+        output<T>(buffers, 0)[i] =
+            static_cast<T>(f(static_cast<double>(input<T>(buffers, 0)[at]),
+                             static_cast<double>(input<T>(buffers, 1)[i]), y, carried[at]));
+      }
     };
   });
   return kernel;
@@ -33,9 +89,88 @@ Kernel reduce(const Request& request, bool mean) {
 
 }  // namespace
 
-Kernel reduce_sum(const Request& request) { return reduce(request, false); }
+Kernel reduce_sum(const Request& request) {
+  return fold_numbers(request, 0, [](auto sum, auto x) { return sum + x; });
+}
 
-Kernel reduce_mean(const Request& request) { return reduce(request, true); }
+Kernel reduce_mean(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  const auto count = static_cast<double>(x.elements() / with_ones(x, request).elements());
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    return fold<T, double>(
+        request, 0.0, [](double sum, T v) { return sum + static_cast<double>(v); },
+        [count](double sum) { return sum / count; });
+  });
+}
+
+Kernel reduce_prod(const Request& request) {
+  return fold_numbers(request, 1, [](auto product, auto x) { return product * x; });
+}
+
+Kernel reduce_max(const Request& request) {
+  return extreme(request, [](auto a, auto b) { return a > b; });
+}
+
+Kernel reduce_min(const Request& request) {
+  return extreme(request, [](auto a, auto b) { return a < b; });
+}
+
+Kernel reduce_any(const Request& request) {
+  return fold<bool, bool>(
+      request, false, [](bool any, bool x) { return any || x; }, [](bool any) { return any; });
+}
+
+Kernel reduce_all(const Request& request) {
+  return fold<bool, bool>(
+      request, true, [](bool all, bool x) { return all && x; }, [](bool all) { return all; });
+}
+
+Kernel logsumexp(const Request& request) {
+  struct Sum {
+    double max, scaled;  // sum e^x = e^max scaled
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    return fold<T, Sum>(
+        request, Sum{-kInfinity, 0},
+        [](Sum sum, T v) {
+          const auto x = static_cast<double>(v);
+          if (x == sum.max) return Sum{x, sum.scaled + 1};
+          if (x <= sum.max) return Sum{sum.max, sum.scaled + std::exp(x - sum.max)};
+          return Sum{x, sum.scaled * std::exp(sum.max - x) + 1};
+        },
+        [](Sum sum) { return sum.max + std::log(sum.scaled); });
+  });
+}
+
+Kernel reduce_extreme_grad(const Request& request) {
+  return gradient<bool>(
+      request, [](bool&, double) {},
+      [](double dy, double x, double y, bool& found) {
+        const bool hit = !found && (x == y || std::isnan(x));
+        found = found || hit;
+        return hit ? dy : 0;
+      });
+}
+
+Kernel reduce_prod_grad(const Request& request) {
+  struct Factors {
+    double product = 1;  // of those that are not 0
+    int64_t zeros = 0;
+  };
+  return gradient<Factors>(
+      request,
+      [](Factors& factors, double x) {
+        if (x == 0)
+          ++factors.zeros;
+        else
+          factors.product *= x;
+      },
+      [](double dy, double x, double, const Factors& factors) {
+        if (factors.zeros > (x == 0 ? 1 : 0)) return 0.0;
+        return dy * (x == 0 ? factors.product : factors.product / x);
+      });
+}
 
 Kernel broadcast_to(const Request& request) {
   Kernel kernel;

@@ -1,4 +1,6 @@
 // Random calls: dropout, losses, updates.
+#include <cmath>
+
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {
@@ -33,6 +35,27 @@ KernelCase loss(const std::string& op, Random& random) {
   return one;
 }
 
+/// Labels are shares; what they are taken of goes up to 60.
+KernelCase dense_loss(const std::string& op, Random& random) {
+  const bool wide = random_between(random, 0, 5) == 0;
+  const Shape logits = {extent(random, wide ? 3 : 127), wide ? 20011 : extent(random, 127)};
+  const Shape rows = {logits[0]};
+  KernelCase one{op, {}, {random_array(random, kF, logits), random_array(random, kF, logits)}, {}};
+  for (float& z : one.inputs[0].as<float>()) z = std::abs(z) / static_cast<float>(logits[1]);
+  const bool forward = op == "softmax_cross_entropy_with_logits";
+  for (float& x : one.inputs[1].as<float>()) x = forward ? x * 30 : std::abs(x);
+  if (forward) {
+    one.results = {{kF, rows}, {kF, logits}};
+  } else {
+    one.inputs.push_back(random_array(random, kF, rows));
+    one.results = {{kF, logits}};
+  }
+  return one;
+}
+
+/// The classes, of logits that are rounded before they are taken from 60 and raised.
+int64_t logits_terms(const KernelCase& one) { return 256 + one.inputs[0].shape()[1]; }
+
 KernelCase update(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   KernelCase one{op, {{"scale", 0.01}}, {}, {{kF, shape, 1}}};
@@ -57,6 +80,8 @@ std::span<const CaseMaker> training_cases() {
       {"dropout_grad", dropout},
       {"sparse_softmax_cross_entropy_with_logits", loss},
       {"sparse_softmax_cross_entropy_with_logits_grad", loss},
+      {"softmax_cross_entropy_with_logits", dense_loss, logits_terms},
+      {"softmax_cross_entropy_with_logits_grad", dense_loss, logits_terms},
       {"sgd_update", update, update_terms},
       {"momentum_update", update, update_terms},
   };

@@ -36,6 +36,22 @@ TEST_CASE("A dense layer is a product, a bias and an activation, named below it"
   ir::verify(maker.graph);
 }
 
+TEST_CASE("Every function of one operand is an activation with its defaults") {
+  for (const char* activation :
+       {"relu",      "relu6",    "leaky_relu", "elu",        "gelu",     "silu",
+        "hardswish", "softplus", "sigmoid",    "tanh",       "exp",      "log",
+        "sqrt",      "rsqrt",    "sin",        "cos",        "negative", "abs",
+        "sign",      "square",   "softmax",    "log_softmax"}) {
+    INFO(activation);
+    GraphMaker maker;
+    const ValueId y = maker.layer("dense", "d", maker.input("x", {8, 5, 4}),
+                                  {{"units", int64_t{3}}, {"activation", std::string(activation)}});
+    REQUIRE(y.valid());
+    CHECK(maker.graph[y].shape == Shape{8, 5, 3});
+    CHECK(maker.messages().empty());
+  }
+}
+
 TEST_CASE("A dense layer flattens what has more dimensions, and restores them") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 5, 4});

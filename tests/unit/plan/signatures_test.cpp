@@ -309,3 +309,39 @@ TEST_CASE("paddings, copies, indices and ranks are in range") {
   CHECK(refuses("top_k_grad", {{F, {3}}, {DType::kInt64, {3}}}, picking(0, 2)));
   CHECK(refuses("tril", {{F, {3}}}, {{"diagonal", int64_t{0}}}));
 }
+
+TEST_CASE("comparisons give bools, where takes them, and neither mixes dtypes") {
+  CHECK(results_of("less", {{I, {3, 1}}, {DType::kInt8, {4}}}) == Results{{B, {3, 4}}});
+  CHECK(results_of("not_equal", {{B, {3}}, {B, {}}}) == Results{{B, {3}}});
+  CHECK(refuses("less", {{B, {3}}, {B, {3}}}));
+  CHECK(refuses("less", {{F, {3}}, {I, {3}}}));
+  CHECK(refuses("equal", {{DType::kFloat16, {3}}, {DType::kFloat16, {3}}}));
+  CHECK(results_of("where", {{B, {2, 1, 1}}, {I, {3, 1}}, {I, {4}}}) == Results{{I, {2, 3, 4}}});
+  CHECK(refuses("where", {{F, {3}}, {F, {3}}, {F, {3}}}));
+  CHECK(refuses("where", {{B, {3}}, {F, {3}}, {I, {3}}}));
+  CHECK(refuses("where", {{B, {2}}, {F, {3}}, {F, {3}}}));
+  CHECK(refuses("logical_and", {{B, {2}}, {I, {2}}}));
+}
+
+TEST_CASE("what functions are given is in range") {
+  CHECK(results_of("clip_by_value", {{F, {3}}}, {{"min", 0.0}, {"max", 0.0}}) == Results{{F, {3}}});
+  CHECK(refuses("clip_by_value", {{F, {3}}}, {{"min", 1.0}, {"max", 0.0}}));
+  CHECK(refuses("gelu", {{F, {3}}}, {{"approximate", std::string("cosh")}}));
+  CHECK(refuses("exp", {{I, {3}}}));
+  CHECK(refuses("tanh_grad", {{F, {3}}, {F, {4}}}));
+  CHECK(results_of("mse_grad", {{F, {3}}, {F, {3}}, {F, {}}}) == Results{{F, {3}}});
+  CHECK(refuses("divide", {{I, {3}}, {I, {3}}}));
+}
+
+TEST_CASE("gradients of reductions have what was reduced") {
+  const Entries axes = {{"axes", Integers{1}}, {"keepdims", false}};
+  CHECK(results_of("reduce_extreme_grad", {{F, {2}}, {F, {2, 3}}, {F, {2}}}, axes) ==
+        Results{{F, {2, 3}}});
+  CHECK(refuses("reduce_extreme_grad", {{F, {2}}, {F, {2, 3}}, {F, {3}}}, axes));
+  CHECK(refuses("reduce_prod_grad", {{F, {2}}, {F, {2}}}, axes));
+  CHECK(results_of("reduce_any", {{B, {2, 3}}}, axes) == Results{{B, {2}}});
+  CHECK(refuses("reduce_any", {{I, {2, 3}}}, axes));
+  CHECK(refuses("softmax", {{F, {2}}}, {{"axis", int64_t{1}}}));
+  CHECK(refuses("softmax_cross_entropy_with_logits", {{F, {2}}, {F, {3}}}));
+  CHECK(refuses("softmax_cross_entropy_with_logits_grad", {{F, {2, 3}}, {F, {2, 3}}, {F, {3}}}));
+}

@@ -1,0 +1,83 @@
+// softmax, its logarithm, and their gradients.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+/// Rows along the axis mix: each result reads all of them.
+int rows_beside(int rows, int axis) { return rows == axis ? ir::kMixedRows : rows; }
+
+void infer_softmax(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  inference.result(x.dtype, x.shape, rows_beside(x.rows, *axis));
+}
+
+void infer_softmax_grad(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis || !inference.same_dtype()) return;
+  const ir::Value& dy = inference.operand(0);
+  if (inference.shape(1) == dy.shape)
+    inference.result(dy.dtype, dy.shape, rows_beside(dy.rows, *axis));
+  else
+    inference.bad_operand(
+        1, Diagnosis::kShapeMismatch,
+        fmt::format("{} and {} must be equal", dy.shape.str(), inference.shape(1).str()));
+}
+
+std::vector<ir::ValueId> softmax_gradient(GradientContext& context) {
+  return {context.add(fmt::format("{}_grad", context.node.op->name), 0,
+                      {context.gradient(), context.result(0)},
+                      {{"axis", *context.node.attributes.find("axis")}})};
+}
+
+AttributeDef axis() {
+  return {"axis", AttributeType::kInteger, "-1", "along which the results are shares of 1"};
+}
+
+OpDef forward(std::string_view name, std::string_view doc, std::string_view formula,
+              std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape but a scalar"}},
+          .attributes = {axis()},
+          .infer = infer_softmax,
+          .gradient = softmax_gradient,
+          .examples = std::move(examples)};
+}
+
+OpDef backward(std::string_view name, std::string_view formula) {
+  return {.name = name,
+          .doc = "The gradient of the op it is named after.",
+          .formula = formula,
+          .operands = {{"dy", "any shape"}, {"y", "the op's result"}},
+          .attributes = {axis()},
+          .infer = infer_softmax_grad,
+          .internal = true};
+}
+
+}  // namespace
+
+std::span<const OpDef> softmax() {
+  static const OpDef kOps[] = {
+      forward("softmax", "Shares of 1 along an axis, exact however large the operand is.",
+              "y = e^x / sum e^x",
+              {"softmax(f32[3,4])", "softmax(f32[3,4,2]) axis=1", "softmax(f32[3,70,20]) axis=-2",
+               "softmax(f32[5,1100])"}),
+      backward("softmax_grad", "dx = y (dy - sum(dy y))"),
+      forward(
+          "log_softmax", "The logarithm of softmax, exact where that is all but 0.",
+          "y = x - ln(sum e^x)",
+          {"log_softmax(f32[3,4])", "log_softmax(f32[3,4,2]) axis=0", "log_softmax(f32[5,1100])"}),
+      backward("log_softmax_grad", "dx = dy - e^y sum(dy)"),
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,243 @@
+// Functions of one number and their gradients (functions.def lists them), as loops of every kind
+// inline them.
+#pragma once
+
+#include <type_traits>
+
+#include "runtime/base/vector_math.h"
+
+namespace flow::functions {
+
+/// F<T> with the attributes of these names as its members.
+template <template <typename> class F, typename T, typename Attributes, typename... Names>
+F<T> with_attributes(const Attributes& attributes, Names... names) {
+  return {static_cast<T>(attributes.template get<double>(names))...};
+}
+
+// operator() is y = f(x). gradient(dy, v) is dy f'(x), where v is x or y, as each says.
+
+/// Integers wrap around: there is no positive of the least one.
+template <typename T>
+struct Negative {
+  FLOW_INLINE T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
+    else
+      return -x;
+  }
+};
+
+/// Is x below 0? Not asked of what cannot be.
+template <typename T>
+FLOW_INLINE bool is_negative(T x) {
+  if constexpr (std::is_unsigned_v<T>)
+    return false;
+  else
+    return x < T{0};
+}
+
+template <typename T>
+struct Abs {
+  FLOW_INLINE T operator()(T x) const {
+    const T opposite = Negative<T>{}(x);
+    if constexpr (std::is_floating_point_v<T>)
+      return x > T{0} ? x : opposite + T{0};
+    else
+      return is_negative(x) ? opposite : x;
+  }
+};
+
+/// -1, 0 or 1; NaN of NaN.
+template <typename T>
+struct Sign {
+  FLOW_INLINE T operator()(T x) const {
+    const T positive = x > T{0} ? T{1} : x;
+    return is_negative(x) ? static_cast<T>(-1) : positive;
+  }
+};
+
+template <typename T>
+struct Square {
+  FLOW_INLINE T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
+    else
+      return x * x;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Clip {
+  T min, max;
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x < min ? min : x;
+    return above > max ? max : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T not_above = x <= max ? dy : T{0};
+    return x >= min ? not_above : T{0};
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Cos {
+  FLOW_INLINE T operator()(T x) const { return std::cos(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return -dy * std::sin(x); }
+};
+
+/// v is x.
+template <typename T>
+struct Sin {
+  FLOW_INLINE T operator()(T x) const { return std::sin(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::cos(x); }
+};
+
+/// v is x.
+template <typename T>
+struct Elu {
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * math::expm1(x);
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = dy * (alpha * math::exp(x));
+    return x > T{0} ? dy : negative;
+  }
+};
+
+/// v is y.
+template <typename T>
+struct Exp {
+  FLOW_INLINE T operator()(T x) const { return math::exp(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return dy * y; }
+};
+
+/// x times the normal distribution's share below x; v is x.
+template <typename T>
+struct GeluErf {
+  static constexpr T kHeight = T(0.39894228040143267794);  // 1 / sqrt(2 pi)
+  FLOW_INLINE T operator()(T x) const { return x * math::normal(x).share; }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Normal<T> normal = math::normal(x);
+    return dy * (normal.share + x * (kHeight * normal.bell));
+  }
+};
+
+/// The same with the share (1 + tanh u) / 2 = sigmoid(2u), u a cubic in x; v is x.
+template <typename T>
+struct GeluTanh {
+  // 2 sqrt(2/pi), and that times 0.044715.
+  static constexpr T kLinear = T(1.59576912160573071176), kCubic = T(0.07135481627260024878);
+  FLOW_INLINE static T cubic(T x) { return x * (kLinear + kCubic * x * x); }
+  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(cubic(x)); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Logistic<T> at = math::logistic(cubic(x));
+    return dy * (at.share + x * (kLinear + T(3) * kCubic * x * x) * at.slope);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct HardSwish {
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x + T(3) > T(0) ? x + T(3) : T(0);
+    const T within = above > T(6) ? T(6) : above;
+    return x * within / T(6);
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T within = dy * (x / T(3) + T(0.5));
+    const T not_below = x > T(-3) ? within : T(0);
+    return x < T(3) ? not_below : dy;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct LeakyRelu {
+  T alpha;
+  FLOW_INLINE T operator()(T x) const {
+    const T negative = alpha * x;
+    return x > T{0} ? x : negative;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T negative = alpha * dy;
+    return x > T{0} ? dy : negative;
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Log {
+  FLOW_INLINE T operator()(T x) const { return math::log(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy / x; }
+};
+
+/// v is y.
+template <typename T>
+struct Relu {
+  FLOW_INLINE T operator()(T x) const { return x > T(0) ? x : T(0); }
+  FLOW_INLINE T gradient(T dy, T y) const { return y > T(0) ? dy : T(0); }
+};
+
+/// v is x.
+template <typename T>
+struct Relu6 {
+  FLOW_INLINE T operator()(T x) const {
+    const T above = x < T(0) ? T(0) : x;
+    return above > T(6) ? T(6) : above;
+  }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const T not_below = x > T(0) ? dy : T(0);
+    return x < T(6) ? not_below : T(0);
+  }
+};
+
+/// v is y: -1/2 x^(-3/2) = -1/2 y^3.
+template <typename T>
+struct Rsqrt {
+  FLOW_INLINE T operator()(T x) const { return T(1) / math::sqrt(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return T(-0.5) * dy * y * y * y; }
+};
+
+/// v is y.
+template <typename T>
+struct Sigmoid {
+  FLOW_INLINE T operator()(T x) const { return math::sigmoid(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return dy * (y * (T(1) - y)); }
+};
+
+/// v is x.
+template <typename T>
+struct Silu {
+  FLOW_INLINE T operator()(T x) const { return x * math::sigmoid(x); }
+  FLOW_INLINE T gradient(T dy, T x) const {
+    const math::Logistic<T> at = math::logistic(x);
+    return dy * (at.share + x * at.slope);
+  }
+};
+
+/// v is x.
+template <typename T>
+struct Softplus {
+  FLOW_INLINE T operator()(T x) const { return math::softplus(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * math::sigmoid(x); }
+};
+
+/// v is y.
+template <typename T>
+struct Sqrt {
+  FLOW_INLINE T operator()(T x) const { return math::sqrt(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return T(0.5) * dy / y; }
+};
+
+/// v is y.
+template <typename T>
+struct Tanh {
+  FLOW_INLINE T operator()(T x) const { return math::tanh(x); }
+  FLOW_INLINE T gradient(T dy, T y) const { return dy * ((T(1) - y) * (T(1) + y)); }
+};
+
+}  // namespace flow::functions

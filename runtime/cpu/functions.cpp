@@ -1,0 +1,112 @@
+// Kernels of functions of one number, element by element, and of their gradients: functions.def
+// lists them. They go over memory as it lies, so any layout will do that all operands share.
+#include "runtime/base/functions.h"
+
+#include "runtime/cpu/features.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+// The result may lie exactly on an operand: `omp simd` says that iterations are independent.
+
+template <typename F, typename T>
+FLOW_INLINE void map_all(F f, const T* x, T* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+template <typename F>
+FLOW_INLINE void gradient_all(F f, const float* dy, const float* v, float* dx, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dx[i] = f.gradient(dy[i], v[i]);
+}
+
+/// A Kernel that calls run(f, x, y, n) on each piece of the operand.
+template <typename F, typename T>
+Kernel map_kernel(const Request& request, F f, void (*run)(F, const T*, T*, int64_t)) {
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    const T* x = input<T>(buffers, 0);
+    T* y = output<T>(buffers, 0);
+    for_pieces(threads, n, kPiece,
+               [&](int64_t first, int64_t end) { run(f, x + first, y + first, end - first); });
+  };
+  return kernel;
+}
+
+/// The same with the operands dy and v.
+template <typename F>
+Kernel gradient_kernel(const Request& request, F f,
+                       void (*run)(F, const float*, const float*, float*, int64_t)) {
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    const float *dy = input<float>(buffers, 0), *v = input<float>(buffers, 1);
+    float* dx = output<float>(buffers, 0);
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      run(f, dy + first, v + first, dx + first, end - first);
+    });
+  };
+  return kernel;
+}
+
+template <template <typename> class F>
+Kernel integer_kernel(const Request& request) {
+  return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
+    return map_kernel<F<T>, T>(request, F<T>{}, map_all<F<T>, T>);
+  });
+}
+
+// A loop of each function, since not every compiler clones templates for what the CPU has.
+#define FLOW_NUMBER_FUNCTION(op, Function)                                                \
+  FLOW_VECTORISED void op##_piece(functions::Function<float> f, const float* x, float* y, \
+                                  int64_t n) {                                            \
+    map_all(f, x, y, n);                                                                  \
+  }
+#define FLOW_FUNCTION(op, Function, ...)                                              \
+  FLOW_NUMBER_FUNCTION(op, Function)                                                  \
+  FLOW_VECTORISED void op##_grad_piece(functions::Function<float> f, const float* dy, \
+                                       const float* v, float* dx, int64_t n) {        \
+    gradient_all(f, dy, v, dx, n);                                                    \
+  }
+#include "runtime/base/functions.def"
+#undef FLOW_NUMBER_FUNCTION
+#undef FLOW_FUNCTION
+
+bool approximates_by_tanh(const Request& request) {
+  return request.step.attributes.get<std::string>("approximate") == "tanh";
+}
+
+}  // namespace
+
+#define FLOW_NUMBER_FUNCTION(op, Function)                                                        \
+  Kernel op(const Request& request) {                                                             \
+    if (is_integer(request.inputs[0].dtype)) return integer_kernel<functions::Function>(request); \
+    return map_kernel(request, functions::Function<float>{}, op##_piece);                         \
+  }
+#define FLOW_FUNCTION(op, Function, ...)                                   \
+  Kernel op(const Request& request) {                                      \
+    const auto f = functions::with_attributes<functions::Function, float>( \
+        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);               \
+    return map_kernel(request, f, op##_piece);                             \
+  }                                                                        \
+  Kernel op##_grad(const Request& request) {                               \
+    const auto f = functions::with_attributes<functions::Function, float>( \
+        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);               \
+    return gradient_kernel(request, f, op##_grad_piece);                   \
+  }
+#include "runtime/base/functions.def"
+#undef FLOW_NUMBER_FUNCTION
+#undef FLOW_FUNCTION
+
+Kernel gelu(const Request& request) {
+  return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);
+}
+
+Kernel gelu_grad(const Request& request) {
+  return approximates_by_tanh(request) ? gelu_tanh_grad(request) : gelu_erf_grad(request);
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,93 @@
+// Kernels of functions of two or three numbers that broadcast: pairs.def lists them. They go over
+// memory as it lies, so any layout will do that all operands share. And scale.
+#include "runtime/base/pairs.h"
+
+#include "runtime/cpu/broadcast.h"
+#include "runtime/cpu/features.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+using Block = Broadcast::Block;
+
+template <template <typename> class F>
+Kernel integer_kernel(const Request& request) {
+  return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
+    return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
+      apply_block(F<T>{}, block, input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0));
+    });
+  });
+}
+
+// A loop of each function, since not every compiler clones templates for what the CPU has.
+#define FLOW_NUMBER_PAIR(op, Function) FLOW_PAIR(op, Function)
+#define FLOW_PAIR(op, Function, ...)                                                \
+  FLOW_VECTORISED void op##_block(functions::Function<float> f, const Block& block, \
+                                  const float* a, const float* b, float* y) {       \
+    apply_block(f, block, a, b, y);                                                 \
+  }
+#define FLOW_TRIPLE(op, Function, ...)                                                        \
+  FLOW_VECTORISED void op##_block(functions::Function<float> f, const Block& block,           \
+                                  const float* a, const float* b, const float* c, float* y) { \
+    apply_block(f, block, a, b, c, y);                                                        \
+  }
+#define FLOW_COMPARISON(op, Function)
+#include "runtime/base/pairs.def"
+#undef FLOW_NUMBER_PAIR
+#undef FLOW_PAIR
+#undef FLOW_TRIPLE
+
+FLOW_VECTORISED void scale_piece(const float* x, float factor, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+
+}  // namespace
+
+#define FLOW_NUMBER_PAIR(op, Function)                                                            \
+  Kernel op(const Request& request) {                                                             \
+    if (is_integer(request.inputs[0].dtype)) return integer_kernel<functions::Function>(request); \
+    return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {             \
+      op##_block({}, block, input<float>(buffers, 0), input<float>(buffers, 1),                   \
+                 output<float>(buffers, 0));                                                      \
+    });                                                                                           \
+  }
+#define FLOW_PAIR(op, Function, ...)                                                   \
+  Kernel op(const Request& request) {                                                  \
+    const auto f = functions::with_attributes<functions::Function, float>(             \
+        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                           \
+    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) { \
+      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),         \
+                 output<float>(buffers, 0));                                           \
+    });                                                                                \
+  }
+#define FLOW_TRIPLE(op, Function, ...)                                                 \
+  Kernel op(const Request& request) {                                                  \
+    const auto f = functions::with_attributes<functions::Function, float>(             \
+        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                           \
+    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) { \
+      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),         \
+                 input<float>(buffers, 2), output<float>(buffers, 0));                 \
+    });                                                                                \
+  }
+#include "runtime/base/pairs.def"
+#undef FLOW_NUMBER_PAIR
+#undef FLOW_PAIR
+#undef FLOW_TRIPLE
+#undef FLOW_COMPARISON
+
+Kernel scale(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [factor = static_cast<float>(request.step.attributes.get<double>("factor")),
+                   threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      scale_piece(input<float>(buffers, 0) + first, factor, output<float>(buffers, 0) + first,
+                  end - first);
+    });
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,214 @@
+// Reference: functions of one number and their gradients.
+#include <cmath>
+#include <numbers>
+
+#include "runtime/cpu/reference/map.h"
+
+namespace flow::cpu::reference {
+namespace {
+
+constexpr double kRootOf2OverPi = 0.7978845608028654;
+
+bool is_negative(double x) { return x < 0; }
+bool is_negative(uint64_t x) { return static_cast<int64_t>(x) < 0; }
+
+double number(const Request& request, std::string_view attribute) {
+  return request.step.attributes.get<double>(attribute);
+}
+
+bool approximates_by_tanh(const Request& request) {
+  return request.step.attributes.get<std::string>("approximate") == "tanh";
+}
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+double cubic(double x) { return kRootOf2OverPi * (x + 0.044715 * x * x * x); }
+
+double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+
+double share(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+
+/// dx from dy and what its operand v is: f's operand or its result.
+template <typename F>
+Kernel gradient(const Request& request, F f) {
+  return map_float_pairs(request, f);
+}
+
+}  // namespace
+
+Kernel abs(const Request& request) {
+  return map_numbers(request, [](auto x) { return is_negative(x) ? 0 - x : x; });
+}
+
+Kernel negative(const Request& request) {
+  return map_numbers(request, [](auto x) { return 0 - x; });
+}
+
+Kernel sign(const Request& request) {
+  return map_numbers(request, [](auto x) -> decltype(x) {
+    if (is_negative(x)) return static_cast<decltype(x)>(-1);
+    return x > 0 ? 1 : x;
+  });
+}
+
+Kernel square(const Request& request) {
+  return map_numbers(request, [](auto x) { return x * x; });
+}
+
+Kernel clip_by_value(const Request& request) {
+  return map(request, [min = number(request, "min"), max = number(request, "max")](double x) {
+    return x < min ? min : x > max ? max : x;
+  });
+}
+
+Kernel clip_by_value_grad(const Request& request) {
+  return gradient(request, [min = number(request, "min"), max = number(request, "max")](
+                               double dy, double x) { return min <= x && x <= max ? dy : 0; });
+}
+
+Kernel cos(const Request& request) {
+  return map(request, [](double x) { return std::cos(x); });
+}
+
+Kernel cos_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return -dy * std::sin(x); });
+}
+
+Kernel elu(const Request& request) {
+  return map(request, [alpha = number(request, "alpha")](double x) {
+    return x > 0 ? x : alpha * std::expm1(x);
+  });
+}
+
+Kernel elu_grad(const Request& request) {
+  return gradient(request, [alpha = number(request, "alpha")](double dy, double x) {
+    return x > 0 ? dy : dy * alpha * std::exp(x);
+  });
+}
+
+Kernel exp(const Request& request) {
+  return map(request, [](double x) { return std::exp(x); });
+}
+
+Kernel exp_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy * y; });
+}
+
+Kernel gelu(const Request& request) {
+  if (approximates_by_tanh(request))
+    return map(request, [](double x) { return x / 2 * (1 + std::tanh(cubic(x))); });
+  return map(request, [](double x) { return x * share(x); });
+}
+
+Kernel gelu_grad(const Request& request) {
+  if (!approximates_by_tanh(request))
+    return gradient(request, [](double dy, double x) { return dy * (share(x) + x * density(x)); });
+  return gradient(request, [](double dy, double x) {
+    const double t = std::tanh(cubic(x)), cosh = std::cosh(cubic(x));
+    const double slope = kRootOf2OverPi * (1 + 3 * 0.044715 * x * x);
+    return dy * ((1 + t) / 2 + x / 2 * slope / (cosh * cosh));
+  });
+}
+
+Kernel hardswish(const Request& request) {
+  return map(request, [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; });
+}
+
+Kernel hardswish_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) {
+    return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + 0.5);
+  });
+}
+
+Kernel leaky_relu(const Request& request) {
+  return map(request,
+             [alpha = number(request, "alpha")](double x) { return x > 0 ? x : alpha * x; });
+}
+
+Kernel leaky_relu_grad(const Request& request) {
+  return gradient(request, [alpha = number(request, "alpha")](double dy, double x) {
+    return x > 0 ? dy : alpha * dy;
+  });
+}
+
+Kernel log(const Request& request) {
+  return map(request, [](double x) { return std::log(x); });
+}
+
+Kernel log_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy / x; });
+}
+
+Kernel relu(const Request& request) {
+  return map(request, [](double x) { return x > 0 ? x : 0.0; });
+}
+
+Kernel relu_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return y > 0 ? dy : 0.0; });
+}
+
+Kernel relu6(const Request& request) {
+  return map(request, [](double x) { return x < 0 ? 0 : x > 6 ? 6 : x; });
+}
+
+Kernel relu6_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return 0 < x && x < 6 ? dy : 0; });
+}
+
+Kernel rsqrt(const Request& request) {
+  return map(request, [](double x) { return 1 / std::sqrt(x); });
+}
+
+Kernel rsqrt_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return -dy / 2 * y * y * y; });
+}
+
+Kernel sigmoid(const Request& request) { return map(request, sigmoid_of); }
+
+Kernel sigmoid_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy * y * (1 - y); });
+}
+
+Kernel silu(const Request& request) {
+  return map(request, [](double x) { return x * sigmoid_of(x); });
+}
+
+Kernel silu_grad(const Request& request) {
+  return gradient(
+      request, [](double dy, double x) { return dy * sigmoid_of(x) * (1 + x * sigmoid_of(-x)); });
+}
+
+Kernel sin(const Request& request) {
+  return map(request, [](double x) { return std::sin(x); });
+}
+
+Kernel sin_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy * std::cos(x); });
+}
+
+Kernel softplus(const Request& request) {
+  return map(request,
+             [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); });
+}
+
+Kernel softplus_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) { return dy * sigmoid_of(x); });
+}
+
+Kernel sqrt(const Request& request) {
+  return map(request, [](double x) { return std::sqrt(x); });
+}
+
+Kernel sqrt_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy / (2 * y); });
+}
+
+Kernel tanh(const Request& request) {
+  return map(request, [](double x) { return std::tanh(x); });
+}
+
+Kernel tanh_grad(const Request& request) {
+  return gradient(request, [](double dy, double y) { return dy * (1 - y * y); });
+}
+
+}  // namespace flow::cpu::reference

@@ -1,0 +1,173 @@
+// Reductions over any axes: sums and means, the largest, the smallest, products, any, all, and
+// logsumexp.
+#include "runtime/base/convert.h"
+#include "runtime/base/pairs.h"
+#include "runtime/cuda/fold.cuh"
+#include "runtime/cuda/reduction.h"
+
+namespace flow::cuda {
+namespace {
+
+/// What is carried along: of types that warps exchange.
+template <typename T>
+using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+
+/// Integers wrap around.
+template <typename T>
+struct IntegerSum {
+  using Sum = int64_t;
+  __device__ Sum first() const { return 0; }
+  __device__ Sum term(T x, int64_t) const { return x; }
+  __device__ Sum join(Sum a, Sum b) const { return functions::Add<int64_t>{}(a, b); }
+  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
+};
+
+/// Of floats in double; integers wrap around.
+template <typename T>
+struct Product {
+  using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+  __device__ Sum first() const { return 1; }
+  __device__ Sum term(T x, int64_t) const { return static_cast<Sum>(x); }
+  __device__ Sum join(Sum a, Sum b) const { return functions::Multiply<Sum>{}(a, b); }
+  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
+};
+
+/// NaN where one is. Choose is Maximum or Minimum.
+template <typename T, template <typename> class Choose>
+struct Extreme {
+  using Sum = Wide<T>;
+  Sum none;  // what all others are chosen before
+  __device__ Sum first() const { return none; }
+  __device__ Sum term(T x, int64_t) const { return x; }
+  __device__ Sum join(Sum a, Sum b) const { return Choose<Sum>{}(a, b); }
+  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
+};
+
+template <typename T>
+Extreme<T, functions::Maximum> largest() {
+  if constexpr (std::is_integral_v<T>)
+    return {RangeOf<int64_t>::kLeast};
+  else
+    return {-static_cast<T>(INFINITY)};
+}
+
+template <typename T>
+Extreme<T, functions::Minimum> smallest() {
+  if constexpr (std::is_integral_v<T>)
+    return {RangeOf<int64_t>::kMost};
+  else
+    return {static_cast<T>(INFINITY)};
+}
+
+/// Whether some are true, or, with `all`, whether none is false.
+struct Truth {
+  using Sum = int32_t;
+  bool all;
+  __device__ Sum first() const { return all ? 1 : 0; }
+  __device__ Sum term(bool x, int64_t) const { return x ? 1 : 0; }
+  __device__ Sum join(Sum a, Sum b) const { return all ? a & b : a | b; }
+  __device__ bool last(Sum sum, int64_t) const { return sum != 0; }
+};
+
+/// ln(sum e^(x - max)) + max. No difference is taken from an infinite maximum, the result then.
+template <typename T>
+struct LogSumExp {
+  using Sum = double;
+  const T* max;
+  __device__ T shift(int64_t output) const {
+    const T m = max[output];
+    return m - m == T{0} ? m : T{0};
+  }
+  __device__ Sum first() const { return 0; }
+  __device__ Sum term(T x, int64_t output) const {
+    return static_cast<double>(math::exp(x - shift(output)));
+  }
+  __device__ Sum join(Sum a, Sum b) const { return a + b; }
+  __device__ T last(Sum sum, int64_t output) const {
+    return static_cast<T>(std::log(sum) + static_cast<double>(shift(output)));
+  }
+};
+
+FoldPlan plan_of(const Request& request) {
+  const Shape& x = request.inputs[0].shape;
+  return {x, reduced_axes(request, x)};
+}
+
+template <typename T, typename Fold>
+Kernel fold_kernel(const char* name, const Request& request, const Fold& fold) {
+  const FoldPlan plan = plan_of(request);
+  return {[=](const Buffers& buffers, const LaunchState& state) {
+            launch_fold(name, fold, plan, input<T>(buffers, 0), output<T>(buffers, 0),
+                        buffers.workspace, state);
+          },
+          plan.workspace(sizeof(typename Fold::Sum))};
+}
+
+Reduction sums_of(const Request& request) {
+  const TensorDesc& x = request.inputs[0];
+  return {x, reduced_axes(request, x.shape)};
+}
+
+template <typename T>
+Kernel logsumexp_kernel(const Request& request) {
+  const FoldPlan plan = plan_of(request);
+  const size_t parts = (plan.workspace(sizeof(double)) + 255) / 256 * 256;
+  return {[=](const Buffers& buffers, const LaunchState& state) {
+            const T* x = input<T>(buffers, 0);
+            T* max = reinterpret_cast<T*>(buffers.workspace + parts);
+            launch_fold("largest", largest<T>(), plan, x, max, buffers.workspace, state);
+            launch_fold("logsumexp", LogSumExp<T>{max}, plan, x, output<T>(buffers, 0),
+                        buffers.workspace, state);
+          },
+          parts + static_cast<size_t>(result_elements(request)) * sizeof(T)};
+}
+
+}  // namespace
+
+Kernel reduce_sum(const Request& request) {
+  const DType dtype = request.inputs[0].dtype;
+  if (is_integer(dtype))
+    return visit_integer(dtype, [&]<typename T>(T) {
+      return fold_kernel<T>("reduce_sum", request, IntegerSum<T>{});
+    });
+  const Reduction sums = sums_of(request);
+  return {sums.sum(1), sums.workspace()};
+}
+
+Kernel reduce_mean(const Request& request) {
+  const Reduction sums = sums_of(request);
+  return {sums.sum(1.0 / static_cast<double>(sums.terms())), sums.workspace()};
+}
+
+Kernel reduce_max(const Request& request) {
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return fold_kernel<T>("reduce_max", request, largest<T>());
+  });
+}
+
+Kernel reduce_min(const Request& request) {
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return fold_kernel<T>("reduce_min", request, smallest<T>());
+  });
+}
+
+Kernel reduce_prod(const Request& request) {
+  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
+    return fold_kernel<T>("reduce_prod", request, Product<T>{});
+  });
+}
+
+Kernel reduce_any(const Request& request) {
+  return fold_kernel<bool>("reduce_any", request, Truth{false});
+}
+
+Kernel reduce_all(const Request& request) {
+  return fold_kernel<bool>("reduce_all", request, Truth{true});
+}
+
+Kernel logsumexp(const Request& request) {
+  return visit_float(request.inputs[0].dtype,
+                     [&]<typename T>(T) { return logsumexp_kernel<T>(request); });
+}
+
+}  // namespace flow::cuda
