@@ -12,7 +12,8 @@ namespace {
 
 using plan::Attribute;
 
-/// `valid`, `same`, ... as words; 1, [1, 2] and [[0, 1], [2, 3]] as [top, bottom, left, right].
+/// `valid`, `same`, ... as words; a number as a list of it; [1, 2] and [[0, 1], [2, 3]] as two
+/// numbers for each dimension.
 std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   static const std::vector<std::string> kWords = {"valid", "same", "same_upper", "same_lower"};
@@ -34,9 +35,9 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
     }
     const auto all = read_integer(reader, node, what, bounds);
     if (!all) return {};
-    return std::vector<int64_t>(4, *all);
+    return std::vector<int64_t>{*all};
   }
-  if (!node.is_list() || node.items.size() != 2) return bad(node);
+  if (!node.is_list() || node.items.empty() || node.items.size() > 2) return bad(node);
   std::vector<int64_t> pads;
   for (const yaml::Node& side : node.items) {
     const auto pair = read_integers(reader, side, what, bounds);

@@ -106,6 +106,7 @@ class Lowering {
       plan::Step tap = step_of(node, posts);
       tap.name = graph_[inner].name + ":tap";
       tap.outputs = {tensor(inner)};
+      tap.outputs.resize(node.results.size());
       tap.tap = true;
       job_.steps.push_back(std::move(tap));
     }

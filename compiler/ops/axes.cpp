@@ -13,24 +13,19 @@ std::optional<int> axis_in(int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-namespace {
-
-std::optional<int> in_range(Inference& inference, std::string_view attribute, int64_t axis,
-                            const Shape& shape) {
+std::optional<int> axis_in_range(CallSite& site, int64_t axis, const Shape& shape) {
   const int rank = shape.rank();
   if (const auto found = axis_in(axis, rank)) return found;
   const std::string range = rank == 0 ? std::string("a scalar has none")
                                       : fmt::format("it must be in [{}, {}]", -rank, rank - 1);
-  inference.bad_attribute(attribute, Diagnosis::kBadAttribute,
-                          fmt::format("{} has no axis {}, {}", shape.str(), axis, range));
+  site.bad_attribute("axis", Diagnosis::kBadAttribute,
+                     fmt::format("{} has no axis {}, {}", shape.str(), axis, range));
   return {};
 }
 
-}  // namespace
-
 std::optional<int> normalise_axis(Inference& inference, size_t i) {
   const auto axis =
-      in_range(inference, "axis", inference.attribute<int64_t>("axis"), inference.shape(i));
+      axis_in_range(inference, inference.attribute<int64_t>("axis"), inference.shape(i));
   if (axis) inference.normalise("axis", int64_t{*axis});
   return axis;
 }
@@ -40,7 +35,7 @@ std::optional<std::vector<int64_t>> normalise_axes(Inference& inference, size_t 
   if (!inference.has("axis")) return inference.attribute<std::vector<int64_t>>("axes");
   std::vector<int64_t> axes;
   for (const int64_t given : inference.attribute<std::vector<int64_t>>("axis")) {
-    const auto axis = in_range(inference, "axis", given, shape);
+    const auto axis = axis_in_range(inference, given, shape);
     if (!axis) return {};
     axes.push_back(*axis);
   }

@@ -8,6 +8,9 @@
 
 namespace flow {
 
+/// `axis`, given by the attribute of that name, as one of `shape`; reports one out of range.
+std::optional<int> axis_in_range(CallSite& site, int64_t axis, const Shape& shape);
+
 /// The attribute `axis`, normalised in place, as an axis of operand i; reports one out of range.
 std::optional<int> normalise_axis(Inference& inference, size_t i);
 

@@ -122,9 +122,14 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
   const plan::Initializer asked = given == initializers.end()
                                       ? default_initializer(attributes.get<std::string>(attribute))
                                       : given->second;
+  return add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape), trainable);
+}
+
+ir::ValueId LayerContext::add_variable(std::string_view part, plan::Initializer initializer,
+                                       DType dtype, Shape shape, bool trained) const {
   std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
-  return builder.add_variable(std::move(full), dtype, std::move(shape),
-                              resolve_initializer(asked, fans), trainable, false, spans.op);
+  return builder.add_variable(std::move(full), dtype, std::move(shape), std::move(initializer),
+                              trained, false, spans.op);
 }
 
 }  // namespace flow

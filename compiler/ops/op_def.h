@@ -115,6 +115,7 @@ class Inference : public CallSite {
   const T& attribute(std::string_view name) const {
     return attributes_.get<T>(name);
   }
+  const ir::Attributes& attributes() const { return attributes_; }
   const ir::Attribute& attribute(std::string_view name) const { return *attributes_.find(name); }
   bool has(std::string_view name) const { return attributes_.has(name); }
   /// Replaces an attribute by its normalised form: a negative axis by the one it means, `same` by
@@ -187,6 +188,9 @@ struct LayerContext {
   /// the initializer that the file gives to `attribute`.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
+  /// The same where the file has no say in how it starts; `trained`: by the optimizer.
+  ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
+                           Shape shape, bool trained) const;
 };
 
 using InferRule = void (*)(Inference&);

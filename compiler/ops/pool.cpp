@@ -1,7 +1,8 @@
-// Pooling over images.
+// Pooling over images, and over lengths, which are images of height 1.
 #include <fmt/format.h>
 
 #include <limits>
+#include <numeric>
 
 #include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
@@ -14,7 +15,7 @@ using ir::kMixedRows;
 using ir::kNoRows;
 using Integers = std::vector<int64_t>;
 
-constexpr WindowNames kNames = {"ksize", "padding", "window"};
+WindowNames names_of(int dimensions) { return {"ksize", "padding", "window", dimensions}; }
 
 /// Every window must hold an element of the input: a maximum of padding alone is none.
 bool pads_are_smaller(CallSite& site, const Integers& pads, const Windows& windows) {
@@ -28,25 +29,43 @@ bool pads_are_smaller(CallSite& site, const Integers& pads, const Windows& windo
   return true;
 }
 
-/// Normalises ksize, strides and padding; returns the shape of the pooled images.
-std::optional<Shape> pooled(Inference& inference, const Shape& x) {
-  const auto size = pair_of(inference, "ksize", inference.attribute<Integers>("ksize"));
-  const auto strides = pair_of(inference, "strides", inference.attribute<Integers>("strides"));
-  if (!size || !strides) return {};
+/// The windows of a pool over `input`. Reports what is wrong with them.
+struct Pool {
+  Windows windows;
+  PlacedWindows placed;
+};
+std::optional<Pool> read_pool(CallSite& site, std::array<int64_t, 2> input,
+                              const ir::Attributes& attributes, int dimensions) {
+  const auto sizes = [&](std::string_view name) {
+    return pair_of(site, name, attributes.get<Integers>(name), dimensions);
+  };
+  const auto size = sizes("ksize");
+  if (!size) return {};  // strides may have their default from it
+  const auto strides = sizes("strides");
+  if (!strides) return {};
   const Windows windows{*size, *strides, {1, 1}};
   const auto placed =
-      place_windows(inference, {x[2], x[3]}, windows, inference.attribute("padding"), kNames);
-  if (!placed || !pads_are_smaller(inference, placed->padding, windows)) return {};
+      place_windows(site, input, windows, *attributes.find("padding"), names_of(dimensions));
+  if (!placed || !pads_are_smaller(site, placed->padding, windows)) return {};
   if ((*size)[0] > std::numeric_limits<int32_t>::max() / (*size)[1]) {
-    inference.bad_attribute(
+    site.bad_attribute(
         "ksize", Diagnosis::kBadAttribute,
         fmt::format("a window of {} x {} has too many elements to count", (*size)[0], (*size)[1]));
     return {};
   }
-  inference.normalise("ksize", Integers(size->begin(), size->end()));
-  inference.normalise("strides", Integers(strides->begin(), strides->end()));
-  inference.normalise("padding", placed->padding);
-  return Shape{x[0], x[1], placed->count[0], placed->count[1]};
+  return Pool{windows, *placed};
+}
+
+Integers list_of(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
+
+/// Normalises ksize, strides and padding; returns the shape of the pooled images.
+std::optional<Shape> pooled(Inference& inference, const Shape& x) {
+  const auto pool = read_pool(inference, {x[2], x[3]}, inference.attributes(), 2);
+  if (!pool) return {};
+  inference.normalise("ksize", list_of(pool->windows.size));
+  inference.normalise("strides", list_of(pool->windows.strides));
+  inference.normalise("padding", pool->placed.padding);
+  return Shape{x[0], x[1], pool->placed.count[0], pool->placed.count[1]};
 }
 
 /// Offsets within a window are bytes where they fit.
@@ -67,55 +86,111 @@ void infer_max_pool2d(Inference& inference) {
   inference.result(offset_dtype(inference), *y, rows);
 }
 
-void infer_max_pool2d_grad(Inference& inference) {
+void infer_avg_pool2d(Inference& inference) {
+  if (!has_rank(inference, 0, 4, "[N, C, H, W]")) return;
+  if (const auto y = pooled(inference, inference.shape(0)))
+    inference.result(inference.operand(0).dtype, *y, rows_of_pooled(inference.operand(0).rows));
+}
+
+/// The shape of x where operands 0 to `operands` - 1 have that of its pooled images.
+std::optional<Shape> input_of_gradient(Inference& inference, size_t operands) {
   const Shape x(inference.attribute<Integers>("input_shape"));
   if (x.rank() != 4) {
     inference.bad_attribute("input_shape", Diagnosis::kBadAttribute,
                             fmt::format("`input_shape` has {} extents, it must have 4", x.rank()));
-    return;
+    return {};
   }
   const auto y = pooled(inference, x);
-  if (!y) return;
-  for (size_t i = 0; i < 2; ++i)
+  if (!y) return {};
+  for (size_t i = 0; i < operands; ++i)
     if (inference.shape(i) != *y)
       inference.bad_operand(
           i, Diagnosis::kShapeMismatch,
           fmt::format("{} is not the result's shape {}", inference.shape(i).str(), y->str()));
+  if (inference.failed()) return {};
+  return x;
+}
+
+void infer_max_pool2d_grad(Inference& inference) {
+  const auto x = input_of_gradient(inference, 2);
+  if (!x) return;
   if (inference.operand(1).dtype != offset_dtype(inference))
     inference.bad_operand(
         1, Diagnosis::kDTypeMismatch,
         fmt::format("offsets in such windows are {}, not {}", name_of(offset_dtype(inference)),
                     name_of(inference.operand(1).dtype)));
-  if (!inference.failed())
-    inference.result(inference.operand(0).dtype, x, rows_of_pooled(inference.operand(0).rows));
+  else
+    inference.result(inference.operand(0).dtype, *x, rows_of_pooled(inference.operand(0).rows));
 }
 
-std::vector<ir::ValueId> max_pool2d_gradient(GradientContext& context) {
+void infer_avg_pool2d_grad(Inference& inference) {
+  if (const auto x = input_of_gradient(inference, 1))
+    inference.result(inference.operand(0).dtype, *x, rows_of_pooled(inference.operand(0).rows));
+}
+
+std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,
+                                       std::vector<ir::ValueId> operands) {
   const ir::Attributes& forward = context.node.attributes;
   const Shape x = context.value_of(context.operand(0)).shape;
-  return {context.add("max_pool2d_grad", 0, {context.gradient(), context.result(1)},
+  return {context.add(op, 0, std::move(operands),
                       {{"ksize", *forward.find("ksize")},
                        {"strides", *forward.find("strides")},
                        {"padding", *forward.find("padding")},
                        {"input_shape", x.extents()}})};
 }
 
-std::vector<AttributeDef> window_attributes() {
-  return {{.name = "ksize",
-           .type = AttributeType::kIntegers,
-           .fallback = "",
-           .doc = "height and width of the window, or one number",
-           .min = 1,
-           .max = kMaxWindow},
-          {.name = "strides",
-           .type = AttributeType::kIntegers,
-           .fallback = "ksize",
-           .doc = "steps between windows",
-           .min = 1,
-           .max = kMaxWindow},
-          {"padding", AttributeType::kPadding, "valid",
-           "valid, same (the odd pixel at the bottom and right), same_lower, or pads: 1, [1, 1], "
-           "[[top, bottom], [left, right]]"}};
+std::vector<ir::ValueId> max_pool2d_gradient(GradientContext& context) {
+  return pool_gradient(context, "max_pool2d_grad", {context.gradient(), context.result(1)});
+}
+
+std::vector<ir::ValueId> avg_pool2d_gradient(GradientContext& context) {
+  return pool_gradient(context, "avg_pool2d_grad", {context.gradient()});
+}
+
+/// [N, C, L] as images of height 1, pooled by `op`.
+ir::ValueId expand_pool1d(LayerContext& context, std::string_view op) {
+  CallSite site = context.site();
+  if (!has_rank(site, 0, 3, "[N, C, L]")) return {};
+  const auto pool = read_pool(site, {1, context.operand(0).shape[2]}, context.attributes, 1);
+  if (!pool) return {};
+  ir::Attributes attributes;
+  attributes.set("ksize", list_of(pool->windows.size));
+  attributes.set("strides", list_of(pool->windows.strides));
+  attributes.set("padding", pool->placed.padding);
+  const ir::ValueId x = with_height(context, "expand", context.operands[0]);
+  return without_height(context, "restore", context.add(op, "pool", {x}, std::move(attributes)));
+}
+
+ir::ValueId expand_max_pool1d(LayerContext& context) {
+  return expand_pool1d(context, "max_pool2d");
+}
+
+ir::ValueId expand_avg_pool1d(LayerContext& context) {
+  return expand_pool1d(context, "avg_pool2d");
+}
+
+ir::ValueId expand_global_avg_pool(LayerContext& context) {
+  const Shape& x = context.operand(0).shape;
+  if (x.rank() < 3) {
+    context.site().bad_operand(
+        0, Diagnosis::kRankMismatch,
+        fmt::format("{} has fewer than three dimensions, it must be [N, C, ...]", x.str()));
+    return {};
+  }
+  Integers axes(static_cast<size_t>(x.rank() - 2));
+  std::iota(axes.begin(), axes.end(), 2);
+  ir::Attributes attributes;
+  attributes.set("axis", std::move(axes));
+  attributes.set("keepdims", *context.attributes.find("keepdims"));
+  return context.add("reduce_mean", "", {context.operands[0]}, std::move(attributes));
+}
+
+std::vector<AttributeDef> window_attributes(int dimensions = 2) {
+  return {sizes_attribute("ksize", "",
+                          dimensions == 1 ? "length of the window"
+                                          : "height and width of the window, or one number"),
+          sizes_attribute("strides", "ksize", "steps between windows"),
+          padding_attribute(dimensions)};
 }
 
 std::vector<AttributeDef> gradient_attributes() {
@@ -133,6 +208,14 @@ std::vector<AttributeDef> gradient_attributes() {
 std::span<const OpDef> pool() {
   static const OpDef kOps[] = {
       {
+          .name = "max_pool1d",
+          .doc = "The maximum of each window of a length; on a tie the first takes the gradient.",
+          .formula = "y[n, c, i] = max x[n, c, i s + u - pad]",
+          .operands = {{"in", "[N, C, L]"}},
+          .attributes = window_attributes(1),
+          .expand = expand_max_pool1d,
+      },
+      {
           .name = "max_pool2d",
           .doc = "The maximum of each window of an image; on a tie the first takes the gradient.",
           .formula = "y[n, c, i, j] = max x[n, c, i s + u - pad, j s + v - pad]",
@@ -147,6 +230,46 @@ std::span<const OpDef> pool() {
                        "max_pool2d(f32[1,2,7,8]) ksize=[3,2] strides=1",
                        "max_pool2d(f32[1,1,8,8]) ksize=3 strides=2 padding=[1,0,1,1]",
                        "max_pool2d(f32[1,1,40,40]) ksize=17 strides=8"},
+      },
+      {
+          .name = "avg_pool1d",
+          .doc = "The mean of each window of a length; padding does not count.",
+          .formula = "y[n, c, i] = mean x[n, c, i s + u - pad]",
+          .operands = {{"in", "[N, C, L]"}},
+          .attributes = window_attributes(1),
+          .expand = expand_avg_pool1d,
+      },
+      {
+          .name = "avg_pool2d",
+          .doc = "The mean of each window of an image; padding does not count.",
+          .formula = "y[n, c, i, j] = mean x[n, c, i s + u - pad, j s + v - pad]",
+          .operands = {{"in", "[N, C, H, W]"}},
+          .attributes = window_attributes(),
+          .infer = infer_avg_pool2d,
+          .gradient = avg_pool2d_gradient,
+          .examples = {"avg_pool2d(f32[2,3,6,6]) ksize=2",
+                       "avg_pool2d(f32[2,3,7,5]) ksize=2 strides=2 padding=same",
+                       "avg_pool2d(f32[1,2,7,8]) ksize=[3,2] strides=1",
+                       "avg_pool2d(f32[1,1,8,8]) ksize=3 strides=2 padding=[1,0,1,1]"},
+      },
+      {
+          .name = "global_avg_pool",
+          .doc = "The mean of each channel of an image.",
+          .formula = "y[n, c] = mean x[n, c, ...]",
+          .operands = {{"in", "[N, C, ...]"}},
+          .attributes = {{"keepdims", AttributeType::kBool, "false",
+                          "leave axes of extent 1 in place of those that are gone"}},
+          .expand = expand_global_avg_pool,
+      },
+      {
+          .name = "avg_pool2d_grad",
+          .doc = "The gradient of avg_pool2d: each element of dy is spread over its window.",
+          .formula = "dx[i] = sum dy[j] / count[j] over the windows j that hold i",
+          .operands = {{"dy", "[N, C, H', W']"}},
+          .attributes = gradient_attributes(),
+          .infer = infer_avg_pool2d_grad,
+          .internal = true,
+          .examples = {"avg_pool2d_grad(f32[2,3,3,3]) ksize=2 input_shape=[2,3,6,6]"},
       },
       {
           .name = "max_pool2d_grad",

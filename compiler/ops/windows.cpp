@@ -5,18 +5,16 @@
 
 #include <algorithm>
 
+#include "compiler/ir/builder.h"
+
 namespace flow {
 namespace {
-
-constexpr std::string_view kExtent[] = {"high", "wide"};
 
 /// Rows that a window spans.
 int64_t span_of(const Windows& windows, size_t axis) {
   return windows.dilation[axis] * (windows.size[axis] - 1) + 1;
 }
 
-/// `same`: as many windows as the strides start in the input; the odd pixel of padding goes to the
-/// end, or with `same_lower` to the beginning.
 std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bool lower) {
   const int64_t count = (input + stride - 1) / stride;
   const int64_t total = std::max<int64_t>((count - 1) * stride + span - input, 0);
@@ -31,39 +29,62 @@ void report_misfit(CallSite& site, const Windows& windows, size_t axis, int64_t 
       windows.dilation[axis] == 1
           ? std::string()
           : fmt::format(" (with dilation {} it spans {})", windows.dilation[axis], span);
+  const std::string_view extent = names.dimensions == 1 ? "long" : axis == 0 ? "high" : "wide";
   const int64_t fits = (padded - 1) / windows.dilation[axis] + 1;
   site.bad_attribute(names.size, Diagnosis::kWindow,
                      fmt::format("{} {} does not fit{}: padded input is {} {}", names.what,
-                                 windows.size[axis], spans, padded, kExtent[axis]))
+                                 windows.size[axis], spans, padded, extent))
       .with_hint(fmt::format("{} at most {}, or padding: same", names.size, fits));
 }
 
 }  // namespace
 
+std::optional<std::vector<int64_t>> pads_of(CallSite& site, const ir::Attribute& padding,
+                                            const WindowNames& names) {
+  std::vector<int64_t> pads = std::get<std::vector<int64_t>>(padding);
+  const size_t wanted = names.dimensions == 1 ? 2 : 4;
+  if (pads.size() == 1) pads = std::vector<int64_t>(wanted, pads[0]);
+  if (pads.size() != wanted) {
+    site.bad_attribute(names.padding, Diagnosis::kBadAttribute,
+                       fmt::format("`padding` is of {}, it must be of {}",
+                                   pads.size() == 2 ? "one dimension" : "two dimensions",
+                                   names.dimensions == 1 ? "one" : "two"));
+    return {};
+  }
+  return names.dimensions == 2 ? pads : std::vector<int64_t>{0, 0, pads[0], pads[1]};
+}
+
+std::vector<int64_t> pads_of_word(const std::string& word, std::array<int64_t, 2> input,
+                                  const Windows& windows) {
+  std::vector<int64_t> pads(4, 0);
+  if (word == "valid") return pads;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    const auto same =
+        same_pads(input[axis], span_of(windows, axis), windows.strides[axis], word == "same_lower");
+    std::ranges::copy(same, pads.begin() + static_cast<std::ptrdiff_t>(2 * axis));
+  }
+  return pads;
+}
+
+bool fits_windows(CallSite& site, std::array<int64_t, 2> input) {
+  if (static_cast<double>(std::max(input[0], input[1])) <= kMaxWindow) return true;
+  site.bad_operand(0, Diagnosis::kTensorTooLarge,
+                   fmt::format("{} is too large, windows slide over at most {:.0f} elements",
+                               site.shape(0).str(), kMaxWindow));
+  return false;
+}
+
 std::optional<PlacedWindows> place_windows(CallSite& site, std::array<int64_t, 2> input,
                                            const Windows& windows, const ir::Attribute& padding,
                                            const WindowNames& names) {
-  PlacedWindows placed{std::vector<int64_t>(4, 0), {}};
-  if (const auto* pads = std::get_if<std::vector<int64_t>>(&padding)) {
-    const auto fits = [](int64_t pad) {
-      return pad >= 0 && static_cast<double>(pad) <= kMaxWindow;
-    };
-    if (pads->size() != 4 || !std::ranges::all_of(*pads, fits)) {
-      site.bad_attribute(names.padding, Diagnosis::kBadAttribute,
-                         "`padding` is four sizes: top, bottom, left, right");
-      return {};
-    }
-    placed.padding = *pads;
-  }
+  if (!fits_windows(site, input)) return {};
   const auto* word = std::get_if<std::string>(&padding);
+  const auto pads = word ? pads_of_word(*word, input, windows) : pads_of(site, padding, names);
+  if (!pads) return {};
+  PlacedWindows placed{*pads, {}};
   for (size_t axis = 0; axis < 2; ++axis) {
-    int64_t* const pads = &placed.padding[2 * axis];
     const int64_t span = span_of(windows, axis);
-    if (word && *word != "valid") {
-      const auto same = same_pads(input[axis], span, windows.strides[axis], *word == "same_lower");
-      std::copy(same.begin(), same.end(), pads);
-    }
-    const int64_t padded = input[axis] + pads[0] + pads[1];
+    const int64_t padded = input[axis] + (*pads)[2 * axis] + (*pads)[2 * axis + 1];
     if (span > padded) {
       report_misfit(site, windows, axis, padded, names);
       return {};
@@ -74,13 +95,14 @@ std::optional<PlacedWindows> place_windows(CallSite& site, std::array<int64_t, 2
 }
 
 std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view attribute,
-                                              const std::vector<int64_t>& sizes) {
-  if (sizes.size() == 1) return std::array{sizes[0], sizes[0]};
-  if (sizes.size() == 2) return std::array{sizes[0], sizes[1]};
-  site.bad_attribute(
-      attribute, Diagnosis::kBadAttribute,
-      fmt::format("`{}` has {} numbers, it must have one, or two for height and width", attribute,
-                  sizes.size()));
+                                              const std::vector<int64_t>& sizes, int dimensions,
+                                              int64_t across) {
+  if (dimensions == 1 && sizes.size() == 1) return std::array{across, sizes[0]};
+  if (dimensions == 2 && sizes.size() == 1) return std::array{sizes[0], sizes[0]};
+  if (dimensions == 2 && sizes.size() == 2) return std::array{sizes[0], sizes[1]};
+  site.bad_attribute(attribute, Diagnosis::kBadAttribute,
+                     fmt::format("`{}` has {} numbers, it must have one{}", attribute, sizes.size(),
+                                 dimensions == 2 ? ", or two for height and width" : ""));
   return {};
 }
 
@@ -91,6 +113,65 @@ bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected) {
       fmt::format("{} has {} dimension{}, it must have {}: {}", site.shape(i).str(),
                   site.shape(i).rank(), site.shape(i).rank() == 1 ? "" : "s", rank, expected));
   return false;
+}
+
+AttributeDef sizes_attribute(std::string_view name, std::string_view fallback,
+                             std::string_view doc) {
+  return {.name = name,
+          .type = AttributeType::kIntegers,
+          .fallback = fallback,
+          .doc = doc,
+          .min = 1,
+          .max = kMaxWindow};
+}
+
+AttributeDef groups_attribute() {
+  AttributeDef def = sizes_attribute("groups", "1", "blocks of channels that see each other alone");
+  def.type = AttributeType::kInteger;
+  return def;
+}
+
+bool groups_fit(CallSite& site, int64_t channels, int64_t filters, int64_t groups) {
+  for (const auto& [what, count] : {std::pair{"channels", channels}, {"filters", filters}}) {
+    if (count % groups == 0) continue;
+    site.bad_attribute("groups", Diagnosis::kBadAttribute,
+                       fmt::format("{} {} do not fall into {} groups", count, what, groups));
+    return false;
+  }
+  return true;
+}
+
+AttributeDef padding_attribute(int dimensions) {
+  return {"padding", AttributeType::kPadding, "valid",
+          dimensions == 1
+              ? "valid, same (the odd element at the end), same_lower, or pads: 1, [[left, right]]"
+              : "valid, same (the odd pixel at the bottom and right), same_lower, or pads: 1, "
+                "[1, 1], [[top, bottom], [left, right]]"};
+}
+
+namespace {
+
+ir::ValueId reshaped(const LayerContext& context, std::string_view part, ir::ValueId x,
+                     std::vector<int64_t> shape) {
+  ir::Attributes attributes;
+  attributes.set("shape", std::move(shape));
+  return context.add("reshape", part, {x}, std::move(attributes));
+}
+
+}  // namespace
+
+ir::ValueId with_height(const LayerContext& context, std::string_view part, ir::ValueId x) {
+  if (!x.valid()) return {};
+  std::vector<int64_t> shape = context.builder.graph()[x].shape.extents();
+  shape.insert(shape.end() - 1, 1);
+  return reshaped(context, part, x, std::move(shape));
+}
+
+ir::ValueId without_height(const LayerContext& context, std::string_view part, ir::ValueId y) {
+  if (!y.valid()) return {};
+  std::vector<int64_t> shape = context.builder.graph()[y].shape.extents();
+  shape.erase(shape.end() - 2);
+  return reshaped(context, part, y, std::move(shape));
 }
 
 }  // namespace flow

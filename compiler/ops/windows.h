@@ -10,9 +10,11 @@
 
 namespace flow {
 
-/// What the sizes are called where messages point at them.
+/// What the sizes are called where messages point at them, and how many dimensions they have there:
+/// height and width, or a length, which is the width of an image of height 1.
 struct WindowNames {
   std::string_view size = "kernel_size", padding = "padding", what = "kernel";
+  int dimensions = 2;
 };
 
 struct Windows {
@@ -24,18 +26,48 @@ struct PlacedWindows {
   std::array<int64_t, 2> count;  // of windows: the result's height and width
 };
 
-/// The pads that `padding` (a word, or four pads) means for an input of that height and width,
-/// and how many windows fit. Reports windows larger than the padded input.
+/// `padding` where it is no word, as top, bottom, left, right: from one number, or two for each
+/// dimension. Reports any other count.
+std::optional<std::vector<int64_t>> pads_of(CallSite& site, const ir::Attribute& padding,
+                                            const WindowNames& names);
+
+/// The pads of a word: as many windows as the strides start in the input. The odd pixel of padding
+/// goes to the end, or with `same_lower` to the beginning; `valid` pads nothing.
+std::vector<int64_t> pads_of_word(const std::string& word, std::array<int64_t, 2> input,
+                                  const Windows& windows);
+
+/// Reports images so large that windows over them cannot be counted.
+bool fits_windows(CallSite& site, std::array<int64_t, 2> input);
+
+/// The pads that `padding` means for an input of that height and width, and how many windows fit.
+/// Reports windows larger than the padded input.
 std::optional<PlacedWindows> place_windows(CallSite& site, std::array<int64_t, 2> input,
                                            const Windows& windows, const ir::Attribute& padding,
                                            const WindowNames& names);
 
-/// One or two integers as height and width; reports any other count.
+/// An attribute of one integer, or one for each dimension, as height and width. A length has the
+/// height `across`. Reports any other count.
 std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view attribute,
-                                              const std::vector<int64_t>& sizes);
+                                              const std::vector<int64_t>& sizes, int dimensions = 2,
+                                              int64_t across = 1);
 
 /// Reports operand i if it is not of that rank.
 bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected);
+
+/// Attributes that layers with windows and their primitives have alike.
+AttributeDef sizes_attribute(std::string_view name, std::string_view fallback,
+                             std::string_view doc);
+AttributeDef padding_attribute(int dimensions);
+
+AttributeDef groups_attribute();
+
+/// Reports channels or filters that do not fall into the groups evenly.
+bool groups_fit(CallSite& site, int64_t channels, int64_t filters, int64_t groups);
+
+/// The operand of a layer over lengths: [N, C, L] as the images [N, C, 1, L].
+ir::ValueId with_height(const LayerContext& context, std::string_view part, ir::ValueId x);
+/// What with_height has made, or what was made of it, without the height.
+ir::ValueId without_height(const LayerContext& context, std::string_view part, ir::ValueId y);
 
 /// Sizes up to this one keep all arithmetic on windows far from overflow.
 inline constexpr double kMaxWindow = 2147483647;

@@ -1,4 +1,5 @@
-// bias_add and relu are fused onto the product or convolution before them.
+// bias_add and relu are fused onto the product or convolution before them, relu onto batch
+// normalization too.
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
@@ -42,9 +43,12 @@ class PostFuser {
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
+    if (host.results[0] != running) return kNobody;
+    const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
+    if (host.op->name == "batch_norm" || host.op->name == "batch_norm_predict")
+      return !bias && last.empty() ? index : kNobody;
     const bool product = host.op->name == "matmul";
     if (!product && host.op->name != "convolution") return kNobody;
-    const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
     if (bias) {
       const int axis = product ? graph_[running].shape.rank() - 1 : 1;
       if (!last.empty() || node.attributes.get<int64_t>("axis") != axis) return kNobody;

@@ -16,12 +16,19 @@ void drop_stop_gradients(ir::Graph& graph, Context& context, Diags& diags);
 /// its gradient and the other reads of the variable allow.
 void add_updates(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Puts the updates of moving statistics last, each behind that of the call before it.
+void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
+
 /// Drops nodes that nothing reads, and marks those that hooks alone read as taps.
 void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 
 /// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
 /// elements.
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
+
+/// relu_grad before the gradients of the batch normalization whose result was rectified: they tell
+/// by themselves what relu has passed on, from the same bits.
+void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Fuses bias_add and relu onto the product or convolution whose result they alone read.
 void fuse_posts(ir::Graph& graph, Context& context, Diags& diags);

@@ -10,8 +10,10 @@ constexpr Pass kPasses[] = {
     {"autodiff", autodiff},
     {"drop_stop_gradients", drop_stop_gradients},
     {"add_updates", add_updates},
+    {"statistics_last", statistics_last},
     {"remove_dead", remove_dead},
     {"move_relu_grad", move_relu_grad},
+    {"fuse_relu_grad", fuse_relu_grad},
     {"fuse_posts", fuse_posts},
     {"fuse_updates", fuse_updates},
 };

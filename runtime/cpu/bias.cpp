@@ -1,29 +1,12 @@
 // bias_add: y = x + bias along one axis, which is the innermost one of a channels-last tensor.
 // bias_add_grad: the sum of dy over all other axes.
-#include "runtime/cpu/broadcast.h"
+#include "runtime/cpu/channels.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/reduction.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// A tensor as its memory lies: [outer, channels, inner], channels along the bias's axis.
-struct BiasedView {
-  int64_t outer = 1, channels = 1, inner = 1;
-};
-
-BiasedView view_along(const TensorDesc& desc, int axis) {
-  const std::vector<int> order = memory_order(desc);
-  const size_t place = static_cast<size_t>(std::ranges::find(order, axis) - order.begin());
-  BiasedView view;
-  view.channels = desc.shape[axis];
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i < place) view.outer *= desc.shape[order[i]];
-    if (i > place) view.inner *= desc.shape[order[i]];
-  }
-  return view;
-}
 
 /// y[row, c] = x[row, c] + bias[c]
 FLOW_VECTORISED void add_bias_to_rows(const float* x, const float* bias, float* y, int64_t rows,
@@ -47,7 +30,7 @@ int axis_of(const Request& request) {
 }  // namespace
 
 Kernel bias_add(const Request& request) {
-  const BiasedView v = view_along(request.inputs[0], axis_of(request));
+  const ChannelView v = view_along(request.inputs[0], axis_of(request));
   const int64_t row = v.channels * v.inner;
   const int64_t rows_a_piece = std::max<int64_t>(1, kPiece / row);
   Kernel kernel;

@@ -31,7 +31,7 @@ void for_each_seed(const plan::Step& step, F f) {
   } else if (step.op == "convolution_grad_weight") {
     f(step.inputs[0]);
     f(step.inputs[1]);
-  } else if (step.op.starts_with("max_pool2d")) {
+  } else if (step.op.starts_with("max_pool2d") || step.op.starts_with("avg_pool2d")) {
     for_each_operand(step, f);
   }
 }

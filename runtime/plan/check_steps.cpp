@@ -18,18 +18,25 @@ struct Fusion {
 };
 const std::vector<Fusion>& fusions() {
   static const std::vector<Fusion> kAll = {
-      {"matmul", {"bias_add"}},      {"matmul", {"bias_add", "relu"}},
-      {"matmul", {"relu"}},          {"matmul", {"sgd_update"}},
-      {"convolution", {"bias_add"}}, {"convolution", {"bias_add", "relu"}},
+      {"matmul", {"bias_add"}},
+      {"matmul", {"bias_add", "relu"}},
+      {"matmul", {"relu"}},
+      {"matmul", {"sgd_update"}},
+      {"convolution", {"bias_add"}},
+      {"convolution", {"bias_add", "relu"}},
       {"convolution", {"relu"}},
+      {"batch_norm", {"relu"}},
+      {"batch_norm_predict", {"relu"}},
   };
   return kAll;
 }
 
-/// A variable that a step updates: operand and result.
+/// A variable that a step updates: operand and result. Optimizers update what is trained and their
+/// own slots; layers update what they keep of batches.
 struct Update {
+  enum class Of { kTrained, kSlot, kStatistics };
   TensorId variable, updated;
-  bool slot;
+  Of of = Of::kTrained;
 };
 
 class StepCheck {
@@ -174,22 +181,50 @@ class StepCheck {
       if (id.valid()) readable_[id.index()] = true;
   }
 
-  static std::vector<Update> updates_of(const Step& step) {
-    if (step.op == "sgd_update") return {{step.inputs[1], step.outputs[0], false}};
+  std::vector<Update> updates_of(const Step& step) const {
+    using Of = Update::Of;
+    if (step.op == "sgd_update") return {{step.inputs[1], step.outputs[0], Of::kTrained}};
     if (step.op == "momentum_update")
-      return {{step.inputs[1], step.outputs[0], false}, {step.inputs[2], step.outputs[1], true}};
+      return {{step.inputs[1], step.outputs[0], Of::kTrained},
+              {step.inputs[2], step.outputs[1], Of::kSlot}};
     if (!step.posts.empty() && step.posts.back().op == "sgd_update")
-      return {{step.posts.back().operands[0], step.outputs[0], false}};
+      return {{step.posts.back().operands[0], step.outputs[0], Of::kTrained}};
+    if (step.op == "move_statistics") return moves_of(step);
     return {};
+  }
+
+  /// Of several calls that move the same statistics the last one updates the variables; the others
+  /// pass theirs on.
+  std::vector<Update> moves_of(const Step& step) const {
+    std::vector<Update> moves;
+    for (size_t i = 0; i < 2; ++i)
+      if (const TensorId alias = job_[step.outputs[i]].alias; alias.valid())
+        moves.push_back(
+            {first_moved(step.inputs[2 + i]), step.outputs[i], Update::Of::kStatistics});
+    return moves;
+  }
+
+  /// The variable whose moves have led to this.
+  TensorId first_moved(TensorId id) const {
+    for (const Step* maker = maker_[id.index()]; maker && maker->op == "move_statistics";
+         maker = maker_[id.index()])
+      id = maker->inputs[maker->outputs[0] == id ? 2 : 3];
+    return id;
+  }
+
+  bool may_update(const Variable& variable, Update::Of of) const {
+    if (of == Update::Of::kSlot) return variable.slot;
+    return !variable.slot && variable.trainable == (of == Update::Of::kTrained);
   }
 
   void check_update(const Step& step, const Update& update, const Site& site) {
     const Tensor& tensor = job_[update.variable];
     const Variable* variable = variables_[update.variable.index()];
     site.require(job_.train && !step.tap, "only steps of train jobs update variables");
-    site.require(variable && variable->slot == update.slot && (update.slot || variable->trainable),
-                 "it updates `{}`, which is no {}", tensor.name,
-                 update.slot ? "optimizer's slot" : "trainable variable");
+    constexpr std::string_view kKinds[] = {"trainable variable", "optimizer's slot",
+                                           "variable of a layer's own"};
+    site.require(variable && may_update(*variable, update.of), "it updates `{}`, which is no {}",
+                 tensor.name, kKinds[static_cast<size_t>(update.of)]);
     site.require(job_[update.updated].alias == update.variable,
                  "the updated `{}` must take its place", tensor.name);
     const bool reads_it =
@@ -208,7 +243,9 @@ class StepCheck {
     for (size_t i = 0; i < step.inputs.size(); ++i)
       allowed = allowed || (step.inputs[i] == tensor.alias && signature.may_overwrite(i));
     const bool view = step.op == "reshape";
-    allowed = allowed && id == step.outputs[0] && step.posts.empty() &&
+    const bool alone =
+        std::ranges::all_of(step.posts, [](const Post& post) { return post.operands.empty(); });
+    allowed = allowed && id == step.outputs[0] && alone &&
               (view || tensor.shape == job_[tensor.alias].shape);
     // Only then is what it takes over made before, and so on: the chain of aliases ends.
     const bool allowed_here =

@@ -93,6 +93,14 @@ void max_pool2d(Call& call) {
   call.result(place_dtype(call), y);
 }
 
+void avg_pool2d(Call& call) { call.result(call.number(), pooled(call, call.shape(0))); }
+
+void avg_pool2d_grad(Call& call) {
+  const Shape x(call.integers("input_shape"));
+  require_shape(call, 0, pooled(call, x));
+  call.result(call.number(), x);
+}
+
 void max_pool2d_grad(Call& call) {
   const Shape x(call.integers("input_shape"));
   const Shape y = pooled(call, x);

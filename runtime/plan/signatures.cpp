@@ -55,6 +55,7 @@ bool is_of_kind(const Attribute& value, std::string_view kind) {
   if (kind == "offset") return integer && -kMostSize <= *integer && *integer <= kMostSize;
   if (kind == "value") return number != nullptr;
   if (kind == "number") return number && std::isfinite(*number);
+  if (kind == "magnitude") return number && std::isfinite(*number) && *number >= 0;
   if (kind == "fraction") return number && 0 <= *number && *number < 1;
   if (kind == "sizes") return list && list->size() == 2 && all_between(*list, 1, kMostSize);
   if (kind == "pads") return list && list->size() == 4 && all_between(*list, 0, kMostSize);

@@ -18,6 +18,12 @@ import flow_random  # noqa: E402
 random = np.random.default_rng(20)
 
 
+def seed(number):
+    """So that the numbers of one family do not depend on the calls of others."""
+    global random
+    random = np.random.default_rng(number)
+
+
 def floats(*shape):
     return random.uniform(-1, 1, shape).astype(np.float32)
 
@@ -69,6 +75,38 @@ def max_pool(x, ksize, strides, padding):
             flat = window.reshape(x.shape[:2] + (-1,))
             y[:, :, i, j], places[:, :, i, j] = flat.max(axis=2), flat.argmax(axis=2)
     return y, places
+
+
+def avg_pool(x, ksize, strides, padding):
+    top, bottom, left, right = padding
+    (x,) = wide(x)
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=np.nan)
+    height = (x.shape[2] - ksize[0]) // strides[0] + 1
+    width = (x.shape[3] - ksize[1]) // strides[1] + 1
+    y = np.zeros(x.shape[:2] + (height, width))
+    for i in range(height):
+        for j in range(width):
+            window = x[:, :, i * strides[0]:, j * strides[1]:][:, :, :ksize[0], :ksize[1]]
+            y[:, :, i, j] = np.nanmean(window, axis=(2, 3))
+    return y
+
+
+def batch_norm(x, gamma, beta, axis, epsilon):
+    x, gamma, beta = wide(x, gamma, beta)
+    others = tuple(i for i in range(x.ndim) if i != axis)
+    mean, variance = x.mean(axis=others), x.var(axis=others)
+    along = [-1 if i == axis else 1 for i in range(x.ndim)]
+    normal = (x - mean.reshape(along)) / np.sqrt(variance.reshape(along) + epsilon)
+    return normal * gamma.reshape(along) + beta.reshape(along), mean, variance
+
+
+def layer_normalize(x, gamma, beta, axis, epsilon):
+    x, gamma, beta = wide(x, gamma, beta)
+    axes = tuple(range(axis, x.ndim))
+    mean, variance = x.mean(axis=axes), x.var(axis=axes)
+    rows = mean.shape + (1,) * len(axes)
+    normal = (x - mean.reshape(rows)) / np.sqrt(variance.reshape(rows) + epsilon)
+    return normal * gamma + beta, mean, variance
 
 
 def losses(labels, logits):
@@ -185,6 +223,28 @@ def write_reductions(draw):
     write("argmin", [i], [i.argmin(axis=1)])
 
 
+def normalization():
+    seed(21)
+    x, gamma, beta = floats(4, 6, 5, 3) + np.float32(2), floats(6), floats(6)
+    write("batch_norm", [x, gamma, beta], batch_norm(x, gamma, beta, 1, 1e-3))
+    x, gamma, beta, mean, variance = floats(9, 5), floats(5), floats(5), floats(5), floats(5)**2
+    write("batch_norm_predict", [x, gamma, beta, mean, variance],
+          [(wide(x)[0] - mean) / np.sqrt(wide(variance)[0] + 0.5) * gamma + beta])
+    x, gamma, beta = floats(7, 4, 10), floats(4, 10), floats(4, 10)
+    write("layer_normalize", [x, gamma, beta], layer_normalize(x, gamma, beta, 1, 1e-5))
+    mean, variance, moving_mean, moving_variance = floats(4), floats(4), floats(4), floats(4)
+    write("move_statistics", [mean, variance, moving_mean, moving_variance],
+          [0.75 * wide(moving_mean)[0] + 0.25 * mean,
+           0.75 * wide(moving_variance)[0] + 0.25 * 1.5 * wide(variance)[0]])
+
+
+def windows():
+    seed(22)
+    x = floats(2, 3, 7, 6)
+    write("avg_pool2d", [x], [avg_pool(x, [2, 2], [2, 2], [0, 0, 0, 0])])
+    write("avg_pool2d_padded", [x], [avg_pool(x, [3, 2], [2, 1], [1, 2, 1, 0])])
+
+
 def main():
     write_dense_losses(np.random.default_rng(25))
     write_reductions(np.random.default_rng(24))
@@ -247,6 +307,8 @@ def main():
     write("fill", [], [np.full((2, 3), 7, np.int64)])
     moved()
     picked()
+    normalization()
+    windows()
 
 
 def moved():

@@ -26,6 +26,18 @@ KernelCase pool(const std::string& op, Random& random) {
   return one;
 }
 
+KernelCase avg_pool(const std::string& op, Random& random) {
+  KernelCase one = pool("max_pool2d", random);
+  one.op = op;
+  one.results.pop_back();
+  if (op == "avg_pool2d") return one;
+  const Shape x = one.inputs[0].shape(), y = one.results[0].shape;
+  one.attributes.push_back({"input_shape", x.extents()});
+  one.inputs = {random_array(random, kF, y)};
+  one.results = {{kF, x}};
+  return one;
+}
+
 KernelCase convolution(const std::string& op, Random& random) {
   const int64_t groups = random_between(random, 0, 2) == 0 ? 2 : 1;
   const int64_t channels = extent(random, 17), filters = extent(random, 17);
@@ -65,6 +77,8 @@ std::span<const CaseMaker> window_cases() {
   static constexpr CaseMaker kCases[] = {
       {"max_pool2d", pool},
       {"max_pool2d_grad", pool, windows_over},
+      {"avg_pool2d", avg_pool, windows_over},
+      {"avg_pool2d_grad", avg_pool, windows_over},
       {"convolution", convolution, convolution_terms},
       {"convolution_grad_data", convolution, convolution_terms},
       {"convolution_grad_weight", convolution, convolution_terms},

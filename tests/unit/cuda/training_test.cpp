@@ -122,6 +122,17 @@ TEST_CASE("float64 training agrees with the CPU's reference") {
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
+TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics and taps too") {
+  const std::string file = "../tests/unit/cuda/normalised.yaml";
+  Runs runs;
+  const Wanted wanted{.sets = {},
+                      .watches = {"net/bn1", "net/gn", "net/bn1/moving_mean"},
+                      .watch_diffs = {"net/bn1", "net/up"}};
+  runs.run(*cpu::make_backend(), file, wanted, "cpu");
+  runs.run_gpu(file, wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-3, 1e-3, 8);
+}
+
 TEST_CASE("predict jobs give the CPU's values") {
   const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
   const std::string job = GENERATE("eval", "accuracy");

@@ -84,6 +84,122 @@ TEST_CASE("A convolution layer without bias and activation is the convolution") 
   CHECK_FALSE(maker.graph.find("conv1/bias").valid());
 }
 
+TEST_CASE("A convolution over lengths is one over images of height 1") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 9});
+  const ValueId y = maker.layer("conv1d", "c", x,
+                                {{"filters", int64_t{6}},
+                                 {"kernel_size", Integers{3}},
+                                 {"padding", Integers{1, 2}},
+                                 {"strides", Integers{2}},
+                                 {"groups", int64_t{2}},
+                                 {"activation", std::string("relu")}});
+  CHECK(maker.graph[y].shape == Shape{2, 6, 5});
+  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[maker.graph.find("c/weight")].shape == Shape{6, 2, 3});
+  CHECK(maker.nodes() ==
+        "c/expand = reshape(x) shape=[2, 4, 1, 9]: float32[2, 4, 1, 9] rows=0\n"
+        "c/expand_weight = reshape(c/weight) shape=[6, 2, 1, 3]: float32[6, 2, 1, 3]\n"
+        "c/conv = convolution(c/expand, c/expand_weight) dilation=[1, 1] groups=2 "
+        "padding=[0, 0, 1, 2] strides=[1, 2]: float32[2, 6, 1, 5] rows=0\n"
+        "c/bias_add = bias_add(c/conv, c/bias) axis=1: float32[2, 6, 1, 5] rows=0\n"
+        "c/relu = relu(c/bias_add): float32[2, 6, 1, 5] rows=0\n"
+        "c/restore = reshape(c/relu) shape=[2, 6, 5]: float32[2, 6, 5] rows=0\n");
+  ir::verify(maker.graph);
+}
+
+TEST_CASE("A transposed convolution makes what a convolution of its windows would read") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {2, 4, 5, 6});
+  const auto shape_of = [&](const std::string& name,
+                            std::initializer_list<ir::Attributes::Entry> more) {
+    std::vector<ir::Attributes::Entry> all = {
+        {"filters", int64_t{6}}, {"kernel_size", Integers{3, 4}}, {"strides", Integers{2, 3}}};
+    ir::Attributes given;
+    for (const auto& [key, value] : all) given.set(key, value);
+    for (const auto& [key, value] : more) given.set(key, value);
+    const AttributeSpans spans;
+    const ValueId y = maker.builder.add_layer(
+        *find_op("conv2d_transpose"), {maker.builder, name, {x}, given, {}, spans, true, true});
+    return maker.graph[y].shape;
+  };
+  // (in - 1) stride - pads + dilation (k - 1) + 1 + output_padding
+  CHECK(shape_of("a", {}) == Shape{2, 6, 11, 19});
+  CHECK(shape_of("b", {{"padding", Integers{1, 0, 2, 1}}}) == Shape{2, 6, 10, 16});
+  CHECK(shape_of("c", {{"output_padding", Integers{1, 2}}}) == Shape{2, 6, 12, 21});
+  CHECK(shape_of("d", {{"dilation_rate", Integers{2}}}) == Shape{2, 6, 13, 22});
+  CHECK(shape_of("e", {{"padding", std::string("same")}}) == Shape{2, 6, 10, 18});
+  CHECK(shape_of("f", {{"padding", std::string("same_lower")}, {"groups", int64_t{2}}}) ==
+        Shape{2, 6, 10, 18});
+  CHECK(maker.graph[maker.graph.find("a/weight")].shape == Shape{4, 6, 3, 4});
+  CHECK(maker.graph[maker.graph.find("f/weight")].shape == Shape{4, 3, 3, 4});
+  const auto pads = [&](const std::string& name) {
+    const ir::Value& value = maker.graph[maker.graph.find(name)];
+    return maker.graph[value.producer].attributes.get<Integers>("padding");
+  };
+  CHECK(pads("e/conv") == Integers{0, 1, 0, 1});
+  CHECK(pads("f/conv") == Integers{1, 0, 1, 0});
+  // Windows of all 4 channels of x are summed up to an element of the result.
+  shape_of("g", {{"kernel_initializer", std::string("kaiming")}});
+  const auto weight =
+      std::ranges::find(maker.graph.variables, maker.graph.find("g/weight"), &ir::Variable::value);
+  CHECK(weight->initializer.values.at("stddev") == std::sqrt(2.0) / std::sqrt(4.0 * 12));
+  ir::verify(maker.graph);
+}
+
+TEST_CASE("Batch normalization updates what it keeps in train jobs, behind all else") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4, 2, 2});
+  const ValueId y = maker.layer("batch_normalization", "bn", x, {{"momentum", 0.9}});
+  CHECK(maker.graph[y].rows == ir::kMixedRows);
+  CHECK(maker.graph[maker.graph.find("bn/moving_variance")].shape == Shape{4});
+  maker.minimize(maker.add("reduce_mean", "loss", {y}));
+  CHECK(maker.context.training->variables.size() == 2);
+  maker.run_passes();
+  CHECK(maker.graph.nodes.back().name == "bn/moving_mean:update");
+  const ir::Attributes& attributes = maker.graph.nodes.back().attributes;
+  CHECK(attributes.get<double>("momentum") == 0.9);
+  CHECK(attributes.get<double>("unbias") == 32.0 / 31);
+  for (const ir::Variable& variable : maker.graph.variables) CHECK(variable.updated.valid());
+}
+
+TEST_CASE("Batch normalization reads its variables in predict jobs") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  maker.layer("batch_normalization", "bn", x, {{"axis", int64_t{-1}}}, false);
+  CHECK(maker.nodes() ==
+        "bn/normalize = batch_norm_predict(x, bn/gamma, bn/beta, bn/moving_mean, "
+        "bn/moving_variance) axis=1 epsilon=0.001: float32[8, 4] rows=0\n");
+  for (const ir::Variable& variable : maker.graph.variables) CHECK_FALSE(variable.updated.valid());
+}
+
+TEST_CASE("Layer normalization keeps rows that it does not sum over") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4, 5});
+  const ValueId y = maker.layer("layer_norm", "ln", x, {{"axis", int64_t{1}}, {"center", false}});
+  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[maker.graph.find("ln/gamma")].shape == Shape{4, 5});
+  CHECK(maker.graph.variables.size() == 1);
+  CHECK(maker.graph[maker.layer("layer_norm", "all", x, {{"axis", int64_t{0}}})].rows ==
+        ir::kMixedRows);
+}
+
+TEST_CASE("Pools over lengths and whole images") {
+  GraphMaker maker;
+  const ValueId lengths = maker.input("l", {2, 4, 9}), x = maker.input("x", {2, 4, 3, 5});
+  const ValueId pooled = maker.layer("max_pool1d", "m", lengths,
+                                     {{"ksize", Integers{2}}, {"padding", std::string("same")}});
+  CHECK(maker.graph[pooled].shape == Shape{2, 4, 5});
+  const ValueId mean =
+      maker.layer("avg_pool1d", "a", lengths, {{"ksize", Integers{3}}, {"strides", Integers{1}}});
+  CHECK(maker.graph[mean].shape == Shape{2, 4, 7});
+  CHECK(maker.graph[maker.layer("global_avg_pool", "g", x)].shape == Shape{2, 4});
+  CHECK(maker.graph[maker.layer("global_avg_pool", "k", x, {{"keepdims", true}})].shape ==
+        Shape{2, 4, 1, 1});
+  CHECK(maker.graph[maker.layer("global_avg_pool", "h", lengths)].rows == 0);
+  ir::verify(maker.graph);
+}
+
 TEST_CASE("Dropout is nothing in predict jobs") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});

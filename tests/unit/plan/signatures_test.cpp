@@ -153,6 +153,43 @@ TEST_CASE("pooling keeps a real element in each window, and places that fit thei
   CHECK(refuses("max_pool2d_grad", {{F, {2, 3, 4, 3}}, {DType::kUInt8, y}}, gradient));
 }
 
+TEST_CASE("average pools have the shapes of maximum pools") {
+  const Entries pool = windows({2, 2}, {0, 1, 0, 1}, {{"ksize", Integers{2, 2}}});
+  CHECK(results_of("avg_pool2d", {{F, {2, 3, 7, 7}}}, pool) == Results{{F, {2, 3, 4, 4}}});
+  Entries gradient = pool;
+  gradient.emplace_back("input_shape", Integers{2, 3, 7, 7});
+  CHECK(results_of("avg_pool2d_grad", {{F, {2, 3, 4, 4}}}, gradient) == Results{{F, {2, 3, 7, 7}}});
+  CHECK(refuses("avg_pool2d_grad", {{F, {2, 3, 3, 4}}}, gradient));
+}
+
+TEST_CASE("normalising primitives take vectors along their axis, or features from it on") {
+  const Entries along{{"axis", int64_t{1}}, {"epsilon", 1e-3}};
+  const Operand x{F, {2, 3, 4}}, c{F, {3}}, row{F, {2}}, features{F, {3, 4}}, other{F, {4}};
+  CHECK(results_of("batch_norm", {x, c, c}, along) == Results{{F, {2, 3, 4}}, {F, {3}}, {F, {3}}});
+  CHECK(refuses("batch_norm", {x, c, other}, along));
+  CHECK(refuses("batch_norm", {c, c, c}, along));
+  CHECK(refuses("batch_norm", {x, c, c}, {{"axis", int64_t{1}}, {"epsilon", -1e-3}}));
+  CHECK(results_of("batch_norm_predict", {x, c, c, c, c}, along) == Results{{F, {2, 3, 4}}});
+  CHECK(refuses("batch_norm_predict", {x, c, c, c, other}, along));
+  Entries gradient = along;
+  gradient.emplace_back("rectified", true);
+  CHECK(results_of("batch_norm_grad_affine", {x, x, c, c, c, c}, gradient) ==
+        Results{{F, {3}}, {F, {3}}});
+  CHECK(refuses("batch_norm_grad_affine", {x, features, c, c, c, c}, gradient));
+  CHECK(results_of("batch_norm_grad", {x, x, c, c, c, c, c, c}, gradient) ==
+        Results{{F, {2, 3, 4}}});
+  CHECK(refuses("batch_norm_grad", {x, x, c, c, c, c, c, row}, gradient));
+  CHECK(results_of("layer_normalize", {x, features, features}, along) ==
+        Results{{F, {2, 3, 4}}, {F, {2}}, {F, {2}}});
+  CHECK(refuses("layer_normalize", {x, c, c}, along));
+  CHECK(results_of("layer_normalize_grad", {x, x, features, row, row}, along) ==
+        Results{{F, {2, 3, 4}}, {F, {3, 4}}, {F, {3, 4}}});
+  CHECK(refuses("layer_normalize_grad", {x, x, features, row, c}, along));
+  const Entries moves{{"momentum", 0.9}, {"unbias", 1.5}};
+  CHECK(results_of("move_statistics", {c, c, c, c}, moves) == Results{{F, {3}}, {F, {3}}});
+  CHECK(refuses("move_statistics", {c, c, c, row}, moves));
+}
+
 TEST_CASE("elementwise primitives broadcast where the list says so") {
   CHECK(results_of("add", {{F, {2, 1, 4}}, {F, {3, 1}}}) == Results{{F, {2, 3, 4}}});
   CHECK(results_of("multiply", {{I, {3}}, {I, {}}}) == Results{{I, {3}}});

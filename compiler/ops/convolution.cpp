@@ -1,10 +1,8 @@
-// Convolutions of images: the layer, the primitive, and the primitive's two gradients.
+// Convolutions of images: the primitive and its two gradients.
 #include <fmt/format.h>
 
 #include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
-#include "compiler/ops/initializers.h"
-#include "compiler/ops/layers.h"
 #include "compiler/ops/windows.h"
 
 namespace flow::ops {
@@ -15,52 +13,6 @@ using ir::kNoRows;
 using Integers = std::vector<int64_t>;
 
 constexpr WindowNames kPrimitiveNames = {"weight", "padding", "kernel"};
-
-/// Channels must fall into the groups evenly, on both sides.
-bool groups_fit(CallSite& site, int64_t channels, int64_t filters, int64_t groups) {
-  for (const auto& [what, count] : {std::pair{"channels", channels}, {"filters", filters}}) {
-    if (count % groups == 0) continue;
-    site.bad_attribute("groups", Diagnosis::kBadAttribute,
-                       fmt::format("{} {} do not fall into {} groups", count, what, groups));
-    return false;
-  }
-  return true;
-}
-
-ir::ValueId expand_conv2d(LayerContext& context) {
-  CallSite site = context.site();
-  if (!has_rank(site, 0, 4, "[N, C, H, W]")) return {};
-  const Shape x = context.operand(0).shape;
-  const DType dtype = context.operand(0).dtype;
-  const auto sizes = [&](std::string_view name) {
-    return pair_of(site, name, context.attributes.get<Integers>(name));
-  };
-  const auto size = sizes("kernel_size"), strides = sizes("strides"),
-             dilation = sizes("dilation_rate");
-  const int64_t groups = context.attributes.get<int64_t>("groups");
-  const int64_t filters = context.attributes.get<int64_t>("filters");
-  if (!size || !strides || !dilation || !groups_fit(site, x[1], filters, groups)) return {};
-  const auto placed = place_windows(site, {x[2], x[3]}, {*size, *strides, *dilation},
-                                    *context.attributes.find("padding"), {});
-  if (!placed) return {};
-
-  const Shape weight_shape{filters, x[1] / groups, (*size)[0], (*size)[1]};
-  const ir::ValueId weight = context.add_variable("weight", "kernel_initializer", dtype,
-                                                  weight_shape, fans_of(weight_shape));
-  ir::Attributes attributes;
-  attributes.set("strides", Integers(strides->begin(), strides->end()));
-  attributes.set("dilation", Integers(dilation->begin(), dilation->end()));
-  attributes.set("padding", placed->padding);
-  attributes.set("groups", groups);
-  ir::ValueId y =
-      context.add("convolution", "conv", {context.operands[0], weight}, std::move(attributes));
-  if (context.attributes.get<bool>("use_bias")) {
-    const ir::ValueId bias =
-        context.add_variable("bias", "bias_initializer", dtype, {filters}, fans_of(weight_shape));
-    y = context.add("bias_add", "bias_add", {y, bias}, {});
-  }
-  return context.activate(y);
-}
 
 /// What the convolution and its gradients share: shapes [N, C, H, W] and [O, C/g, kh, kw].
 /// Normalises strides, dilation and padding; returns the shape of the convolution's result.
@@ -134,80 +86,64 @@ void infer_convolution_grad_weight(Inference& inference) {
   inference.result(inference.operand(0).dtype, *weight, rows ? kMixedRows : kNoRows);
 }
 
+/// The gradient of operand i by a convolution of the same windows, or one of its gradients, which
+/// has operand i's shape.
+ir::ValueId same_windows(GradientContext& context, std::string_view op, size_t i,
+                         std::vector<ir::ValueId> operands, std::string_view shape_name = {}) {
+  const auto same = [&](const char* name) {
+    return ir::Attributes::Entry{name, *context.node.attributes.find(name)};
+  };
+  if (shape_name.empty())
+    return context.add(op, i, std::move(operands),
+                       {same("strides"), same("padding"), same("dilation"), same("groups")});
+  const Shape shape = context.value_of(context.operand(i)).shape;
+  return context.add(op, i, std::move(operands),
+                     {same("strides"),
+                      same("padding"),
+                      same("dilation"),
+                      same("groups"),
+                      {std::string(shape_name), shape.extents()}});
+}
+
 /// Input first, so that the weight is read no more when its own gradient is made.
 std::vector<ir::ValueId> convolution_gradient(GradientContext& context) {
-  const ir::Attributes& forward = context.node.attributes;
-  const auto gradient = [&](std::string_view op, size_t i, std::vector<ir::ValueId> operands,
-                            std::string_view shape_name) {
-    const Shape shape = context.value_of(context.operand(i)).shape;
-    return context.add(op, i, std::move(operands),
-                       {{"strides", *forward.find("strides")},
-                        {"padding", *forward.find("padding")},
-                        {"dilation", *forward.find("dilation")},
-                        {"groups", *forward.find("groups")},
-                        {std::string(shape_name), shape.extents()}});
-  };
   const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
   std::vector<ir::ValueId> gradients(2);
   if (context.wanted[0])
-    gradients[0] = gradient("convolution_grad_data", 0, {dy, weight}, "input_shape");
+    gradients[0] = same_windows(context, "convolution_grad_data", 0, {dy, weight}, "input_shape");
   if (context.wanted[1])
-    gradients[1] = gradient("convolution_grad_weight", 1, {x, dy}, "weight_shape");
+    gradients[1] = same_windows(context, "convolution_grad_weight", 1, {x, dy}, "weight_shape");
   return gradients;
 }
 
-AttributeDef sizes(std::string_view name, std::string_view fallback, std::string_view doc) {
-  return {.name = name,
-          .type = AttributeType::kIntegers,
-          .fallback = fallback,
-          .doc = doc,
-          .min = 1,
-          .max = kMaxWindow};
+/// Of a transposed convolution, which is the gradient of another: that one is its own gradient.
+std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
+  const ir::ValueId x = context.operand(0), weight = context.operand(1), dy = context.gradient();
+  std::vector<ir::ValueId> gradients(2);
+  if (context.wanted[0]) gradients[0] = same_windows(context, "convolution", 0, {dy, weight});
+  if (context.wanted[1])
+    gradients[1] = same_windows(context, "convolution_grad_weight", 1, {dy, x}, "weight_shape");
+  return gradients;
 }
-
-AttributeDef count(std::string_view name, std::string_view fallback, std::string_view doc) {
-  AttributeDef def = sizes(name, fallback, doc);
-  def.type = AttributeType::kInteger;
-  return def;
-}
-
-constexpr std::string_view kPaddingDoc =
-    "valid, same (the odd pixel at the bottom and right), same_lower, or pads: 1, [1, 1], "
-    "[[top, bottom], [left, right]]";
 
 /// Of the primitive and its gradients, all normalised.
 std::vector<AttributeDef> primitive_attributes() {
-  return {sizes("strides", "1", "steps between windows"),
+  return {sizes_attribute("strides", "1", "steps between windows"),
           {"padding", AttributeType::kPadding, "valid", "[top, bottom, left, right]"},
-          sizes("dilation", "1", "steps between the elements of a window"),
-          count("groups", "1", "blocks of channels that do not see each other")};
+          sizes_attribute("dilation", "1", "steps between the elements of a window"),
+          groups_attribute()};
 }
 
 std::vector<AttributeDef> gradient_attributes(std::string_view shape, std::string_view doc) {
   std::vector<AttributeDef> attributes = primitive_attributes();
-  attributes.push_back(sizes(shape, "", doc));
+  attributes.push_back(sizes_attribute(shape, "", doc));
   return attributes;
 }
 
 }  // namespace
 
-std::span<const OpDef> conv2d() {
+std::span<const OpDef> convolution() {
   static const OpDef kOps[] = {
-      {
-          .name = "conv2d",
-          .doc = "Convolution layer over images: a weight [filters, C/groups, kh, kw], a bias, an "
-                 "activation.",
-          .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "[N, C, H, W]"}},
-          .attributes = with_kernel_attributes(
-              {count("filters", "", "channels of the result"),
-               sizes("kernel_size", "", "height and width of the window, or one number"),
-               sizes("strides", "1", "steps between windows"),
-               {"padding", AttributeType::kPadding, "valid", kPaddingDoc},
-               sizes("dilation_rate", "1", "steps between the elements of a window"),
-               count("groups", "1", "blocks of channels that do not see each other")}),
-          .expand = expand_conv2d,
-      },
       {
           .name = "convolution",
           .doc = "Cross-correlation of images with a weight.",
@@ -230,8 +166,11 @@ std::span<const OpDef> conv2d() {
           .operands = {{"dy", "[N, O, H', W']"}, {"weight", "[O, C/groups, kh, kw]"}},
           .attributes = gradient_attributes("input_shape", "the shape of x"),
           .infer = infer_convolution_grad_data,
+          .gradient = grad_data_gradient,
           .internal = true,
-          .examples = {"convolution_grad_data(f32[2,4,6,5], f32[4,3,3,3]) input_shape=[2,3,8,7]"},
+          .examples = {"convolution_grad_data(f32[2,4,6,5], f32[4,3,3,3]) input_shape=[2,3,8,7]",
+                       "convolution_grad_data(f32[2,4,3,3], f32[4,2,3,3]) input_shape=[2,4,6,5] "
+                       "strides=2 padding=[0,1,1,1] groups=2"},
       },
       {
           .name = "convolution_grad_weight",

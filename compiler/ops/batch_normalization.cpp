@@ -1,0 +1,275 @@
+// Batch normalization: the layer, with the statistics that it keeps; its primitives, one for train
+// jobs with its gradients, one for predict jobs.
+#include <algorithm>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/normalization.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::kMixedRows;
+using ir::kNoRows;
+using ir::ValueId;
+
+/// The value of a variable after the calls of the layer so far.
+ValueId latest(const ir::Graph& graph, ValueId variable) {
+  const ValueId updated = graph.variable_of(variable)->updated;
+  return updated.valid() ? updated : variable;
+}
+
+void set_updated(ir::Graph& graph, ValueId variable, ValueId updated) {
+  const auto at = graph.variable_of(variable) - graph.variables.data();
+  graph.variables[static_cast<size_t>(at)].updated = updated;
+}
+
+/// The moving statistics take in those of this call. `normalised`: the first result of batch_norm.
+void move_statistics(const LayerContext& context, ValueId normalised, ValueId moving_mean,
+                     ValueId moving_variance) {
+  ir::Graph& graph = context.builder.graph();
+  const ir::Node& node = graph[graph[normalised].producer];
+  const ir::Value& x = graph[node.operands[0]];
+  const int64_t count = x.shape.elements() / graph[moving_mean].shape.elements();
+  // The variance of a sample is that of where it comes from times (n - 1) / n.
+  const double unbias =
+      static_cast<double>(count) / static_cast<double>(std::max<int64_t>(count - 1, 1));
+  const ValueId moved = context.builder.add(
+      "move_statistics", graph[moving_mean].name + ":update",
+      {node.results[1], node.results[2], latest(graph, moving_mean),
+       latest(graph, moving_variance)},
+      {{"momentum", *context.attributes.find("momentum")}, {"unbias", unbias}}, context.spans.op);
+  if (!moved.valid()) return;
+  set_updated(graph, moving_mean, moved);
+  set_updated(graph, moving_variance, graph[graph[moved].producer].results[1]);
+}
+
+ValueId expand_batch_normalization(LayerContext& context) {
+  const ir::Value x = context.operand(0);
+  CallSite site = context.site();
+  const auto axis = axis_in_range(site, context.attributes.get<int64_t>("axis"), x.shape);
+  if (!axis) return {};
+  const Shape channels{x.shape[*axis]};
+  const auto [gamma, beta] =
+      add_affine(context, x.dtype, channels, context.attributes.get<bool>("scale"),
+                 context.attributes.get<bool>("center"));
+  const ValueId mean =
+      context.add_variable("moving_mean", {"zeros", {}, {}}, x.dtype, channels, false);
+  const ValueId variance =
+      context.add_variable("moving_variance", {"ones", {}, {}}, x.dtype, channels, false);
+  ir::Attributes attributes;
+  attributes.set("axis", int64_t{*axis});
+  attributes.set("epsilon", *context.attributes.find("epsilon"));
+  if (!context.train)
+    return context.add("batch_norm_predict", "normalize",
+                       {context.operands[0], gamma, beta, mean, variance}, std::move(attributes));
+  const ValueId y = context.add("batch_norm", "normalize", {context.operands[0], gamma, beta},
+                                std::move(attributes));
+  if (y.valid() && mean.valid() && variance.valid() && context.trainable)
+    move_statistics(context, y, mean, variance);
+  return y;
+}
+
+/// Rows of what has x's shape, where statistics mix all but those along the channels.
+int rows_of_normalised(int rows, int axis) {
+  return rows == kNoRows || rows == axis ? rows : kMixedRows;
+}
+
+int rows_of_statistics(int rows, int axis) {
+  if (rows == kNoRows) return kNoRows;
+  return rows == axis ? 0 : kMixedRows;
+}
+
+void infer_batch_norm(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  const Shape channels{x.shape[*axis]};
+  if (!have_shape(inference, 1, 3, channels)) return;
+  inference.result(x.dtype, x.shape, rows_of_normalised(x.rows, *axis));
+  for (int i = 0; i < 2; ++i)
+    inference.result(x.dtype, channels, rows_of_statistics(x.rows, *axis));
+}
+
+void infer_batch_norm_predict(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  if (have_shape(inference, 1, 5, {x.shape[*axis]})) inference.result(x.dtype, x.shape, x.rows);
+}
+
+/// dy and x of one shape, then vectors along the channels.
+std::optional<int> axis_of_gradient(Inference& inference, size_t operands) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis || !have_shape(inference, 1, 2, inference.shape(0)) ||
+      !have_shape(inference, 2, operands, {inference.shape(0)[*axis]}))
+    return {};
+  return axis;
+}
+
+void infer_batch_norm_grad_affine(Inference& inference) {
+  const auto axis = axis_of_gradient(inference, 6);
+  if (!axis) return;
+  const ir::Value& dy = inference.operand(0);
+  for (int i = 0; i < 2; ++i)
+    inference.result(dy.dtype, {dy.shape[*axis]}, rows_of_statistics(dy.rows, *axis));
+}
+
+void infer_batch_norm_grad(Inference& inference) {
+  const auto axis = axis_of_gradient(inference, 8);
+  if (!axis) return;
+  const ir::Value& dy = inference.operand(0);
+  inference.result(dy.dtype, dy.shape, rows_of_normalised(dy.rows, *axis));
+}
+
+/// The gradients of gamma and beta are sums that the gradient of x is made from, too.
+std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
+  const ir::Attributes& forward = context.node.attributes;
+  std::vector<ValueId> operands = {context.gradient(), context.operand(0), context.operand(1),
+                                   context.operand(2), context.result(1),  context.result(2)};
+  const auto add = [&](std::string_view op, size_t i) {
+    return context.add(op, i, operands,
+                       {{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}});
+  };
+  const ValueId dgamma = add("batch_norm_grad_affine", 1);
+  if (!dgamma.valid()) return std::vector<ValueId>(3);
+  const ir::Graph& graph = context.builder.graph();
+  const ValueId dbeta = graph[graph[dgamma].producer].results[1];
+  std::vector<ValueId> gradients = {{}, dgamma, dbeta};
+  operands.insert(operands.end(), {dgamma, dbeta});
+  if (context.wanted[0]) gradients[0] = add("batch_norm_grad", 0);
+  return gradients;
+}
+
+void infer_move_statistics(Inference& inference) {
+  const Shape& shape = inference.shape(0);
+  if (!have_shape(inference, 1, 4, shape)) return;
+  for (size_t i = 2; i < 4; ++i) inference.result(inference.operand(i).dtype, shape, kNoRows);
+}
+
+std::vector<AttributeDef> primitive_attributes() {
+  return {{"axis", AttributeType::kInteger, "1", "the axis of the channels"},
+          epsilon_attribute("0.001")};
+}
+
+std::vector<AttributeDef> gradient_attributes() {
+  std::vector<AttributeDef> attributes = primitive_attributes();
+  attributes.push_back({"rectified", AttributeType::kBool, "false",
+                        "dy is the gradient of relu of the result, which was no more than 0 where "
+                        "dy does not count"});
+  return attributes;
+}
+
+AttributeDef fraction(std::string_view name, std::string_view fallback, std::string_view doc) {
+  return {.name = name,
+          .type = AttributeType::kNumber,
+          .fallback = fallback,
+          .doc = doc,
+          .min = 0,
+          .max = 1};
+}
+
+std::vector<OperandDef> with_statistics(std::vector<OperandDef> operands) {
+  operands.push_back({"mean", "[C]"});
+  operands.push_back({"variance", "[C], biased"});
+  return operands;
+}
+
+std::vector<OperandDef> gradient_operands() {
+  return with_statistics(
+      {{"dy", "any shape with that axis"}, {"x", "dy's shape"}, {"gamma", "[C]"}, {"beta", "[C]"}});
+}
+
+std::vector<OperandDef> with_sums(std::vector<OperandDef> operands) {
+  operands.push_back({"dgamma", "[C]"});
+  operands.push_back({"dbeta", "[C]"});
+  return operands;
+}
+
+}  // namespace
+
+std::span<const OpDef> batch_normalization() {
+  static const OpDef kOps[] = {
+      {
+          .name = "batch_normalization",
+          .doc = "Normalizes channels by the batch's mean and variance in train jobs, by moving "
+                 "ones in predict jobs.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"in", "any shape with that axis"}},
+          .attributes = {{"axis", AttributeType::kInteger, "1", "the axis of the channels"},
+                         fraction("momentum", "0.99",
+                                  "the part of the moving statistics that a call leaves"),
+                         epsilon_attribute("0.001"),
+                         center_attribute(),
+                         scale_attribute()},
+          .expand = expand_batch_normalization,
+      },
+      {
+          .name = "batch_norm",
+          .doc = "Normalizes channels by their own mean and biased variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"x", "any shape with that axis"}, {"gamma", "[C]"}, {"beta", "[C]"}},
+          .attributes = primitive_attributes(),
+          .results = {"out", "mean", "variance"},
+          .infer = infer_batch_norm,
+          .gradient = batch_norm_gradient,
+          .internal = true,
+          .examples = {"batch_norm(f32[4,3,2,2], f32[3], f32[3])",
+                       "batch_norm(f32[7,5], f32[5], f32[5]) epsilon=0.1",
+                       "batch_norm(f32[2,3,5], f32[5], f32[5]) axis=-1",
+                       "batch_norm(f32[2,70,3], f32[2], f32[2]) axis=0"},
+      },
+      {
+          .name = "batch_norm_predict",
+          .doc = "Normalizes channels by given statistics.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = with_statistics(
+              {{"x", "any shape with that axis"}, {"gamma", "[C]"}, {"beta", "[C]"}}),
+          .attributes = primitive_attributes(),
+          .infer = infer_batch_norm_predict,
+          .elementwise = true,
+          .internal = true,
+      },
+      {
+          .name = "batch_norm_grad_affine",
+          .doc = "The gradients of batch_norm with respect to gamma and beta.",
+          .formula = "dgamma = sum dy (x - mean) / sqrt(variance + epsilon), dbeta = sum dy",
+          .operands = gradient_operands(),
+          .attributes = gradient_attributes(),
+          .results = {"out", "dbeta"},
+          .infer = infer_batch_norm_grad_affine,
+          .internal = true,
+      },
+      {
+          .name = "batch_norm_grad",
+          .doc = "The gradient of batch_norm with respect to x.",
+          .formula = "dx = gamma r (dy - dbeta / n - (x - mean) r dgamma / n), "
+                     "r = 1 / sqrt(variance + epsilon)",
+          .operands = with_sums(gradient_operands()),
+          .attributes = gradient_attributes(),
+          .infer = infer_batch_norm_grad,
+          .elementwise = true,
+          .internal = true,
+      },
+      {
+          .name = "move_statistics",
+          .doc = "Moving averages of batch statistics take in those of one call.",
+          .formula = "moved = momentum moving + (1 - momentum) batch, "
+                     "the batch's variance times unbias",
+          .operands = {{"mean", "[C], of the batch"},
+                       {"variance", "[C], of the batch, biased"},
+                       {"moving_mean", "[C]"},
+                       {"moving_variance", "[C]"}},
+          .attributes = {fraction("momentum", "", "the part that is left"),
+                         {"unbias", AttributeType::kNumber, "",
+                          "n / (n - 1), where n elements made the variance"}},
+          .results = {"out", "updated_variance"},
+          .infer = infer_move_statistics,
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

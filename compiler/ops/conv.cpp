@@ -1,0 +1,249 @@
+// Convolution layers: over lengths, over images, and the transposed one.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/initializers.h"
+#include "compiler/ops/layers.h"
+#include "compiler/ops/windows.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::ValueId;
+using Integers = std::vector<int64_t>;
+
+/// What the file says of a layer, over images: a length is the width of an image of height 1.
+struct Layer {
+  int dimensions = 2;
+  int64_t channels = 0, filters = 0, groups = 1;
+  std::array<int64_t, 2> input{};  // height, width
+  Windows windows{};
+};
+
+/// Reports what is wrong with it.
+std::optional<Layer> read_layer(const LayerContext& context, int dimensions) {
+  CallSite site = context.site();
+  if (!has_rank(site, 0, dimensions + 2, dimensions == 1 ? "[N, C, L]" : "[N, C, H, W]")) return {};
+  const Shape& x = context.operand(0).shape;
+  const auto sizes = [&](std::string_view name) {
+    return pair_of(site, name, context.attributes.get<Integers>(name), dimensions);
+  };
+  const auto size = sizes("kernel_size"), strides = sizes("strides"),
+             dilation = sizes("dilation_rate");
+  Layer layer{.dimensions = dimensions,
+              .channels = x[1],
+              .filters = context.attributes.get<int64_t>("filters"),
+              .groups = context.attributes.get<int64_t>("groups"),
+              .input = {dimensions == 1 ? 1 : x[2], x[x.rank() - 1]}};
+  if (!size || !strides || !dilation ||
+      !groups_fit(site, layer.channels, layer.filters, layer.groups))
+    return {};
+  layer.windows = {*size, *strides, *dilation};
+  return layer;
+}
+
+ir::Attributes windows_attributes(const Layer& layer, Integers padding) {
+  ir::Attributes attributes;
+  attributes.set("strides", Integers(layer.windows.strides.begin(), layer.windows.strides.end()));
+  attributes.set("dilation",
+                 Integers(layer.windows.dilation.begin(), layer.windows.dilation.end()));
+  attributes.set("padding", std::move(padding));
+  attributes.set("groups", layer.groups);
+  return attributes;
+}
+
+/// The variable `weight`: [out, in / groups, the window's sizes].
+ValueId add_weight(const LayerContext& context, const Layer& layer, int64_t out, int64_t in,
+                   bool transposed) {
+  const auto& size = layer.windows.size;
+  Integers extents = {out, in / layer.groups, size[0], size[1]};
+  if (layer.dimensions == 1) extents.erase(extents.begin() + 2);
+  const Shape shape(extents);
+  const Fans fans = fans_of(shape);
+  return context.add_variable("weight", "kernel_initializer", context.operand(0).dtype, shape,
+                              transposed ? Fans{fans.out, fans.in} : fans);
+}
+
+/// bias_add and the activation, where the layer has them.
+ValueId with_bias(const LayerContext& context, const Layer& layer, ValueId y, ValueId weight) {
+  if (!context.attributes.get<bool>("use_bias")) return y;
+  const ValueId bias =
+      context.add_variable("bias", "bias_initializer", context.operand(0).dtype, {layer.filters},
+                           fans_of(context.builder.graph()[weight].shape));
+  return context.add("bias_add", "bias_add", {y, bias}, {});
+}
+
+ValueId expand_conv2d(LayerContext& context) {
+  const auto layer = read_layer(context, 2);
+  if (!layer) return {};
+  CallSite site = context.site();
+  const auto placed =
+      place_windows(site, layer->input, layer->windows, *context.attributes.find("padding"), {});
+  if (!placed) return {};
+  const ValueId weight = add_weight(context, *layer, layer->filters, layer->channels, false);
+  const ValueId y = context.add("convolution", "conv", {context.operands[0], weight},
+                                windows_attributes(*layer, placed->padding));
+  return context.activate(with_bias(context, *layer, y, weight));
+}
+
+/// An elementwise activation is applied before the shape is restored, where it can be fused.
+ValueId expand_conv1d(LayerContext& context) {
+  const auto layer = read_layer(context, 1);
+  if (!layer) return {};
+  CallSite site = context.site();
+  const auto placed = place_windows(site, layer->input, layer->windows,
+                                    *context.attributes.find("padding"), {.dimensions = 1});
+  if (!placed) return {};
+  const ValueId weight = add_weight(context, *layer, layer->filters, layer->channels, false);
+  const ValueId x = with_height(context, "expand", context.operands[0]);
+  const ValueId kernel = with_height(context, "expand_weight", weight);
+  ValueId y =
+      context.add("convolution", "conv", {x, kernel}, windows_attributes(*layer, placed->padding));
+  y = with_bias(context, *layer, y, weight);
+  const OpDef* activation = find_op(context.attributes.get<std::string>("activation"));
+  if (activation && activation->elementwise)
+    return without_height(context, "restore", context.activate(y));
+  return context.activate(without_height(context, "restore", y));
+}
+
+/// The pads of the convolution whose gradient this is, and the height and width of its input.
+struct Transposed {
+  Integers padding;
+  std::array<int64_t, 2> output;
+};
+
+bool is_same(const ir::Attribute& padding) {
+  const auto* word = std::get_if<std::string>(&padding);
+  return word && *word != "valid";
+}
+
+/// Rows and columns that are added at the bottom and right. Reports what does not go.
+std::optional<std::array<int64_t, 2>> output_padding(CallSite& site, const LayerContext& context,
+                                                     const Layer& layer) {
+  const auto added =
+      pair_of(site, "output_padding", context.attributes.get<Integers>("output_padding"));
+  if (!added) return {};
+  const bool any = (*added)[0] > 0 || (*added)[1] > 0;
+  if (any && is_same(*context.attributes.find("padding"))) {
+    site.bad_attribute("output_padding", Diagnosis::kBadAttribute,
+                       "`output_padding` does not go with padding: same, which makes the result "
+                       "the input's size times the strides");
+    return {};
+  }
+  for (size_t axis = 0; axis < 2; ++axis) {
+    if ((*added)[axis] < layer.windows.strides[axis]) continue;
+    site.bad_attribute("output_padding", Diagnosis::kBadAttribute,
+                       fmt::format("output_padding {} does not fit a stride of {}, it must be less",
+                                   (*added)[axis], layer.windows.strides[axis]));
+    return {};
+  }
+  return added;
+}
+
+std::optional<Transposed> place_transposed(CallSite& site, const LayerContext& context,
+                                           const Layer& layer) {
+  const ir::Attribute& padding = *context.attributes.find("padding");
+  const auto added = output_padding(site, context, layer);
+  if (!added || !fits_windows(site, layer.input)) return {};
+  Transposed placed;
+  const Windows& w = layer.windows;
+  if (is_same(padding)) {
+    placed.output = {layer.input[0] * w.strides[0], layer.input[1] * w.strides[1]};
+    placed.padding = pads_of_word(std::get<std::string>(padding), placed.output, w);
+    return placed;
+  }
+  const auto pads =
+      std::holds_alternative<std::string>(padding) ? Integers(4, 0) : pads_of(site, padding, {});
+  if (!pads) return {};
+  placed.padding = *pads;
+  for (size_t axis = 0; axis < 2; ++axis) {
+    const int64_t whole = (layer.input[axis] - 1) * w.strides[axis] +
+                          w.dilation[axis] * (w.size[axis] - 1) + 1 + (*added)[axis];
+    const int64_t cut = (*pads)[2 * axis] + (*pads)[2 * axis + 1];
+    placed.output[axis] = whole - cut;
+    if (whole > cut) continue;
+    site.bad_attribute("padding", Diagnosis::kWindow,
+                       fmt::format("pads of {} leave nothing: without them the result is {} {}",
+                                   cut, whole, axis == 0 ? "high" : "wide"));
+    return {};
+  }
+  return placed;
+}
+
+ValueId expand_conv2d_transpose(LayerContext& context) {
+  const auto layer = read_layer(context, 2);
+  if (!layer) return {};
+  CallSite site = context.site();
+  const auto placed = place_transposed(site, context, *layer);
+  if (!placed) return {};
+  const ValueId weight = add_weight(context, *layer, layer->channels, layer->filters, true);
+  ir::Attributes attributes = windows_attributes(*layer, placed->padding);
+  attributes.set("input_shape", Integers{context.operand(0).shape[0], layer->filters,
+                                         placed->output[0], placed->output[1]});
+  const ValueId y = context.add("convolution_grad_data", "conv", {context.operands[0], weight},
+                                std::move(attributes));
+  return context.activate(with_bias(context, *layer, y, weight));
+}
+
+AttributeDef filters_attribute() {
+  AttributeDef def = sizes_attribute("filters", "", "channels of the result");
+  def.type = AttributeType::kInteger;
+  return def;
+}
+
+std::vector<AttributeDef> layer_attributes(int dimensions) {
+  return {filters_attribute(),
+          sizes_attribute("kernel_size", "",
+                          dimensions == 1 ? "length of the window"
+                                          : "height and width of the window, or one number"),
+          sizes_attribute("strides", "1", "steps between windows"),
+          padding_attribute(dimensions),
+          sizes_attribute("dilation_rate", "1", "steps between the elements of a window"),
+          groups_attribute()};
+}
+
+std::vector<AttributeDef> transposed_attributes() {
+  std::vector<AttributeDef> attributes = layer_attributes(2);
+  attributes.push_back(
+      sizes_attribute("output_padding", "0", "rows and columns added at the bottom and right"));
+  attributes.back().min = 0;
+  return attributes;
+}
+
+}  // namespace
+
+std::span<const OpDef> conv() {
+  static const OpDef kOps[] = {
+      {
+          .name = "conv1d",
+          .doc = "Convolution layer over lengths: a weight [filters, C/groups, k], a bias, an "
+                 "activation.",
+          .formula = "y = activation(x * W + b)",
+          .operands = {{"in", "[N, C, L]"}},
+          .attributes = with_kernel_attributes(layer_attributes(1)),
+          .expand = expand_conv1d,
+      },
+      {
+          .name = "conv2d",
+          .doc = "Convolution layer over images: a weight [filters, C/groups, kh, kw], a bias, an "
+                 "activation.",
+          .formula = "y = activation(x * W + b)",
+          .operands = {{"in", "[N, C, H, W]"}},
+          .attributes = with_kernel_attributes(layer_attributes(2)),
+          .expand = expand_conv2d,
+      },
+      {
+          .name = "conv2d_transpose",
+          .doc = "Transposed convolution layer over images: a weight [C, filters/groups, kh, kw], "
+                 "a bias, an activation.",
+          .formula = "y = activation(x *^T W + b)",
+          .operands = {{"in", "[N, C, H, W]"}},
+          .attributes = with_kernel_attributes(transposed_attributes()),
+          .expand = expand_conv2d_transpose,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,195 @@
+// Layer normalization: the layer, its primitive and that one's gradient; group normalization, which
+// is made of them.
+#include <fmt/format.h>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
+#include "compiler/ops/families.h"
+#include "compiler/ops/normalization.h"
+
+namespace flow::ops {
+namespace {
+
+using ir::kMixedRows;
+using ir::ValueId;
+using Integers = std::vector<int64_t>;
+
+Shape from_axis(const Shape& shape, int axis) {
+  return Shape(Integers(shape.begin() + axis, shape.end()));
+}
+
+Shape before_axis(const Shape& shape, int axis) {
+  return Shape(Integers(shape.begin(), shape.begin() + axis));
+}
+
+ir::Attributes normalised_from(int64_t axis, const LayerContext& context) {
+  ir::Attributes attributes;
+  attributes.set("axis", axis);
+  attributes.set("epsilon", *context.attributes.find("epsilon"));
+  return attributes;
+}
+
+ValueId expand_layer_norm(LayerContext& context) {
+  const ir::Value x = context.operand(0);
+  CallSite site = context.site();
+  const auto axis = axis_in_range(site, context.attributes.get<int64_t>("axis"), x.shape);
+  if (!axis) return {};
+  const auto [gamma, beta] =
+      add_affine(context, x.dtype, from_axis(x.shape, *axis), context.attributes.get<bool>("scale"),
+                 context.attributes.get<bool>("center"));
+  return context.add("layer_normalize", "normalize", {context.operands[0], gamma, beta},
+                     normalised_from(*axis, context));
+}
+
+ValueId reshaped(const LayerContext& context, std::string_view part, ValueId x, Integers shape) {
+  ir::Attributes attributes;
+  attributes.set("shape", std::move(shape));
+  return context.add("reshape", part, {x}, std::move(attributes));
+}
+
+/// gamma of ones and beta of zeros, where another op follows with the layer's own.
+Affine add_constants(const LayerContext& context, DType dtype, const Shape& shape) {
+  return add_affine(context, dtype, shape, false, false);
+}
+
+/// [N, C, ...] as [N, groups, rest], normalised along the rest; then the channels' factors and
+/// terms.
+ValueId expand_group_norm(LayerContext& context) {
+  const ir::Value x = context.operand(0);
+  CallSite site = context.site();
+  const int64_t groups = context.attributes.get<int64_t>("groups");
+  if (x.shape.rank() < 2) {
+    site.bad_operand(
+        0, Diagnosis::kRankMismatch,
+        fmt::format("{} has fewer than two dimensions, it must be [N, C, ...]", x.shape.str()));
+    return {};
+  }
+  const int64_t channels = x.shape[1];
+  if (channels % groups != 0) {
+    site.bad_attribute("groups", Diagnosis::kBadAttribute,
+                       fmt::format("{} channels do not fall into {} groups", channels, groups));
+    return {};
+  }
+  const auto [gamma, beta] = add_affine(context, x.dtype, {channels}, true, true);
+  const int64_t rest = x.shape.elements(1, x.shape.rank()) / groups;
+  const ValueId grouped =
+      reshaped(context, "group", context.operands[0], {x.shape[0], groups, rest});
+  const Affine plain = add_constants(context, x.dtype, {rest});
+  const ValueId normal =
+      context.add("layer_normalize", "normalize", {grouped, plain.gamma, plain.beta},
+                  normalised_from(2, context));
+  const ValueId restored = reshaped(context, "restore", normal, x.shape.extents());
+  Integers along(static_cast<size_t>(x.shape.rank() - 1), 1);
+  along[0] = channels;
+  const ValueId factors = reshaped(context, "factors", gamma, std::move(along));
+  const ValueId scaled = context.add("multiply", "multiply", {restored, factors}, {});
+  return context.add("bias_add", "bias_add", {scaled, beta}, {});
+}
+
+int rows_from(int rows, int axis) { return rows >= axis ? kMixedRows : rows; }
+
+void infer_layer_normalize(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& x = inference.operand(0);
+  if (!have_shape(inference, 1, 3, from_axis(x.shape, *axis))) return;
+  const int rows = rows_from(x.rows, *axis);
+  inference.result(x.dtype, x.shape, rows);
+  for (int i = 0; i < 2; ++i) inference.result(x.dtype, before_axis(x.shape, *axis), rows);
+}
+
+void infer_layer_normalize_grad(Inference& inference) {
+  const auto axis = normalise_axis(inference, 0);
+  if (!axis) return;
+  const ir::Value& dy = inference.operand(0);
+  const Shape features = from_axis(dy.shape, *axis);
+  if (!have_shape(inference, 1, 2, dy.shape) || !have_shape(inference, 2, 3, features) ||
+      !have_shape(inference, 3, 5, before_axis(dy.shape, *axis)))
+    return;
+  inference.result(dy.dtype, dy.shape, rows_from(dy.rows, *axis));
+  const int summed = dy.rows == ir::kNoRows ? ir::kNoRows
+                     : dy.rows >= *axis     ? dy.rows - *axis
+                                            : kMixedRows;
+  for (int i = 0; i < 2; ++i) inference.result(dy.dtype, features, summed);
+}
+
+std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {
+  const ir::Attributes& forward = context.node.attributes;
+  const ValueId dx =
+      context.add("layer_normalize_grad", 0,
+                  {context.gradient(), context.operand(0), context.operand(1), context.result(1),
+                   context.result(2)},
+                  {{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}});
+  if (!dx.valid()) return std::vector<ValueId>(3);
+  const ir::Graph& graph = context.builder.graph();
+  return graph[graph[dx].producer].results;
+}
+
+AttributeDef axis_attribute() {
+  return {"axis", AttributeType::kInteger, "-1", "the first of the axes that are normalized"};
+}
+
+}  // namespace
+
+std::span<const OpDef> layer_norm() {
+  static const OpDef kOps[] = {
+      {
+          .name = "layer_norm",
+          .doc = "Normalizes each row, from an axis on, by its own mean and variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"in", "any shape with that axis"}},
+          .attributes = {axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
+                         scale_attribute()},
+          .expand = expand_layer_norm,
+      },
+      {
+          .name = "group_norm",
+          .doc = "Normalizes the groups of an image's channels by their own mean and variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"in", "[N, C, ...]"}},
+          .attributes = {{.name = "groups",
+                          .type = AttributeType::kInteger,
+                          .fallback = "",
+                          .doc = "blocks of channels that are normalized together",
+                          .min = 1},
+                         epsilon_attribute("1e-5")},
+          .expand = expand_group_norm,
+      },
+      {
+          .name = "layer_normalize",
+          .doc = "Normalizes each row, from an axis on, by its own mean and biased variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"x", "any shape with that axis"},
+                       {"gamma", "x's shape from that axis on"},
+                       {"beta", "x's shape from that axis on"}},
+          .attributes = {axis_attribute(), epsilon_attribute("1e-5")},
+          .results = {"out", "mean", "variance"},
+          .infer = infer_layer_normalize,
+          .gradient = layer_normalize_gradient,
+          .internal = true,
+          .examples = {"layer_normalize(f32[3,4], f32[4], f32[4])",
+                       "layer_normalize(f32[2,3,5], f32[3,5], f32[3,5]) axis=1 epsilon=0.1",
+                       "layer_normalize(f32[40,7], f32[7], f32[7])",
+                       "layer_normalize(f32[2,3,2,2], f32[2,3,2,2], f32[2,3,2,2]) axis=0"},
+      },
+      {
+          .name = "layer_normalize_grad",
+          .doc = "The gradients of layer_normalize.",
+          .formula = "dx = r (dy gamma - mean(dy gamma) - n mean(dy gamma n)), "
+                     "n = (x - mean) r, r = 1 / sqrt(variance + epsilon); "
+                     "dgamma = sum dy n, dbeta = sum dy",
+          .operands = {{"dy", "any shape with that axis"},
+                       {"x", "dy's shape"},
+                       {"gamma", "dy's shape from that axis on"},
+                       {"mean", "dy's shape up to that axis"},
+                       {"variance", "dy's shape up to that axis"}},
+          .attributes = {axis_attribute(), epsilon_attribute("1e-5")},
+          .results = {"out", "dgamma", "dbeta"},
+          .infer = infer_layer_normalize_grad,
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

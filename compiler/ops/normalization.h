@@ -1,0 +1,37 @@
+// What the normalising layers have in common.
+#pragma once
+
+#include "compiler/ops/op_def.h"
+
+namespace flow {
+
+inline AttributeDef epsilon_attribute(std::string_view fallback) {
+  return {.name = "epsilon",
+          .type = AttributeType::kNumber,
+          .fallback = fallback,
+          .doc = "added to variances before their roots are taken",
+          .min = 0};
+}
+
+inline AttributeDef center_attribute() {
+  return {"center", AttributeType::kBool, "true", "add beta"};
+}
+
+inline AttributeDef scale_attribute() {
+  return {"scale", AttributeType::kBool, "true", "multiply by gamma"};
+}
+
+/// The factor `gamma` and the term `beta` of a layer: variables, or constants where the layer goes
+/// without.
+struct Affine {
+  ir::ValueId gamma, beta;
+};
+
+/// Adds both, of that dtype and shape.
+Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, bool scale,
+                  bool center);
+
+/// Reports operands first, first + 1, ... below `end` that are not of `expected` shape.
+bool have_shape(Inference& inference, size_t first, size_t end, const Shape& expected);
+
+}  // namespace flow

@@ -1,0 +1,16 @@
+// Moving statistics are written in place, so they move behind all that reads them.
+#include <algorithm>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/passes.h"
+
+namespace flow::passes {
+
+void statistics_last(ir::Graph& graph, Context&, Diags&) {
+  std::vector<ir::Node> nodes = std::move(graph.nodes);
+  std::ranges::stable_partition(
+      nodes, [](const ir::Node& node) { return node.op->name != "move_statistics"; });
+  graph.set_nodes(std::move(nodes));
+}
+
+}  // namespace flow::passes

@@ -1,0 +1,137 @@
+// Reference: batch normalization over [outer, channels, inner], its gradients, moving statistics.
+#include <cmath>
+
+#include "runtime/cpu/channels.h"
+#include "runtime/cpu/operands.h"
+
+namespace flow::cpu::reference {
+namespace {
+
+template <typename T>
+double at(const Buffers& b, size_t operand, int64_t i) {
+  return static_cast<double>(input<T>(b, operand)[i]);
+}
+
+struct Normalisation {
+  explicit Normalisation(const Request& request)
+      : view(view_along(request.inputs[0],
+                        static_cast<int>(request.step.attributes.get<int64_t>("axis")))),
+        epsilon(request.step.attributes.get<double>("epsilon")) {
+    const auto* given = request.step.attributes.find("rectified");
+    rectified = given && std::get<bool>(*given);
+  }
+
+  double inverse(double variance) const { return 1 / std::sqrt(variance + epsilon); }
+  double normal(double x, double mean, double variance, double gamma, double beta) const {
+    return (x - mean) * inverse(variance) * gamma + beta;
+  }
+  /// Operand 0 of a gradient, of channel c: 0 where relu has passed none on.
+  template <typename T>
+  double gradient(const Buffers& b, int64_t c, int64_t i) const {
+    const double y =
+        normal(at<T>(b, 1, i), at<T>(b, 4, c), at<T>(b, 5, c), at<T>(b, 2, c), at<T>(b, 3, c));
+    return rectified && !(y > 0) ? 0 : at<T>(b, 0, i);
+  }
+
+  /// Calls f(i) with the number of each element of channel c.
+  template <typename F>
+  void for_channel(int64_t c, F f) const {
+    for (int64_t outer = 0; outer < view.outer; ++outer)
+      for (int64_t i = 0; i < view.inner; ++i) f((outer * view.channels + c) * view.inner + i);
+  }
+
+  ChannelView view;
+  double epsilon;
+  bool rectified;
+};
+
+/// A kernel that calls body(n, T{}, buffers, c) for each channel c.
+template <typename Body>
+Kernel for_each_channel(const Request& request, Body body) {
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [n = Normalisation(request), body](const Buffers& b, const CallState&) {
+      for (int64_t c = 0; c < n.view.channels; ++c) body(n, T{}, b, c);
+    };
+  });
+  return kernel;
+}
+
+}  // namespace
+
+Kernel batch_norm(const Request& request) {
+  return for_each_channel(request, []<typename T>(const Normalisation& n, T, const Buffers& b,
+                                                  int64_t c) {
+    const auto count = static_cast<double>(n.view.count());
+    double mean = 0, variance = 0;
+    n.for_channel(c, [&](int64_t i) { mean += at<T>(b, 0, i) / count; });
+    n.for_channel(c, [&](int64_t i) {
+      variance += (at<T>(b, 0, i) - mean) * (at<T>(b, 0, i) - mean) / count;
+    });
+    if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
+    if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
+    n.for_channel(c, [&](int64_t i) {
+      output<T>(b, 0)[i] =
+          static_cast<T>(n.normal(at<T>(b, 0, i), mean, variance, at<T>(b, 1, c), at<T>(b, 2, c)));
+    });
+  });
+}
+
+Kernel batch_norm_predict(const Request& request) {
+  return for_each_channel(
+      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+        n.for_channel(c, [&](int64_t i) {
+          output<T>(b, 0)[i] = static_cast<T>(n.normal(
+              at<T>(b, 0, i), at<T>(b, 3, c), at<T>(b, 4, c), at<T>(b, 1, c), at<T>(b, 2, c)));
+        });
+      });
+}
+
+Kernel batch_norm_grad_affine(const Request& request) {
+  return for_each_channel(request,
+                          []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+                            double dgamma = 0, dbeta = 0;
+                            n.for_channel(c, [&](int64_t i) {
+                              const double dy = n.gradient<T>(b, c, i);
+                              dbeta += dy;
+                              dgamma += dy * (at<T>(b, 1, i) - at<T>(b, 4, c));
+                            });
+                            output<T>(b, 0)[c] = static_cast<T>(dgamma * n.inverse(at<T>(b, 5, c)));
+                            output<T>(b, 1)[c] = static_cast<T>(dbeta);
+                          });
+}
+
+Kernel batch_norm_grad(const Request& request) {
+  return for_each_channel(
+      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+        const double inverse = n.inverse(at<T>(b, 5, c));
+        const auto count = static_cast<double>(n.view.count());
+        n.for_channel(c, [&](int64_t i) {
+          const double normal = (at<T>(b, 1, i) - at<T>(b, 4, c)) * inverse;
+          output<T>(b, 0)[i] = static_cast<T>(
+              at<T>(b, 2, c) * inverse *
+              (n.gradient<T>(b, c, i) - at<T>(b, 7, c) / count - normal * at<T>(b, 6, c) / count));
+        });
+      });
+}
+
+Kernel move_statistics(const Request& request) {
+  const double momentum = request.step.attributes.get<double>("momentum");
+  const double unbias = request.step.attributes.get<double>("unbias");
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [=, n = request.inputs[0].shape.elements()](const Buffers& b,
+                                                                const CallState&) {
+      for (int64_t c = 0; c < n; ++c) {
+        const double mean = momentum * at<T>(b, 2, c) + (1 - momentum) * at<T>(b, 0, c);
+        const double variance =
+            momentum * at<T>(b, 3, c) + (1 - momentum) * unbias * at<T>(b, 1, c);
+        output<T>(b, 0)[c] = static_cast<T>(mean);
+        output<T>(b, 1)[c] = static_cast<T>(variance);
+      }
+    };
+  });
+  return kernel;
+}
+
+}  // namespace flow::cpu::reference

@@ -1,0 +1,22 @@
+// Sums over adjacent elements, inside loops that are compiled for several instruction sets.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace flow::cpu {
+
+/// Adds the sum of term(i), i < n, to `sum`: in float over some elements at a time, then float64.
+template <typename Term>
+[[gnu::always_inline]] inline void add_terms(int64_t n, double& sum, Term term) {
+  constexpr int64_t kRun = 2048;
+  for (int64_t first = 0; first < n; first += kRun) {
+    const int64_t end = std::min(n, first + kRun);
+    float part = 0;
+#pragma omp simd reduction(+ : part)
+    for (int64_t i = first; i < end; ++i) part += term(i);
+    sum += static_cast<double>(part);
+  }
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,295 @@
+// Batch normalization over [outer, channels, inner]: y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta, and its gradients. Sums are cut into chunks by the shape alone and added up in
+// fixed trees, in float64.
+#include <cmath>
+
+#include "runtime/cuda/channels.cuh"
+#include "runtime/cuda/operands.h"
+
+namespace flow::cuda {
+namespace {
+
+/// x - x0 and its square, x0 being the channel's first element: the variance is no small difference
+/// of large numbers.
+template <typename T>
+struct Distances {
+  const T* x;
+  __device__ Pair operator()(const Channels& channels, int64_t c, int64_t at) const {
+    const double off = static_cast<double>(x[at]) - static_cast<double>(x[channels.at(c, 0)]);
+    return {off, off * off};
+  }
+};
+
+/// What is applied to the elements of a channel, vectors of C in the workspace: the result is
+/// (x - center) factor + term; `mean` and `slope` are the gradient's.
+template <typename T>
+struct PerChannel {
+  T *center, *factor, *term, *mean, *slope;
+
+  __device__ T normal(T x, int64_t c) const { return (x - center[c]) * factor[c] + term[c]; }
+};
+
+/// dy, or where it is that of a relu: what that has passed on.
+template <typename T>
+struct Passed {
+  const T *dy, *x;
+  PerChannel<T> k;
+  bool rectified;
+
+  __device__ T operator()(int64_t c, int64_t i) const {
+    return !rectified || k.normal(x[i], c) > 0 ? dy[i] : T{0};
+  }
+};
+
+/// dy, and dy times x's distance from its mean.
+template <typename T>
+struct Gradients {
+  Passed<T> passed;
+  __device__ Pair operator()(const Channels&, int64_t c, int64_t at) const {
+    const auto g = static_cast<double>(passed(c, at));
+    const auto center = static_cast<double>(passed.k.center[c]);
+    return {g, g * (static_cast<double>(passed.x[at]) - center)};
+  }
+};
+
+__device__ inline double inverse_of(double variance, double epsilon) {
+  return 1 / sqrt(variance + epsilon);
+}
+
+/// The factor of a channel, the same bits in each pass over it.
+template <typename T>
+__device__ T factor_of(T gamma, T variance, double epsilon) {
+  return static_cast<T>(static_cast<double>(gamma) *
+                        inverse_of(static_cast<double>(variance), epsilon));
+}
+
+/// A warp for each channel.
+template <typename T>
+__global__ void finish_moments(Channels channels, double epsilon, const Pair* parts, const T* x,
+                               const T* gamma, const T* beta, PerChannel<T> k, T* mean,
+                               T* variance) {
+  for (int64_t c = blockIdx.x; c < channels.channels; c += gridDim.x) {
+    const Pair sums = sum_chunks(channels, parts, c);
+    if (threadIdx.x > 0) continue;
+    const auto n = static_cast<double>(channels.count());
+    const double off = sums.a / n, found = sums.b / n - off * off;
+    const auto biased = static_cast<T>(found > 0 ? found : 0);
+    k.center[c] = static_cast<T>(static_cast<double>(x[channels.at(c, 0)]) + off);
+    k.factor[c] = factor_of(gamma[c], biased, epsilon);
+    k.term[c] = beta[c];
+    if (mean) mean[c] = k.center[c];
+    if (variance) variance[c] = biased;
+  }
+}
+
+template <typename T>
+__global__ void finish_gradients(Channels channels, double epsilon, const Pair* parts,
+                                 const T* variance, T* dgamma, T* dbeta) {
+  for (int64_t c = blockIdx.x; c < channels.channels; c += gridDim.x) {
+    const Pair sums = sum_chunks(channels, parts, c);
+    if (threadIdx.x > 0) continue;
+    dgamma[c] = static_cast<T>(sums.b * inverse_of(static_cast<double>(variance[c]), epsilon));
+    dbeta[c] = static_cast<T>(sums.a);
+  }
+}
+
+/// Vectors along the channels.
+template <typename T>
+struct Operands {
+  const T *gamma, *beta, *mean, *variance;
+  const T *dgamma, *dbeta;  // null but for the gradient
+};
+
+/// A thread for each channel.
+template <typename T>
+__global__ void prepare_channels(Channels channels, double epsilon, Operands<T> from,
+                                 PerChannel<T> k) {
+  const auto n = static_cast<double>(channels.count());
+  for (int64_t c = first_index(); c < channels.channels; c += index_step()) {
+    k.center[c] = from.mean[c];
+    k.factor[c] = factor_of(from.gamma[c], from.variance[c], epsilon);
+    k.term[c] = from.beta[c];
+    if (!from.dgamma) continue;
+    const double inverse = inverse_of(static_cast<double>(from.variance[c]), epsilon);
+    k.mean[c] = static_cast<T>(static_cast<double>(from.dbeta[c]) / n);
+    k.slope[c] = static_cast<T>(inverse * static_cast<double>(from.dgamma[c]) / n);
+  }
+}
+
+template <typename T>
+struct Normalise {
+  const T* x;
+  __device__ T operator()(const PerChannel<T>& k, int64_t c, int64_t i) const {
+    return k.normal(x[i], c);
+  }
+};
+
+template <typename T>
+struct Differentiate {
+  Passed<T> passed;
+  __device__ T operator()(const PerChannel<T>& k, int64_t c, int64_t i) const {
+    return k.factor[c] * (passed(c, i) - k.mean[c] - (passed.x[i] - k.center[c]) * k.slope[c]);
+  }
+};
+
+/// out[i] = f(k, channel of i, i), i < n. A thread goes on along a run, whose channel it divides
+/// out once; Index holds n.
+template <typename T, typename Index, typename F>
+__global__ void apply(Channels channels, PerChannel<T> k, T* out, int64_t n, F f) {
+  constexpr int64_t kStep = 4;
+  const auto inner = static_cast<Index>(channels.inner);
+  const auto count = static_cast<Index>(channels.channels);
+  const int64_t per_thread = channels.inner % kStep == 0 ? kStep : 1;
+  for (int64_t i = first_index() * per_thread; i < n; i += index_step() * per_thread) {
+    const auto c = static_cast<int64_t>(static_cast<Index>(i) / inner % count);
+    for (int64_t j = i; j < i + per_thread; ++j) out[j] = f(k, c, j);
+  }
+}
+
+int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
+
+/// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
+class Normalisation {
+ public:
+  explicit Normalisation(const Request& request)
+      : epsilon_(attribute<double>(request, "epsilon")),
+        element_(size_of(request.inputs[0].dtype)) {
+    const Shape& x = request.inputs[0].shape;
+    const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+    channels_.outer = x.elements(0, axis);
+    channels_.channels = x[axis];
+    channels_.inner = x.elements(axis + 1, x.rank());
+    channels_.by_columns = channels_.inner < kRows;
+    // Enough blocks to fill a large device, none of few terms.
+    constexpr int64_t kFull = 1024, kLeast = 2048;
+    const int64_t blocks =
+        channels_.by_columns ? divided_up(channels_.channels, kColumns) : channels_.channels;
+    const int64_t most = std::max<int64_t>(1, divided_up(kFull, blocks));
+    channels_.chunk = std::max(kLeast, divided_up(channels_.count(), most));
+    channels_.chunks = divided_up(channels_.count(), channels_.chunk);
+  }
+
+  const Channels& channels() const { return channels_; }
+  double epsilon() const { return epsilon_; }
+  size_t workspace() const {
+    return parts_bytes() + 5 * static_cast<size_t>(channels_.channels) * element_;
+  }
+  Pair* parts(std::byte* workspace) const { return reinterpret_cast<Pair*>(workspace); }
+  template <typename T>
+  PerChannel<T> per_channel(std::byte* workspace) const {
+    T* first = reinterpret_cast<T*>(workspace + parts_bytes());
+    const int64_t n = channels_.channels;
+    return {first, first + n, first + 2 * n, first + 3 * n, first + 4 * n};
+  }
+
+  template <typename Terms>
+  void sum(const LaunchState& state, const Terms& terms, Pair* parts) const {
+    const auto chunks = static_cast<unsigned>(channels_.chunks);
+    if (channels_.by_columns)
+      launch(state.driver, state.stream, "batch_norm_sums",
+             {{blocks_for(divided_up(channels_.channels, kColumns)), chunks},
+              {kColumns, kRows},
+              kColumns * kRows * sizeof(Pair)},
+             sum_columns<Terms>, channels_, terms, parts);
+    else
+      launch(
+          state.driver, state.stream, "batch_norm_sums",
+          {{blocks_for(channels_.channels), chunks}, {kThreads}, kThreads / kWarp * sizeof(double)},
+          sum_runs<Terms>, channels_, terms, parts);
+  }
+
+  LaunchShape warps() const { return {{blocks_for(channels_.channels)}, {kWarp}}; }
+
+  template <typename T>
+  PerChannel<T> prepare(const LaunchState& state, const Operands<T>& from,
+                        std::byte* workspace) const {
+    const PerChannel<T> k = per_channel<T>(workspace);
+    launch(state.driver, state.stream, "batch_norm_channels", shape_for(channels_.channels),
+           prepare_channels<T>, channels_, epsilon_, from, k);
+    return k;
+  }
+
+  template <typename T, typename F>
+  void run(const LaunchState& state, const PerChannel<T>& k, T* out, const F& f) const {
+    const int64_t n = channels_.count() * channels_.channels;
+    const LaunchShape shape = shape_for(channels_.inner % 4 == 0 ? n / 4 : n);
+    constexpr int64_t kMost32 = int64_t{1} << 31;
+    const auto kernel = n < kMost32 ? apply<T, uint32_t, F> : apply<T, int64_t, F>;
+    launch(state.driver, state.stream, "batch_norm", shape, kernel, channels_, k, out, n, f);
+  }
+
+ private:
+  size_t parts_bytes() const {
+    return static_cast<size_t>(channels_.channels * channels_.chunks) * sizeof(Pair);
+  }
+
+  Channels channels_;
+  double epsilon_;
+  size_t element_;
+};
+
+/// A kernel whose launch is body(T{}, n, buffers, state).
+template <typename Body>
+Kernel for_step(const Request& request, Body body) {
+  const Normalisation n(request);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[n, body](const Buffers& b, const LaunchState& state) { body(T{}, n, b, state); },
+            n.workspace()};
+  });
+}
+
+}  // namespace
+
+Kernel batch_norm(const Request& request) {
+  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
+                                          const LaunchState& state) {
+    const T* x = input<T>(b, 0);
+    Pair* parts = n.parts(b.workspace);
+    const PerChannel<T> k = n.per_channel<T>(b.workspace);
+    n.sum(state, Distances<T>{x}, parts);
+    launch(state.driver, state.stream, "batch_norm_moments", n.warps(), finish_moments<T>,
+           n.channels(), n.epsilon(), parts, x, input<T>(b, 1), input<T>(b, 2), k, output<T>(b, 1),
+           output<T>(b, 2));
+    n.run(state, k, output<T>(b, 0), Normalise<T>{x});
+  });
+}
+
+Kernel batch_norm_predict(const Request& request) {
+  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
+                                          const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 1), input<T>(b, 2), input<T>(b, 3),
+                           input<T>(b, 4), nullptr,        nullptr};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    n.run(state, k, output<T>(b, 0), Normalise<T>{input<T>(b, 0)});
+  });
+}
+
+Kernel batch_norm_grad_affine(const Request& request) {
+  const bool rectified = attribute<bool>(request, "rectified");
+  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+                                           const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
+                           input<T>(b, 5), nullptr,        nullptr};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    Pair* parts = n.parts(b.workspace);
+    n.sum(state, Gradients<T>{{input<T>(b, 0), input<T>(b, 1), k, rectified}}, parts);
+    launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<T>,
+           n.channels(), n.epsilon(), parts, input<T>(b, 5), output<T>(b, 0), output<T>(b, 1));
+  });
+}
+
+Kernel batch_norm_grad(const Request& request) {
+  const bool rectified = attribute<bool>(request, "rectified");
+  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+                                           const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
+                           input<T>(b, 5), input<T>(b, 6), input<T>(b, 7)};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    n.run(state, k, output<T>(b, 0),
+          Differentiate<T>{{input<T>(b, 0), input<T>(b, 1), k, rectified}});
+  });
+}
+
+}  // namespace flow::cuda
