@@ -9,6 +9,23 @@
 #include "compiler/ops/shape_chain.h"
 
 namespace flow {
+namespace {
+
+/// What the attribute beside `initializer` says: "kernel_regularizer" beside "kernel_initializer".
+void set_regularizer(const ir::Attributes& attributes, std::string_view initializer,
+                     ir::Variable& variable) {
+  constexpr std::string_view kInitializer = "initializer";
+  const std::string name =
+      std::string(initializer.substr(0, initializer.size() - kInitializer.size())) + "regularizer";
+  const auto number = [&](const char* part) {
+    const ir::Attribute* value = attributes.find(name + part);
+    return value ? std::get<double>(*value) : 0;
+  };
+  variable.l1 = number(".l1");
+  variable.l2 = number(".l2");
+}
+
+}  // namespace
 
 Span AttributeSpans::of(std::string_view attribute) const {
   const auto found = std::ranges::find(spans, attribute, &std::pair<std::string, Span>::first);
@@ -122,7 +139,10 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
   const plan::Initializer asked = given == initializers.end()
                                       ? default_initializer(attributes.get<std::string>(attribute))
                                       : given->second;
-  return add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape), trainable);
+  const ir::ValueId variable =
+      add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape), trainable);
+  if (variable.valid()) set_regularizer(attributes, attribute, builder.graph().variables.back());
+  return variable;
 }
 
 ir::ValueId LayerContext::add_variable(std::string_view part, plan::Initializer initializer,
