@@ -173,6 +173,8 @@ struct LayerContext {
   const AttributeSpans& spans;
   bool train = false;
   bool trainable = true;
+  std::string variables = {};  // the entry whose variables it uses; empty: its own
+  Span shared_at = {};         // of the `variables:` that says so
 
   const ir::Value& operand(size_t i) const;
   /// The float dtype of the job.
@@ -184,9 +186,13 @@ struct LayerContext {
   /// The value after the op that the attribute `activation` names.
   ir::ValueId activate(ir::ValueId value) const;
   /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
-  /// the initializer that the file gives to `attribute`.
+  /// the initializer that the file gives to `attribute`; or finds it, where another entry's
+  /// variables are used. Invalid after an error.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
+
+ private:
+  ir::ValueId shared_variable(std::string_view part, DType dtype, const Shape& shape) const;
 };
 
 using InferRule = void (*)(Inference&);
