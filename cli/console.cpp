@@ -131,10 +131,11 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int width
   const double done =
       at.steps > 0 ? static_cast<double>(at.step) / static_cast<double>(at.steps) : 0;
   const double rate = at.seconds > 0 ? static_cast<double>(at.step) / at.seconds : 0;
-  std::string right = fmt::format(" {}/{}", at.step, at.steps);
+  std::string right =
+      at.steps > 0 ? fmt::format(" {}/{}", at.step, at.steps) : fmt::format(" {}", at.step);
   if (rate > 0) right += fmt::format("  {:.3g} steps/s", rate);
   if (at.loss) right += fmt::format("  loss {:.4g}", *at.loss);
-  if (rate > 0)
+  if (rate > 0 && at.steps > 0)
     right += "  " + human_seconds(static_cast<double>(at.steps - at.step) / rate) + " left";
   const int room = width - 1 - static_cast<int>(job.size() + right.size()) - 3;
   if (room < 8) return job + right;
@@ -148,15 +149,13 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int width
 void ProgressBar::show(const exec::Progress& progress) {
   if (style_ == Style::kSilent) return;
   // Ten times a second is as often as an eye follows.
-  if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step < progress.steps)
+  if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step != progress.steps)
     return;
   shown_at_ = progress.seconds;
   if (style_ == Style::kJson) {
-    OrderedJson line{{"event", "progress"},
-                     {"job", job_},
-                     {"step", progress.step},
-                     {"steps", progress.steps},
-                     {"epoch", progress.epoch}};
+    OrderedJson line{{"event", "progress"}, {"job", job_}, {"step", progress.step}};
+    if (progress.steps > 0) line["steps"] = progress.steps;
+    line["epoch"] = progress.epoch;
     if (progress.loss) line["loss"] = *progress.loss;
     line["seconds"] = progress.seconds;
     return tell(line.dump() + "\n");

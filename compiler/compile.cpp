@@ -1,16 +1,19 @@
-// The table of contents of the compiler: text, tree, overrides, variables, sections, graph,
-// passes, plan.
+// The table of contents of the compiler: text, tree, includes, overrides, sections, graph, passes,
+// plan.
 #include "compiler/compile.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "compiler/job/also.h"
 #include "compiler/job/bind.h"
 #include "compiler/job/drive.h"
+#include "compiler/job/include.h"
 #include "compiler/job/instantiate.h"
 #include "compiler/job/overrides.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/shared_variables.h"
-#include "compiler/job/vars.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/yaml/tree.h"
@@ -41,8 +44,17 @@ struct Compilation {
   job::SharedVariables variables = {};
 };
 
-bool is_wanted(const CompileRequest& request, const job::Job& job) {
+/// Does the request name this job, or all?
+bool is_asked_for(const CompileRequest& request, const job::Job& job) {
   return !request.job || *request.job == job.name.text;
+}
+
+/// Is it asked for, or called by one that is?
+bool is_wanted(const Compilation& all, const job::Job& job) {
+  if (is_asked_for(all.request, job)) return true;
+  return std::ranges::any_of(all.file.jobs, [&](const job::Job& other) {
+    return is_asked_for(all.request, other) && job::calls(other, job.name.text);
+  });
 }
 
 /// True when the passes report no error. They stop at errors, so those found elsewhere in the file
@@ -63,7 +75,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   job::Instance instance(reader, all.file, job, all.usage);
   job::Bindings bindings = job::bind(reader, instance, job);
   all.variables.check(reader, job, instance.graph);
-  if (!is_wanted(all.request, job)) return {};
+  if (!is_wanted(all, job)) return {};
 
   plan::Job made;
   job::place(reader, job, all.request.target, made);
@@ -85,7 +97,7 @@ void add_hook_options(job::Reader& reader, const CompileRequest& request, job::F
     for (const std::string& text : texts)
       if (const auto hook = job::read_hook_option(reader, option, text, kind))
         for (job::Job& job : file.jobs)
-          if (is_wanted(request, job)) job.hooks.push_back(*hook);
+          if (is_asked_for(request, job)) job.hooks.push_back(*hook);
   };
   add("--watch", request.watches, job::Hook::Kind::kWatch);
   add("--watch-diff", request.watch_diffs, job::Hook::Kind::kWatchDiff);
@@ -124,6 +136,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   Compilation all{request, reader, file, &result.dump};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) plan.jobs.push_back(std::move(*made));
+  job::check_also_plans(reader, file, plan.jobs);
   if (reader.diags.has_errors()) return;
   all.usage.warn(reader);
   job::warn_of_unused(reader, file);
@@ -146,8 +159,8 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
 
   yaml::Node tree = yaml::parse(result.sources, source, diags);
   if (tree.is_mapping()) {
+    job::include_files(reader, tree);
     job::apply_overrides(reader, tree, request.sets);
-    job::substitute_variables(reader, tree);
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);
   }

@@ -153,8 +153,8 @@ ValueId Builder::add_layer(const OpDef& layer, const LayerContext& call) {
   const bool complete = complete_attributes(layer, call.name, call.spans, diags_, attributes);
   CallSite site = call.site();
   if (!check_operands(layer, site) || !complete) return {};
-  LayerContext context{*this,      call.name,  call.operands, attributes, call.initializers,
-                       call.spans, call.train, call.trainable};
+  LayerContext context{*this,      call.name,  call.operands,  attributes,     call.initializers,
+                       call.spans, call.train, call.trainable, call.variables, call.shared_at};
   const ValueId value = layer.expand(context);
   alias(call.name, value);
   return value;

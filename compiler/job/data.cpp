@@ -52,29 +52,49 @@ void read_row_range(const Fields& fields, Column& column) {
   column.plan.rows = range;
 }
 
+/// `idx:`, `npy:` or `npz:` with `array:`.
+void read_file_of(const Fields& fields, Column& column) {
+  Reader& reader = fields.reader();
+  std::vector<std::string> formats;
+  for (const char* format : {"idx", "npy", "npz"})
+    if (fields.find(format)) formats.emplace_back(format);
+  if (formats.empty()) {
+    if (fields.is_mapping())
+      reader
+          .error(Diagnosis::kBadColumn, fields.owner(),
+                 fmt::format("`{}` says no file to read", column.plan.name))
+          .with_hint("add `idx: PATH`, `npy: PATH` or `npz: PATH`");
+    return;
+  }
+  if (formats.size() > 1)
+    reader
+        .error(Diagnosis::kBadColumn, fields.key_span(formats[1]),
+               fmt::format("`{}` has both `{}` and `{}`", column.plan.name, formats[0], formats[1]))
+        .label(fields.key_span(formats[0]), "the other one");
+  column.plan.format = formats[0];
+  column.plan.path =
+      read_text(reader, *fields.find(formats[0]), fmt::format("`{}`", formats[0])).value_or("");
+  const bool npz = fields.find("npz") != nullptr;
+  if (const yaml::Node* array = fields.find("array"); array && npz)
+    column.plan.array = read_text(reader, *array, "`array`").value_or("");
+  else if (array)
+    reader.error(Diagnosis::kBadColumn, fields.key_span("array"),
+                 fmt::format("`array` names an array of an `npz`, not of an `{}`", formats[0]));
+  else if (npz)
+    reader
+        .error(Diagnosis::kBadColumn, fields.key_span("npz"),
+               fmt::format("`{}` does not say which array of the `npz`", column.plan.name))
+        .with_hint("add `array: NAME`, as numpy.savez was told it");
+}
+
 Column read_column(Reader& reader, const yaml::Entry& entry) {
   Column column;
   column.plan.name = entry.key;
   column.plan.where = reader.sources.where(entry.key_span);
   column.span = entry.key_span;
   const Fields fields(reader, entry.value, entry.key_span, "a column",
-                      {"idx", "npy", "shape", "scale", "mean", "std", "rows"});
-  const yaml::Node *idx = fields.find("idx"), *npy = fields.find("npy");
-  if (idx && npy)
-    reader
-        .error(Diagnosis::kBadColumn, fields.key_span("npy"),
-               fmt::format("`{}` has both `idx` and `npy`", entry.key))
-        .label(fields.key_span("idx"), "the other one");
-  if (!idx && !npy && fields.is_mapping())
-    reader
-        .error(Diagnosis::kBadColumn, entry.key_span,
-               fmt::format("`{}` says no file to read", entry.key))
-        .with_hint("add `idx: PATH` or `npy: PATH`");
-  if (const yaml::Node* path = idx ? idx : npy) {
-    column.plan.format = idx ? "idx" : "npy";
-    column.plan.path =
-        read_text(reader, *path, fmt::format("`{}`", column.plan.format)).value_or("");
-  }
+                      {"idx", "npy", "npz", "array", "shape", "scale", "mean", "std", "rows"});
+  read_file_of(fields, column);
   if (const yaml::Node* shape = fields.find("shape")) {
     if (const auto read = read_shape(reader, *shape, "`shape`")) {
       column.plan.row_shape = *read;

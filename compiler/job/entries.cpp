@@ -16,55 +16,58 @@ struct Port {
   bool optional = false, variadic = false;
 };
 
-std::vector<Port> ports_of(const Entry& entry, const std::vector<Network>& networks) {
+std::vector<Port> ports_of(const OpDef* def, const Signature* network) {
   std::vector<Port> ports;
-  if (entry.def)
-    for (const OperandDef& operand : entry.def->operands)
+  if (def)
+    for (const OperandDef& operand : def->operands)
       ports.push_back({std::string(operand.name), operand.optional, operand.variadic});
-  if (entry.network)
-    for (const Name& input : networks[*entry.network].inputs) ports.push_back({input.text});
+  if (network)
+    for (const Name& input : network->inputs) ports.push_back({input.text});
   return ports;
 }
 
-void find_callee(Reader& reader, const yaml::Node& op, const std::vector<Network>& networks,
-                 Entry& entry) {
+/// The network that the entry calls; null where it calls an op, or, after an error, nothing.
+const Signature* find_callee(Reader& reader, const yaml::Node& op, const Networks& networks,
+                             Entry& entry) {
   entry.op = {op.scalar, op.span};
   if (const OpDef* def = find_op(op.scalar); def && !def->internal) {
     entry.def = def;
-    return;
+    return nullptr;
   }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < networks.size(); ++i) {
-    if (networks[i].name.text == op.scalar) {
-      entry.network = i;
-      return;
-    }
-    names.push_back(networks[i].name.text);
-  }
+  if (const Signature* network = networks.find(op.scalar)) return network;
+  std::vector<std::string> names = networks.names();
   for (const OpDef* other : all_ops())
     if (!other->internal) names.emplace_back(other->name);
   reader.error(Diagnosis::kUnknownOp, op, fmt::format("no op or network `{}`", op.scalar))
       .with_hint(suggestion(op.scalar, names, "there are"));
+  return nullptr;
 }
 
 class EntryReader {
  public:
-  EntryReader(Reader& reader, const yaml::Node& node, Entry& entry, std::vector<Port> ports)
-      : reader_(reader), node_(node), entry_(entry), ports_(std::move(ports)) {}
+  EntryReader(Reader& reader, const yaml::Node& node, Entry& entry, const Signature* network)
+      : reader_(reader),
+        node_(node),
+        entry_(entry),
+        network_(network),
+        ports_(ports_of(entry.def, network)) {}
 
-  void read(const std::optional<std::string>& fallback) {
+  void read(Networks& networks, const std::optional<std::string>& fallback) {
     check_keys();
     read_named();
     read_main(fallback);
     bind();
     read_attributes();
+    read_sharing();
+    if (network_) call_network(networks);
   }
 
  private:
   std::string callee() const { return fmt::format("`{}`", entry_.op.text); }
 
   bool is_layer() const { return entry_.def && entry_.def->expand; }
-  bool may_be_trainable() const { return is_layer() || entry_.network; }
+  /// Has it variables, as far as one can tell?
+  bool may_be_trainable() const { return is_layer() || network_; }
 
   const AttributeDef* attribute(std::string_view name) const {
     if (!entry_.def) return nullptr;
@@ -85,7 +88,10 @@ class EntryReader {
       if (port.name != "in") known.push_back(port.name);
     if (entry_.def)
       for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
-    if (may_be_trainable()) known.emplace_back("trainable");
+    if (network_)
+      for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
+    if (may_be_trainable()) known.insert(known.end(), {"trainable", "variables"});
+    known.emplace_back("repeat");
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
       if (field.key == "note") {
@@ -178,7 +184,7 @@ class EntryReader {
 
   std::string missing_hint(const std::vector<std::string>& names,
                            const std::vector<std::string>& missing) const {
-    const bool by_name = entry_.network || std::ranges::any_of(names, [](const std::string& name) {
+    const bool by_name = network_ || std::ranges::any_of(names, [](const std::string& name) {
                            return name.size() > 1 && name != "in";
                          });
     if (ports_.back().variadic) return "write `in: [a, b]`";
@@ -207,9 +213,42 @@ class EntryReader {
             .with_hint(std::string(def.doc));
   }
 
+  /// `variables: ENTRY`, which decides alone whether they are trained.
+  void read_sharing() {
+    const yaml::Node* node = node_.find("variables");
+    if (!node || !may_be_trainable()) return;
+    if (const auto name = read_text(reader_, *node, "`variables`"))
+      entry_.variables = Name{*name, node->span};
+    else
+      entry_.poisoned = true;
+    for (const yaml::Entry& field : node_.entries)
+      if (field.key == "trainable")
+        error(Diagnosis::kBadAttribute, field.key_span,
+              "`trainable` is said where the variables are made, not where they are shared")
+            .label(node->span, "they are shared here");
+  }
+
+  void call_network(Networks& networks) {
+    Arguments arguments;
+    for (const Signature::Param& param : network_->params) {
+      if (const yaml::Node* given = node_.find(param.name.text))
+        arguments.emplace_back(param.name.text, *given);
+      else if (!param.fallback)
+        error(Diagnosis::kMissingAttribute, entry_.op.span,
+              fmt::format("{} needs `{}`", callee(), param.name.text))
+            .label(param.name.span, "the param");
+    }
+    for (const auto& [name, value] : arguments)
+      if (reader_.diags.is_silenced(value.span)) entry_.poisoned = true;
+    if (entry_.poisoned) return;
+    entry_.network = networks.call(entry_.op, arguments);
+    entry_.poisoned = !entry_.network;
+  }
+
   Reader& reader_;
   const yaml::Node& node_;
   Entry& entry_;
+  const Signature* network_;
   std::vector<Port> ports_;
   std::vector<Operand> in_;
   Span in_span_;
@@ -217,7 +256,7 @@ class EntryReader {
 
 }  // namespace
 
-Entry read_entry(Reader& reader, const yaml::Entry& field, const std::vector<Network>& networks,
+Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
                  const std::optional<std::string>& fallback) {
   Entry entry;
   entry.name = {field.key, field.key_span};
@@ -231,10 +270,10 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, const std::vector<Net
   }
   if (!reader.expect(*op, yaml::Kind::kScalar, "`op`")) return entry;
   entry.spans.op = op->span;
-  find_callee(reader, *op, networks, entry);
-  if (!entry.def && !entry.network) return entry;
+  const Signature* network = find_callee(reader, *op, networks, entry);
+  if (!entry.def && !network) return entry;
   entry.poisoned = false;
-  EntryReader(reader, field.value, entry, ports_of(entry, networks)).read(fallback);
+  EntryReader(reader, field.value, entry, network).read(networks, fallback);
   return entry;
 }
 

@@ -44,7 +44,8 @@ class Evaluator {
     skip_space();
     if (!failed_ && at_ < text_.size())
       fail(at_, fmt::format("`{}` does not belong here", text_.substr(at_, 1)));
-    if (failed_) return {};
+    if (!failed_ && no_value_) error_ = *no_value_;
+    if (failed_ || no_value_) return {};
     return value;
   }
 
@@ -54,6 +55,12 @@ class Evaluator {
     if (!failed_) error_ = {offset, std::move(message)};
     failed_ = true;
     at_ = text_.size();
+    return int64_t{0};
+  }
+
+  /// What is well written but has no value: an error unless `if else` passes over it.
+  Value no_value(size_t offset, std::string message) {
+    if (!no_value_) no_value_ = ExpressionError{offset, std::move(message)};
     return int64_t{0};
   }
 
@@ -84,13 +91,19 @@ class Evaluator {
 
   Value conditional() {
     if (++depth_ > kMaxDepth) return fail(at_, "the expression is nested too deep");
+    const std::optional<ExpressionError> before = std::exchange(no_value_, {});
     Value value = comparison();
     if (take_word("if")) {
+      const auto of_value = std::exchange(no_value_, {});
       const Value condition = comparison();
       if (!take_word("else")) return fail(at_, "`if` needs `else`");
+      const auto of_condition = std::exchange(no_value_, {});
       const Value other = conditional();
+      if (is_true(condition)) no_value_ = of_value;
       if (!is_true(condition)) value = other;
+      if (of_condition) no_value_ = of_condition;
     }
+    if (before) no_value_ = before;
     --depth_;
     return value;
   }
@@ -231,7 +244,8 @@ class Evaluator {
   }
 
   Value finite(size_t from, double value) {
-    return std::isfinite(value) ? Value(value) : fail(from, "the result is not a finite number");
+    return std::isfinite(value) ? Value(value)
+                                : no_value(from, "the result is not a finite number");
   }
 
   Value arithmetic(size_t from, char op, const Value& a, const Value& b) {
@@ -244,12 +258,12 @@ class Evaluator {
     const bool overflow = op == '+'   ? __builtin_add_overflow(x, y, &result)
                           : op == '-' ? __builtin_sub_overflow(x, y, &result)
                                       : __builtin_mul_overflow(x, y, &result);
-    return overflow ? fail(from, "the result is too large for 64 bits") : Value(result);
+    return overflow ? no_value(from, "the result is too large for 64 bits") : Value(result);
   }
 
   Value quotient(size_t from, const Value& a, const Value& b) {
     if (failed_) return a;
-    if (!is_true(b)) return fail(from, "division by zero");
+    if (!is_true(b)) return no_value(from, "division by zero");
     const bool whole =
         !is_float(a) && !is_float(b) && integer(b) != -1 && integer(a) % integer(b) == 0;
     if (whole) return integer(a) / integer(b);
@@ -261,7 +275,7 @@ class Evaluator {
   /// a // b, or a % b, which has b's sign.
   Value floored(size_t from, const Value& a, const Value& b, bool division) {
     if (failed_) return a;
-    if (!is_true(b)) return fail(from, "division by zero");
+    if (!is_true(b)) return no_value(from, "division by zero");
     if (is_float(a) || is_float(b)) {
       const double x = number(a), y = number(b);
       double remainder = std::fmod(x, y);
@@ -277,11 +291,11 @@ class Evaluator {
   Value raised(size_t from, const Value& a, const Value& b) {
     if (failed_) return a;
     if (is_float(a) || is_float(b) || integer(b) < 0) {
-      if (!is_true(a) && number(b) < 0) return fail(from, "division by zero");
+      if (!is_true(a) && number(b) < 0) return no_value(from, "division by zero");
       return finite(from, std::pow(number(a), number(b)));
     }
     Value result = int64_t{1}, square = a;
-    for (int64_t n = integer(b); n > 0 && !failed_; n >>= 1) {
+    for (int64_t n = integer(b); n > 0 && !failed_ && !no_value_; n >>= 1) {
       if (n & 1) result = arithmetic(from, '*', result, square);
       if (n > 1) square = arithmetic(from, '*', square, square);
     }
@@ -294,6 +308,7 @@ class Evaluator {
   size_t at_ = 0;
   int depth_ = 0;
   bool failed_ = false;
+  std::optional<ExpressionError> no_value_;  // the first, of what counts
 };
 
 }  // namespace

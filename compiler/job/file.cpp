@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/job/also.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
 
@@ -46,6 +47,22 @@ void read_training(const Fields& fields, Job& job) {
   }
 }
 
+/// Puts variables in wherever no other names can stand: graphs know more of them.
+void put_in(Variables& variables, yaml::Node& file) {
+  for (yaml::Entry& section : file.entries) {
+    if (section.key == "note" || section.key == "vars") continue;
+    const bool parts = section.key == "networks" || section.key == "jobs";
+    if (!parts || !section.value.is_mapping()) variables.substitute(section.value);
+    if (section.key != "jobs") continue;
+    for (yaml::Entry& job : section.value.entries) {
+      if (!job.value.is_mapping()) variables.substitute(job.value);
+      for (yaml::Entry& field : job.value.entries)
+        if (field.key != "note" && (field.key != "graph" || !field.value.is_mapping()))
+          variables.substitute(field.value);
+    }
+  }
+}
+
 bool reads_dataset(const Job& job) {
   return std::ranges::any_of(job.inputs, [](const Input& input) {
     // An input whose `from:` is wrong may have meant one.
@@ -57,7 +74,7 @@ bool reads_dataset(const Job& job) {
 }  // namespace
 
 Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
-             const std::vector<Network>& networks) {
+             Networks& networks) {
   Job job;
   job.name = {entry.key, entry.key_span};
   job.placement.ids_span = entry.key_span;
@@ -74,7 +91,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
                         .value_or("float32");
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);
-  job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, true);
+  job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, {}, true);
   read_training(fields, job);
   if (const yaml::Node* returns = fields.find("returns"))
     job.returns = read_returns(reader, *returns, fields.key_span("returns"));
@@ -82,11 +99,16 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
     job.hooks = read_hooks(reader, *hooks, job.train);
   if (const yaml::Node* run = fields.find("run"))
     job.run = read_run(reader, *run, fields.key_span("run"), job.train, reads_dataset(job));
+  if (const yaml::Node* run = fields.find("run"); run && run->is_mapping())
+    if (const yaml::Node* also = run->find("also"))
+      read_also(reader, *also, reads_dataset(job), job);
   return job;
 }
 
-File read_file(Reader& reader, const yaml::Node& node) {
+File read_file(Reader& reader, yaml::Node& node) {
   File file;
+  Variables variables(reader, node);
+  put_in(variables, node);
   const Span start{reader.file, node.span.begin, node.span.begin};
   const Fields fields(reader, node, start, "the file",
                       {"flow", "seed", "vars", "data", "networks", "jobs"});
@@ -95,41 +117,35 @@ File read_file(Reader& reader, const yaml::Node& node) {
     file.seed =
         static_cast<uint64_t>(read_integer(reader, *seed, "`seed`", {.min = 0}).value_or(0));
   if (const yaml::Node* data = fields.find("data")) file.datasets = read_data(reader, *data);
-  if (const yaml::Node* networks = fields.find("networks"))
-    file.networks = read_networks(reader, *networks);
+  Networks networks(reader, variables);
+  if (const yaml::Node* section = fields.find("networks")) networks.declare(*section);
   const yaml::Node* jobs = fields.require("jobs");
   if (!jobs || !reader.expect(*jobs, yaml::Kind::kMapping, "`jobs`")) return file;
   for (const yaml::Entry& entry : jobs->entries)
-    if (entry.key != "note")
-      file.jobs.push_back(read_job(reader, entry, file.datasets, file.networks));
+    if (entry.key != "note") file.jobs.push_back(read_job(reader, entry, file.datasets, networks));
+  networks.read_uncalled();
+  file.networks.assign(networks.made().begin(), networks.made().end());
+  file.uncalled = networks.uncalled();
   if (file.jobs.empty())
     reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"), "`jobs` is empty");
+  check_also_names(reader, file);
+  if (!reader.diags.has_errors()) variables.warn_of_unused();
   return file;
 }
 
 void warn_of_unused(Reader& reader, const File& file) {
   std::set<std::string> datasets;
-  std::set<size_t> networks;
-  const auto add_calls = [&networks](const Graph& graph) {
-    for (const Entry& entry : graph.entries)
-      if (entry.network) networks.insert(*entry.network);
-  };
-  for (const Network& network : file.networks) add_calls(network.graph);
-  for (const Job& job : file.jobs) {
-    add_calls(job.graph);
+  for (const Job& job : file.jobs)
     for (const Input& input : job.inputs)
       if (const auto* from = std::get_if<plan::FromDataset>(&input.source))
         datasets.insert(from->dataset);
-  }
   for (const Dataset& dataset : file.datasets)
     if (!datasets.contains(dataset.name.text))
       reader.diags.warning(Diagnosis::kUnusedDeclaration, dataset.name.span,
                            fmt::format("no job reads the dataset `{}`", dataset.name.text));
-  for (size_t i = 0; i < file.networks.size(); ++i)
-    if (!networks.contains(i))
-      reader.diags.warning(
-          Diagnosis::kUnusedDeclaration, file.networks[i].name.span,
-          fmt::format("no entry calls the network `{}`", file.networks[i].name.text));
+  for (const Name& network : file.uncalled)
+    reader.diags.warning(Diagnosis::kUnusedDeclaration, network.span,
+                         fmt::format("no entry calls the network `{}`", network.text));
 }
 
 }  // namespace flow::job

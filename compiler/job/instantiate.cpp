@@ -47,42 +47,101 @@ void Instance::add_inputs() {
   }
 }
 
+bool Instance::may_make(const Name& entry) {
+  if (entries_.size() < kMaxEntries) return true;
+  reader_.error(Diagnosis::kOutOfRange, entry.span,
+                fmt::format("the job `{}` has more than {} entries", job_.name.text, kMaxEntries));
+  return false;
+}
+
 void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
   for (const Entry& entry : entries) {
     const std::string name = scope.prefix + entry.name.text;
-    if (entries_.size() == kMaxEntries) {
-      reader_.error(
-          Diagnosis::kOutOfRange, entry.name.span,
-          fmt::format("the job `{}` has more than {} entries", job_.name.text, kMaxEntries));
+    if (!may_make(entry.name)) {
       poisoned_.insert(name);
       return;
     }
     entries_.emplace(name, &entry);
     usage_.made(entry.name);
-    const ir::ValueId value = call(entry, scope);
+    const ir::ValueId value = call_entry(entry, name, scope);
     scope.values[entry.name.text] = value;
     if (!value.valid())
       poisoned_.insert(name);
-    else if (graph[value].name != name)
+    else
       builder_.alias(name, value);
   }
 }
 
-ir::ValueId Instance::call(const Entry& entry, Scope& scope) {
-  const std::string name = scope.prefix + entry.name.text;
-  // Operands are looked at in any case, so that their errors are reported and they count as read.
-  auto operands = operands_of(entry, name, scope);
-  if (entry.poisoned || !operands) return {};
-  return entry.network ? call_network(entry, *operands, name, scope)
-                       : call_op(entry, std::move(*operands), name, scope);
+/// The entry, or its copies one after another.
+ir::ValueId Instance::call_entry(const Entry& entry, const std::string& name, Scope& scope) {
+  if (entry.copies.empty()) return call_once(entry, name, scope.variables + entry.name.text, scope);
+  owners_[name] = scope.variables + entry.name.text;
+  if (entry.poisoned) arguments_of({entry, name, {}, {}}, scope);
+  ir::ValueId value;
+  for (size_t i = 0; i < entry.copies.size() && !entry.poisoned; ++i) {
+    const std::string copy = fmt::format("{}/{}", name, i);
+    if (!may_make(entry.name)) return {};
+    entries_.emplace(copy, &entry.copies[i]);
+    const std::string own = fmt::format("{}{}/{}", scope.variables, entry.name.text, i);
+    value = call_once(entry.copies[i], copy, own, scope, value);
+    if (!value.valid()) return {};
+    builder_.alias(copy, value);
+  }
+  return value;
 }
 
-ir::ValueId Instance::call_network(const Entry& entry, const std::vector<ir::ValueId>& operands,
-                                   const std::string& name, const Scope& scope) {
-  const Network& network = file_.networks[*entry.network];
-  Scope inner{name + "/", {}, scope.trainable && entry.trainable};
-  for (size_t i = 0; i < network.inputs.size(); ++i)
-    inner.values[network.inputs[i].text] = operands[i];
+/// One copy, or the only one, whose variables would stand under the name `own`.
+ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std::string own,
+                                const Scope& scope, ir::ValueId first) {
+  // "/0" of a copy
+  const std::string suffix = name.substr(scope.prefix.size() + entry.name.text.size());
+  const auto owner = owner_of(entry, suffix, scope);
+  if (owner) own = *owner;
+  owners_[name] = own;
+  const Span shared_at = entry.variables ? entry.variables->span : scope.shared_at;
+  const ir::ValueId value = call({entry, name, own, shared_at, first}, scope);
+  return owner || !entry.variables ? value : ir::ValueId();
+}
+
+/// The entry that `variables:` names, by the name under which its variables stand; its copy of the
+/// same number, where it has one. Nothing where the entry has its own, or after an error.
+std::optional<std::string> Instance::owner_of(const Entry& entry, const std::string& suffix,
+                                              const Scope& scope) {
+  if (!entry.variables) return {};
+  const std::string name = scope.prefix + entry.variables->text;
+  mark_read(name, scope.prefix);
+  if (poisoned_.contains(name)) return {};
+  if (const auto copy = owners_.find(name + suffix); copy != owners_.end()) return copy->second;
+  if (const auto owner = owners_.find(name); owner != owners_.end()) return owner->second;
+  if (!entry.poisoned)
+    reader_
+        .error(Diagnosis::kUnknownTensor, entry.variables->span,
+               fmt::format("{}: `{}` is no entry whose variables can be shared", entry.name.text,
+                           entry.variables->text))
+        .with_hint("`variables` names an entry, not one of its tensors");
+  return {};
+}
+
+ir::ValueId Instance::call(const Call& call, const Scope& scope) {
+  // Operands are looked at in any case, so that their errors are reported and they count as read.
+  auto arguments = arguments_of(call, scope);
+  if (call.entry.poisoned || !arguments) return {};
+  return call.entry.network ? call_network(call, *arguments, scope)
+                            : call_op(call, std::move(*arguments), scope);
+}
+
+ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>& arguments,
+                                   const Scope& scope) {
+  const Network& network = file_.networks[*call.entry.network];
+  Scope inner{call.name + "/", {}, scope.trainable && call.entry.trainable, call.variables + "/",
+              call.shared_at,  {}};
+  for (size_t i = 0; i < network.inputs.size(); ++i) {
+    const std::string& input = network.inputs[i].text;
+    if (arguments[i].number)
+      inner.numbers[input] = *arguments[i].number;
+    else
+      inner.values[input] = arguments[i].value;
+  }
   run(network.graph.entries, inner);
   const auto output = inner.values.find(network.output.text);
   if (output == inner.values.end()) return {};
@@ -90,14 +149,23 @@ ir::ValueId Instance::call_network(const Entry& entry, const std::vector<ir::Val
   return output->second;
 }
 
-ir::ValueId Instance::call_op(const Entry& entry, std::vector<ir::ValueId> operands,
-                              const std::string& name, const Scope& scope) {
+ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
+                              const Scope& scope) {
+  const Entry& entry = call.entry;
+  std::vector<ir::ValueId> operands;
+  for (const Argument& argument : arguments) {
+    operands.push_back(argument.number ? add_number(call, *argument.number, arguments)
+                                       : argument.value);
+    if (argument.number && !operands.back().valid()) return {};
+  }
   const ir::Attributes attributes = attributes_of(entry);
   if (!entry.def->expand)
-    return builder_.add(*entry.def, name, std::move(operands), attributes, entry.spans).front();
+    return builder_.add(*entry.def, call.name, std::move(operands), attributes, entry.spans)
+        .front();
   return builder_.add_layer(
-      *entry.def, {builder_, name, std::move(operands), attributes, entry.initializers, entry.spans,
-                   job_.train, scope.trainable && entry.trainable});
+      *entry.def,
+      {builder_, call.name, std::move(operands), attributes, entry.initializers, entry.spans,
+       job_.train, scope.trainable && entry.trainable, call.variables, call.shared_at});
 }
 
 /// As written, but float32 means float64 in a float64 job, also where it is the default.
@@ -114,57 +182,54 @@ ir::Attributes Instance::attributes_of(const Entry& entry) const {
   return attributes;
 }
 
-/// The values of the operands, or nothing where one is unknown after an error.
-std::optional<std::vector<ir::ValueId>> Instance::operands_of(const Entry& entry,
-                                                              const std::string& name,
-                                                              const Scope& scope) {
-  std::vector<ir::ValueId> values(entry.operands.size());
-  bool good = true, numbers = false;
-  for (size_t i = 0; i < values.size(); ++i) {
+/// What the operands give, or nothing where one is unknown after an error.
+std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call& call,
+                                                                      const Scope& scope) {
+  const Entry& entry = call.entry;
+  std::vector<Argument> arguments(entry.operands.size());
+  bool good = true;
+  for (size_t i = 0; i < arguments.size(); ++i) {
     const Operand& operand = entry.operands[i];
     if (!operand.given) continue;
-    if (parse_number(operand.text)) {
-      numbers = true;
+    if (i == 0 && call.first.valid()) {
+      arguments[i].value = call.first;
       continue;
     }
+    const auto number = scope.numbers.find(operand.text);
+    if (number != scope.numbers.end()) arguments[i].number = &number->second;
+    if (parse_number(operand.text)) arguments[i].number = &operand;
+    if (arguments[i].number) continue;
     const Resolved found = resolve(operand.text, scope);
     mark_read(scope.prefix + operand.text, scope.prefix);
-    values[i] = found.value;
+    arguments[i].value = found.value;
     good = good && found.value.valid();
     if (!found.value.valid() && !found.poisoned && !entry.poisoned)
       unknown({operand.text, operand.span}, entry.name.text, scope);
   }
   if (!good || entry.poisoned) return {};
-  if (!numbers) return values;
-  std::vector<ir::ValueId> all = values;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!entry.operands[i].given || values[i].valid()) continue;
-    all[i] = add_number(entry.operands[i], entry, name, values);
-    if (!all[i].valid()) return {};
-  }
-  return all;
+  return arguments;
 }
 
 /// A number as an operand: it takes the dtype of the first other operand.
-ir::ValueId Instance::add_number(const Operand& operand, const Entry& entry,
-                                 const std::string& name,
-                                 const std::vector<ir::ValueId>& operands) {
-  const auto other = std::ranges::find_if(operands, [](ir::ValueId id) { return id.valid(); });
-  if (other == operands.end() || entry.network) {
+ir::ValueId Instance::add_number(const Call& call, const Operand& operand,
+                                 const std::vector<Argument>& arguments) {
+  const auto other =
+      std::ranges::find_if(arguments, [](const Argument& a) { return a.value.valid(); });
+  if (other == arguments.end()) {
     reader_.error(Diagnosis::kDTypeMismatch, operand.span,
                   fmt::format("{}: the number `{}` has no other operand to take its dtype from",
-                              entry.name.text, operand.text));
+                              call.entry.name.text, operand.text));
     return {};
   }
-  const DType dtype = graph[*other].dtype;
+  const DType dtype = graph[other->value].dtype;
   const double value = *parse_number(operand.text);
   if (dtype == DType::kBool || (is_integer(dtype) && !parse_integer(operand.text))) {
     reader_.error(Diagnosis::kDTypeMismatch, operand.span,
-                  fmt::format("{}: the number `{}` meets an operand of {}", entry.name.text,
+                  fmt::format("{}: the number `{}` meets an operand of {}", call.entry.name.text,
                               operand.text, name_of(dtype)));
     return {};
   }
-  return builder_.add("fill", name + "/number", {},
+  return builder_.add("fill", call.name + "/number", {},
                       {{"value", value}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}},
                       operand.span);
 }

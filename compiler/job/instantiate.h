@@ -58,21 +58,41 @@ class Instance {
     std::string prefix;                         // "" or "lenet/"
     std::map<std::string, ir::ValueId> values;  // inputs and entries; invalid after an error
     bool trainable = true;
+    std::string variables;  // like prefix, for the names of variables: another entry's, if shared
+    Span shared_at;         // of the `variables:` that says so
+    std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
+  };
+  /// Where one entry, or one copy of it, is called.
+  struct Call {
+    const Entry& entry;
+    std::string name;        // full
+    std::string variables;   // the entry whose variables it uses; its own name, or another's
+    Span shared_at;          // of the `variables:` that says so
+    ir::ValueId first = {};  // valid: stands in for the first operand
+  };
+  /// What an operand gives: a value, or a number that has no dtype yet.
+  struct Argument {
+    ir::ValueId value;
+    const Operand* number = nullptr;
   };
 
   void add_inputs();
   void run(const std::vector<Entry>& entries, Scope& scope);
-  ir::ValueId call(const Entry& entry, Scope& scope);
-  ir::ValueId call_network(const Entry& entry, const std::vector<ir::ValueId>& operands,
-                           const std::string& name, const Scope& scope);
-  ir::ValueId call_op(const Entry& entry, std::vector<ir::ValueId> operands,
-                      const std::string& name, const Scope& scope);
-  std::optional<std::vector<ir::ValueId>> operands_of(const Entry& entry, const std::string& name,
-                                                      const Scope& scope);
+  bool may_make(const Name& entry);
+  ir::ValueId call_entry(const Entry& entry, const std::string& name, Scope& scope);
+  ir::ValueId call_once(const Entry& entry, const std::string& name, std::string own,
+                        const Scope& scope, ir::ValueId first = {});
+  ir::ValueId call(const Call& call, const Scope& scope);
+  ir::ValueId call_network(const Call& call, const std::vector<Argument>& arguments,
+                           const Scope& scope);
+  ir::ValueId call_op(const Call& call, std::vector<Argument> arguments, const Scope& scope);
+  std::optional<std::string> owner_of(const Entry& entry, const std::string& suffix,
+                                      const Scope& scope);
+  std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);
   Resolved resolve(std::string_view text, const Scope& scope) const;
   ir::ValueId first_result(const std::string& name) const;
-  ir::ValueId add_number(const Operand& operand, const Entry& entry, const std::string& name,
-                         const std::vector<ir::ValueId>& operands);
+  ir::ValueId add_number(const Call& call, const Operand& operand,
+                         const std::vector<Argument>& arguments);
   ir::Attributes attributes_of(const Entry& entry) const;
   Diag& unknown(const Name& name, std::string_view what, const Scope& scope);
 
@@ -84,6 +104,7 @@ class Instance {
   Scope scope_;
   std::set<std::string> poisoned_;                            // full names of entries
   std::map<std::string, const Entry*, std::less<>> entries_;  // by full name
+  std::map<std::string, std::string> owners_;  // entries, by full name: whose variables they use
 };
 
 }  // namespace flow::job

@@ -44,6 +44,10 @@ struct Entry {
   std::vector<std::pair<std::string, plan::Initializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
+  std::optional<Name> variables;  // the entry whose variables it uses
+  /// `repeat:` - the copies, each reading the one before as its first operand; the members above
+  /// are those of the first, but for the operands: all that any copy reads.
+  std::vector<Entry> copies;
   bool poisoned = false;  // an error was reported: its result is not known
 };
 
@@ -52,6 +56,7 @@ struct Graph {
   std::vector<Entry> entries;
 };
 
+/// A network, read with one set of arguments.
 struct Network {
   Name name;
   std::vector<Name> inputs;
@@ -131,13 +136,14 @@ struct Job {
   std::optional<Returns> returns;
   std::vector<Hook> hooks;
   plan::Run run;
-  Span epochs_span;
+  std::vector<Span> also_spans;  // of the names in run.also
 };
 
 struct File {
   uint64_t seed = 0;
   std::vector<Dataset> datasets;
   std::vector<Network> networks;
+  std::vector<Name> uncalled;  // networks that no entry calls
   std::vector<Job> jobs;
 };
 

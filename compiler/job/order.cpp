@@ -41,9 +41,32 @@ class Sorter {
   /// Which entries each entry reads. Unknown names are errors.
   void find_reads() {
     reads_.resize(graph_.entries.size());
-    for (size_t i = 0; i < graph_.entries.size(); ++i)
+    for (size_t i = 0; i < graph_.entries.size(); ++i) {
       for (const Operand& operand : graph_.entries[i].operands)
         if (operand.given) find_read(i, operand);
+      if (const auto& owner = graph_.entries[i].variables) find_owner(i, *owner);
+      for (const Entry& copy : graph_.entries[i].copies)
+        if (copy.variables) find_owner(i, *copy.variables);
+    }
+  }
+
+  /// The entry whose variables another one uses comes before it.
+  void find_owner(size_t reader_entry, const Name& owner) {
+    const std::string first = owner.text.substr(0, owner.text.find('/'));
+    if (const auto found = index_.find(first); found != index_.end()) {
+      reads_[reader_entry].push_back({found->second, owner.span});
+      return;
+    }
+    Entry& entry = graph_.entries[reader_entry];
+    entry.poisoned = true;
+    std::vector<std::string> others;
+    for (const auto& [name, index] : index_)
+      if (index != reader_entry) others.push_back(name);
+    reader_
+        .error(Diagnosis::kUnknownTensor, owner.span,
+               fmt::format("{}: `variables` names no entry of this graph: `{}`", entry.name.text,
+                           first))
+        .with_hint(suggestion(first, others, "there are"));
   }
 
   void find_read(size_t reader_entry, const Operand& operand) {

@@ -14,15 +14,16 @@ namespace {
 
 /// Mappings whose keys are the user's names: a plain override must not add to them, or a typing
 /// error would. `*` stands for any one key. Keys elsewhere are checked when they are read.
-constexpr std::array<std::string_view, 9> kNamedByUser = {"vars",
-                                                          "data",
-                                                          "data.*",
-                                                          "networks",
-                                                          "networks.*.graph",
-                                                          "jobs",
-                                                          "jobs.*.inputs",
-                                                          "jobs.*.graph",
-                                                          "jobs.*.returns.value"};
+constexpr std::array<std::string_view, 10> kNamedByUser = {"vars",
+                                                           "data",
+                                                           "data.*",
+                                                           "networks",
+                                                           "networks.*.graph",
+                                                           "networks.*.params",
+                                                           "jobs",
+                                                           "jobs.*.inputs",
+                                                           "jobs.*.graph",
+                                                           "jobs.*.returns.value"};
 
 bool matches(std::string_view pattern, const std::vector<std::string>& path) {
   const std::vector<std::string> parts = split(pattern, '.');
@@ -38,7 +39,9 @@ bool named_by_user(const std::vector<std::string>& path) {
 }
 
 /// Lists whose items a `+` may begin.
-bool is_list_key(const std::vector<std::string>& path) { return matches("jobs.*.hooks", path); }
+bool is_list_key(const std::vector<std::string>& path) {
+  return matches("jobs.*.hooks", path) || matches("jobs.*.run.also", path);
+}
 
 class Override {
  public:

@@ -100,9 +100,9 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
 
 plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset) {
   plan::Run run;
-  const Fields fields(
-      reader, node, key, "`run`",
-      {"epochs", "steps", "shuffle", "pipeline", "log_every", "on_nonfinite", "checkpoint"});
+  const Fields fields(reader, node, key, "`run`",
+                      {"epochs", "steps", "shuffle", "pipeline", "log_every", "on_nonfinite",
+                       "checkpoint", "also"});
   run.epochs = read_count(fields, "epochs");
   run.steps = read_count(fields, "steps");
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);

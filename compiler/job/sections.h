@@ -7,27 +7,29 @@
 #include <vector>
 
 #include "compiler/job/job.h"
+#include "compiler/job/networks.h"
+#include "compiler/job/vars.h"
 
 namespace flow::job {
 
-/// The whole file, after variables and overrides.
-File read_file(Reader& reader, const yaml::Node& node);
+/// The whole file, after overrides. Puts in the variables of each section as it comes to it.
+File read_file(Reader& reader, yaml::Node& node);
 /// Warns of datasets that no job reads and networks that no entry calls.
 void warn_of_unused(Reader& reader, const File& file);
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
-std::vector<Network> read_networks(Reader& reader, const yaml::Node& node);
 Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
-             const std::vector<Network>& networks);
+             Networks& networks);
 
 std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
                                const std::vector<Dataset>& datasets);
 /// The entries of a graph that reads `inputs`, sorted so that each comes after those it reads.
-/// `in_job`: a first entry must say `in:`; `node` may be null, for an empty graph.
+/// `in_job`: a first entry must say `in:`; `node` may be null, for an empty graph. Puts in the
+/// variables, and `locals` before them.
 Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
-                 const std::vector<Network>& networks, bool in_job);
-/// One entry. `fallback`: what `in:` is where it is left out, or nothing.
-Entry read_entry(Reader& reader, const yaml::Entry& entry, const std::vector<Network>& networks,
+                 Networks& networks, const Locals& locals, bool in_job);
+/// One entry, or one copy of it. `fallback`: what `in:` is where it is left out, or nothing.
+Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
                  const std::optional<std::string>& fallback);
 /// Reports unknown operands and cycles, poisons what has them, and sorts.
 void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);

@@ -3,305 +3,92 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <map>
-#include <set>
-
-#include "compiler/job/expression.h"
-#include "compiler/job/values.h"
-#include "runtime/base/text.h"
-
 namespace flow::job {
 namespace {
 
 // Variables that hold others several times grow exponentially; a job file never needs this much.
 constexpr size_t kMaxNodes = 1'000'000;
-constexpr size_t kMaxText = 65'536;
 
-/// Name characters from `from` on.
-size_t name_end(std::string_view text, size_t from) {
-  size_t end = from;
-  while (end < text.size() && is_name(text.substr(from, end - from + 1))) ++end;
-  return end;
+size_t size_of(const yaml::Node& node) {
+  size_t size = 1 + node.scalar.size() / 64;
+  for (const yaml::Node& item : node.items) size += size_of(item);
+  for (const yaml::Entry& entry : node.entries) size += size_of(entry.value);
+  return size;
 }
-
-/// The parenthesis that closes the one at `open`, or npos.
-size_t closing(std::string_view text, size_t open) {
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == '(') ++depth;
-    if (text[i] == ')' && --depth == 0) return i;
-  }
-  return std::string_view::npos;
-}
-
-class Substitution {
- public:
-  Substitution(Reader& reader, yaml::Node& file) : reader_(reader), file_(file) {}
-
-  void run() {
-    if (const yaml::Node* seed = file_.find("seed")) seed_ = *seed;
-    if (yaml::Node* vars = file_.find("vars"); vars && vars->is_mapping()) declare(*vars);
-    for (yaml::Entry& entry : file_.entries)
-      if (entry.key != "vars" && entry.key != "note") replace(entry.value);
-    for (const Name& name : order_)
-      if (!used_.contains(name.text) && !reader_.diags.has_errors())
-        reader_.diags.warning(Diagnosis::kUnusedDeclaration, name.span,
-                              fmt::format("no one uses the variable `{}`", name.text));
-  }
-
- private:
-  void declare(yaml::Node& vars) {
-    for (const yaml::Entry& entry : vars.entries) order_.push_back({entry.key, entry.key_span});
-    for (yaml::Entry& entry : vars.entries) {
-      if (entry.key == "note") continue;
-      if (entry.key == "seed")
-        reader_.error(Diagnosis::kNameTaken, entry.key_span,
-                      "`seed` is the file's `seed:` and cannot be declared");
-      else if (reader_.check_name({entry.key, entry.key_span}))
-        replace(entry.value);
-      // Declared in any case, so that its uses are not errors too.
-      declared_[entry.key] = &entry.value;
-    }
-    std::erase_if(order_, [](const Name& name) { return name.text == "note"; });
-  }
-
-  void replace(yaml::Node& node) {
-    if (node.is_scalar()) return replace_scalar(node);
-    for (yaml::Node& item : node.items) replace(item);
-    for (yaml::Entry& entry : node.entries)
-      if (entry.key != "note") replace(entry.value);
-  }
-
-  void replace_scalar(yaml::Node& node) {
-    if (node.scalar.find('$') == std::string::npos) return;
-    const std::string_view text = node.scalar;
-    if (text.size() > 1 && name_end(text, 1) == text.size() && text != "$env")
-      return replace_whole(node, text.substr(1));
-    if (auto replaced = replaced_text(node))
-      node.scalar = std::move(*replaced);
-    else
-      reader_.diags.silence(node.span);  // the error has been told, the text means nothing
-  }
-
-  void replace_whole(yaml::Node& node, std::string_view name) {
-    const yaml::Node* value = find(node, name, node.span);
-    if (!value) return reader_.diags.silence(node.span);
-    const Span use = node.span;
-    const std::string variable = node.scalar;
-    yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
-    if (!count(copy, use)) return;
-    reader_.origins.add(use, variable, copy.span);
-    node = std::move(copy);
-    node.span = use;
-  }
-
-  /// Counts the nodes of a copy; false, after an error, when there are too many.
-  bool count(const yaml::Node& node, Span use) {
-    nodes_ += size_of(node);
-    if (nodes_ <= kMaxNodes) return true;
-    if (!too_many_)
-      reader_.error(Diagnosis::kOutOfRange, use,
-                    fmt::format("variables grow the file to more than {} values", kMaxNodes));
-    too_many_ = true;
-    return false;
-  }
-
-  static size_t size_of(const yaml::Node& node) {
-    size_t size = 1 + node.scalar.size() / 64;
-    for (const yaml::Node& item : node.items) size += size_of(item);
-    for (const yaml::Entry& entry : node.entries) size += size_of(entry.value);
-    return size;
-  }
-
-  std::optional<std::string> replaced_text(const yaml::Node& node) {
-    const std::string_view text = node.scalar;
-    std::string out;
-    for (size_t i = 0; i < text.size();) {
-      const size_t next = std::min(text.find('$', i), text.size());
-      out += text.substr(i, next - i);
-      i = next;
-      if (i == text.size()) break;
-      const auto piece = replaced_piece(node, i);
-      if (!piece) return {};
-      out += *piece;
-      if (out.size() > kMaxText) {
-        reader_.error(Diagnosis::kOutOfRange, node,
-                      fmt::format("variables grow this text to more than {} bytes", kMaxText));
-        return {};
-      }
-    }
-    return out;
-  }
-
-  /// The text that stands for what begins with the dollar sign at `i`, which is moved behind it.
-  std::optional<std::string> replaced_piece(const yaml::Node& node, size_t& i) {
-    const std::string_view text = node.scalar;
-    const size_t dollar = i;
-    const std::string_view rest = text.substr(dollar + 1);
-    if (rest.starts_with("$")) {
-      i += 2;
-      return "$";
-    }
-    const bool environment = rest.starts_with("env(");
-    if (!environment && !rest.starts_with("(")) {
-      const size_t end = name_end(text, dollar + 1);
-      const std::string_view name = text.substr(dollar + 1, end - dollar - 1);
-      reader_
-          .error(Diagnosis::kBadSubstitution, place(node, dollar, end),
-                 name.empty() ? "`$` begins neither `$name` nor `$(...)`"
-                              : fmt::format("`${}` stands inside text", name))
-          .with_hint(name.empty() ? "a dollar sign is written `$$`"
-                                  : fmt::format("inside text it is `$({})`", name));
-      return {};
-    }
-    const size_t open = text.find('(', dollar), close = closing(text, open);
-    if (close == std::string_view::npos) {
-      reader_
-          .error(Diagnosis::kBadSubstitution, place(node, dollar, text.size()),
-                 fmt::format("`{}` is not closed", text.substr(dollar)))
-          .with_hint(node.quoted ? "" : "in braces and brackets a comma ends a value: quote it");
-      return {};
-    }
-    i = close + 1;
-    const Span span = place(node, dollar, i);
-    const std::string_view inside = text.substr(open + 1, close - open - 1);
-    return environment ? from_environment(inside, span) : from_expression(node, inside, open + 1);
-  }
-
-  std::optional<std::string> from_environment(std::string_view inside, Span span) {
-    const size_t split = inside.find(":-");
-    const std::string name(inside.substr(0, split));
-    if (!is_name(name)) {
-      reader_
-          .error(Diagnosis::kBadSubstitution, span,
-                 fmt::format("`{}` is not the name of an environment variable", name))
-          .with_hint("write `$env(NAME)` or `$env(NAME:-default)`");
-      return {};
-    }
-    if (const char* value = std::getenv(name.c_str())) return value;
-    if (split != std::string_view::npos) return std::string(inside.substr(split + 2));
-    reader_
-        .error(Diagnosis::kUnsetEnvironment, span, fmt::format("the environment has no `{}`", name))
-        .with_hint(fmt::format("set it, or give a default: `$env({}:-default)`", name));
-    return {};
-  }
-
-  std::optional<std::string> from_expression(const yaml::Node& node, std::string_view inside,
-                                             size_t offset) {
-    if (is_name(inside)) return text_of(node, inside, place(node, offset, offset + inside.size()));
-    ExpressionError error;
-    const Lookup lookup = [&](std::string_view name, ExpressionError& missing) {
-      const size_t at = offset + missing.offset;
-      return number_of(node, name, place(node, at, at + name.size()), missing);
-    };
-    if (const auto value = evaluate(inside, lookup, error)) return to_text(*value);
-    if (!error.message.empty()) {
-      const size_t at = offset + error.offset;
-      reader_.error(Diagnosis::kBadExpression, place(node, at, at + 1),
-                    fmt::format("`$({})`: {}", inside, error.message));
-    }
-    return {};
-  }
-
-  std::optional<std::string> text_of(const yaml::Node& node, std::string_view name, Span span) {
-    const yaml::Node* value = find(node, name, span);
-    if (!value) return {};
-    if (value->is_scalar()) return value->scalar;
-    reader_
-        .error(Diagnosis::kVariableInText, span,
-               fmt::format("`{}` is {}, which cannot stand inside text", name,
-                           yaml::name_of(value->kind)))
-        .label(value->span, fmt::format("`{}` is set here", name))
-        .with_hint(fmt::format("`${}` alone takes it whole", name));
-    return {};
-  }
-
-  std::optional<ExpressionValue> number_of(const yaml::Node& node, std::string_view name, Span span,
-                                           ExpressionError& error) {
-    const yaml::Node* value = find(node, name, span);
-    if (!value) return {};
-    const std::string& text = value->scalar;
-    if (value->is_scalar() && (text == "true" || text == "false")) return text == "true";
-    const auto number = value->is_scalar() ? parse_number(text) : std::nullopt;
-    if (!number) {
-      error.message = value->is_scalar()
-                          ? fmt::format("`{}` is `{}`, which is not a number", name, text)
-                          : fmt::format("`{}` is {}", name, yaml::name_of(value->kind));
-      return {};
-    }
-    if (text.find_first_of(".eE/") == std::string::npos)
-      if (const auto whole = parse_integer(text)) return *whole;
-    return *number;
-  }
-
-  /// The value of the variable; null after an error.
-  const yaml::Node* find(const yaml::Node& node, std::string_view name, Span span) {
-    used_.emplace(name);
-    if (name == "seed") return seed();
-    if (const auto found = declared_.find(std::string(name)); found != declared_.end())
-      return reader_.diags.is_silenced(found->second->span) ? nullptr : found->second;
-    for (const Name& later : order_) {
-      if (later.text != name) continue;
-      reader_
-          .error(Diagnosis::kVariableOrder, span,
-                 fmt::format("`{}` is not declared above this place", name))
-          .label(later.span, "it is declared here")
-          .with_hint("a variable may use those above it");
-      return nullptr;
-    }
-    std::vector<std::string> names;
-    for (const Name& other : order_) names.push_back(other.text);
-    reader_
-        .error(Diagnosis::kUndeclaredVariable, span,
-               fmt::format("the variable `{}` is not declared", name))
-        .with_hint(names.empty() ? fmt::format("declare it: `vars: {{{}: ...}}`", name)
-                                 : suggestion(name, names, "`vars:` declares"))
-        .with_hint(node.scalar == "$" + std::string(name) ? "" : "a dollar sign is written `$$`");
-    return nullptr;
-  }
-
-  const yaml::Node* seed() {
-    if (!seed_resolved_) {
-      seed_resolved_ = true;
-      replace(seed_);
-    }
-    return &seed_;
-  }
-
-  /// The place of bytes [begin, end) of a scalar; the whole scalar where escapes or line breaks
-  /// make its text differ from the source.
-  static Span place(const yaml::Node& node, size_t begin, size_t end) {
-    const size_t quotes = node.quoted ? 2 : 0;
-    if (node.span.end - node.span.begin != node.scalar.size() + quotes) return node.span;
-    const auto start = static_cast<uint32_t>(node.span.begin + quotes / 2);
-    return {node.span.source, start + static_cast<uint32_t>(begin),
-            start + static_cast<uint32_t>(std::min(end, node.scalar.size()))};
-  }
-
-  static yaml::Node zero() {
-    yaml::Node node;
-    node.scalar = "0";
-    return node;
-  }
-
-  Reader& reader_;
-  yaml::Node& file_;
-  yaml::Node seed_ = zero();
-  bool seed_resolved_ = false;
-  std::vector<Name> order_;
-  std::map<std::string, const yaml::Node*> declared_;
-  std::set<std::string, std::less<>> used_;
-  size_t nodes_ = 0;
-  bool too_many_ = false;
-};
 
 }  // namespace
 
-void substitute_variables(Reader& reader, yaml::Node& file) {
-  if (const yaml::Node* vars = file.find("vars"))
-    reader.expect(*vars, yaml::Kind::kMapping, "`vars`");
-  Substitution(reader, file).run();
+Variables::Variables(Reader& reader, yaml::Node& file) : reader_(reader) {
+  seed_.scalar = "0";
+  yaml::Node* seed = file.find("seed");
+  if (seed) seed_ = *seed;
+  if (yaml::Node* vars = file.find("vars"))
+    if (reader.expect(*vars, yaml::Kind::kMapping, "`vars`")) declare(*vars);
+}
+
+void Variables::declare(yaml::Node& vars) {
+  for (const yaml::Entry& entry : vars.entries)
+    if (entry.key != "note") order_.push_back({entry.key, entry.key_span});
+  for (yaml::Entry& entry : vars.entries) {
+    if (entry.key == "note") continue;
+    if (entry.key == "seed")
+      reader_.error(Diagnosis::kNameTaken, entry.key_span,
+                    "`seed` is the file's `seed:` and cannot be declared");
+    else if (reader_.check_name({entry.key, entry.key_span}))
+      substitute(entry.value);
+    // Declared in any case, so that its uses are not errors too.
+    declared_[entry.key] = &entry.value;
+  }
+}
+
+const yaml::Node* Variables::find(std::string_view name, Span span,
+                                  std::vector<std::string> visible, bool whole) {
+  used_.emplace(name);
+  if (name == "seed") {
+    if (!seed_read_) {
+      seed_read_ = true;
+      substitute(seed_);
+    }
+    return &seed_;
+  }
+  if (const auto found = declared_.find(name); found != declared_.end())
+    return reader_.diags.is_silenced(found->second->span) ? nullptr : found->second;
+  for (const Name& later : order_) {
+    if (later.text != name) continue;
+    reader_
+        .error(Diagnosis::kVariableOrder, span,
+               fmt::format("`{}` is not declared above this place", name))
+        .label(later.span, "it is declared here")
+        .with_hint("a variable may use those above it");
+    return nullptr;
+  }
+  for (const Name& other : order_) visible.push_back(other.text);
+  reader_
+      .error(Diagnosis::kUndeclaredVariable, span,
+             fmt::format("the variable `{}` is not declared", name))
+      .with_hint(visible.empty() ? fmt::format("declare it: `vars: {{{}: ...}}`", name)
+                                 : suggestion(name, visible, "`vars:` declares"))
+      .with_hint(name == "index" ? "`$index` is there in an entry with `repeat`" : "")
+      .with_hint(whole ? "" : "a dollar sign is written `$$`");
+  return nullptr;
+}
+
+bool Variables::count(const yaml::Node& copy, Span use) {
+  nodes_ += size_of(copy);
+  if (nodes_ <= kMaxNodes) return true;
+  if (!too_many_)
+    reader_.error(
+        Diagnosis::kOutOfRange, use,
+        fmt::format("variables and copies grow the file to more than {} values", kMaxNodes));
+  too_many_ = true;
+  return false;
+}
+
+void Variables::warn_of_unused() const {
+  for (const Name& name : order_)
+    if (!used_.contains(name.text))
+      reader_.diags.warning(Diagnosis::kUnusedDeclaration, name.span,
+                            fmt::format("no one uses the variable `{}`", name.text));
 }
 
 }  // namespace flow::job

@@ -134,6 +134,7 @@ ir::ValueId LayerContext::activate(ir::ValueId value) const {
 
 ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view attribute,
                                        DType dtype, Shape shape, Fans fans) const {
+  if (!variables.empty() && variables != name) return shared_variable(part, dtype, shape);
   const auto given =
       std::ranges::find(initializers, attribute, &std::pair<std::string, plan::Initializer>::first);
   const plan::Initializer asked = given == initializers.end()
@@ -147,9 +148,31 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
 
 ir::ValueId LayerContext::add_variable(std::string_view part, plan::Initializer initializer,
                                        DType dtype, Shape shape, bool trained) const {
+  if (!variables.empty() && variables != name) return shared_variable(part, dtype, shape);
   std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
   return builder.add_variable(std::move(full), dtype, std::move(shape), std::move(initializer),
                               trained, false, spans.op);
+}
+
+ir::ValueId LayerContext::shared_variable(std::string_view part, DType dtype,
+                                          const Shape& shape) const {
+  const ir::Graph& graph = builder.graph();
+  const std::string full = part.empty() ? variables : fmt::format("{}/{}", variables, part);
+  const ir::ValueId found = graph.find(full);
+  Diags& diags = builder.diags();
+  if (!found.valid() || graph[found].role != plan::Role::kVariable) {
+    diags.error(Diagnosis::kSharedVariable, shared_at,
+                fmt::format("{}: there is no variable `{}`", name, full));
+    return {};
+  }
+  const ir::Value& value = graph[found];
+  if (value.shape == shape && value.dtype == dtype) return found;
+  diags
+      .error(Diagnosis::kSharedVariable, shared_at,
+             fmt::format("{}: the variable `{}` is {} {}, but {} {} is needed", name, value.name,
+                         name_of(value.dtype), value.shape.str(), name_of(dtype), shape.str()))
+      .label(value.span, "it is made here");
+  return {};
 }
 
 }  // namespace flow

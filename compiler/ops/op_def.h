@@ -175,6 +175,8 @@ struct LayerContext {
   const AttributeSpans& spans;
   bool train = false;
   bool trainable = true;
+  std::string variables = {};  // the entry whose variables it uses; empty: its own
+  Span shared_at = {};         // of the `variables:` that says so
 
   const ir::Value& operand(size_t i) const;
   /// The float dtype of the job.
@@ -187,12 +189,16 @@ struct LayerContext {
   ir::ValueId activate(ir::ValueId value) const;
   /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
   /// the initializer that the file gives to `attribute` ("kernel_initializer"), and the regularizer
-  /// beside it ("kernel_regularizer").
+  /// beside it ("kernel_regularizer"); or finds it, where another entry's variables are used.
+  /// Invalid after an error.
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
   /// The same where the file has no say in how it starts; `trained`: by the optimizer.
   ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
                            Shape shape, bool trained) const;
+
+ private:
+  ir::ValueId shared_variable(std::string_view part, DType dtype, const Shape& shape) const;
 };
 
 using InferRule = void (*)(Inference&);

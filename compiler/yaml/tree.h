@@ -21,6 +21,7 @@ struct Node {
   Span span;            // scalar: its text with quotes; list, mapping: from first to last character
   std::string scalar;   // kScalar, quotes and escapes resolved
   bool quoted = false;  // kScalar: quoting changes nothing but messages
+  bool resolved = false;       // variables were put in: a dollar sign in it or below is one
   std::vector<Node> items;     // kList
   std::vector<Entry> entries;  // kMapping, in the order of the file
 

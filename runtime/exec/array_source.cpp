@@ -17,8 +17,9 @@ namespace {
 class WholeArray : public Source {
  public:
   explicit WholeArray(Array array) : array_(std::move(array)) {}
-  void fill(const Reading&, std::span<std::byte> out) override {
+  bool fill(const Reading&, std::span<std::byte> out) override {
     std::ranges::copy(array_.bytes(), out.begin());
+    return true;
   }
   bool varies() const override { return false; }
 
@@ -30,9 +31,11 @@ class SlicedArray : public Source {
  public:
   SlicedArray(std::unique_ptr<io::ColumnReader> reader, DType dtype)
       : reader_(std::move(reader)), dtype_(dtype) {}
-  void fill(const Reading& reading, std::span<std::byte> out) override {
-    const std::array<int64_t, 1> slice = {reading.step};
+  bool fill(const Reading& reading, std::span<std::byte> out) override {
+    // A job that is called again and again begins anew where the array ends.
+    const std::array<int64_t, 1> slice = {reading.step % reader_->rows()};
     reader_->read(slice, dtype_, out);
+    return true;
   }
   std::optional<int64_t> slices() const override { return reader_->rows(); }
 
@@ -65,6 +68,7 @@ std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputS
 }  // namespace
 
 std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input) {
+  if (is_stream(path)) return make_stream_source(path, input);
   const Shape found = shape_of_file(path, input);
   if (found == input.shape)
     return std::make_unique<WholeArray>(convert(io::read_npy(path), input.dtype, path.string()));

@@ -172,6 +172,11 @@ bool Deliverer::absorbs(int64_t step) const {
   });
 }
 
+void Deliverer::end_call() {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->end_call();
+}
+
 void Deliverer::finish() {
   for (Route& route : routes_)
     for (const auto& sink : route.sinks) sink->finish();

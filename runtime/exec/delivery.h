@@ -65,6 +65,8 @@ class Deliverer {
   /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
   /// sums?
   bool absorbs(int64_t step) const;
+  /// After the last step of a call, where the job is called several times.
+  void end_call();
   /// After the last step.
   void finish();
 

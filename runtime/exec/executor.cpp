@@ -52,6 +52,7 @@ class Executor {
   void feed();
   void compute();
   void deliver();
+  bool is_stopped() const;
   bool await_turn(int64_t step);
   void launch(int64_t step);
   void choose_wanted(int64_t step);
@@ -115,25 +116,26 @@ Executor::Executor(const Execution& run)
 void Executor::feed() {
   Patience patience;
   const auto slots = static_cast<int64_t>(input_slots_);
+  const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
   for (int64_t step = run_.first; step < run_.end; ++step) {
     // The slot is free once the call that used it last is complete; to sleep until half of them
     // are still leaves compute the others.
     const int64_t free_after = in_step_ ? step : step + 1 - slots;
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
     if (free_after > run_.first && !consumed_.wait(free_after, patience, more)) return;
-    run_.feed.fill(run_.program, step, input_slot(step));
+    if (!run_.feed.fill(run_.program, step, input_slot(step), give_up)) return;
     filled_.complete(step + 1);
   }
 }
 
+bool Executor::is_stopped() const { return run_.stop_signal && run_.stop_signal() != 0; }
+
 bool Executor::await_turn(int64_t step) {
-  if (run_.stop_signal && run_.stop_signal() != 0) {
-    interrupted_ = true;
-    return false;
-  }
-  return filled_.wait(step + 1, for_inputs_) &&
-         reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
-         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+  const bool ready = !is_stopped() && filled_.wait(step + 1, for_inputs_) &&
+                     reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
+                     finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+  interrupted_ = !ready && is_stopped();
+  return ready;
 }
 
 void Executor::choose_wanted(int64_t step) {
@@ -150,7 +152,10 @@ void Executor::launch(int64_t step) {
   record.step = step;
   if (run_.job.optimizer)
     record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
-  if (step == run_.first) begin_ = hurried_ = Clock::now();
+  if (step == run_.first) {
+    hurried_ = Clock::now();
+    begin_ = run_.since.value_or(hurried_);
+  }
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
 }
 
@@ -288,13 +293,14 @@ Ending Executor::execute() {
   run_stages();
   for (const std::exception_ptr& error : {compute_error_, deliver_error_, feed_error_})
     if (error) std::rethrow_exception(error);
-  run_.deliverer.finish();
 
   Ending ending;
+  ending.since = run_.since;
   ending.steps = computed_.completed();
   if (ending.steps > run_.first) {
     ending.last_loss = record_of(ending.steps - 1).loss;
     ending.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    ending.since = begin_;
   }
   ending.first_call_done = first_call_done_;
   ending.interrupted = interrupted_;

@@ -48,13 +48,15 @@ struct Execution {
   Feed& feed;
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
-  int64_t first = 0, end = 0;   // global steps
+  int64_t first = 0, end = 0;  // global steps
+  /// Of the first call of a run that is executed in parts; nothing: these are all.
+  std::optional<std::chrono::steady_clock::time_point> since = {};
   size_t output_slots = 1;      // that the program was prepared with
   bool launches_ahead = false;  // may a call be launched before the one before it is complete?
   /// Captured after the steps for which `saves` says so, on the compute thread; on_step may then
   /// read it.
   State& state;
-  std::function<bool(int64_t step)> saves;
+  std::function<bool(int64_t step)> saves = {};
   /// Called on the delivery thread after the step's deliveries, in order.
   std::function<void(const StepRecord&)> on_step;
   /// Asked on the compute thread before each call; not 0: the run ends there. May be empty.
@@ -64,13 +66,15 @@ struct Execution {
 struct Ending {
   int64_t steps = 0;  // global step reached: calls that are complete
   std::optional<double> last_loss;
-  double seconds = 0;  // of all calls and deliveries
+  double seconds = 0;  // of all calls and deliveries, since the first
+  std::optional<std::chrono::steady_clock::time_point> since;  // when that began
   std::optional<std::chrono::steady_clock::time_point> first_call_done;
   bool interrupted = false;
   std::string failure;  // a check failed: a non-finite loss or checked tensor
 };
 
-/// Runs steps [first, end). From the second one on the compute thread allocates nothing. Throws
+/// Runs steps [first, end), or up to where a stream ends; the deliverer is not told that these were
+/// the last. From the second one on the compute thread allocates nothing. Throws
 /// RunError: a fault of a call (naming step, row, value and limit), or what the feed, a sink or
 /// on_step threw.
 Ending execute(const Execution& execution);

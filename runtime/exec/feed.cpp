@@ -18,8 +18,9 @@ namespace {
 class ColumnSource : public Source {
  public:
   ColumnSource(io::ColumnReader& column, DType dtype) : column_(column), dtype_(dtype) {}
-  void fill(const Reading& reading, std::span<std::byte> out) override {
+  bool fill(const Reading& reading, std::span<std::byte> out) override {
     column_.read(reading.rows, dtype_, out);
+    return true;
   }
 
  private:
@@ -57,7 +58,13 @@ const std::string* find_given(const Given& given, const std::string& name) {
 
 }  // namespace
 
-Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given) : job_(job) {
+bool has_input(const plan::Job& job, std::string_view name) {
+  return std::ranges::any_of(
+      job.inputs, [&](const plan::Input& input) { return job[input.tensor].name == name; });
+}
+
+Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::string draws)
+    : job_(job), draws_(std::move(draws)) {
   check_given_names(job, given);
   for (const plan::Input& input : job.inputs) {
     const std::string& name = job[input.tensor].name;
@@ -85,7 +92,9 @@ void Feed::add(const plan::Input& input, const plan::InputSource& source, const 
   } else if (const auto* npy = std::get_if<plan::FromNpy>(&source)) {
     channel.source = make_array_source((root / npy->path).lexically_normal(), channel.spec);
   } else {
-    channel.source = make_generator(std::get<plan::FromGenerator>(source), channel.spec, job_.seed);
+    InputSpec drawn = channel.spec;
+    drawn.name = draws_ + drawn.name;
+    channel.source = make_generator(std::get<plan::FromGenerator>(source), drawn, job_.seed);
   }
   channels_.push_back(std::move(channel));
 }
@@ -192,7 +201,7 @@ void Feed::prime(Program& program, size_t slot) {
 
 void Feed::find_rows(const Position& position) {
   if (!order_.empty() && ordered_epoch_ != position.epoch) {
-    const std::string name = datasets_.front()->name() + "/shuffle";
+    const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
     draw_permutation({job_.seed, name, static_cast<uint32_t>(position.epoch)}, order_.data(),
                      positions_.rows());
     ordered_epoch_ = position.epoch;
@@ -204,13 +213,15 @@ void Feed::find_rows(const Position& position) {
   }
 }
 
-void Feed::fill(Program& program, int64_t step, size_t slot) {
+bool Feed::fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up) {
   if (positions_.has_rows()) find_rows(positions_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
   for (Channel& channel : channels_)
-    if (channel.source->varies() && (!channel.column || kept.empty()))
-      channel.source->fill({step, rows_}, program.input(channel.tensor, slot));
+    if (channel.source->varies() && (!channel.column || kept.empty()) &&
+        !channel.source->fill({step, rows_, &give_up}, program.input(channel.tensor, slot)))
+      return false;
+  return true;
 }
 
 }  // namespace flow::exec

@@ -2,6 +2,7 @@
 // refused of them is refused when it is made.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,12 +19,16 @@
 
 namespace flow::exec {
 
+/// Has the job an input of that name?
+bool has_input(const plan::Job& job, std::string_view name);
+
 class Feed {
  public:
   /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
-  /// does not fit the job, RunError where data are missing or damaged; both name the place.
+  /// does not fit the job, RunError where data are missing or damaged; both name the place. `draws`
+  /// begins the names of what is drawn at random.
   Feed(const plan::Job& job, const fs::path& root,
-       const std::vector<std::pair<std::string, std::string>>& given);
+       const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "");
 
   const Positions& positions() const { return positions_; }
   /// Steps until a sliced array ends, where there is one.
@@ -32,12 +37,14 @@ class Feed {
   std::vector<ColumnInput> columns() const;
   /// False when every step gets the same inputs: `prime` is all there is to do.
   bool varies() const;
-  /// Does the maker of an input see it read?
+  /// Does the maker of an input see it read, at the other end of a pipe? Only reading it tells
+  /// where it ends.
   bool is_seen_reading() const;
   /// Fills what never changes. Before the first step, once for each slot.
   void prime(Program& program, size_t slot);
-  /// Fills what varies for this step. Allocates nothing from the second call on.
-  void fill(Program& program, int64_t step, size_t slot);
+  /// Fills what varies for this step; false where a stream has ended, or `give_up` said so to one
+  /// who waits for it. Allocates nothing from the second call on.
+  bool fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up = {});
 
  private:
   struct Channel {
@@ -56,6 +63,7 @@ class Feed {
   void find_rows(const Position& position);
 
   const plan::Job& job_;
+  const std::string draws_;
   std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
   std::vector<Channel> channels_;
   Positions positions_;

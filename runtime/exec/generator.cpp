@@ -46,8 +46,9 @@ class FixedSource : public Source {
       : bytes_(values.size() * size_of(dtype)) {
     round_to(values, dtype, bytes_);
   }
-  void fill(const Reading&, std::span<std::byte> out) override {
+  bool fill(const Reading&, std::span<std::byte> out) override {
     std::ranges::copy(bytes_, out.begin());
+    return true;
   }
   bool varies() const override { return false; }
 
@@ -66,7 +67,7 @@ class RandomSource : public Source {
         values_(static_cast<size_t>(input_.shape.elements())),
         integers_(type_ == "random_int" ? values_.size() : 0) {}
 
-  void fill(const Reading& reading, std::span<std::byte> out) override {
+  bool fill(const Reading& reading, std::span<std::byte> out) override {
     const Draw draw{seed_, input_.name, static_cast<uint32_t>(reading.step)};
     const auto n = static_cast<int64_t>(values_.size());
     if (type_ == "random_uniform") {
@@ -80,6 +81,7 @@ class RandomSource : public Source {
       std::ranges::copy(integers_, values_.begin());
     }
     round_to(values_, input_.dtype, out);
+    return true;
   }
 
  private:

@@ -97,8 +97,9 @@ void load(const Checkpoint& checkpoint, const plan::Job& job, State& state) {
   read_fitting(checkpoint, job, state, false);
 }
 
-void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state) {
-  if (checkpoint.record().resume_hash != plan::resume_hash(job))
+void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
+            State& state) {
+  if (checkpoint.record().resume_hash != hash)
     throw RequestError(
         fmt::format("{} was written by another job than this `{}`: what it computes has changed",
                     checkpoint.path().string(), job.name),

@@ -19,7 +19,8 @@ Checkpoint open_checkpoint(const fs::path& path, const std::string& where);
 void load(const Checkpoint& checkpoint, const plan::Job& job, State& state);
 
 /// Reads everything, slots too, exactly. RequestError when `checkpoint` is of another job: what
-/// computes differs.
-void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state);
+/// computes, which `hash` names, differs.
+void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
+            State& state);
 
 }  // namespace flow::exec

@@ -12,6 +12,7 @@
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
+#include "runtime/plan/sharing.h"
 
 namespace flow::exec {
 
@@ -46,11 +47,30 @@ const std::string* loaded_from(const RunRequest& request) {
   return text && *text != kNone ? &*text : nullptr;
 }
 
+/// The job and those that it calls.
+std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
+  std::vector<const plan::Job*> jobs = plan::also_jobs(request.plan, request.job);
+  jobs.insert(jobs.begin(), &request.job);
+  return jobs;
+}
+
+/// What `--input` gives to the job itself; names that no job has are left for it to refuse.
+std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
+  const std::vector<const plan::Job*> others = plan::also_jobs(request.plan, request.job);
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const auto& input : request.inputs) {
+    const bool elsewhere = std::ranges::any_of(
+        others, [&](const plan::Job* job) { return has_input(*job, input.first); });
+    if (!elsewhere || has_input(request.job, input.first)) given.push_back(input);
+  }
+  return given;
+}
+
 /// Where nothing is loaded; where the system has no thread to spare, when it is waited for.
 std::future<void> begin_drawing(const RunRequest& request, State& state) {
   if (request.resume || loaded_from(request)) return {};
   return std::async(std::launch::async | std::launch::deferred,
-                    [&] { state.initialize(request.job, request.root); });
+                    [&] { state.initialize(request.root); });
 }
 
 }  // namespace
@@ -68,7 +88,7 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
   if (feed.slices()) end = std::min(end, *feed.slices());
   if (job.run.epochs || job.run.steps) return end;
   if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
-  return steps || feed.slices() ? end : 1;
+  return steps || feed.slices() || feed.is_seen_reading() ? end : 1;
 }
 
 std::optional<fs::path> save_target(const RunRequest& request) {
@@ -91,16 +111,9 @@ std::optional<fs::path> save_target(const RunRequest& request) {
   return path;
 }
 
-Preparation::Preparation(Backend& backend, const RunRequest& request)
-    : state(request.job),
-      drawn(begin_drawing(request, state)),
-      feed(request.job, request.root, request.inputs) {
-  const plan::Job& job = request.job;
-  end = end_of_run(job, feed, request.steps);
-  deliveries = list_deliveries(job, feed.positions());
-  save = save_target(request);
-  start_variables(request);
-
+std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
+                                         const plan::Job& job, const Feed& feed,
+                                         const std::vector<Delivery>& deliveries, int64_t steps) {
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
@@ -108,16 +121,27 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   options.deliverables = list_deliverables(job, deliveries);
   options.always = list_always(job, deliveries, options.deliverables);
   options.eager = request.eager;
-  if (reads_all_rows()) options.columns = feed.columns();
-  program = backend.prepare(job, options);
-  state.write_to(*program);
-  say_remarks(request);
+  // Less than an epoch is not worth putting all of a dataset on the device.
+  const Positions& positions = feed.positions();
+  if (positions.has_rows() && steps >= positions.steps_per_epoch())
+    options.columns = feed.columns();
+  return backend.prepare(job, options);
 }
 
-/// Less is not worth putting all of a dataset on the device.
-bool Preparation::reads_all_rows() const {
-  const Positions& positions = feed.positions();
-  return positions.has_rows() && end - first >= positions.steps_per_epoch();
+Preparation::Preparation(Backend& backend, const RunRequest& request)
+    : state(jobs_of(request)),
+      drawn(begin_drawing(request, state)),
+      feed(request.job, request.root, inputs_of(request)),
+      called(backend, request, feed.positions()) {
+  const plan::Job& job = request.job;
+  end = end_of_run(job, feed, request.steps);
+  deliveries = list_deliveries(job, feed.positions());
+  save = save_target(request);
+  start_variables(request);
+
+  program = prepare_program(backend, request, job, feed, deliveries, end - first);
+  state.write_to(*program);
+  say_remarks(request);
 }
 
 void Preparation::start_variables(const RunRequest& request) {
@@ -134,7 +158,7 @@ void Preparation::start_variables(const RunRequest& request) {
   const Checkpoint checkpoint =
       request.load ? open_checkpoint(from, "--load")
                    : open_checkpoint((request.root / from).lexically_normal(), wanted.load_where);
-  state.initialize(job, request.root, true);
+  state.initialize(request.root, true);
   load(checkpoint, job, state);
 }
 
@@ -148,7 +172,7 @@ void Preparation::resume_from(const RunRequest& request) {
         fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",
                     request.directory.string()));
   const Checkpoint checkpoint(*newest);
-  resume(checkpoint, request.job, state);
+  resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
   first = checkpoint.record().step;
   const Position position = feed.positions().at(first);
   if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
@@ -158,6 +182,10 @@ void Preparation::resume_from(const RunRequest& request) {
                     newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
                     position.row, position.epoch));
   end = std::max(first, end);
+  for (const auto& job : called.jobs()) {
+    const auto steps = checkpoint.record().also.find(job->job().name);
+    if (steps != checkpoint.record().also.end()) job->resume_from(steps->second);
+  }
 }
 
 void Preparation::say_remarks(const RunRequest& request) const {
@@ -166,6 +194,7 @@ void Preparation::say_remarks(const RunRequest& request) const {
   if (request.job.train && positions.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
                             positions.incomplete_rows(), positions.rows(), positions.batch()));
+  if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
   if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
     request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/exec/also.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/delivery.h"
 #include "runtime/exec/feed.h"
@@ -30,17 +31,23 @@ struct Preparation {
   std::optional<fs::path> save;  // where the final copy goes
   std::vector<Delivery> deliveries;
   std::unique_ptr<Program> program;
+  CalledJobs called;
 
  private:
-  bool reads_all_rows() const;
   void start_variables(const RunRequest& request);
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;
 };
 
+/// The program of a job, for `steps` steps.
+std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
+                                         const plan::Job& job, const Feed& feed,
+                                         const std::vector<Delivery>& deliveries, int64_t steps);
+
 /// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
-/// array ends it too. RequestError for epochs of a job that reads no dataset.
+/// array ends it too. The largest number where a stream alone does. RequestError for epochs of a
+/// job that reads no dataset.
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
 
 /// Where `save` goes. RequestError when it is there and no checkpoint, or cannot be written.

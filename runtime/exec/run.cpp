@@ -6,8 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -17,6 +19,7 @@
 #include "runtime/exec/preparation.h"
 #include "runtime/plan/records.h"
 #include "runtime/plan/serialize.h"
+#include "runtime/plan/sharing.h"
 
 namespace flow::exec {
 
@@ -55,6 +58,8 @@ class Run {
 
  private:
   Ending execute();
+  Ending execute_until(int64_t step, Deliverer& deliverer, const Ending& before);
+  bool call_others(Ending& ending);
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
   void warn_nonfinite(const StepRecord& record);
@@ -86,7 +91,7 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
       positions_(prepared.feed.positions()),
       folder_(request.directory),
       plan_hash_(plan::hash(request.plan)),
-      resume_hash_(plan::resume_hash(request.job)),
+      resume_hash_(plan::resume_hash(request.plan, request.job)),
       steps_(prepared.first) {
   if (request.resume) kept_ = prepared.first;
 }
@@ -114,19 +119,60 @@ Ending Run::execute() {
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
   Deliverer deliverer(job_, positions_, prepared_.deliveries,
                       {request_.directory, prepared_.first, request_.out, request_.json});
-  return exec::execute({.job = job_,
-                        .program = *prepared_.program,
-                        .feed = prepared_.feed,
-                        .deliveries = prepared_.deliveries,
-                        .deliverer = deliverer,
-                        .first = prepared_.first,
-                        .end = prepared_.end,
-                        .output_slots = output_slots(job_, backend_),
-                        .launches_ahead = backend_.asynchronous(),
-                        .state = prepared_.state,
-                        .saves = [this](int64_t step) { return saves(step); },
-                        .on_step = [this](const StepRecord& record) { keep_books(record); },
-                        .stop_signal = request_.stop_signal});
+  prepared_.called.begin(request_);
+  Ending ending;
+  ending.steps = prepared_.first;
+  bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
+  while (goes_on && ending.steps < prepared_.end) {
+    const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
+    ending = execute_until(until, deliverer, ending);
+    goes_on = ending.steps == until && !ending.interrupted && ending.failure.empty() &&
+              call_others(ending);
+  }
+  deliverer.finish();
+  prepared_.called.finish();
+  return ending;
+}
+
+/// Goes on from where `before` ended.
+Ending Run::execute_until(int64_t step, Deliverer& deliverer, const Ending& before) {
+  Ending ending = exec::execute(
+      {.job = job_,
+       .program = *prepared_.program,
+       .feed = prepared_.feed,
+       .deliveries = prepared_.deliveries,
+       .deliverer = deliverer,
+       .first = before.steps,
+       .end = step,
+       .since = before.since,
+       .output_slots = output_slots(job_, backend_),
+       .launches_ahead = backend_.asynchronous(),
+       .state = prepared_.state,
+       // Where others are called, the state is whole after their calls.
+       .saves = [this](int64_t at) { return saves(at) && !prepared_.called.due_at(at + 1); },
+       .on_step = [this](const StepRecord& record) { keep_books(record); },
+       .stop_signal = request_.stop_signal});
+  if (!ending.last_loss) ending.last_loss = before.last_loss;
+  if (before.first_call_done) ending.first_call_done = before.first_call_done;
+  ending.seconds = std::max(ending.seconds, before.seconds);
+  return ending;
+}
+
+/// Calls what is due after the last step, and saves if that is due too. False when the run ends.
+bool Run::call_others(Ending& ending) {
+  const int64_t steps = ending.steps;
+  if (!prepared_.called.behind_at(steps)) return true;
+  const Ending of_calls =
+      prepared_.called.call_at(steps, *prepared_.program, prepared_.state, ending.since);
+  kept_.reset();  // what was saved before this step's calls
+  ending.interrupted = of_calls.interrupted;
+  ending.failure = of_calls.failure;
+  if (ending.interrupted || !ending.failure.empty()) return false;
+  if (saves(steps - 1)) {
+    prepared_.state.capture(*prepared_.program);
+    save_step(steps);
+  }
+  return true;
 }
 
 bool Run::saves(int64_t step) const {
@@ -148,8 +194,10 @@ void Run::keep_books(const StepRecord& record) {
     warn_nonfinite(record);
   }
   if (record.saves) save_step(steps_);
+  const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
-    request_.progress({steps_, prepared_.end, position.epoch, record.loss, record.seconds});
+    request_.progress(
+        {steps_, known ? prepared_.end : 0, position.epoch, record.loss, record.seconds});
 }
 
 void Run::warn_nonfinite(const StepRecord& record) {
@@ -171,6 +219,7 @@ plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
   record.seed = job_.seed;
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
+  for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }
 

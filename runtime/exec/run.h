@@ -19,7 +19,7 @@ namespace flow::exec {
 /// What a call tells whoever shows progress. Called from the delivery thread, once a step.
 struct Progress {
   int64_t step = 0;   // calls completed, of this job, over all runs
-  int64_t steps = 0;  // at which it will stop
+  int64_t steps = 0;  // at which it will stop; 0: a stream tells when it ends
   int64_t epoch = 0;
   std::optional<double> loss;  // train jobs
   double seconds = 0;          // since the first call

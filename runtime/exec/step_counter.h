@@ -25,6 +25,7 @@ class alignas(64) StepCounter {
   void complete(int64_t steps, bool hurry = true);
   /// Waiters for more steps than are complete give up.
   void close();
+  bool closed() const { return state_.load() & 1; }
   /// Returns true when `steps` are complete, false when that will not happen. Where they are not
   /// complete it sleeps until `more` beyond them are, or until someone is in a hurry: being woken
   /// costs the other thread some 20 us. Allocates nothing.

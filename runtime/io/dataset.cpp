@@ -80,6 +80,13 @@ class FileColumn : public ColumnReader {
   RowConverter converter_;
 };
 
+Rows open_rows(const plan::Column& column, const fs::path& path) {
+  if (column.format == "idx") return read_idx_rows(path);
+  if (column.format == "npz") return read_npz_rows(path, column.array.value_or(""));
+  FLOW_CHECK(column.format == "npy", "format {}", column.format);
+  return read_npy_rows(path);
+}
+
 void check_rows(const plan::Column& column, const fs::path& path, const Rows& file) {
   const Shape found(std::vector<int64_t>(file.shape.begin() + 1, file.shape.end()));
   if (!same_order(found, column.row_shape))
@@ -104,8 +111,7 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
 std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, const fs::path& root) {
   const fs::path path = (root / column.path).lexically_normal();
   try {
-    FLOW_CHECK(column.format == "idx" || column.format == "npy", "format {}", column.format);
-    Rows file = column.format == "idx" ? read_idx_rows(path) : read_npy_rows(path);
+    Rows file = open_rows(column, path);
     check_rows(column, path, file);
     return std::make_unique<FileColumn>(column, path, std::move(file));
   } catch (const RunError& error) {

@@ -1,4 +1,4 @@
-// gzip streams in memory.
+// gzip and deflate streams in memory.
 #include "runtime/io/gunzip.h"
 
 #include <fmt/format.h>
@@ -68,6 +68,35 @@ size_t Gunzip::read(std::span<std::byte> into) {
 bool Gunzip::at_end() {
   std::byte one_more;
   return read({&one_more, 1}) == 0;
+}
+
+std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
+                                         const std::string& name) {
+  const auto damaged = [&name] {
+    return RunError(
+        fmt::format("{} is damaged: a deflate stream is no such stream, or of another "
+                    "size",
+                    name));
+  };
+  if (size > Gunzip::bound(packed.size()) || packed.size() > UINT32_MAX || size > UINT32_MAX)
+    throw damaged();
+  auto bytes = std::make_unique_for_overwrite<std::byte[]>(size + 1);  // one more would be too many
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.get());
+  stream.avail_out = static_cast<uInt>(std::min<size_t>(size + 1, UINT32_MAX));
+  const int status = inflate(&stream, Z_FINISH);
+  const bool whole = status == Z_STREAM_END && stream.total_out == size && stream.avail_in == 0;
+  inflateEnd(&stream);
+  if (!whole) throw damaged();
+  return bytes;
+}
+
+uint32_t zip_checksum(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace flow::io

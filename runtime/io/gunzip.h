@@ -1,9 +1,12 @@
-// gzip streams in memory, unpacked piece by piece. The one door to zlib.
+// gzip streams in memory, unpacked piece by piece, and what zip archives hold. The one door to
+// zlib.
 #pragma once
 
 #include <zlib.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -34,5 +37,13 @@ class Gunzip {
   const std::string& name_;
   bool ended_ = false;
 };
+
+/// The `size` bytes that a raw deflate stream unpacks to. RunError when it is damaged, or of
+/// another size; nothing is allocated that the stream's own size does not warrant.
+std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
+                                         const std::string& name);
+
+/// CRC-32 as zip archives have it.
+uint32_t zip_checksum(std::span<const std::byte> bytes);
 
 }  // namespace flow::io

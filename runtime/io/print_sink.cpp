@@ -95,9 +95,11 @@ class PrintSink : public Sink {
     return true;
   }
 
-  void finish() override {
+  void end_call() override {
     if (pending_) flush();
   }
+
+  void finish() override { end_call(); }
 
  private:
   /// Is what is complete to be printed? Asked once for each.

@@ -1,13 +1,15 @@
-// idx and .npy files as rows.
+// idx, .npy and .npz files as rows.
 #include "runtime/io/rows.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "runtime/io/gunzip.h"
 #include "runtime/io/npy.h"
+#include "runtime/io/npz.h"
 
 namespace flow::io {
 
@@ -115,6 +117,22 @@ Rows packed_idx(const MappedFile& file, const std::string& name) {
   return rows;
 }
 
+/// The rows of an .npy in memory; without an owner where they are those bytes themselves.
+Rows npy_rows(std::span<const std::byte> bytes, const std::string& name) {
+  const NpyHeader header = parse_npy_header(bytes, name);
+  check_npy_length(header, bytes.size(), name);
+  if (header.shape.rank() == 0) throw RunError(name + " is a scalar, which has no rows");
+  Rows rows = {header.dtype, header.shape, header.big_endian, {}, std::nullopt, nullptr};
+  rows.data = bytes.subspan(header.data_offset);
+  if (!header.fortran_order) return rows;
+  const Array array = parse_npy(bytes, name);
+  rows.memory = std::make_unique_for_overwrite<std::byte[]>(array.bytes().size());
+  std::ranges::copy(array.bytes(), rows.memory.get());
+  rows.data = {rows.memory.get(), array.bytes().size()};
+  rows.big_endian = false;
+  return rows;
+}
+
 }  // namespace
 
 Rows read_idx_rows(const fs::path& path) {
@@ -129,20 +147,21 @@ Rows read_idx_rows(const fs::path& path) {
 
 Rows read_npy_rows(const fs::path& path) {
   MappedFile file(path);
+  Rows rows = npy_rows(file.bytes(), path.string());
+  if (!rows.memory) rows.file = std::move(file);
+  return rows;
+}
+
+Rows read_npz_rows(const fs::path& path, const std::string& array) {
+  MappedFile file(path);
   const std::string name = path.string();
-  const NpyHeader header = parse_npy_header(file.bytes(), name);
-  check_npy_length(header, file.bytes().size(), name);
-  if (header.shape.rank() == 0) throw RunError(name + " is a scalar, which has no rows");
-  if (!header.fortran_order) {
-    const std::span<const std::byte> data = file.bytes().subspan(header.data_offset);
-    return {header.dtype, header.shape, header.big_endian, data, std::move(file), nullptr};
-  }
-  const Array array = parse_npy(file.bytes(), name);
-  Rows rows = {header.dtype, header.shape,
-               false,        {},
-               std::nullopt, std::make_unique_for_overwrite<std::byte[]>(array.bytes().size())};
-  std::ranges::copy(array.bytes(), rows.memory.get());
-  rows.data = {rows.memory.get(), array.bytes().size()};
+  NpzMember member = read_npz_member(file.bytes(), array, name);
+  Rows rows = npy_rows(member.bytes, fmt::format("{}: `{}`", name, array));
+  if (rows.memory) return rows;
+  if (member.memory)
+    rows.memory = std::move(member.memory);
+  else
+    rows.file = std::move(file);
   return rows;
 }
 

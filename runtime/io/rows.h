@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
@@ -28,5 +29,8 @@ Rows read_idx_rows(const fs::path& path);
 
 /// A .npy file, mapped where it is in C order.
 Rows read_npy_rows(const fs::path& path);
+
+/// An array of an .npz file, mapped where it is stored as it is and in C order.
+Rows read_npz_rows(const fs::path& path, const std::string& array);
 
 }  // namespace flow::io

@@ -39,6 +39,8 @@ class Sink {
   /// Would this event (of which the value is not looked at) only be counted and summed up? Then
   /// nothing is written, and deliver allocates nothing.
   virtual bool absorbs(const Event&) const { return false; }
+  /// After the last event of a call, where a job is called several times in one run.
+  virtual void end_call() {}
   /// After the last event.
   virtual void finish() {}
 };

@@ -1,11 +1,14 @@
 // What must hold of a plan before anything is allocated for it: the table of contents.
 #include "runtime/plan/check.h"
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/lifetimes.h"
+#include "runtime/plan/sharing.h"
 
 namespace flow::plan {
 namespace {
@@ -32,6 +35,25 @@ void check_job(const Job& job, const Site& site) {
   check_lifetimes(job, site);
 }
 
+/// The jobs that it calls are there, each once, and can share its variables.
+void check_also(const Plan& plan, const Job& job, const Site& site) {
+  std::vector<const Job*> together{&job};
+  for (const Also& also : job.run.also) {
+    const auto other = std::ranges::find(plan.jobs, also.job, &Job::name);
+    site.require(other != plan.jobs.end(), "it calls the job `{}`, which is not there", also.job);
+    site.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
+                     also.every_epochs >= 0,
+                 "`{}` is called every {} steps and {} epochs", also.job, also.every_steps,
+                 also.every_epochs);
+    for (const Job* before : together) {
+      site.require(before != &*other, "it calls `{}` twice, or is it", also.job);
+      const auto conflict = sharing_conflict(*before, *other);
+      site.require(!conflict, "{}", conflict.value_or(""));
+    }
+    together.push_back(&*other);
+  }
+}
+
 }  // namespace
 
 void check(const Plan& plan, const std::string& path) {
@@ -45,6 +67,7 @@ void check(const Plan& plan, const std::string& path) {
     site.require(names.insert(job.name).second, "two jobs are called `{}`", job.name);
     check_job(job, site.in_job(job.name));
   }
+  for (const Job& job : plan.jobs) check_also(plan, job, site.in_job(job.name));
 }
 
 }  // namespace flow::plan

@@ -89,7 +89,10 @@ void check_channels(const Column& column, const std::vector<double>& values, con
 void check_column(const Column& column, const Site& site) {
   const Shape& row = column.row_shape;
   site.require(is_name(column.name), "this cannot be a name");
-  site.require(column.format == "idx" || column.format == "npy", "format `{}`", column.format);
+  const bool npz = column.format == "npz";
+  site.require(npz || column.format == "idx" || column.format == "npy", "format `{}`",
+               column.format);
+  site.require(npz == column.array.has_value(), "an array of the format {}", column.format);
   site.require(!column.path.empty(), "it has no path");
   site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0, "rows of {}",
                row.str());

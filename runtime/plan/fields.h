@@ -109,6 +109,7 @@ void fields(auto& text, Is<Variable> auto& variable) {
 }
 
 void fields(auto& text, Is<Column> auto& column) {
+  text("array", column.array);
   text("format", column.format);
   text("mean", column.mean);
   text("name", column.name);
@@ -228,7 +229,15 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text.remark("save_where", checkpoint.save_where);
 }
 
+void fields(auto& text, Is<Also> auto& also) {
+  text("every_epochs", also.every_epochs);
+  text("every_steps", also.every_steps);
+  text("job", also.job);
+  text.remark("where", also.where);
+}
+
 void fields(auto& text, Is<Run> auto& run) {
+  text("also", run.also);
   text("checkpoint", run.checkpoint);
   text("epochs", run.epochs);
   text("fail_on_nonfinite", run.fail_on_nonfinite);
@@ -283,6 +292,7 @@ template <>
 inline constexpr bool kSpread<CheckpointRecord> = true;
 
 void fields(auto& text, Is<CheckpointRecord> auto& record) {
+  text("also", record.also);
   text("checksums", record.checksums);
   text("epoch", record.epoch);
   text("job", record.job);

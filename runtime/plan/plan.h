@@ -91,9 +91,10 @@ struct Variable {
 /// A column of a dataset: rows of a file, each converted as (x * scale - mean) / std.
 struct Column {
   std::string name;
-  std::string format;  // "idx" or "npy"
-  std::string path;    // as written
-  Shape row_shape;     // of one row, as the job sees it
+  std::string format;                // idx npy npz
+  std::string path;                  // as written
+  std::optional<std::string> array;  // npz: which of its arrays
+  Shape row_shape;                   // of one row, as the job sees it
   double scale = 1;
   std::vector<double> mean, std;  // empty, one, or one per leading channel
   std::optional<std::pair<int64_t, int64_t>> rows;
@@ -217,7 +218,16 @@ struct Checkpointing {
   std::string load_where, save_where;
 };
 
+/// Another job that is called while this one runs, on the same variables: when N, 2N, ... steps or
+/// epochs of this one are complete.
+struct Also {
+  std::string job;
+  int64_t every_steps = 0, every_epochs = 0;  // one of them; 0: not
+  std::string where;
+};
+
 struct Run {
+  std::vector<Also> also;
   std::optional<int64_t> epochs, steps;
   bool shuffle = false;
   int64_t pipeline = 4;  // steps under way in an asynchronous job

@@ -39,6 +39,8 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   if (record.step < 0 || record.epoch < 0 || record.row < 0)
     refuse(fmt::format("step {}, epoch {} and row {} must not be negative", record.step,
                        record.epoch, record.row));
+  for (const auto& [job, steps] : record.also)
+    if (steps < 0) refuse(fmt::format("step {} of job `{}` must not be negative", steps, job));
   for (const auto& [file, checksum] : record.checksums)
     if (!is_safe_name(file)) refuse(fmt::format("`{}` is no name of a file of a checkpoint", file));
   return record;

@@ -27,7 +27,6 @@ const std::map<std::string_view, std::string_view> kNotByFile = {
     {"kFileTooLarge", "its file would have 4 MiB; tests/unit/yaml/parse_test.cpp"},
     {"kBadOverride", "a flag's text; tests/unit/job"},
     {"kOverridePath", "a flag's text; tests/unit/job"},
-    {"kUnknownJob", "a flag's text; tests/unit/job"},
 };
 
 struct Golden {

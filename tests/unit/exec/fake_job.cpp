@@ -188,8 +188,19 @@ std::unique_ptr<Program> FakeBackend::prepare(const plan::Job& job, const Prepar
   return std::make_unique<FakeProgram>(job, options, *this);
 }
 
-TestRun::TestRun(plan::Job made, const fs::path& home, const std::string& out)
-    : plan{plan::kVersion, "job.yaml", "", {std::move(made)}, {}},
+namespace {
+
+std::vector<plan::Job> jobs_of(plan::Job made, std::optional<plan::Job> called) {
+  std::vector<plan::Job> jobs{std::move(made)};
+  if (called) jobs.push_back(std::move(*called));
+  return jobs;
+}
+
+}  // namespace
+
+TestRun::TestRun(plan::Job made, const fs::path& home, const std::string& out,
+                 std::optional<plan::Job> called)
+    : plan{plan::kVersion, "job.yaml", "", jobs_of(std::move(made), std::move(called)), {}},
       request{.plan = plan,
               .job = plan.jobs[0],
               .root = home,

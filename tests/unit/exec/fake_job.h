@@ -47,9 +47,11 @@ struct FakeBackend : Backend {
   std::vector<std::string> calls;  // "launch 0", "wait 0", by step
 };
 
-/// A run of one job: its files are in `home`, it writes to `home`/`out`.
+/// A run of one job: its files are in `home`, it writes to `home`/`out`. `called`: another job of
+/// its plan.
 struct TestRun {
-  TestRun(plan::Job made, const fs::path& home, const std::string& out = "out");
+  TestRun(plan::Job made, const fs::path& home, const std::string& out = "out",
+          std::optional<plan::Job> called = {});
   RunOutcome run();
   /// The message of the RunError that run() throws; its exit status.
   std::string refusal(int* exit_status = nullptr);

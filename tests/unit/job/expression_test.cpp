@@ -68,6 +68,16 @@ TEST_CASE("what has no value says why") {
   CHECK(value_of("") == "the expression ends too early");
 }
 
+TEST_CASE("what `if else` passes over needs no value") {
+  CHECK(value_of("1 // 0 if n == 0 else 5") == "5");
+  CHECK(value_of("5 if n == 7 else n // 0") == "5");
+  CHECK(value_of("1 + (2 if n == 7 else 1 / 0)") == "3");
+  CHECK(value_of("1 // 0 if n == 7 else 5") == "division by zero");
+  CHECK(value_of("5 if 1 // 0 else 6") == "division by zero");
+  CHECK(value_of("1 / 0 + (2 if n else 3)") == "division by zero");
+  CHECK(value_of("2 ** 64 if n == 0 else 2 ** 3") == "8");
+}
+
 TEST_CASE("nesting without end is refused") {
   CHECK(value_of(std::string(100000, '(')) == "the expression is nested too deep");
   CHECK(value_of(std::string(100000, '-') + "1") == "the expression is nested too deep");

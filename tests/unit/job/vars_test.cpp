@@ -9,10 +9,12 @@
 namespace flow::job {
 namespace {
 
+void put_in(Reading& reading) { Variables(reading.reader, reading.tree).substitute(reading.tree); }
+
 TEST_CASE("a variable is taken whole, whatever it is") {
   const char* text = "vars: {n: 5, init: {type: normal, stddev: 0.1}}\nx: $n\ny: $init\n";
   Reading reading(text);
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.at("x") == "5");
   CHECK(reading.at("y.stddev") == "0.1");
   // The value stands where it is used; what is inside of it, where it was declared.
@@ -22,32 +24,32 @@ TEST_CASE("a variable is taken whole, whatever it is") {
 
 TEST_CASE("a variable may use those above it") {
   Reading reading("vars: {n: 5, m: $n, t: a$(m)b}\nx: $t\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.at("x") == "a5b");
 }
 
 TEST_CASE("a variable that is declared further down is an error") {
   Reading reading("vars: {m: $n, n: 5}\nx: $m\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.says("E0205"));
 }
 
 TEST_CASE("a variable cannot use itself") {
   Reading reading("vars: {n: $n}\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.says("E0205"));
 }
 
 TEST_CASE("an undeclared variable gets a suggestion") {
   Reading reading("vars: {batch: 5}\nx: $bacth\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.says("did you mean `batch`?"));
 }
 
 TEST_CASE("expressions compute with variables, and text takes them as they are") {
   Reading reading(
       "seed: 3\nvars: {n: 6, lr: 1/10}\na: $(n * 2)\nb: \"runs/$(n)-$(seed)$$\"\nc: $(lr / 2)\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.at("a") == "12");
   CHECK(reading.at("b") == "runs/6-3$");
   CHECK(reading.at("c") == "0.05");
@@ -55,13 +57,13 @@ TEST_CASE("expressions compute with variables, and text takes them as they are")
 
 TEST_CASE("a variable inside text is written in parentheses") {
   Reading reading("vars: {n: 6}\na: x$n\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.says("inside text it is `$(n)`"));
 }
 
 TEST_CASE("a list cannot stand inside text") {
   Reading reading("vars: {n: [1]}\na: x$(n)\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.says("E0207"));
 }
 
@@ -70,7 +72,7 @@ TEST_CASE("the environment is read, with a default where it has nothing") {
   ::unsetenv("FLOW_TEST_NOTHING");
   Reading reading(
       "a: $env(FLOW_TEST_VALUE)\nb: x$env(FLOW_TEST_NOTHING:-y)\nc: $env(FLOW_TEST_NOTHING)\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   CHECK(reading.at("a") == "7");
   CHECK(reading.at("b") == "xy");
   CHECK(reading.says("E0208"));
@@ -93,14 +95,14 @@ TEST_CASE("variables that multiply without end are refused") {
   }
   for (const std::string& text : {lists, texts}) {
     Reading reading(text);
-    substitute_variables(reading.reader, reading.tree);
+    put_in(reading);
     CHECK(reading.says("E0124"));
   }
 }
 
 TEST_CASE("an error at a value shows the variable it came from") {
   Reading reading("vars: {n: abc}\nx: $n\n");
-  substitute_variables(reading.reader, reading.tree);
+  put_in(reading);
   reading.reader.error(Diagnosis::kBadScalar, *reading.tree.find("x"), "wrong");
   CHECK(reading.says("`$n` is set here"));
 }

@@ -208,18 +208,20 @@ void add_backward(JobBuilder& b, const Forward& f) {
 Job train_job() {
   JobBuilder b("train", true);
   b.job.seed = UINT64_MAX;
-  b.job.datasets = {{"digits",
-                     {{"images",
-                       "idx",
-                       "d/images.gz",
-                       {1, 6, 6},
-                       1.0 / 255,
-                       {0.5},
-                       {0.25},
-                       std::pair<int64_t, int64_t>{0, 50},
-                       "job.yaml:11:5"},
-                      {"labels", "npy", "d/lab\"els.npy", {}, 1, {}, {}, {}, "job.yaml:12:5"}},
-                     "job.yaml:10:3"}};
+  b.job.datasets = {
+      {"digits",
+       {{"images",
+         "idx",
+         "d/images.gz",
+         {},
+         {1, 6, 6},
+         1.0 / 255,
+         {0.5},
+         {0.25},
+         std::pair<int64_t, int64_t>{0, 50},
+         "job.yaml:11:5"},
+        {"labels", "npz", "d/lab\"els.npz", "arr_0", {}, 1, {}, {}, {}, "job.yaml:12:5"}},
+       "job.yaml:10:3"}};
   const Forward f = add_forward(b);
   const TensorId inner =
       b.one("convolution", "net/conv/bias_add", {f.images, f.weight}, kConvolution,
@@ -241,6 +243,7 @@ Job train_job() {
   hook.sinks = {PrintSink{"label:\n", Reduce::kNorm, Over::kEpoch, 0.1, "%5.2f %%", 3}, NpySink{}};
   hook.where = "job.yaml:40:9";
   b.job.hooks = {hook};
+  b.job.run.also = {{"digits", 0, 2, "job.yaml:52:1"}};
   b.job.run.epochs = 20;
   b.job.run.shuffle = true;
   b.job.run.checkpoint = {"start", "saved", 100, 1, 5, "job.yaml:50:1", "job.yaml:51:1"};

@@ -1,0 +1,107 @@
+// What is read of `run.also`, and what two jobs in one run must agree on.
+#include "compiler/job/also.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/values.h"
+#include "runtime/plan/sharing.h"
+
+namespace flow::job {
+namespace {
+
+void read_every(const Fields& fields, bool has_dataset, plan::Also& also) {
+  Reader& reader = fields.reader();
+  const yaml::Node* node = fields.require("every");
+  if (!node) return;
+  const Fields every(reader, *node, fields.key_span("every"), "`every`", {"steps", "epochs"});
+  if (!every.is_mapping()) return;
+  const yaml::Node *steps = every.find("steps"), *epochs = every.find("epochs");
+  if (!steps == !epochs) {
+    reader.error(
+        Diagnosis::kAlso, fields.key_span("every"),
+        steps ? "`every` has `steps` or `epochs`, not both" : "`every` needs `steps` or `epochs`");
+    return;
+  }
+  if (steps)
+    also.every_steps = read_integer(reader, *steps, "`steps`", {.min = 1}).value_or(0);
+  else
+    also.every_epochs = read_integer(reader, *epochs, "`epochs`", {.min = 1}).value_or(0);
+  if (epochs && !has_dataset)
+    reader
+        .error(Diagnosis::kEpochsWithoutData, every.key_span("epochs"),
+               "no input comes from a dataset, so there are no epochs")
+        .with_hint("count `steps` instead");
+}
+
+void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
+  const Span start{node.span.source, node.span.begin, node.span.begin + 1};
+  const Fields fields(reader, node, start, "an item of `also`", {"job", "every"});
+  const yaml::Node* name = fields.require("job");
+  plan::Also also;
+  read_every(fields, has_dataset, also);
+  const auto text = name ? read_text(reader, *name, "`job`") : std::nullopt;
+  if (!text) return;
+  also.job = *text;
+  also.where = reader.sources.where(name->span);
+  job.run.also.push_back(std::move(also));
+  job.also_spans.push_back(name->span);
+}
+
+const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view name) {
+  const auto found = std::ranges::find(made, name, &plan::Job::name);
+  return found == made.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+void read_also(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
+  if (!reader.expect(node, yaml::Kind::kList, "`also`")) return;
+  for (const yaml::Node& item : node.items) read_item(reader, item, has_dataset, job);
+}
+
+void check_also_names(Reader& reader, const File& file) {
+  std::vector<std::string> names;
+  for (const Job& job : file.jobs) names.push_back(job.name.text);
+  for (const Job& job : file.jobs) {
+    for (size_t i = 0; i < job.run.also.size(); ++i) {
+      const std::string& name = job.run.also[i].job;
+      const Span span = job.also_spans[i];
+      if (name == job.name.text)
+        reader.error(Diagnosis::kAlso, span, fmt::format("`{}` cannot call itself", name));
+      else if (std::ranges::find(names, name) == names.end())
+        reader.error(Diagnosis::kUnknownJob, span, fmt::format("the file has no job `{}`", name))
+            .with_hint(suggestion(name, names, "its jobs are"));
+      for (size_t k = 0; k < i; ++k)
+        if (job.run.also[k].job == name)
+          reader.error(Diagnosis::kAlso, span, fmt::format("`{}` stands twice in `also`", name))
+              .label(job.also_spans[k], "the other one");
+    }
+  }
+}
+
+void check_also_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made) {
+  for (const Job& job : file.jobs) {
+    const plan::Job* main = find_made(made, job.name.text);
+    if (!main) continue;
+    std::vector<const plan::Job*> together{main};
+    for (size_t i = 0; i < job.run.also.size(); ++i) {
+      const plan::Job* other = find_made(made, job.run.also[i].job);
+      if (!other) continue;
+      for (const plan::Job* before : together) {
+        const auto conflict = plan::sharing_conflict(*before, *other);
+        if (!conflict) continue;
+        reader.error(Diagnosis::kAlso, job.also_spans[i], *conflict);
+        break;
+      }
+      together.push_back(other);
+    }
+  }
+}
+
+bool calls(const Job& job, std::string_view name) {
+  return std::ranges::any_of(job.run.also, [&](const plan::Also& a) { return a.job == name; });
+}
+
+}  // namespace flow::job

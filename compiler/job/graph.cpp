@@ -1,0 +1,131 @@
+// `graph:`: ordered entries, what each reads by default, and their copies.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+
+namespace flow::job {
+namespace {
+
+// More than any network needs, and few enough to read one by one.
+constexpr int64_t kMaxCopies = 10'000;
+
+class GraphReader {
+ public:
+  GraphReader(Reader& reader, const std::vector<Name>& inputs, Networks& networks,
+              const Locals& locals)
+      : reader_(reader), inputs_(inputs), networks_(networks), locals_(locals) {}
+
+  Graph read(const yaml::Node& node, bool in_job) {
+    Graph graph;
+    std::optional<std::string> first;
+    if (!in_job && inputs_.size() == 1) first = inputs_[0].text;
+    const auto above = entries_above(node, first);
+    for (size_t i = 0; i < node.entries.size(); ++i) {
+      graph.entries.push_back(read_field(node.entries[i], above[i]));
+      check_name(graph.entries.back().name);
+    }
+    order_entries(reader_, graph, inputs_);
+    return graph;
+  }
+
+ private:
+  /// The entry that stands above each in the job file; above the first, `first`. Nothing for those
+  /// that come from elsewhere, or in part.
+  std::vector<std::optional<std::string>> entries_above(const yaml::Node& node,
+                                                        std::optional<std::string> first) const {
+    const auto here = [this](Span span) { return span.source == reader_.file; };
+    std::vector<size_t> in_file;
+    for (size_t i = 0; i < node.entries.size(); ++i)
+      if (here(node.entries[i].key_span)) in_file.push_back(i);
+    std::ranges::sort(in_file, {}, [&](size_t i) { return node.entries[i].key_span.begin; });
+    std::vector<std::optional<std::string>> above(node.entries.size());
+    for (const size_t i : in_file) {
+      if (here(node.entries[i].value.span)) above[i] = first;
+      first = node.entries[i].key;
+    }
+    return above;
+  }
+
+  Entry read_field(const yaml::Entry& field, const std::optional<std::string>& above) {
+    yaml::Entry once = field;
+    if (once.value.is_scalar()) networks_.variables().substitute(once.value, locals_);
+    yaml::Node* repeat = once.value.is_mapping() ? once.value.find("repeat") : nullptr;
+    if (repeat) return read_repeated(once, *repeat, above);
+    networks_.variables().substitute(once.value, locals_);
+    return read_entry(reader_, once, networks_, above);
+  }
+
+  Entry read_repeated(const yaml::Entry& field, yaml::Node& repeat,
+                      const std::optional<std::string>& above) {
+    networks_.variables().substitute(repeat, locals_);
+    const auto count = read_integer(reader_, repeat, "`repeat`", {.min = 1, .max = kMaxCopies});
+    std::vector<Entry> copies;
+    for (int64_t i = 0; i < count.value_or(1); ++i) {
+      if (!networks_.variables().count(field.value, field.key_span)) break;
+      copies.push_back(read_copy(field, i, above));
+      if (copies.back().poisoned) break;  // the others would be wrong likewise
+    }
+    Entry entry = copies.empty() ? Entry{} : copies.front();
+    entry.name = {field.key, field.key_span};
+    entry.poisoned = !count || copies.empty() || copies.back().poisoned;
+    if (!entry.poisoned) check_chain(entry, repeat.span);
+    for (size_t i = 1; i < copies.size(); ++i)
+      entry.operands.insert(entry.operands.end(), copies[i].operands.begin(),
+                            copies[i].operands.end());
+    entry.copies = std::move(copies);
+    return entry;
+  }
+
+  Entry read_copy(const yaml::Entry& field, int64_t index,
+                  const std::optional<std::string>& above) {
+    yaml::Node number;
+    number.scalar = std::to_string(index);
+    number.span = field.key_span;
+    Locals locals{{"index", number}};
+    locals.insert(locals.end(), locals_.begin(), locals_.end());
+    yaml::Entry copy = field;
+    networks_.variables().substitute(copy.value, locals);
+    const size_t notes = reader_.notes.size();
+    Entry entry = read_entry(reader_, copy, networks_, above);
+    if (index > 0) reader_.notes.resize(notes);
+    return entry;
+  }
+
+  void check_chain(Entry& entry, Span repeat) {
+    if (!entry.operands.empty() && entry.operands[0].given) return;
+    entry.poisoned = true;
+    reader_
+        .error(Diagnosis::kOperandCount, repeat,
+               fmt::format("{}: `repeat` chains copies by their first operand, and there is none",
+                           entry.name.text))
+        .with_hint("write the entry several times");
+  }
+
+  void check_name(const Name& name) {
+    reader_.check_name(name);
+    for (const Name& input : inputs_)
+      if (input.text == name.text)
+        reader_
+            .error(Diagnosis::kNameTaken, name.span,
+                   fmt::format("`{}` is an input; an entry cannot have its name", input.text))
+            .label(input.span, "the input");
+  }
+
+  Reader& reader_;
+  const std::vector<Name>& inputs_;
+  Networks& networks_;
+  const Locals& locals_;
+};
+
+}  // namespace
+
+Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
+                 Networks& networks, const Locals& locals, bool in_job) {
+  if (!node || !reader.expect(*node, yaml::Kind::kMapping, "`graph`")) return {};
+  return GraphReader(reader, inputs, networks, locals).read(*node, in_job);
+}
+
+}  // namespace flow::job

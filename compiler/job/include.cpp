@@ -1,0 +1,144 @@
+// Files that include files, merged from the innermost out.
+#include "compiler/job/include.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/values.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+// Files that include others several times grow exponentially.
+constexpr int kMaxFiles = 1000;
+
+yaml::Entry* find_entry(yaml::Node& mapping, std::string_view key) {
+  const auto found = std::ranges::find(mapping.entries, key, &yaml::Entry::key);
+  return found == mapping.entries.end() ? nullptr : &*found;
+}
+
+/// Puts `over` upon `base`. A merged mapping stands where the one below stands, its key where the
+/// one above.
+void merge(yaml::Node& base, yaml::Node over) {
+  if (!base.is_mapping() || !over.is_mapping()) {
+    base = std::move(over);
+    return;
+  }
+  for (yaml::Entry& entry : over.entries) {
+    yaml::Entry* below = find_entry(base, entry.key);
+    if (!below) {
+      base.entries.push_back(std::move(entry));
+      continue;
+    }
+    below->key_span = entry.key_span;
+    merge(below->value, std::move(entry.value));
+  }
+}
+
+/// The directory of a path as it is written, with its slash; empty for that of the program.
+std::string directory_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
+}
+
+class Includer {
+ public:
+  explicit Includer(Reader& reader) : reader_(reader) {}
+
+  void run(yaml::Node& file, int32_t source) {
+    yaml::Entry* entry = find_entry(file, "include");
+    if (!entry) return;
+    const yaml::Node list = std::move(entry->value);
+    std::erase_if(file.entries, [](const yaml::Entry& e) { return e.key == "include"; });
+    if (!reader_.expect(list, yaml::Kind::kList, "`include`")) return;
+    path_.push_back(reader_.sources[source].name());
+    yaml::Node base;
+    base.kind = yaml::Kind::kMapping;
+    for (const yaml::Node& item : list.items)
+      if (auto included = read(item, directory_of(path_.back()))) merge(base, std::move(*included));
+    path_.pop_back();
+    base.span = file.span;
+    merge(base, std::move(file));
+    file = std::move(base);
+  }
+
+ private:
+  std::optional<yaml::Node> read(const yaml::Node& item, const std::string& directory) {
+    const auto written = read_text_of(item);
+    if (!written) return {};
+    const bool absolute = written->starts_with("/");
+    const std::string path =
+        fs::path(absolute ? *written : directory + *written).lexically_normal().string();
+    if (is_cycle(item, path)) return {};
+    if (++files_ > kMaxFiles) {
+      if (files_ == kMaxFiles + 1)
+        reader_.error(Diagnosis::kBadInclude, item,
+                      fmt::format("more than {} files are included", kMaxFiles));
+      return {};
+    }
+    std::error_code ignored;
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+      reader_.error(Diagnosis::kBadInclude, item, fmt::format("{} is no file", path));
+      return {};
+    }
+    try {
+      return parse(reader_.sources.add(path, flow::read_text(path)));
+    } catch (const RunError& error) {
+      reader_.error(Diagnosis::kBadInclude, item, error.what())
+          .with_hint(absolute ? "" : "paths are relative to the file that includes");
+      return {};
+    }
+  }
+
+  std::optional<std::string> read_text_of(const yaml::Node& item) {
+    const auto text = job::read_text(reader_, item, "a path of `include`");
+    if (!text || text->find('$') == std::string::npos) return text;
+    reader_
+        .error(Diagnosis::kBadInclude, item,
+               fmt::format("`{}` has a dollar sign, and files are included before variables are "
+                           "known",
+                           *text))
+        .with_hint("write the path as it is");
+    return {};
+  }
+
+  bool is_cycle(const yaml::Node& item, const std::string& path) {
+    const auto same = [&](const std::string& open) {
+      std::error_code ignored;
+      return open == path || fs::equivalent(open, path, ignored);
+    };
+    const auto from = std::ranges::find_if(path_, same);
+    if (from == path_.end()) return false;
+    std::vector<std::string> cycle(from, path_.end());
+    cycle.push_back(path);
+    reader_.error(Diagnosis::kIncludeCycle, item,
+                  fmt::format("`{}` includes itself: {}", path, join(cycle, " -> ")));
+    return true;
+  }
+
+  std::optional<yaml::Node> parse(int32_t source) {
+    yaml::Node tree = yaml::parse(reader_.sources, source, reader_.diags);
+    if (!tree.is_mapping()) return {};
+    run(tree, source);
+    // The version is a statement of each file about itself.
+    if (const yaml::Node* version = tree.find("flow"); version && version->scalar != "1")
+      reader_.error(Diagnosis::kFlowVersion, *version,
+                    "`flow` is not `1`, which this program reads");
+    std::erase_if(tree.entries, [](const yaml::Entry& e) { return e.key == "flow"; });
+    return tree;
+  }
+
+  Reader& reader_;
+  std::vector<std::string> path_;  // of files, each included by the one before
+  int files_ = 0;
+};
+
+}  // namespace
+
+void include_files(Reader& reader, yaml::Node& file) { Includer(reader).run(file, reader.file); }
+
+}  // namespace flow::job

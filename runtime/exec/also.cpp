@@ -1,0 +1,175 @@
+// Calls of other jobs between the steps of one.
+#include "runtime/exec/also.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/preparation.h"
+#include "runtime/plan/sharing.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+/// The job as it is called: of its run section only what shapes a call is left, and what it draws
+/// at random has a name of its own.
+plan::Job called(const plan::Job& job) {
+  plan::Job made = job;
+  made.run = {};
+  made.run.shuffle = job.run.shuffle;
+  if (job.train) made.run.steps = job.run.steps.value_or(1);
+  const auto rename = [&](plan::Attributes& attributes) {
+    if (attributes.has("consumer"))
+      attributes.set("consumer", job.name + ":" + attributes.get<std::string>("consumer"));
+  };
+  for (plan::Step& step : made.steps) {
+    rename(step.attributes);
+    for (plan::Post& post : step.posts) rename(post.attributes);
+  }
+  return made;
+}
+
+std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
+                                                           const RunRequest& request) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const auto& input : request.inputs)
+    if (has_input(job, input.first)) given.push_back(input);
+  return given;
+}
+
+}  // namespace
+
+CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
+                     const plan::Job& job, size_t index)
+    : also_(also),
+      job_(called(job)),
+      index_(index),
+      stop_signal_(request.stop_signal),
+      feed_(job_, request.root, inputs_of(job, request), job.name + ":"),
+      deliveries_(list_deliveries(job_, feed_.positions())),
+      output_slots_(exec::output_slots(job_, backend)),
+      launches_ahead_(backend.asynchronous()) {
+  if (feed_.is_seen_reading())
+    throw RequestError(
+        fmt::format("{}: job `{}` reads a stream, which lasts for one pass", also.where, job.name),
+        "a job that is called again and again reads a file");
+  steps_a_call_ = end_of_run(job_, feed_, {});
+  program_ = prepare_program(backend, request, job_, feed_, deliveries_, kNever);
+}
+
+void CalledJob::begin(const RunRequest& request) {
+  const fs::path directory = request.directory / "also" / job_.name;
+  deliverer_.emplace(job_, feed_.positions(), deliveries_,
+                     SinkOptions{directory, steps_, request.out, request.json});
+  if (!job_.train) return;
+  std::error_code ignored;
+  fs::create_directories(directory, ignored);
+  metrics_.emplace(directory / "metrics.jsonl", steps_);
+}
+
+Ending CalledJob::call_until(int64_t calls, State& state,
+                             std::optional<std::chrono::steady_clock::time_point> since) {
+  Ending ending;
+  state.write_to(*program_, index_);
+  while (steps_ < steps_of(calls)) {
+    ending = call(state, since);
+    if (ending.interrupted || !ending.failure.empty()) return ending;
+    steps_ = ending.steps;
+    deliverer_->end_call();
+  }
+  if (job_.train) state.capture(*program_, index_);
+  return ending;
+}
+
+Ending CalledJob::call(State& state, std::optional<std::chrono::steady_clock::time_point> since) {
+  const auto keep_books = [this](const StepRecord& record) {
+    if (record.loss)
+      metrics_->append({record.step, feed_.positions().at(record.step).epoch, *record.loss,
+                        record.learning_rate, record.seconds});
+  };
+  return execute({.job = job_,
+                  .program = *program_,
+                  .feed = feed_,
+                  .deliveries = deliveries_,
+                  .deliverer = *deliverer_,
+                  .first = steps_,
+                  .end = steps_ + steps_a_call_,
+                  .since = since,
+                  .output_slots = output_slots_,
+                  .launches_ahead = launches_ahead_,
+                  .state = state,
+                  .on_step = keep_books,
+                  .stop_signal = job_.train ? std::function<int()>() : stop_signal_});
+}
+
+void CalledJob::finish() { deliverer_->finish(); }
+
+CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
+    : positions_(positions) {
+  const auto jobs = plan::also_jobs(request.plan, request.job);
+  for (size_t i = 0; i < jobs.size(); ++i)
+    jobs_.push_back(
+        std::make_unique<CalledJob>(backend, request, request.job.run.also[i], *jobs[i], i + 1));
+}
+
+int64_t CalledJobs::calls_after(const plan::Also& also, int64_t steps) const {
+  return also.every_steps > 0 ? steps / also.every_steps
+                              : positions_.epochs_after(steps) / also.every_epochs;
+}
+
+bool CalledJobs::due_at(int64_t steps) const {
+  return steps > 0 && std::ranges::any_of(jobs_, [&](const auto& job) {
+           return calls_after(job->also(), steps) > calls_after(job->also(), steps - 1);
+         });
+}
+
+bool CalledJobs::behind_at(int64_t steps) const {
+  return std::ranges::any_of(jobs_, [&](const auto& job) {
+    return job->steps() < job->steps_of(calls_after(job->also(), steps));
+  });
+}
+
+int64_t CalledJobs::next_after(int64_t steps) const {
+  int64_t next = kNever;
+  for (const auto& job : jobs_) {
+    const plan::Also& also = job->also();
+    const int64_t every = also.every_steps > 0
+                              ? also.every_steps
+                              : steps_of_epochs(also.every_epochs, positions_.steps_per_epoch());
+    int64_t due = 0;
+    if (__builtin_mul_overflow(steps / every + 1, every, &due)) continue;
+    next = std::min(next, due);
+  }
+  return next;
+}
+
+void CalledJobs::begin(const RunRequest& request) {
+  for (const auto& job : jobs_) job->begin(request);
+}
+
+Ending CalledJobs::call_at(int64_t steps, Program& main, State& state,
+                           std::optional<std::chrono::steady_clock::time_point> since) {
+  Ending ending;
+  bool any = false;
+  for (const auto& job : jobs_) {
+    const int64_t calls = calls_after(job->also(), steps);
+    if (job->steps() >= job->steps_of(calls)) continue;
+    if (!any) state.capture(main);
+    any = true;
+    ending = job->call_until(calls, state, since);
+    if (ending.interrupted || !ending.failure.empty()) break;
+  }
+  if (any) state.write_to(main);
+  return ending;
+}
+
+void CalledJobs::finish() {
+  for (const auto& job : jobs_) job->finish();
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,176 @@
+"""Several jobs over one set of variables in one run: validation while training, alternating optimizers."""
+import json
+import shutil
+import signal
+import subprocess
+import unittest
+
+import numpy as np
+
+from flow import BIN, FlowTest
+
+JOB = """
+flow: 1
+seed: 3
+data:
+  train: {x: {npy: x.npy}, y: {npy: y.npy}}
+  test: {x: {npy: tx.npy}, y: {npy: ty.npy}}
+networks:
+  net:
+    inputs: [x]
+    graph:
+      a: {op: dense, units: 8, activation: relu}
+      drop: {op: dropout, rate: 0.5}
+      b: {op: dense, units: 3}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [4, 5], dtype: float32, from: train.x}
+      y: {shape: [4], dtype: int32, from: train.y}
+    graph:
+      net: {op: net, in: x}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: y, logits: net}
+    optimizer: {type: sgd, momentum: 0.9, learning_rate: 0.1, minimize: loss}
+    returns: {value: loss}
+    run:
+      epochs: 3
+      shuffle: true
+      checkpoint: {every: {steps: 5}, keep: 100}
+      also: [{job: eval, every: {epochs: 1}}]
+  eval:
+    type: predict
+    inputs:
+      x: {shape: [4, 5], dtype: float32, from: test.x}
+      y: {shape: [4], dtype: int32, from: test.y}
+    graph:
+      net: {op: net, in: x}
+      label: {op: argmax}
+      right: {op: equal, in: [label, y]}
+    returns:
+      value: right
+      to: [{type: npy}, {type: print, label: accuracy, reduce: mean, over: run, format: "%.4f"}]
+  tune:
+    type: train
+    inputs:
+      x: {shape: [4, 5], dtype: float32, from: test.x}
+      y: {shape: [4], dtype: int32, from: test.y}
+    graph:
+      net: {op: net, in: x}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: y, logits: net}
+    optimizer: {type: sgd, learning_rate: 0.05, minimize: loss}
+    hooks: [{watch: net/drop}]
+    run: {steps: 2}
+"""
+
+
+class AlsoTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", JOB)
+        random = np.random.default_rng(5)
+        for prefix, rows in [("", 18), ("t", 10)]:
+            x = random.normal(size=(rows, 5)).astype(np.float32)
+            np.save(self.dir / f"{prefix}x.npy", x)
+            np.save(self.dir / f"{prefix}y.npy", (x[:, 0] > 0).astype(np.int32) + (x[:, 1] > 0))
+
+    def test_validation_while_training_is_what_evaluation_afterwards_says(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
+        right = self.load("out/also/eval/returns/right/value.npy")
+        self.assertEqual(right.shape, (30,))  # three passes over ten rows
+        np.testing.assert_array_equal(self.load("out/also/eval/returns/right/steps.npy"), np.arange(9))
+        self.flowrun("eval", "job.yaml", "-o", "eval", "--quiet", "--load", "out/checkpoints/000012")
+        np.testing.assert_array_equal(right[20:], self.load("eval/returns/right/value.npy"))
+
+    def test_predict_jobs_change_nothing_of_the_training(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
+        self.flowrun("train", "job.yaml", "-o", "alone", "--quiet", "--set", "~jobs.train.run.also")
+        np.testing.assert_array_equal(self.load("out/returns/loss/value.npy"), self.load("alone/returns/loss/value.npy"))
+        for name, data in self.files("alone/checkpoints/000012").items():
+            if name.endswith(".npy"):
+                self.assertEqual((self.dir / "out/checkpoints/000012" / name).read_bytes(), data, name)
+
+    def test_over_run_means_one_call(self):
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
+        right = self.load("out/also/eval/returns/right/value.npy").reshape(3, 10)
+        self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("accuracy")],
+                         [f"accuracy: {mean:.4f}" for mean in right.mean(1)])
+
+    ALTERNATING = ["--set", "jobs.train.run.also=[{job: tune, every: {steps: 3}}, {job: eval, every: {steps: 4}}]"]
+
+    def test_two_train_jobs_alternate_on_one_set_of_variables(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING)
+        lines = self.metrics("out/also/tune")
+        self.assertEqual([line["step"] for line in lines], list(range(8)))
+        self.assertEqual([line["epoch"] for line in lines], [0, 0, 1, 1, 2, 2, 3, 3])
+        record = json.loads((self.dir / "out/checkpoints/000012/checkpoint.json").read_text())
+        self.assertEqual(record["also"], {"tune": 8, "eval": 9})
+        self.assertIn("net/a/weight/momentum.npy", record["checksums"])
+        self.flowrun("train", "job.yaml", "-o", "alone", "--quiet", "--set", "~jobs.train.run.also")
+        losses, alone = (self.load(f"{run}/returns/loss/value.npy") for run in ["out", "alone"])
+        np.testing.assert_array_equal(losses[:3], alone[:3])
+        self.assertFalse(np.array_equal(losses[3], alone[3]))
+
+    def test_what_a_called_job_draws_has_a_name_of_its_own(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING)
+        self.flowrun("tune", "job.yaml", "-o", "alone", "--quiet")
+        called = self.load("out/also/tune/watch/net/drop/value.npy")[0] != 0
+        alone = self.load("alone/watch/net/drop/value.npy")[0] != 0
+        self.assertFalse(np.array_equal(called, alone))
+
+    def same_runs(self, one, other):
+        a, b = ({name: data for name, data in self.files(run).items()
+                 if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])
+        self.assertEqual(sorted(a), sorted(b))
+        for name, data in a.items():
+            self.assertEqual(data, b[name], name)
+
+    def test_a_resumed_run_goes_on_to_the_same_bits(self):
+        for words in [[], self.ALTERNATING]:
+            self.flowrun("train", "job.yaml", "-o", "whole", "--quiet", "--force", *words)
+            for stop in [1, 3, 4, 6, 7, 9]:
+                self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--force", "--steps", stop, *words)
+                self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--resume", *words)
+                # The stop left a checkpoint of its own.
+                if stop % 5:
+                    shutil.rmtree(self.dir / f"parts/checkpoints/{stop:06}")
+                self.same_runs("whole", "parts")
+
+    def test_a_run_that_is_killed_resumes_to_the_same_bits(self):
+        self.flowrun("train", "job.yaml", "-o", "whole", "--quiet", *self.ALTERNATING)
+        run = subprocess.Popen([BIN / "flowrun", "train", "job.yaml", "-o", "parts", *self.ALTERNATING, "--set",
+                                "jobs.train.hooks=[{watch: loss, to: {type: print}}]"],
+                               cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for _ in range(5):
+            run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        run.communicate()
+        self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--resume", *self.ALTERNATING)
+        stopped = {path.name for path in (self.dir / "parts/checkpoints").iterdir()}
+        for name in stopped - {path.name for path in (self.dir / "whole/checkpoints").iterdir()}:
+            shutil.rmtree(self.dir / "parts/checkpoints" / name)
+        for tensor in ["returns/loss", "also/eval/returns/right", "also/tune/watch/net/drop"]:
+            np.testing.assert_array_equal(self.load(f"whole/{tensor}/value.npy"), self.load(f"parts/{tensor}/value.npy"))
+        for name, data in self.files("whole/checkpoints/000012").items():
+            if name.endswith(".npy"):
+                self.assertEqual((self.dir / "parts/checkpoints/000012" / name).read_bytes(), data, name)
+
+    def test_what_is_called_belongs_to_what_resumes(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 3)
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--resume", *self.ALTERNATING, status=2)
+        self.assertIn("what it computes has changed", done.stderr)
+
+    def test_a_called_job_that_fails_fails_the_run(self):
+        np.save(self.dir / "ty.npy", np.full(10, 7, np.int32))
+        done = self.flowrun("train", "job.yaml", "-o", "out", *self.ALTERNATING, status=3)
+        self.assertIn("holds 7", done.stderr)
+
+    def test_a_plan_holds_all_jobs_of_a_run(self):
+        self.call("flowc", "build", "job.yaml", "--job", "train", "-o", "plan.json")
+        self.flowrun("train", "plan.json", "-o", "plan", "--quiet")
+        self.flowrun("train", "job.yaml", "-o", "file", "--quiet")
+        self.same_runs("plan", "file")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+"""Where inputs come from: arrays of .npz files, pipes of .npy records."""
+import io
+import os
+import subprocess
+import threading
+import unittest
+
+import numpy as np
+
+from flow import BIN, FlowTest
+
+NPZ = """
+flow: 1
+data:
+  d:
+    a: {npz: d.npz, array: a, scale: 2}
+    b: {npz: packed.npz, array: b}
+jobs:
+  predict:
+    type: predict
+    inputs:
+      a: {shape: [2, 3], dtype: float32, from: d.a}
+      b: {shape: [2], dtype: int32, from: d.b}
+    graph: {y: {op: relu, in: a}}
+    returns: {value: [y, b]}
+"""
+
+STREAM = """
+flow: 1
+jobs:
+  predict:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: float32, from: {npy: pipe}}}
+    graph: {y: {op: multiply, in: [x, 2]}}
+    returns: {value: y}
+  count:
+    type: train
+    inputs: {x: {shape: [2, 3], dtype: float32, from: {npy: pipe}}}
+    graph: {m: {op: dense, in: x, units: 1}}
+    optimizer: {type: sgd, learning_rate: 0.01, minimize: m}
+    run: {checkpoint: {every: {steps: 2}}}
+"""
+
+
+def records(arrays):
+    out = io.BytesIO()
+    for array in arrays:
+        np.save(out, array)
+    return out.getvalue()
+
+
+class NpzTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", NPZ)
+        self.a = np.arange(15, dtype=np.float64).reshape(5, 3)
+        self.b = np.arange(5, dtype=np.int64)
+        np.savez(self.dir / "d.npz", other=self.b, a=self.a)
+        np.savez_compressed(self.dir / "packed.npz", b=self.b, c=np.zeros(1000))
+
+    def test_arrays_are_columns(self):
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.float32(self.a * 2))
+        np.testing.assert_array_equal(self.load("out/returns/b/value.npy"), self.b)
+
+    def test_arrays_in_fortran_order_are_columns(self):
+        np.savez(self.dir / "d.npz", a=np.asfortranarray(self.a))
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.float32(self.a * 2))
+
+    def test_an_array_that_is_not_there_is_named_with_those_that_are(self):
+        np.savez(self.dir / "d.npz", z=self.a, y=self.b)
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
+        self.assertIn("has no array `a`", done.stderr)
+        self.assertIn("z, y", done.stderr)
+
+    def test_a_damaged_archive_never_passes(self):
+        """Every byte changed and every length cut: refused, or the very same values."""
+        for name in ["d.npz", "packed.npz"]:
+            whole = (self.dir / name).read_bytes()
+            step = max(1, len(whole) // 40)
+            for at in range(0, len(whole), step):
+                for damaged in [whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1:]]:
+                    (self.dir / name).write_bytes(damaged)
+                    done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--force", "--quiet"],
+                                          cwd=self.dir, capture_output=True, text=True)
+                    self.assertIn(done.returncode, (0, 2, 3), f"{name} at {at}: {done.stderr}")
+                    if done.returncode == 0:
+                        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.float32(self.a * 2))
+            (self.dir / name).write_bytes(whole)
+
+
+class StreamTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", STREAM)
+        os.mkfifo(self.dir / "pipe")
+        self.x = np.random.default_rng(1).random((5, 2, 3)).astype(np.float32)
+
+    def feed(self, data):
+        def write():
+            with open(self.dir / "pipe", "wb") as pipe:
+                for at in range(0, len(data), 100):
+                    pipe.write(data[at:at + 100])
+                    pipe.flush()
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, 10)
+
+    def test_each_step_reads_a_record_until_the_pipe_ends(self):
+        self.feed(records(self.x))
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x * 2)
+
+    def test_records_are_converted_like_files(self):
+        self.feed(records([self.x[0].astype(">f8"), np.asfortranarray(self.x[1]), self.x[2]]))
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x[:3] * 2)
+
+    def test_a_descriptor_is_a_stream_too(self):
+        done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--quiet",
+                               "--input", "x=@/dev/stdin"], cwd=self.dir, input=records(self.x), capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x * 2)
+
+    def test_a_truncated_record_is_a_failure(self):
+        self.feed(records(self.x)[:-1])
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
+        self.assertIn("ends inside record 4", done.stderr)
+        self.assertEqual(len(self.load("out/returns/y/value.npy")), 4)
+
+    def test_a_record_of_another_shape_is_refused(self):
+        self.feed(records([self.x[0], self.x[0].T]))
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=2)
+        self.assertIn("record 1 is [3, 2]", done.stderr)
+
+    def test_steps_stop_before_the_stream_ends(self):
+        self.feed(records(self.x))
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet", "--steps", 2)
+        self.assertEqual(len(self.load("out/returns/y/value.npy")), 2)
+
+    def test_a_resumed_run_passes_over_what_it_has_read(self):
+        self.feed(records(self.x))
+        self.flowrun("count", "job.yaml", "-o", "whole", "--quiet")
+        self.feed(records(self.x))
+        self.flowrun("count", "job.yaml", "-o", "parts", "--quiet", "--steps", 2)
+        self.feed(records(self.x))
+        self.flowrun("count", "job.yaml", "-o", "parts", "--quiet", "--resume")
+        self.assertEqual(self.files("whole/checkpoints/000005"), self.files("parts/checkpoints/000005"))
+
+
+if __name__ == "__main__":
+    unittest.main()

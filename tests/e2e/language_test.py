@@ -1,0 +1,82 @@
+"""What a job file can be made of: other files, the environment, networks with params, overrides."""
+import unittest
+
+import numpy as np
+
+from flow import FlowTest
+
+JOB = """
+include: [parts/net.yaml]
+flow: 1
+vars: {units: 3}
+jobs:
+  predict:
+    type: predict
+    inputs: {x: {shape: [2, 4], dtype: float32, from: {npy: x.npy}}}
+    graph:
+      y: {op: stack, in: x, depth: 2}
+      z: {op: multiply, in: [y, $env(FLOW_E2E_FACTOR:-2)]}
+    returns: {value: z}
+    run: {checkpoint: {load: none}}
+"""
+
+NET = """
+include: [../defaults.yaml]
+networks:
+  stack:
+    inputs: [x]
+    params: {depth: required}
+    graph:
+      wide: {op: dense, in: x, units: $units, kernel_initializer: ones}
+      deep: {op: dense, in: wide, units: $units, repeat: $depth, kernel_initializer: $start}
+"""
+
+DEFAULTS = """
+vars: {units: 100, start: {type: constant, value: 1/2}}
+"""
+
+
+class LanguageTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("jobs/job.yaml", JOB)
+        self.write("jobs/parts/net.yaml", NET)
+        self.write("jobs/defaults.yaml", DEFAULTS)
+        self.x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        np.save(self.dir / "jobs/x.npy", self.x)
+
+    def result(self, *words, **options):
+        self.flowrun("predict", "jobs/job.yaml", "-o", "out", "--quiet", "--force", *words, **options)
+        return self.load("out/returns/z/value.npy")[0]
+
+    def test_included_files_are_merged_below_the_one_that_includes(self):
+        wide = np.repeat(self.x.sum(1, keepdims=True), 3, 1)
+        np.testing.assert_allclose(self.result(), wide * 1.5 ** 2 * 2)
+
+    def test_the_environment_and_overrides_reach_every_file(self):
+        wide = np.repeat(self.x.sum(1, keepdims=True), 2, 1)
+        words = ["--set", "vars.units=2", "--set", "vars.start.value=1", "--set", "jobs.predict.graph.y.depth=1"]
+        np.testing.assert_allclose(self.result(*words, env={"FLOW_E2E_FACTOR": "10"}), wide * 2 * 10)
+
+    def test_errors_stand_in_the_file_that_makes_them(self):
+        self.write("jobs/defaults.yaml", "vars: {start: {type: constnat, value: 1/2}}")
+        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
+        self.assertIn("jobs/defaults.yaml:1:22: error:", done.stderr)
+        self.write("jobs/parts/net.yaml", NET.replace("op: dense, in: x", "op: dnese, in: x"))
+        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
+        self.assertIn("jobs/parts/net.yaml:8:18: error:", done.stderr)
+
+    def test_entries_that_are_included_say_what_they_read(self):
+        self.write("jobs/parts/net.yaml", NET.replace("op: dense, in: wide", "op: dense"))
+        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
+        self.assertIn("E0303", done.stderr)
+
+    def test_a_plan_needs_none_of_the_files(self):
+        self.call("flowc", "build", "jobs/job.yaml", "-o", "plan.json")
+        for name in ["job.yaml", "parts/net.yaml", "defaults.yaml"]:
+            (self.dir / "jobs" / name).unlink()
+        self.flowrun("predict", "plan.json", "-o", "out", "--quiet")
+
+
+if __name__ == "__main__":
+    unittest.main()
