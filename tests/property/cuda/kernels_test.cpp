@@ -53,6 +53,8 @@ bool rounds_as_the_cpu(const KernelCase& one) {
                                                    "convolution_grad_data",
                                                    "convolution_grad_weight",
                                                    "max_pool2d_grad",
+                                                   "scaled_dot_product_attention",
+                                                   "scaled_dot_product_attention_grad",
                                                    "sparse_softmax_cross_entropy_with_logits"};
   return std::ranges::find(kOthers, one.op) == kOthers.end();
 }
