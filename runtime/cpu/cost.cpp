@@ -34,6 +34,17 @@ double flops(const plan::Job& job, const plan::Step& step) {
     const double filters = static_cast<double>(job[weight].shape[0]);
     return 2 * elements(job, output) * elements(job, weight) / std::max(1.0, filters);
   }
+  if (step.op.starts_with("scaled_dot_product_attention")) {
+    // A score for each query and key, and what it is made from and goes into.
+    const size_t query = step.op.ends_with("_grad") ? 1 : 0;
+    const Shape &key = job[step.inputs[query + 1]].shape,
+                &value = job[step.inputs[query + 2]].shape;
+    const int last = key.rank() - 1;
+    const double products = query == 0 ? 2 : 5;
+    const double depth = static_cast<double>(key[last] + value[last]) / 2;
+    return 2 * products * elements(job, step.inputs[query]) / static_cast<double>(key[last]) *
+           static_cast<double>(key[last - 1]) * depth;
+  }
   return 0;
 }
 

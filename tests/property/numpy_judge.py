@@ -245,12 +245,47 @@ def windows():
     write("avg_pool2d_padded", [x], [avg_pool(x, [3, 2], [2, 1], [1, 2, 1, 0])])
 
 
+def attention(query, key, value, mask, causal, scale):
+    """The result, the logarithms of the sums (0 where nothing is let through), and the weights."""
+    query, key, value = wide(query, key, value)
+    scores = query @ np.swapaxes(key, -1, -2) * scale
+    if causal:
+        mask = mask & np.tri(*scores.shape[-2:], dtype=bool)
+    exps = np.exp(scores) * mask
+    sums = exps.sum(axis=-1, keepdims=True)
+    weights = exps / np.where(sums == 0, 1, sums)
+    return weights @ value, np.log(np.where(sums == 0, 1, sums))[..., 0], weights
+
+
+def attention_gradients(dy, query, key, value, weights, scale):
+    dy, query, key, value = wide(dy, query, key, value)
+    gradients = dy @ np.swapaxes(value, -1, -2)
+    slopes = weights * (gradients - (gradients * weights).sum(axis=-1, keepdims=True)) * scale
+    return [slopes @ key, np.swapaxes(slopes, -1, -2) @ query, np.swapaxes(weights, -1, -2) @ dy]
+
+
+def judge_attention():
+    draw = np.random.default_rng(31)
+    for name, mask_shape, causal in (("attention", None, False), ("attention_causal", None, True),
+                                     ("attention_masked", (2, 1, 5, 7), True)):
+        q, k, v, dy = (draw.uniform(-1, 1, (2, 3) + last).astype(np.float32)
+                       for last in ((5, 4), (7, 4), (7, 3), (5, 3)))
+        mask = draw.uniform(size=mask_shape or (1,)) < (0.3 if mask_shape else 2)
+        y, sums, weights = attention(q, k, v, mask, causal, 0.5)
+        masks = [mask] if mask_shape else []
+        write(name, [q, k, v] + masks, [y, sums])
+        write(name + "_grad",
+              [dy, q, k, v, y.astype(np.float32), sums.astype(np.float32)] + masks,
+              attention_gradients(dy, q, k, v, weights, 0.5))
+
+
 def main():
     write_dense_losses(np.random.default_rng(25))
     write_reductions(np.random.default_rng(24))
     write_softmax(np.random.default_rng(23))
     write_functions(np.random.default_rng(21))
     write_pairs(np.random.default_rng(22))
+    judge_attention()
     a, b = floats(5, 7), floats(7, 3)
     write("matmul", [a, b], [wide(a)[0] @ wide(b)[0]])
     a, b = floats(2, 1, 4, 5), floats(3, 6, 4)

@@ -40,6 +40,12 @@ constexpr const char* kPlain[] = {"abs",         "add",
                                   "subtract",    "tanh",
                                   "where"};
 
+const std::string kAttention = "scaled_dot_product_attention";
+
+std::vector<std::pair<std::string, plan::Attribute>> attention(bool causal) {
+  return {{"causal", causal}, {"scale", 0.5}};
+}
+
 const std::vector<Judged>& judged() {
   static const std::vector<Judged> all = {
       {"matmul", "matmul", {{"transpose_a", false}, {"transpose_b", false}}},
@@ -114,6 +120,12 @@ const std::vector<Judged>& judged() {
       {"cast_to_int32", "cast", {{"dtype", DType::kInt32}}},
       {"cast_to_bool", "cast", {{"dtype", DType::kBool}}},
       {"cast_to_float16", "cast", {{"dtype", DType::kFloat16}}},
+      {"attention", kAttention, attention(false)},
+      {"attention_causal", kAttention, attention(true)},
+      {"attention_masked", kAttention, attention(true)},
+      {"attention_grad", kAttention + "_grad", attention(false)},
+      {"attention_causal_grad", kAttention + "_grad", attention(true)},
+      {"attention_masked_grad", kAttention + "_grad", attention(true)},
       {"fill", "fill", {{"value", 7.0}, {"shape", Integers{2, 3}}, {"dtype", DType::kInt64}}},
       {"transpose", "transpose", {{"perm", Integers{0, 2, 1, 3}}}},
       {"transpose_bool", "transpose", {{"perm", Integers{1, 0}}}},

@@ -75,6 +75,8 @@ bool rounds_as_the_cpu(const KernelCase& one) {
                                                    "softmax_cross_entropy_with_logits",
                                                    "softmax_cross_entropy_with_logits_grad",
                                                    "softmax_grad",
+                                                   "scaled_dot_product_attention",
+                                                   "scaled_dot_product_attention_grad",
                                                    "sparse_softmax_cross_entropy_with_logits"};
   return std::ranges::find(kOthers, one.op) == kOthers.end();
 }

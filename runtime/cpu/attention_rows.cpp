@@ -1,0 +1,68 @@
+// Rows of attention scores: masked, raised, summed.
+#include "runtime/cpu/attention_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/cpu/exponential.h"
+#include "runtime/cpu/features.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;
+}
+
+}  // namespace
+
+void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
+  if (step == 1)
+    hide_each(reinterpret_cast<const uint8_t*>(mask), scores, n);
+  else if (!*mask)
+    std::fill_n(scores, n, kHidden);
+}
+
+FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
+  float largest = kHidden;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = exp_of_nonpositive(x[i] - shift);
+    sum += x[i];
+  }
+  return sum;
+}
+
+FLOW_VECTORISED void multiply_row(float* x, float factor, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
+}
+
+FLOW_VECTORISED void add_row(const float* x, float* sum, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
+}
+
+}  // namespace flow::cpu::fast

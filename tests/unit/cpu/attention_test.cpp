@@ -1,0 +1,95 @@
+// Attention where random numbers do not reach: large scores, NaN, nothing to see, what is hidden.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/property/kernel_case.h"
+
+namespace flow::test {
+namespace {
+
+const std::string kOp = "scaled_dot_product_attention";
+const std::string kGrad = "scaled_dot_product_attention_grad";
+
+std::vector<std::pair<std::string, plan::Attribute>> attributes(bool causal, double scale = 1) {
+  return {{"causal", causal}, {"scale", scale}};
+}
+
+std::vector<float> floats(const Array& array) {
+  return {array.as<float>().begin(), array.as<float>().end()};
+}
+
+/// The results of both kernels.
+std::vector<KernelRun> runs_of(const KernelCase& one) {
+  return {run_kernel(one, {cpu::fast_kernels()}), run_kernel(one, {cpu::reference_kernels()})};
+}
+
+}  // namespace
+
+TEST_CASE("Scores too large for exp give the value of the best key") {
+  const KernelCase one{kOp,
+                       attributes(false, 1000),
+                       {array_of<float>({1, 1}, {1}), array_of<float>({3, 1}, {1, 3, 2}),
+                        array_of<float>({3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {{DType::kFloat32, {1, 2}}, {DType::kFloat32, {1}}}};
+  for (const KernelRun& run : runs_of(one)) {
+    CHECK(floats(run.outputs[0]) == std::vector<float>{3, 4});
+    CHECK(floats(run.outputs[1]) == std::vector<float>{3000});
+  }
+}
+
+TEST_CASE("A query that sees nothing is 0 and gives no gradient") {
+  const Array mask = array_of<bool>({2, 1}, {false, true});
+  const Array query = array_of<float>({2, 1}, {1, 2}), key = array_of<float>({2, 1}, {3, 3}),
+              value = array_of<float>({2, 1}, {5, 7});
+  const KernelCase forward{kOp,
+                           attributes(false),
+                           {query, key, value, mask},
+                           {{DType::kFloat32, {2, 1}}, {DType::kFloat32, {2}}}};
+  for (const KernelRun& run : runs_of(forward)) {
+    CHECK(floats(run.outputs[0]) == std::vector<float>{0, 6});
+    CHECK(floats(run.outputs[1])[0] == 0);
+    const KernelCase backward{
+        kGrad,
+        attributes(false),
+        {array_of<float>({2, 1}, {1, 1}), query, key, value, run.outputs[0], run.outputs[1], mask},
+        {{DType::kFloat32, {2, 1}}, {DType::kFloat32, {2, 1}}, {DType::kFloat32, {2, 1}}}};
+    for (const KernelRun& gradients : runs_of(backward)) {
+      CHECK(floats(gradients.outputs[0]) == std::vector<float>{0, 0});
+      CHECK(std::abs(floats(gradients.outputs[2])[0] - 0.5f) < 1e-6f);
+    }
+  }
+}
+
+TEST_CASE("With causal the first query sees the first key alone, however many there are") {
+  for (const int64_t keys : {1, 2, 5, 300}) {
+    Random random(3);
+    const Array key = random_array(random, DType::kFloat32, {keys, 4});
+    const Array value = random_array(random, DType::kFloat32, {keys, 3});
+    const KernelCase one{kOp,
+                         attributes(true),
+                         {random_array(random, DType::kFloat32, {4, 4}), key, value},
+                         {{DType::kFloat32, {4, 3}}, {DType::kFloat32, {4}}}};
+    for (const KernelRun& run : runs_of(one))
+      for (size_t i = 0; i < 3; ++i) CHECK(floats(run.outputs[0])[i] == floats(value)[i]);
+  }
+}
+
+TEST_CASE("A NaN in a query spoils its own result alone") {
+  Random random(4);
+  Array query = random_array(random, DType::kFloat32, {3, 2});
+  query.as<float>()[2] = std::numeric_limits<float>::quiet_NaN();
+  const KernelCase one{kOp,
+                       attributes(false),
+                       {query, random_array(random, DType::kFloat32, {4, 2}),
+                        random_array(random, DType::kFloat32, {4, 1})},
+                       {{DType::kFloat32, {3, 1}}, {DType::kFloat32, {3}}}};
+  for (const KernelRun& run : runs_of(one)) {
+    CHECK(std::isfinite(floats(run.outputs[0])[0]));
+    CHECK(std::isnan(floats(run.outputs[0])[1]));
+    CHECK(std::isfinite(floats(run.outputs[0])[2]));
+  }
+}
+
+}  // namespace flow::test

@@ -1,0 +1,57 @@
+// Attention's shapes, its default scale, and which axis carries rows.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+#include "tests/support/graph_maker.h"
+
+namespace flow::test {
+namespace {
+
+using ir::kMixedRows;
+using ir::kNoRows;
+using ir::ValueId;
+
+constexpr std::string_view kOp = "scaled_dot_product_attention";
+constexpr DType F = DType::kFloat32;
+
+/// The row axis of attention over operands of these row axes.
+int rows_of(int query, int key, int value, int mask = kNoRows) {
+  GraphMaker maker;
+  const ValueId y = maker.add(
+      kOp, "y",
+      {maker.input("q", {2, 3, 4, 5}, F, query), maker.input("k", {2, 3, 6, 5}, F, key),
+       maker.input("v", {2, 3, 6, 7}, F, value), maker.input("m", {3, 4, 6}, DType::kBool, mask)});
+  CHECK(maker.graph[y].shape == Shape{2, 3, 4, 7});
+  return maker.graph[y].rows;
+}
+
+}  // namespace
+
+TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys and depths") {
+  CHECK(rows_of(0, 0, 0) == 0);
+  CHECK(rows_of(1, 1, 1) == 1);
+  CHECK(rows_of(2, kNoRows, kNoRows) == 2);
+  CHECK(rows_of(kNoRows, kNoRows, 3) == 3);
+  CHECK(rows_of(1, 1, 1, 0) == 1);
+  CHECK(rows_of(kNoRows, kNoRows, kNoRows, 1) == 2);
+  CHECK(rows_of(kNoRows, kNoRows, kNoRows) == kNoRows);
+  CHECK(rows_of(3, kNoRows, kNoRows) == kMixedRows);
+  CHECK(rows_of(kNoRows, 2, kNoRows) == kMixedRows);
+  CHECK(rows_of(kNoRows, kNoRows, 2) == kMixedRows);
+  CHECK(rows_of(kNoRows, kNoRows, kNoRows, 2) == kMixedRows);
+  CHECK(rows_of(0, 1, 0) == kMixedRows);
+}
+
+TEST_CASE("The default scale of attention is one over the root of the depth") {
+  GraphMaker maker;
+  const ValueId q = maker.input("q", {3, 16});
+  const auto scale = [&](const char* name, std::initializer_list<ir::Attributes::Entry> entries) {
+    const ValueId y = maker.add(kOp, name, {q, q, q}, entries);
+    return maker.graph[maker.graph[y].producer].attributes.get<double>("scale");
+  };
+  CHECK(scale("y", {}) == 0.25);
+  CHECK(scale("z", {{"scale", 2.0}}) == 2);
+}
+
+}  // namespace flow::test
