@@ -58,6 +58,8 @@ std::string_view name_of(AttributeType type) {
       return "padding";
     case AttributeType::kInitializer:
       return "initializer";
+    case AttributeType::kRegularizer:
+      return "{l1, l2}";
     case AttributeType::kActivation:
       return "op of one operand";
   }
