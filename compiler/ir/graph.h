@@ -63,7 +63,8 @@ struct Variable {
   plan::Initializer initializer;
   bool trainable = true;
   bool slot = false;
-  ValueId updated;  // its value after the step, or invalid
+  ValueId updated;        // its value after the step, or invalid
+  double l1 = 0, l2 = 0;  // its regularizer: what is added to the gradient of the mean loss
 };
 
 /// An entry as the user sees it: its name, and the value it stands for ("dense1" is the result

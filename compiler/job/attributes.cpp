@@ -131,9 +131,25 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
     case AttributeType::kActivation:
       return read_activation(reader, node, what);
     case AttributeType::kInitializer:
+    case AttributeType::kRegularizer:
       break;
   }
   return {};
+}
+
+/// {l1: 0.01, l2: 0.02}: at least one of them.
+void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef& def,
+                      Entry& entry) {
+  const Fields fields(reader, node, node.span, fmt::format("`{}`", def.name), {"l1", "l2"});
+  if (!fields.is_mapping()) return;
+  if (!fields.find("l1") && !fields.find("l2"))
+    reader.error(Diagnosis::kMissingKey, node, fmt::format("`{}` needs `l1` or `l2`", def.name));
+  // The gradients of sums, whose elements can be counted, meet a multiple of it.
+  const Bounds bounds{.min = 0, .max = 1e30};
+  for (const char* part : {"l1", "l2"})
+    if (const yaml::Node* given = fields.find(part))
+      if (const auto value = read_number(reader, *given, fmt::format("`{}`", part), bounds))
+        entry.attributes.set(fmt::format("{}.{}", def.name, part), *value);
 }
 
 }  // namespace
@@ -144,6 +160,8 @@ void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& 
   if (def.type == AttributeType::kInitializer) {
     if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
       entry.initializers.emplace_back(def.name, std::move(*initializer));
+  } else if (def.type == AttributeType::kRegularizer) {
+    read_regularizer(reader, node, def, entry);
   } else if (auto value = read_value(reader, node, def)) {
     entry.attributes.set(def.name, std::move(*value));
   }

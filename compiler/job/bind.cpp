@@ -1,4 +1,4 @@
-// Hooks, returns and the optimizer meet the graph.
+// Hooks and returns meet the graph.
 #include "compiler/job/bind.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/job/bind_optimizer.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -169,44 +170,16 @@ class Binder {
   }
 
   void bind_training() {
-    bound_.complete = bound_.complete && job_.optimizer && !job_.optimizer->minimize.text.empty();
-    if (!job_.optimizer || job_.optimizer->minimize.text.empty()) return;
-    const Optimizer& optimizer = *job_.optimizer;
-    const Resolved loss = instance_.require(optimizer.minimize, "`minimize`");
-    if (!loss.value.valid() || !check_loss(optimizer, loss.value)) {
-      bound_.complete = false;
-      return;
-    }
-    passes::Training training;
-    training.loss = loss.value;
-    training.loss_name = optimizer.minimize.text;
-    training.optimizer = optimizer.type;
-    training.momentum = optimizer.momentum;
-    training.nesterov = optimizer.nesterov;
-    training.span = optimizer.minimize.span;
-    for (const ir::Variable& variable : instance_.graph.variables)
-      if (variable.trainable) training.variables.push_back(variable.value);
+    bound_.complete = bound_.complete && job_.optimizer && job_.optimizer->complete;
+    if (!job_.optimizer || job_.optimizer->minimize.empty()) return;
+    auto training = bind_optimizer(reader_, instance_, job_);
+    bound_.complete = bound_.complete && training;
+    if (!training) return;
     for (const Watched& watched : bound_.watched)
       if (watched.kind == plan::Hook::Kind::kWatchDiff &&
           is_float(instance_.graph[watched.value].dtype))
-        training.gradients_of.push_back(watched.value);
-    if (training.variables.empty() && bound_.complete) {
-      reader_.error(Diagnosis::kNoVariables, optimizer.minimize.span,
-                    fmt::format("`{}` has no trainable variable", job_.name.text));
-      bound_.complete = false;
-    }
+        training->gradients_of.push_back(watched.value);
     bound_.context.training = std::move(training);
-  }
-
-  bool check_loss(const Optimizer& optimizer, ir::ValueId loss) {
-    const ir::Value& value = instance_.graph[loss];
-    if (is_float(value.dtype) && value.role == plan::Role::kResult) return true;
-    reader_.error(Diagnosis::kNotALoss, optimizer.minimize.span,
-                  is_float(value.dtype)
-                      ? fmt::format("`{}` is not computed, it cannot be minimised", value.name)
-                      : fmt::format("`{}` is {}, a loss is a float tensor", value.name,
-                                    name_of(value.dtype)));
-    return false;
   }
 
   Reader& reader_;
@@ -252,8 +225,8 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
     if (hook.kind == Hook::Kind::kWatchScope) warn_of_left_out(reader, hook, bindings, has_none);
     if (some) continue;
     reader.error(Diagnosis::kNoGradient, hook.pattern.span,
-                 fmt::format("the loss `{}` does not depend on `{}`", job.optimizer->minimize.text,
-                             hook.pattern.text));
+                 fmt::format("the loss `{}` does not depend on `{}`",
+                             bindings.context.training->loss_name(), hook.pattern.text));
   }
   std::erase_if(bindings.watched, has_none);
 }

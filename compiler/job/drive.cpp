@@ -112,13 +112,12 @@ void write_drive(Reader& reader, const File& file, const Job& job, const ir::Gra
                     job.returns->sinks, reader.sources.where(job.returns->span)};
   }
   const auto& training = bindings.context.training;
-  const double elements =
-      training ? static_cast<double>(graph[training->loss].shape.elements()) : 1;
+  const double elements = training ? static_cast<double>(training->loss_elements(graph)) : 1;
   for (const Watched& watched : bindings.watched)
     made.hooks.push_back(drive.hook(watched, elements));
   if (training)
     made.optimizer = {job.optimizer->type, job.optimizer->learning_rate,
-                      drive.tensor(bindings.context.mean_loss), training->loss_name,
+                      drive.tensor(bindings.context.mean_loss), training->loss_name(),
                       reader.sources.where(job.optimizer->span)};
 }
 

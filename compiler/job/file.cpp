@@ -35,7 +35,7 @@ void read_training(const Fields& fields, Job& job) {
   const yaml::Node* optimizer = fields.find("optimizer");
   const Span key = fields.key_span("optimizer");
   if (optimizer) {
-    job.optimizer = read_optimizer(reader, *optimizer, key);
+    job.optimizer = read_optimizer(reader, *optimizer, key, job.precision);
     if (job.train) return;
     reader.error(Diagnosis::kOptimizerUnused, key, "a predict job has no `optimizer`");
   } else if (job.train) {

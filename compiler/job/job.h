@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,11 +71,14 @@ struct Input {
 
 struct Optimizer {
   std::string type = "sgd";
-  double momentum = 0;
-  bool nesterov = false;
+  std::map<std::string, double> numbers;  // of its own keys, defaults filled in; flags are 0 or 1
+  std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
   plan::Schedule learning_rate;
-  Name minimize;
+  std::vector<Name> minimize;
+  std::optional<std::vector<Name>> variables;  // globs: what is trained
+  std::optional<double> clip_norm;
   Span span;
+  bool complete = true;  // false after an error
 };
 
 /// The nested value of a return, by name.

@@ -1,98 +1,116 @@
-// `optimizer:`: what is minimised, how, and the learning rate as a function of the step.
+// `optimizer:`: what is minimised, how, and which variables move.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "compiler/job/optimizer_table.h"
 #include "compiler/job/sections.h"
-#include "compiler/job/values.h"
-#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
 
-const Bounds kNotNegative{.min = 0};
-
-void check_boundaries(Reader& reader, const yaml::Node& node,
-                      const std::vector<int64_t>& boundaries) {
-  for (size_t i = 1; i < boundaries.size(); ++i) {
-    if (boundaries[i] > boundaries[i - 1]) continue;
-    reader.error(Diagnosis::kPiecewise, node.items[i],
-                 fmt::format("boundary {} follows {}, boundaries must grow", boundaries[i],
-                             boundaries[i - 1]));
-    return;
-  }
+/// One name, or a list of them.
+std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
+  std::vector<Name> losses;
+  const auto add = [&](const yaml::Node& item) {
+    const auto name = read_text(reader, item, "`minimize`");
+    if (!name) return;
+    if (std::ranges::find(losses, *name, &Name::text) == losses.end())
+      losses.push_back({*name, item.span});
+    else
+      reader.error(Diagnosis::kNotALoss, item, fmt::format("`minimize` lists `{}` twice", *name));
+  };
+  if (!node.is_list())
+    add(node);
+  else if (node.items.empty())
+    reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty, it must name a loss");
+  else
+    std::ranges::for_each(node.items, add);
+  return losses;
 }
 
-plan::Schedule read_piecewise_constant(const Fields& fields) {
+std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Span key) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`grad_clipping`")) return {};
+  const Variety* variety = pick_variety(reader, node, key, grad_clippings());
+  const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
+  if (!variety) return {};
+  const VarietyValues values = read_values(fields, *variety);
+  const auto norm = values.numbers.find("clip_norm");
+  return norm == values.numbers.end() ? std::nullopt : std::optional(norm->second);
+}
+
+/// Nothing computes in float16, so that a loss scale can only be a mistake.
+void read_loss_scale(Reader& reader, const yaml::Node& node, Span key, std::string_view precision) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`loss_scale`")) return;
+  const Variety* variety = pick_variety(reader, node, key, loss_scales());
+  const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
+  if (variety) read_values(fields, *variety);
+  reader.error(Diagnosis::kLossScale, key,
+               fmt::format("`loss_scale` is for `precision: mixed_float16`, the job computes in {}",
+                           precision));
+}
+
+/// Keys that do not go together.
+void check_together(const Fields& fields, const VarietyValues& values) {
   Reader& reader = fields.reader();
-  plan::Schedule schedule{"piecewise_constant", {}, {}, {}};
-  const yaml::Node *boundaries = fields.require("boundaries"), *values = fields.require("values");
-  if (!boundaries || !reader.expect(*boundaries, yaml::Kind::kList, "`boundaries`"))
-    return schedule;
-  if (!values || !reader.expect(*values, yaml::Kind::kList, "`values`")) return schedule;
-  const auto steps = read_integers(reader, *boundaries, "`boundaries`", kNotNegative);
-  const auto rates = read_numbers(reader, *values, "`values`", kNotNegative);
-  if (!steps || !rates) return schedule;
-  schedule.boundaries = *steps;
-  schedule.rates = *rates;
-  check_boundaries(reader, *boundaries, *steps);
-  if (rates->size() != steps->size() + 1)
+  const auto is_zero = [&](const char* key) {
+    const auto number = values.numbers.find(key);
+    return number != values.numbers.end() && number->second == 0;
+  };
+  const yaml::Node* nesterov = fields.find("nesterov");
+  if (nesterov && values.numbers.contains("nesterov") && !is_zero("nesterov") &&
+      is_zero("momentum"))
+    reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` needs a `momentum` above 0");
+  if (fields.find("includes") && fields.find("excludes"))
     reader
-        .error(Diagnosis::kPiecewise, *values,
-               fmt::format("{} values for {} boundaries, there must be {}", rates->size(),
-                           steps->size(), steps->size() + 1))
-        .label(boundaries->span, "the boundaries");
-  return schedule;
+        .error(Diagnosis::kBothGlobs, fields.key_span("excludes"),
+               "`includes` and `excludes` are given, at most one may be")
+        .label(fields.key_span("includes"), "the other");
 }
 
-plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key) {
-  plan::Schedule constant;
-  if (node.is_scalar()) {
-    if (const auto base = read_number(reader, node, "`learning_rate`", kNotNegative))
-      constant.values["base"] = *base;
-    return constant;
-  }
-  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return constant;
-  const yaml::Node* type = node.find("type");
-  if (!type) {
-    reader.error(Diagnosis::kMissingKey, key, "`learning_rate` needs `type`");
-    return constant;
-  }
-  const auto name = read_choice(reader, *type, "`type`", {"constant", "piecewise_constant"});
-  if (!name) return constant;
-  if (*name == "piecewise_constant")
-    return read_piecewise_constant(
-        Fields(reader, node, key, "`piecewise_constant`", {"type", "boundaries", "values"}));
-  const Fields fields(reader, node, key, "`constant`", {"type", "base"});
-  if (const yaml::Node* base = fields.require("base"))
-    if (const auto value = read_number(reader, *base, "`base`", kNotNegative))
-      constant.values["base"] = *value;
-  return constant;
+std::optional<std::vector<Name>> globs_of(const VarietyValues& values, const char* key) {
+  const auto globs = values.globs.find(key);
+  return globs == values.globs.end() ? std::nullopt : std::optional(globs->second);
+}
+
+void read_own_keys(const Fields& fields, const Variety& variety, Optimizer& optimizer) {
+  const VarietyValues values = read_values(fields, variety);
+  check_together(fields, values);
+  optimizer.type = variety.type;
+  optimizer.numbers = values.numbers;
+  optimizer.includes = globs_of(values, "includes");
+  optimizer.excludes = globs_of(values, "excludes");
+}
+
+void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {
+  Reader& reader = fields.reader();
+  if (const yaml::Node* rate = fields.require("learning_rate"))
+    optimizer.learning_rate = read_learning_rate(reader, *rate, fields.key_span("learning_rate"));
+  if (const yaml::Node* minimize = fields.require("minimize"))
+    optimizer.minimize = read_losses(reader, *minimize);
+  if (const yaml::Node* variables = fields.find("variables"))
+    optimizer.variables = read_globs(reader, *variables, "`variables`");
+  if (const yaml::Node* clipping = fields.find("grad_clipping"))
+    optimizer.clip_norm = read_clip_norm(reader, *clipping, fields.key_span("grad_clipping"));
+  if (const yaml::Node* scale = fields.find("loss_scale"))
+    read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);
 }
 
 }  // namespace
 
-std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key) {
+std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
+                                        std::string_view precision) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`optimizer`")) return {};
+  const size_t errors = reader.diags.error_count();
   Optimizer optimizer;
   optimizer.span = key;
-  const Fields fields(reader, node, key, "`optimizer`",
-                      {"type", "momentum", "nesterov", "learning_rate", "minimize"});
-  if (!fields.is_mapping()) return {};
-  if (const yaml::Node* type = fields.require("type"))
-    read_choice(reader, *type, "`type`", {"sgd"});
-  if (const yaml::Node* momentum = fields.find("momentum"))
-    optimizer.momentum =
-        read_number(reader, *momentum, "`momentum`", {.min = 0, .max = 1}).value_or(0);
-  if (const yaml::Node* nesterov = fields.find("nesterov")) {
-    optimizer.nesterov = read_bool(reader, *nesterov, "`nesterov`").value_or(false);
-    if (optimizer.nesterov && optimizer.momentum == 0)
-      reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` needs a `momentum` above 0");
-  }
-  if (const yaml::Node* rate = fields.require("learning_rate"))
-    optimizer.learning_rate = read_learning_rate(reader, *rate, fields.key_span("learning_rate"));
-  if (const yaml::Node* minimize = fields.require("minimize"))
-    if (const auto name = read_text(reader, *minimize, "`minimize`"))
-      optimizer.minimize = {*name, minimize->span};
+  const Variety* variety = pick_variety(reader, node, key, optimizers());
+  const Fields fields(reader, node, key,
+                      variety ? fmt::format("the optimizer `{}`", variety->type) : "`optimizer`",
+                      keys_of(optimizers(), variety));
+  if (variety) read_own_keys(fields, *variety, optimizer);
+  read_common_keys(fields, precision, optimizer);
+  optimizer.complete = reader.diags.error_count() == errors;
   return optimizer;
 }
 

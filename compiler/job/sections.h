@@ -37,7 +37,10 @@ void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& 
 std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::Node& node,
                                                   std::string_view what);
 
-std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key);
+/// `precision`: of the job.
+std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
+                                        std::string_view precision);
+plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
 /// `train`: gradients exist.
 std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train);

@@ -79,8 +79,9 @@ std::string number_hint(std::string text) {
   return {};
 }
 
-/// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1"
+/// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1", "above 0"
 std::string range_text(Bounds bounds) {
+  if (bounds.above) return fmt::format("above {}", shortest(*bounds.above));
   if (bounds.min && bounds.below)
     return fmt::format("at least {} and below {}", shortest(*bounds.min), shortest(*bounds.below));
   if (bounds.min && bounds.max)
@@ -92,7 +93,7 @@ std::string range_text(Bounds bounds) {
 bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, double value,
               Bounds bounds) {
   if ((!bounds.min || value >= *bounds.min) && (!bounds.max || value <= *bounds.max) &&
-      (!bounds.below || value < *bounds.below))
+      (!bounds.below || value < *bounds.below) && (!bounds.above || value > *bounds.above))
     return true;
   reader.error(Diagnosis::kOutOfRange, node,
                fmt::format("{} is {}, it must be {}", what, node.scalar, range_text(bounds)));

@@ -13,10 +13,10 @@
 
 namespace flow::job {
 
-/// Both included, and infinite where absent.
+/// Infinite where absent.
 struct Bounds {
-  std::optional<double> min = {}, max = {};  // both included
-  std::optional<double> below = {};          // excluded
+  std::optional<double> min = {}, max = {};      // both included
+  std::optional<double> below = {}, above = {};  // both excluded
 };
 
 /// A finite number as the language writes them: "100", "-0.5", "1e-1", "1/10". Nothing for other

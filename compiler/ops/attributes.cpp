@@ -53,6 +53,7 @@ Attribute parse(AttributeType type, std::string_view text) {
     case AttributeType::kPadding:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
+    case AttributeType::kRegularizer:
       break;
   }
   return std::string(text);
@@ -81,6 +82,7 @@ bool has_type(AttributeType type, const Attribute& value) {
     case AttributeType::kIndex:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
+    case AttributeType::kRegularizer:
       break;
   }
   return std::holds_alternative<std::string>(value);

@@ -9,6 +9,23 @@
 #include "compiler/ops/shape_chain.h"
 
 namespace flow {
+namespace {
+
+/// What the attribute beside `initializer` says: "kernel_regularizer" beside "kernel_initializer".
+void set_regularizer(const ir::Attributes& attributes, std::string_view initializer,
+                     ir::Variable& variable) {
+  constexpr std::string_view kInitializer = "initializer";
+  const std::string name =
+      std::string(initializer.substr(0, initializer.size() - kInitializer.size())) + "regularizer";
+  const auto number = [&](const char* part) {
+    const ir::Attribute* value = attributes.find(name + part);
+    return value ? std::get<double>(*value) : 0;
+  };
+  variable.l1 = number(".l1");
+  variable.l2 = number(".l2");
+}
+
+}  // namespace
 
 Span AttributeSpans::of(std::string_view attribute) const {
   const auto found = std::ranges::find(spans, attribute, &std::pair<std::string, Span>::first);
@@ -123,8 +140,11 @@ ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view a
                                       ? default_initializer(attributes.get<std::string>(attribute))
                                       : given->second;
   std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);
-  return builder.add_variable(std::move(full), dtype, std::move(shape),
-                              resolve_initializer(asked, fans), trainable, false, spans.op);
+  const ir::ValueId variable =
+      builder.add_variable(std::move(full), dtype, std::move(shape),
+                           resolve_initializer(asked, fans), trainable, false, spans.op);
+  if (variable.valid()) set_regularizer(attributes, attribute, builder.graph().variables.back());
+  return variable;
 }
 
 }  // namespace flow

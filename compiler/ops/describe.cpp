@@ -60,6 +60,8 @@ std::string_view name_of(AttributeType type) {
       return "initializer";
     case AttributeType::kActivation:
       return "op of one operand";
+    case AttributeType::kRegularizer:
+      return "{l1, l2}";
   }
   return {};
 }

@@ -98,7 +98,9 @@ std::span<const OpDef> gather() {
           .attributes = {size("vocab_size", "integers are below it"),
                          size("units", "how many numbers a vector has"),
                          {"embeddings_initializer", AttributeType::kInitializer,
-                          "random_normal(0.02)", "how the weight starts"}},
+                          "random_normal(0.02)", "how the weight starts"},
+                         {"embeddings_regularizer", AttributeType::kRegularizer, "none",
+                          "what pulls the weight towards 0"}},
           .expand = expand_embedding,
       },
       {

@@ -7,7 +7,7 @@
 
 namespace flow {
 
-/// The layer's own attributes, then activation, use_bias and the initializers.
+/// The layer's own attributes, then activation, use_bias, initializers and regularizers.
 inline std::vector<AttributeDef> with_kernel_attributes(std::vector<AttributeDef> attributes) {
   attributes.push_back({"activation", AttributeType::kActivation, "none",
                         "an op of one operand, applied to the result"});
@@ -16,6 +16,10 @@ inline std::vector<AttributeDef> with_kernel_attributes(std::vector<AttributeDef
                         "how the weight starts"});
   attributes.push_back(
       {"bias_initializer", AttributeType::kInitializer, "zeros", "how the bias starts"});
+  attributes.push_back({"kernel_regularizer", AttributeType::kRegularizer, "none",
+                        "what pulls the weight towards 0"});
+  attributes.push_back(
+      {"bias_regularizer", AttributeType::kRegularizer, "none", "what pulls the bias towards 0"});
   return attributes;
 }
 

@@ -44,7 +44,8 @@ enum class AttributeType {
   kDType,
   kPadding,
   kInitializer,
-  kActivation
+  kActivation,
+  kRegularizer /* {l1, l2}: attributes NAME.l1 and NAME.l2 */
 };
 
 struct AttributeDef {
@@ -184,7 +185,8 @@ struct LayerContext {
   /// The value after the op that the attribute `activation` names.
   ir::ValueId activate(ir::ValueId value) const;
   /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
-  /// the initializer that the file gives to `attribute`.
+  /// the initializer that the file gives to `attribute` ("kernel_initializer"), and the regularizer
+  /// beside it ("kernel_regularizer").
   ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
                            Shape shape, Fans fans) const;
 };

@@ -1,4 +1,5 @@
-// Updates of variables. Learning rates come from the schedule, at each step.
+// Updates of variables, and what is done to gradients before. Learning rates come from the
+// schedule, at each step; t is the step counted from 1.
 #include <fmt/format.h>
 
 #include "compiler/ops/families.h"
@@ -6,55 +7,200 @@
 namespace flow::ops {
 namespace {
 
-/// Gradient, variable and slots are of one shape and dtype; each but the gradient gets a new value.
-void infer_update(Inference& inference) {
+/// The operands up to `count` are of the first one's shape and dtype.
+void check_alike(Inference& inference, size_t count) {
   const ir::Value& gradient = inference.operand(0);
-  for (size_t i = 1; i < inference.operands(); ++i) {
-    const ir::Value& updated = inference.operand(i);
-    if (updated.shape != gradient.shape || updated.dtype != gradient.dtype)
+  for (size_t i = 1; i < count; ++i) {
+    const ir::Value& other = inference.operand(i);
+    if (other.shape != gradient.shape || other.dtype != gradient.dtype)
       inference.bad_operand(
           i, Diagnosis::kShapeMismatch,
-          fmt::format("{} {} for a gradient {} {}", name_of(updated.dtype), updated.shape.str(),
+          fmt::format("{} {} for a gradient {} {}", name_of(other.dtype), other.shape.str(),
                       name_of(gradient.dtype), gradient.shape.str()));
   }
+}
+
+/// A variable and kSlots slots get new values; what may follow is the factor that clips.
+template <size_t kSlots>
+void infer_update(Inference& inference) {
+  constexpr size_t kAlike = 2 + kSlots;
+  check_alike(inference, kAlike);
+  if (inference.operands() > kAlike && inference.shape(kAlike).rank() > 0)
+    inference.bad_operand(kAlike, Diagnosis::kShapeMismatch,
+                          fmt::format("a factor {}", inference.shape(kAlike).str()));
   if (inference.failed()) return;
-  for (size_t i = 1; i < inference.operands(); ++i)
-    inference.result(gradient.dtype, gradient.shape, ir::kNoRows);
+  const ir::Value& gradient = inference.operand(0);
+  for (size_t i = 1; i < kAlike; ++i) inference.result(gradient.dtype, gradient.shape, ir::kNoRows);
+}
+
+void infer_regularize(Inference& inference) {
+  check_alike(inference, 2);
+  if (inference.failed()) return;
+  const ir::Value& gradient = inference.operand(0);
+  inference.result(gradient.dtype, gradient.shape, gradient.rows);
+}
+
+void infer_clip_factor(Inference& inference) {
+  inference.result(inference.operand(0).dtype, {}, ir::kMixedRows);
+}
+
+AttributeDef number(std::string_view name, std::string_view doc) {
+  return {name, AttributeType::kNumber, "", doc};
 }
 
 AttributeDef scale() {
   return {"scale", AttributeType::kNumber, "1", "of the gradient: 1 / elements of the loss"};
 }
 
+AttributeDef weight_decay() {
+  return {"weight_decay", AttributeType::kNumber, "0", "how much of itself the variable loses"};
+}
+
+AttributeDef epsilon() { return number("epsilon", "added to what is divided by"); }
+AttributeDef beta1() { return number("beta1", "how much of m stays"); }
+AttributeDef beta2() { return number("beta2", "how much of v stays"); }
+AttributeDef decay_rate() { return number("decay_rate", "how much of the means stays"); }
+
+/// The gradient, the variable, its slots, the factor.
+std::vector<OperandDef> with_slots(const std::vector<std::string_view>& slots) {
+  std::vector<OperandDef> operands{{"gradient", "of the summed loss"},
+                                   {"variable", "of the same shape"}};
+  for (const std::string_view slot : slots) operands.push_back({slot, "a slot, of the same shape"});
+  operands.push_back({.name = "factor", .doc = "of the gradient, a scalar", .optional = true});
+  return operands;
+}
+
+OpDef sgd() {
+  return {.name = "sgd_update",
+          .doc = "One step of gradient descent.",
+          .formula = "w = w + (-lr scale) g, the factor rounded once",
+          .operands = with_slots({}),
+          .attributes = {scale()},
+          .results = {"updated"},
+          .infer = infer_update<0>,
+          .internal = true};
+}
+
+OpDef momentum() {
+  return {.name = "momentum_update",
+          .doc = "One step of gradient descent with momentum.",
+          .formula =
+              "m = momentum m + scale g; w = w - lr m - lr weight_decay w (nesterov: lr "
+              "(scale g + momentum m))",
+          .operands = with_slots({"momentum"}),
+          .attributes = {scale(),
+                         number("momentum", "how much of the slot stays"),
+                         {"nesterov", AttributeType::kBool, "false", "look ahead"},
+                         weight_decay()},
+          .results = {"updated", "momentum"},
+          .infer = infer_update<1>,
+          .internal = true};
+}
+
+OpDef adam() {
+  return {.name = "adam_update",
+          .doc = "One step of Adam.",
+          .formula =
+              "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
+              "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
+              "weight_decay w",
+          .operands = with_slots({"m", "v"}),
+          .attributes = {scale(),
+                         beta1(),
+                         beta2(),
+                         epsilon(),
+                         {"bias_correction", AttributeType::kBool, "true",
+                          "divide m and v by what they still lack"},
+                         weight_decay()},
+          .results = {"updated", "m", "v"},
+          .infer = infer_update<2>,
+          .internal = true};
+}
+
+OpDef rmsprop() {
+  return {.name = "rmsprop_update",
+          .doc = "One step of RMSprop.",
+          .formula =
+              "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
+              "sqrt(ms + epsilon)",
+          .operands = with_slots({"ms"}),
+          .attributes = {scale(), decay_rate(), epsilon()},
+          .results = {"updated", "ms"},
+          .infer = infer_update<1>,
+          .internal = true};
+}
+
+OpDef centered_rmsprop() {
+  return {.name = "centered_rmsprop_update",
+          .doc = "One step of RMSprop by the variance of gradients.",
+          .formula =
+              "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; w = w "
+              "- lr scale g / sqrt(ms - mg^2 + epsilon)",
+          .operands = with_slots({"ms", "mg"}),
+          .attributes = {scale(), decay_rate(), epsilon()},
+          .results = {"updated", "ms", "mg"},
+          .infer = infer_update<2>,
+          .internal = true};
+}
+
+OpDef lars() {
+  return {.name = "lars_update",
+          .doc = "One step of LARS.",
+          .formula =
+              "r = lr lars_coefficient |w| / (|scale g| + weight_decay |w| + epsilon); m = "
+              "momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as root mean "
+              "squares",
+          .operands = with_slots({"momentum"}),
+          .attributes = {scale(), number("momentum_beta", "how much of the slot stays"), epsilon(),
+                         number("lars_coefficient", "trust in the ratio of norms"), weight_decay()},
+          .results = {"updated", "momentum"},
+          .infer = infer_update<1>,
+          .internal = true};
+}
+
+OpDef lamb() {
+  return {.name = "lamb_update",
+          .doc = "One step of LAMB.",
+          .formula =
+              "m, v as in adam_update; a = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + "
+              "epsilon) + weight_decay w; w = w - lr (|w| / |a|) a, ratio 1 where a norm is "
+              "0",
+          .operands = with_slots({"m", "v"}),
+          .attributes = {scale(), beta1(), beta2(), epsilon(), weight_decay()},
+          .results = {"updated", "m", "v"},
+          .infer = infer_update<2>,
+          .internal = true};
+}
+
+OpDef regularize() {
+  return {.name = "regularize",
+          .doc = "A gradient with what a regularizer adds.",
+          .formula = "g + l1 sign(w) + l2 w",
+          .operands = {{"gradient", "of the summed loss"}, {"variable", "of the same shape"}},
+          .attributes = {number("l1", "before the scale, as the gradient"),
+                         number("l2", "before the scale, as the gradient")},
+          .results = {"regularized"},
+          .infer = infer_regularize,
+          .elementwise = true,
+          .internal = true};
+}
+
+OpDef clip_factor() {
+  return {.name = "clip_factor",
+          .doc = "What makes gradients no longer than a norm that they have together.",
+          .formula = "min(1, clip_norm / |scale g|), the norm over all g",
+          .operands = {{.name = "gradients", .doc = "of the summed loss", .variadic = true}},
+          .attributes = {number("clip_norm", "the greatest norm"), scale()},
+          .results = {"factor"},
+          .infer = infer_clip_factor,
+          .internal = true};
+}
+
 }  // namespace
 
 std::span<const OpDef> optimizer() {
-  static const OpDef kOps[] = {
-      {
-          .name = "sgd_update",
-          .doc = "One step of gradient descent.",
-          .formula = "w = w + (-lr scale) g, the factor rounded once",
-          .operands = {{"gradient", "of the summed loss"}, {"variable", "of the same shape"}},
-          .attributes = {scale()},
-          .results = {"updated"},
-          .infer = infer_update,
-          .internal = true,
-      },
-      {
-          .name = "momentum_update",
-          .doc = "One step of gradient descent with momentum.",
-          .formula = "m = momentum m + scale g; w = w - lr m (nesterov: lr (scale g + momentum m))",
-          .operands = {{"gradient", "of the summed loss"},
-                       {"variable", "of the same shape"},
-                       {"momentum", "the slot, of the same shape"}},
-          .attributes = {scale(),
-                         {"momentum", AttributeType::kNumber, "", "how much of the slot stays"},
-                         {"nesterov", AttributeType::kBool, "false", "look ahead"}},
-          .results = {"updated", "momentum"},
-          .infer = infer_update,
-          .internal = true,
-      },
-  };
+  static const OpDef kOps[] = {sgd(),  momentum(), adam(),       rmsprop(),    centered_rmsprop(),
+                               lars(), lamb(),     regularize(), clip_factor()};
   return kOps;
 }
 

@@ -34,6 +34,8 @@ std::span<const OpDef> variable() {
                       .doc = "its extents",
                       .min = 1},
                      {"initializer", AttributeType::kInitializer, "", "how it starts"},
+                     {"regularizer", AttributeType::kRegularizer, "none",
+                      "what pulls it towards 0"},
                      {"dtype", AttributeType::kDType, "float32", "the float dtype of the job"}},
       .expand = expand_variable,
   }};

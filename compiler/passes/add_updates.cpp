@@ -1,4 +1,6 @@
 // The mean loss, optimizer slots, and the updates of variables.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
@@ -17,40 +19,89 @@ class Updates {
 
   void run() {
     const Training& training = *context_.training;
-    add_mean_loss(training.loss);
-    const double scale = 1 / static_cast<double>(graph_[training.loss].shape.elements());
+    add_mean_loss();
+    scale_ = 1 / static_cast<double>(training.loss_elements(graph_));
     for (const ValueId variable : training.variables)
       if (const ValueId gradient = graph_.gradient_of(variable); gradient.valid())
-        add_update(variable, gradient, scale);
+        trained_.push_back({variable, regularized(variable, gradient)});
+    const ValueId factor = add_clipping();
+    for (const Trained& trained : trained_) add_update(trained, factor);
     place_early();
   }
 
  private:
-  void add_mean_loss(ValueId loss) {
-    context_.mean_loss = graph_[loss].shape.rank() == 0
-                             ? loss
-                             : builder_.add("reduce_mean", "minimize/mean_loss", {loss}, {},
-                                            context_.training->span);
-    graph_.results.push_back(context_.mean_loss);
+  struct Trained {
+    ValueId variable, gradient;
+  };
+
+  /// The mean of each loss, and where there are several, their sum.
+  void add_mean_loss() {
+    const std::vector<Loss>& losses = context_.training->losses;
+    const auto mean = [&](const Loss& loss, std::string name) {
+      if (graph_[loss.value].shape.rank() == 0) return loss.value;
+      return builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
+    };
+    const std::string name = "minimize/mean_loss";
+    ValueId& sum = context_.mean_loss;
+    sum = mean(losses.front(), losses.size() == 1 ? name : name + ".part1");
+    for (size_t i = 1; i < losses.size(); ++i) {
+      const bool last = i + 1 == losses.size();
+      const ValueId part = mean(losses[i], fmt::format("{}.part{}", name, i + 1));
+      sum = builder_.add("add", last ? name : fmt::format("{}.sum{}", name, i + 1), {sum, part}, {},
+                         losses[i].span);
+    }
+    graph_.results.push_back(sum);
   }
 
-  void add_update(ValueId variable, ValueId gradient, double scale) {
+  /// The gradient with what its regularizer adds, before the scale as the gradient is.
+  ValueId regularized(ValueId id, ValueId gradient) {
+    const ir::Variable& variable = *graph_.variable_of(id);
+    if (variable.l1 == 0 && variable.l2 == 0) return gradient;
+    const ir::Value value = graph_[id];
+    return builder_.add("regularize", value.name + ":regularized", {gradient, id},
+                        {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, value.span);
+  }
+
+  /// The factor that clips all gradients; invalid where none does.
+  ValueId add_clipping() {
+    const std::optional<double> norm = context_.training->clip_norm;
+    if (!norm || trained_.empty()) return {};
+    std::vector<ValueId> gradients;
+    for (const Trained& trained : trained_) gradients.push_back(trained.gradient);
+    return builder_.add("clip_factor", "minimize/clip_factor", std::move(gradients),
+                        {{"clip_norm", *norm}, {"scale", scale_}},
+                        context_.training->losses.front().span);
+  }
+
+  void add_update(const Trained& trained, ValueId factor) {
     const Training& training = *context_.training;
-    const ir::Value value = graph_[variable];
-    const std::string name = value.name + ":update";
-    if (training.momentum == 0) {
-      set_updated(variable, builder_.add("sgd_update", name, {gradient, variable},
-                                         {{"scale", scale}}, value.span));
-      return;
+    const ir::Value value = graph_[trained.variable];
+    const OpDef& op = *find_op(training.update);
+    std::vector<ValueId> operands{trained.gradient, trained.variable};
+    for (size_t i = 2; i < op.operands.size() && !op.operands[i].optional; ++i)
+      operands.push_back(
+          builder_.add_variable(fmt::format("{}/{}", value.name, op.operands[i].name), value.dtype,
+                                value.shape, {}, false, true, value.span));
+    const std::vector<ValueId> moved(operands.begin() + 1, operands.end());
+    if (factor.valid()) operands.push_back(factor);
+    AttributeSpans spans;
+    spans.op = value.span;
+    const std::vector<ValueId> updated =
+        builder_.add(op, value.name + ":update", std::move(operands),
+                     attributes_of(op, trained.variable), spans);
+    for (size_t i = 0; i < moved.size(); ++i) set_updated(moved[i], updated[i]);
+  }
+
+  ir::Attributes attributes_of(const OpDef& op, ValueId variable) const {
+    const Training& training = *context_.training;
+    ir::Attributes attributes = training.attributes;
+    attributes.set("scale", scale_);
+    if (std::ranges::find(op.attributes, "weight_decay", &AttributeDef::name) !=
+        op.attributes.end()) {
+      const bool decays = std::ranges::find(training.decayed, variable) != training.decayed.end();
+      attributes.set("weight_decay", decays ? training.weight_decay : 0.0);
     }
-    const ValueId slot = builder_.add_variable(value.name + "/momentum", value.dtype, value.shape,
-                                               {}, false, true, value.span);
-    const ValueId updated = builder_.add(
-        "momentum_update", name, {gradient, variable, slot},
-        {{"scale", scale}, {"momentum", training.momentum}, {"nesterov", training.nesterov}},
-        value.span);
-    set_updated(variable, updated);
-    set_updated(slot, graph_[graph_[updated].producer].results[1]);
+    return attributes;
   }
 
   void set_updated(ValueId variable, ValueId updated) {
@@ -63,15 +114,17 @@ class Updates {
   void place_early() {
     const auto last_read = last_reads();
     std::vector<std::vector<ir::Node>> behind(old_ + 1);  // [i]: behind the first i nodes
+    std::vector<size_t> places(graph_.nodes.size());
     for (size_t i = old_; i < graph_.nodes.size(); ++i) {
       ir::Node& node = graph_.nodes[i];
-      size_t place = 0;
       for (const ValueId operand : node.operands) {
-        const ir::Value& value = graph_[operand];
-        place = std::max(place, value.producer.valid() ? value.producer.index() + 1
-                                                       : last_read[operand.index()]);
+        const ir::NodeId producer = graph_[operand].producer;
+        const size_t behind_it = !producer.valid()          ? last_read[operand.index()]
+                                 : producer.index() >= old_ ? places[producer.index()]
+                                                            : producer.index() + 1;
+        places[i] = std::max(places[i], behind_it);
       }
-      behind[place].push_back(std::move(node));
+      behind[places[i]].push_back(std::move(node));
     }
     std::vector<ir::Node> placed;
     for (size_t i = 0; i <= old_; ++i) {
@@ -93,6 +146,8 @@ class Updates {
   Context& context_;
   ir::Builder builder_;
   const size_t old_;  // nodes before this one were there
+  double scale_ = 1;  // of the gradients of the summed losses
+  std::vector<Trained> trained_;
 };
 
 }  // namespace

@@ -28,12 +28,12 @@ class Autodiff {
         gradients_(graph.values.size()) {}
 
   void run() {
-    if (!check_loss()) return;
+    for (const Loss& loss : training_.losses)
+      if (!check_loss(loss)) return;
     mark_needed();
     mark_reached();
     if (!check_variables()) return;
-    gradients_[training_.loss.index()] = seed();
-    graph_.gradients.emplace_back(training_.loss, gradients_[training_.loss.index()]);
+    for (const Loss& loss : training_.losses) seed(loss);
     for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
       if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
     for (const ValueId of : training_.gradients_of)
@@ -44,13 +44,13 @@ class Autodiff {
  private:
   bool is_wanted(ValueId id) const { return needed_[id.index()]; }
 
-  bool check_loss() {
-    const ir::Value& loss = graph_[training_.loss];
-    if (loss.dtype == graph_.number) return true;
+  bool check_loss(const Loss& loss) {
+    const DType dtype = graph_[loss.value].dtype;
+    if (dtype == graph_.number) return true;
     diags_
-        .error(Diagnosis::kNotALoss, training_.span,
-               fmt::format("`{}` is {}, the job computes in {}", training_.loss_name,
-                           name_of(loss.dtype), name_of(graph_.number)))
+        .error(Diagnosis::kNotALoss, loss.span,
+               fmt::format("`{}` is {}, the job computes in {}", loss.name, name_of(dtype),
+                           name_of(graph_.number)))
         .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(graph_.number)));
     return false;
   }
@@ -82,9 +82,12 @@ class Autodiff {
            std::ranges::any_of(node.results, [this](ValueId id) { return reached_[id.index()]; });
   }
 
-  /// A needed value is reached if the loss depends on it; counts the parts that its gradient has.
+  /// A needed value is reached if a loss depends on it; counts the parts that its gradient has.
   void mark_reached() {
-    reached_[training_.loss.index()] = needed_[training_.loss.index()];
+    for (const Loss& loss : training_.losses) {
+      reached_[loss.value.index()] = needed_[loss.value.index()];
+      ++uses_[loss.value.index()];
+    }
     for (size_t i = forward_; i-- > 0;) {
       const ir::Node& node = graph_.nodes[i];
       if (!is_on_path(node)) continue;
@@ -100,35 +103,33 @@ class Autodiff {
 
   void report_port(const ir::Node& node, ValueId port) {
     diags_.error(Diagnosis::kNotDifferentiable, node.span,
-                 fmt::format("`{}` depends on `{}`, which has no gradient", training_.loss_name,
+                 fmt::format("`{}` depends on `{}`, which has no gradient", training_.loss_name(),
                              graph_[port].name));
   }
 
-  /// At least one variable must be reached; each that is not is worth a warning.
+  /// Each loss must reach a variable; each variable that none reaches is worth a warning.
   bool check_variables() {
-    const auto reached = [this](ValueId id) { return reached_[id.index()]; };
     if (diags_.has_errors()) return false;
-    if (std::ranges::none_of(training_.variables, reached)) {
-      report_independence();
-      return false;
-    }
+    const std::vector<bool> made_from_variables = made_from(training_.variables);
+    for (const Loss& loss : training_.losses)
+      if (!made_from_variables[loss.value.index()]) report_independence(loss);
+    if (diags_.has_errors()) return false;
     for (const ValueId variable : training_.variables)
-      if (!reached(variable))
+      if (!reached_[variable.index()])
         diags_
             .warning(Diagnosis::kUntrained, graph_[variable].span,
                      fmt::format("`{}` does not change: the loss `{}` does not depend on it",
-                                 graph_[variable].name, training_.loss_name))
+                                 graph_[variable].name, training_.loss_name()))
             .with_hint("`trainable: false` says so");
     return true;
   }
 
   /// Is there a way to a variable, were it not for an op without a gradient?
-  void report_independence() {
-    const NodeId blocking = find_blocking();
+  void report_independence(const Loss& loss) {
+    const NodeId blocking = find_blocking(loss);
     if (!blocking.valid()) {
-      diags_.error(
-          Diagnosis::kNoVariables, training_.span,
-          fmt::format("the loss `{}` depends on no trainable variable", training_.loss_name));
+      diags_.error(Diagnosis::kNoVariables, loss.span,
+                   fmt::format("the loss `{}` depends on no trainable variable", loss.name));
       return;
     }
     const ir::Node& node = graph_[blocking];
@@ -137,14 +138,14 @@ class Autodiff {
                fmt::format("{}: `{}` from {} to {} has no gradient", node.name, node.op->name,
                            name_of(graph_[node.operands.front()].dtype),
                            name_of(graph_[node.results.front()].dtype)))
-        .label(training_.span, "so that what is minimised here can train nothing");
+        .label(loss.span, "so that what is minimised here can train nothing");
   }
 
   /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
-  NodeId find_blocking() const {
+  NodeId find_blocking(const Loss& loss) const {
     const std::vector<bool> made_from_variables = made_from(training_.variables);
     std::vector<bool> before(graph_.values.size());
-    before[training_.loss.index()] = true;
+    before[loss.value.index()] = true;
     for (size_t i = forward_; i-- > 0;) {
       const ir::Node& node = graph_.nodes[i];
       if (std::ranges::none_of(node.results, [&](ValueId id) { return before[id.index()]; }))
@@ -157,11 +158,15 @@ class Autodiff {
     return {};
   }
 
-  ValueId seed() {
-    const ir::Value& loss = graph_[training_.loss];
-    return builder_.add("fill", loss.name + ":diff", {},
+  /// The part of the loss's gradient that is its own: ones.
+  void seed(const Loss& of) {
+    const ir::Value loss = graph_[of.value];
+    const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
+    arrive(of.value,
+           builder_.add("fill", name, {},
                         {{"value", 1.0}, {"shape", loss.shape.extents()}, {"dtype", loss.dtype}},
-                        loss.span);
+                        loss.span),
+           loss.span);
   }
 
   void differentiate(const ir::Node& node) {

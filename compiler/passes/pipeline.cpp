@@ -18,6 +18,16 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
+std::string Training::loss_name() const {
+  std::string names = losses.front().name;
+  for (size_t i = 1; i < losses.size(); ++i) names += " + " + losses[i].name;
+  return names;
+}
+
+int64_t Training::loss_elements(const ir::Graph& graph) const {
+  return graph[losses.front().value].shape.elements();
+}
+
 std::span<const Pass> pipeline() { return kPasses; }
 
 void run_pipeline(ir::Graph& graph, Context& context, Diags& diags, bool verify,

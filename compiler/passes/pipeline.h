@@ -12,16 +12,28 @@
 
 namespace flow::passes {
 
+/// What is minimised: a float tensor of any shape.
+struct Loss {
+  ir::ValueId value;
+  std::string name;  // as the file names it
+  Span span;
+};
+
 /// What the job file says about training; data for the passes. Absent in predict jobs.
 struct Training {
-  ir::ValueId loss;  // as the file names it, any shape
-  std::string loss_name;
+  std::vector<Loss> losses;               // at least one, of equally many elements
   std::vector<ir::ValueId> variables;     // to be trained
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
-  std::string optimizer = "sgd";
-  double momentum = 0;
-  bool nesterov = false;
-  Span span;  // of `minimize:`
+  std::string update = "sgd_update";      // an op: of gradient, variable, slots
+  ir::Attributes attributes;              // of that op, but `scale` and `weight_decay`
+  double weight_decay = 0;                // of those that decay, where the op knows it
+  std::vector<ir::ValueId> decayed;
+  std::optional<double> clip_norm;
+
+  /// "a", "a + b"
+  std::string loss_name() const;
+  /// Of each loss.
+  int64_t loss_elements(const ir::Graph& graph) const;
 };
 
 struct Context {

@@ -102,7 +102,7 @@ std::vector<bool> read_by_steps(const plan::Job& job) {
 }
 
 bool launch_as_one(const plan::Step& a, const plan::Step& b) {
-  return a.op == b.op && a.attributes == b.attributes;
+  return a.op == b.op && a.attributes == b.attributes && a.inputs.size() == b.inputs.size();
 }
 
 }  // namespace

@@ -84,8 +84,12 @@ using Prepare = Kernel (*)(const Request&);
 
 /// Updates of several variables in few launches: `buffers[i]` belong to request i.
 using LaunchUpdates = std::function<void(std::span<const Buffers> buffers, const LaunchState&)>;
-/// REQUIRES: steps of one op.
-using PrepareUpdates = LaunchUpdates (*)(std::span<const Request>);
+struct Updates {
+  LaunchUpdates launch;
+  size_t workspace = 0;  // bytes, of buffers[0], for the duration of all
+};
+/// REQUIRES: steps of one op, with equal attributes and numbers of operands.
+using PrepareUpdates = Updates (*)(std::span<const Request>);
 
 /// How a kernel takes posts: none (the backend makes steps of them), or a bias_add and a relu, in
 /// this order, each optional.
@@ -97,19 +101,19 @@ struct KernelEntry {
   Prepare prepare;
   Posts posts;
 };
-struct UpdateEntry {
+struct UpdatesEntry {
   std::string_view op;
   PrepareUpdates prepare;
 };
 
 std::span<const KernelEntry> kernels();
-std::span<const UpdateEntry> updates();
+std::span<const UpdatesEntry> updates();
 /// The entry for `op`, or null.
 const KernelEntry* find_kernel(std::string_view op);
-const UpdateEntry* find_update(std::string_view op);
+const UpdatesEntry* find_update(std::string_view op);
 
 #define FLOW_CUDA_KERNEL(op, posts) Kernel op(const Request&);
-#define FLOW_CUDA_UPDATE(op) LaunchUpdates op(std::span<const Request>);
+#define FLOW_CUDA_UPDATE(op) Updates op(std::span<const Request>);
 #include "runtime/cuda/kernels.def"
 #undef FLOW_CUDA_KERNEL
 #undef FLOW_CUDA_UPDATE

@@ -1,158 +1,206 @@
-// The optimizers' updates: one pass over the gradients of many variables and what they move. The
-// learning rate is read on the device, so that a captured call can be launched at any step.
-#include "runtime/cuda/map.cuh"
-#include "runtime/cuda/operands.h"
+// The optimizers' updates: one pass over the gradients of many variables and what they move. A rule
+// is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet in one
+// call. Both round as the CPU's kernels do.
+#include <cmath>
+
+#include "runtime/cuda/update.cuh"
 
 namespace flow::cuda {
 namespace {
 
-constexpr int kMostTensors = 48;  // of one launch: tables are kernel parameters, 4096 bytes at most
-constexpr int64_t kChunk = 16 * kThreads;  // elements of a block
-
-/// A variable; `end` is the first block that is another's.
-struct Sgd {
-  const std::byte *gradient, *variable;
-  std::byte* updated;
+struct SgdRule {
+  static constexpr int kMoved = 1;
   double scale;
-  int64_t elements, end;
-};
 
-struct Momentum {
-  const std::byte *gradient, *variable, *momentum;
-  std::byte *updated, *updated_momentum;
-  double scale, decay;
-  int64_t elements, end;
-};
+  explicit SgdRule(const Request& request) : scale(attribute<double>(request, "scale")) {}
 
-template <typename Entry>
-struct Table {
-  Entry entries[kMostTensors];
-};
-
-/// Elements [first, end) of a variable.
-struct Piece {
-  int index;
-  int64_t first, end;
-};
-
-/// What this block does.
-template <typename Entry>
-__device__ Piece piece_of_block(const Table<Entry>& table) {
-  const int64_t block = blockIdx.x;
-  int index = 0;
-  while (block >= table.entries[index].end) ++index;
-  const int64_t first = (block - (index ? table.entries[index - 1].end : 0)) * kChunk;
-  const int64_t rest = table.entries[index].elements - first;
-  return {index, first, first + (rest < kChunk ? rest : kChunk)};
-}
-
-/// w += a * g with a = -lr * scale, the product rounded before the sum.
-template <typename T>
-__global__ void update_sgd(Table<Sgd> table, const CallBlock* call) {
-  const Piece piece = piece_of_block(table);
-  const Sgd& entry = table.entries[piece.index];
-  const auto a = static_cast<T>(-call->learning_rate * entry.scale);
-  const T* g = reinterpret_cast<const T*>(entry.gradient) + piece.first;
-  const T* w = reinterpret_cast<const T*>(entry.variable) + piece.first;
-  T* updated = reinterpret_cast<T*>(entry.updated) + piece.first;
-  const int64_t n = piece.end - piece.first, vectors = n / Vector<T>::kCount;
-  for (int64_t i = threadIdx.x; i < vectors; i += blockDim.x) {
-    const Vector<T> gs = reinterpret_cast<const Vector<T>*>(g)[i];
-    Vector<T> ws = reinterpret_cast<const Vector<T>*>(w)[i];
-    for (int k = 0; k < Vector<T>::kCount; ++k) ws.values[k] = ws.values[k] + a * gs.values[k];
-    reinterpret_cast<Vector<T>*>(updated)[i] = ws;
+  /// w += a * g, the product rounded before the sum.
+  template <typename T>
+  struct Move {
+    T a;
+    __device__ void operator()(T g, T (&values)[kMoved]) const { values[0] = values[0] + a * g; }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(-call.learning_rate * scaled)};
   }
-  for (int64_t i = vectors * Vector<T>::kCount + threadIdx.x; i < n; i += blockDim.x)
-    updated[i] = w[i] + a * g[i];
-}
+};
 
-/// m = b*m + scale*g; w -= lr*m, with Nesterov w -= lr*(scale*g + b*m).
-template <typename T>
-__global__ void update_momentum(Table<Momentum> table, bool nesterov, const CallBlock* call) {
-  const Piece piece = piece_of_block(table);
-  const Momentum& entry = table.entries[piece.index];
-  const auto scale = static_cast<T>(entry.scale), decay = static_cast<T>(entry.decay);
-  const auto negative_rate = static_cast<T>(-call->learning_rate);
-  const T* g = reinterpret_cast<const T*>(entry.gradient);
-  const T* w = reinterpret_cast<const T*>(entry.variable);
-  const T* m = reinterpret_cast<const T*>(entry.momentum);
-  for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
-    const T scaled = scale * g[i];
-    const T moved = decay * m[i] + scaled;
-    const T direction = nesterov ? scaled + decay * moved : moved;
-    reinterpret_cast<T*>(entry.updated)[i] = w[i] + negative_rate * direction;
-    reinterpret_cast<T*>(entry.updated_momentum)[i] = moved;
-  }
-}
+struct MomentumRule {
+  static constexpr int kMoved = 2;
+  double scale, momentum, weight_decay;
+  bool nesterov;
 
-Sgd entry_of(const Buffers& b, const Sgd& known) {
-  Sgd entry = known;
-  entry.gradient = b.inputs[0];
-  entry.variable = b.inputs[1];
-  entry.updated = b.outputs[0];
-  return entry;
-}
+  explicit MomentumRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        momentum(attribute<double>(request, "momentum")),
+        weight_decay(attribute<double>(request, "weight_decay")),
+        nesterov(attribute<bool>(request, "nesterov")) {}
 
-Momentum entry_of(const Buffers& b, const Momentum& known) {
-  Momentum entry = known;
-  entry.gradient = b.inputs[0];
-  entry.variable = b.inputs[1];
-  entry.momentum = b.inputs[2];
-  entry.updated = b.outputs[0];
-  entry.updated_momentum = b.outputs[1];
-  return entry;
-}
-
-/// Calls run(table, blocks) with kMostTensors variables at a time, or the rest.
-template <typename Entry, typename Run>
-void for_tables(const std::vector<Entry>& known, std::span<const Buffers> buffers, Run run) {
-  for (size_t first = 0; first < known.size(); first += kMostTensors) {
-    const size_t end = std::min(known.size(), first + kMostTensors);
-    Table<Entry> table{};
-    int64_t blocks = 0;
-    for (size_t i = first; i < end; ++i) {
-      blocks += (known[i].elements + kChunk - 1) / kChunk;
-      Entry& entry = table.entries[i - first];
-      entry = entry_of(buffers[i], known[i]);
-      entry.end = blocks;
+  /// m = b*m + scale*g; w -= lr*m, with Nesterov w -= lr*(scale*g + b*m).
+  template <typename T>
+  struct Move {
+    T scale, momentum, negative_rate, decay;
+    bool nesterov;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T moved = momentum * values[1] + scaled;
+      const T direction = nesterov ? scaled + momentum * moved : moved;
+      values[0] = values[0] + (negative_rate * direction + decay * values[0]);
+      values[1] = moved;
     }
-    run(table, LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}});
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(scaled), static_cast<T>(momentum), static_cast<T>(-call.learning_rate),
+            static_cast<T>(-call.learning_rate * weight_decay), nesterov};
   }
+};
+
+struct AdamRule {
+  static constexpr int kMoved = 3;
+  double scale, beta1, beta2, epsilon, weight_decay;
+  bool corrected;
+
+  explicit AdamRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        beta1(attribute<double>(request, "beta1")),
+        beta2(attribute<double>(request, "beta2")),
+        epsilon(attribute<double>(request, "epsilon")),
+        weight_decay(attribute<double>(request, "weight_decay")),
+        corrected(attribute<bool>(request, "bias_correction")) {}
+
+  template <typename T>
+  struct Move {
+    T scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+    T negative_rate;                      // divided by what m has gathered
+    T correction;                         // one over the root of what v has gathered
+    T epsilon, decay;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T mean = beta1 * values[1] + rest1 * scaled;
+      const T square = beta2 * values[2] + rest2 * (scaled * scaled);
+      const T root = correction * std::sqrt(square) + epsilon;
+      values[0] = values[0] + (negative_rate * mean / root + decay * values[0]);
+      values[1] = mean;
+      values[2] = square;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    const double rate = call.learning_rate;
+    return {static_cast<T>(scaled),
+            static_cast<T>(beta1),
+            static_cast<T>(1 - beta1),
+            static_cast<T>(beta2),
+            static_cast<T>(1 - beta2),
+            static_cast<T>(-rate / gathered(beta1, corrected, call.step)),
+            static_cast<T>(1 / std::sqrt(gathered(beta2, corrected, call.step))),
+            static_cast<T>(epsilon),
+            static_cast<T>(-rate * weight_decay)};
+  }
+};
+
+struct RmspropRule {
+  static constexpr int kMoved = 2;
+  double scale, decay, epsilon;
+
+  explicit RmspropRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        decay(attribute<double>(request, "decay_rate")),
+        epsilon(attribute<double>(request, "epsilon")) {}
+
+  template <typename T>
+  struct Move {
+    T scale, decay, rest, negative_rate, epsilon;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T square = rest * (scaled * scaled) + decay * values[1];
+      values[0] = values[0] + negative_rate * scaled / std::sqrt(square + epsilon);
+      values[1] = square;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(scaled), static_cast<T>(decay), static_cast<T>(1 - decay),
+            static_cast<T>(-call.learning_rate), static_cast<T>(epsilon)};
+  }
+};
+
+struct CenteredRmspropRule {
+  static constexpr int kMoved = 3;
+  double scale, decay, epsilon;
+
+  explicit CenteredRmspropRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        decay(attribute<double>(request, "decay_rate")),
+        epsilon(attribute<double>(request, "epsilon")) {}
+
+  /// The variance is not below 0, whatever rounding says.
+  template <typename T>
+  struct Move {
+    T scale, decay, rest, negative_rate, epsilon;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T square = rest * (scaled * scaled) + decay * values[1];
+      const T mean = rest * scaled + decay * values[2];
+      const T variance = square - mean * mean;
+      const T root = std::sqrt((variance < 0 ? T{0} : variance) + epsilon);
+      values[0] = values[0] + negative_rate * scaled / root;
+      values[1] = square;
+      values[2] = mean;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(scaled), static_cast<T>(decay), static_cast<T>(1 - decay),
+            static_cast<T>(-call.learning_rate), static_cast<T>(epsilon)};
+  }
+};
+
+template <typename T, typename Rule>
+__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  const double scaled = entry.template scaled<T>(rule.scale);
+  move_piece<T>(entry, piece, rule.template of_call<T>(scaled, *call));
+}
+
+template <typename Rule>
+Updates updates_by(const char* name, std::span<const Request> requests) {
+  const Rule rule(requests[0]);
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    return {[name, rule, elements = elements_of(requests)](std::span<const Buffers> buffers,
+                                                           const LaunchState& state) {
+      for_tables<Rule::kMoved>(elements, buffers,
+                               [&](const auto& table, const LaunchShape& shape, int64_t) {
+                                 launch(state.driver, state.stream, name, shape, update<T, Rule>,
+                                        table, rule, state.call);
+                               });
+    }};
+  });
 }
 
 }  // namespace
 
-LaunchUpdates sgd_update(std::span<const Request> requests) {
-  std::vector<Sgd> known(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    known[i].scale = attribute<double>(requests[i], "scale");
-    known[i].elements = result_elements(requests[i]);
-  }
-  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> LaunchUpdates {
-    return [known](std::span<const Buffers> buffers, const LaunchState& state) {
-      for_tables(known, buffers, [&](const Table<Sgd>& table, const LaunchShape& shape) {
-        launch(state.driver, state.stream, "sgd_update", shape, update_sgd<T>, table, state.call);
-      });
-    };
-  });
+Updates sgd_update(std::span<const Request> requests) {
+  return updates_by<SgdRule>("sgd_update", requests);
 }
 
-LaunchUpdates momentum_update(std::span<const Request> requests) {
-  std::vector<Momentum> known(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    known[i].scale = attribute<double>(requests[i], "scale");
-    known[i].decay = attribute<double>(requests[i], "momentum");
-    known[i].elements = result_elements(requests[i]);
-  }
-  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> LaunchUpdates {
-    return [known, nesterov = attribute<bool>(requests[0], "nesterov")](
-               std::span<const Buffers> buffers, const LaunchState& state) {
-      for_tables(known, buffers, [&](const Table<Momentum>& table, const LaunchShape& shape) {
-        launch(state.driver, state.stream, "momentum_update", shape, update_momentum<T>, table,
-               nesterov, state.call);
-      });
-    };
-  });
+Updates momentum_update(std::span<const Request> requests) {
+  return updates_by<MomentumRule>("momentum_update", requests);
+}
+
+Updates adam_update(std::span<const Request> requests) {
+  return updates_by<AdamRule>("adam_update", requests);
+}
+
+Updates rmsprop_update(std::span<const Request> requests) {
+  return updates_by<RmspropRule>("rmsprop_update", requests);
+}
+
+Updates centered_rmsprop_update(std::span<const Request> requests) {
+  return updates_by<CenteredRmspropRule>("centered_rmsprop_update", requests);
 }
 
 }  // namespace flow::cuda

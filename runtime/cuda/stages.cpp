@@ -49,7 +49,9 @@ class StagePreparer {
   void add_updates(const UpdateGroup& group) {
     std::vector<Request> requests;
     for (size_t i = group.first; i < group.end; ++i) requests.push_back(request_of(job_.steps[i]));
-    stages_.updates.push_back(find_update(requests[0].step.op)->prepare(requests));
+    Updates updates = find_update(requests[0].step.op)->prepare(requests);
+    stages_.kernels[group.first].workspace = updates.workspace;
+    stages_.updates.push_back(std::move(updates.launch));
   }
 
   TensorDesc desc_of(TensorId id) const {

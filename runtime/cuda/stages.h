@@ -10,7 +10,8 @@
 namespace flow::cuda {
 
 struct Stages {
-  std::vector<Kernel> kernels;         // by step; no launch: a view, or part of an update
+  std::vector<Kernel> kernels;         // by step; no launch: a view, or part of an update, whose
+                                       // first step has the workspace of all
   std::vector<LaunchUpdates> updates;  // by group
   Checks checks;
 };

@@ -14,7 +14,7 @@ constexpr KernelEntry kKernels[] = {
 #undef FLOW_CUDA_UPDATE
 };
 
-constexpr UpdateEntry kUpdates[] = {
+constexpr UpdatesEntry kUpdates[] = {
 #define FLOW_CUDA_KERNEL(op, posts)
 #define FLOW_CUDA_UPDATE(op) {#op, op},
 #include "runtime/cuda/kernels.def"
@@ -32,10 +32,10 @@ const Entry* find(std::span<const Entry> entries, std::string_view op) {
 
 std::span<const KernelEntry> kernels() { return kKernels; }
 
-std::span<const UpdateEntry> updates() { return kUpdates; }
+std::span<const UpdatesEntry> updates() { return kUpdates; }
 
 const KernelEntry* find_kernel(std::string_view op) { return find(kernels(), op); }
 
-const UpdateEntry* find_update(std::string_view op) { return find(updates(), op); }
+const UpdatesEntry* find_update(std::string_view op) { return find(updates(), op); }
 
 }  // namespace flow::cuda

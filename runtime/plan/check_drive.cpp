@@ -1,5 +1,6 @@
 // What drives the calls of a job: variables, inputs, deliveries, optimizer, run section.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -170,23 +171,10 @@ void check_inputs(const Job& job, const Site& site) {
   }
 }
 
-void check_schedule(const Schedule& schedule, const Site& site) {
-  if (schedule.type == "constant") {
-    const auto base = schedule.values.find("base");
-    site.require(base != schedule.values.end() && schedule.values.size() == 1 &&
-                     std::isfinite(base->second) && schedule.boundaries.empty() &&
-                     schedule.rates.empty(),
-                 "a constant learning rate is one finite `base`");
-    return;
-  }
-  site.require(schedule.type == "piecewise_constant", "unknown learning rate `{}`", schedule.type);
-  site.require(schedule.values.empty() && schedule.rates.size() == schedule.boundaries.size() + 1,
-               "{} rates for {} boundaries", schedule.rates.size(), schedule.boundaries.size());
-  site.require(std::ranges::adjacent_find(schedule.boundaries, std::greater_equal<>()) ==
-                   schedule.boundaries.end(),
-               "the boundaries of the learning rate do not grow");
-  site.require(std::ranges::all_of(schedule.rates, [](double rate) { return std::isfinite(rate); }),
-               "a learning rate is not finite");
+bool is_optimizer(std::string_view type) {
+  static constexpr std::array<std::string_view, 7> kTypes = {"sgd",     "sgdw", "adam", "adamw",
+                                                             "rmsprop", "lars", "lamb"};
+  return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
 void check_optimizer(const Job& job, const Site& site) {
@@ -194,7 +182,7 @@ void check_optimizer(const Job& job, const Site& site) {
   if (!job.optimizer) return;
   const Optimizer& optimizer = *job.optimizer;
   const Site here = site.at("optimizer", optimizer.type);
-  here.require(optimizer.type == "sgd", "there is no such optimizer");
+  here.require(is_optimizer(optimizer.type), "there is no such optimizer");
   check_schedule(optimizer.learning_rate, here);
   const Tensor& loss = job[optimizer.loss];
   const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;

@@ -21,6 +21,9 @@ void check_steps(const Job& job, const Site& site);
 /// section.
 void check_drive(const Job& job, const Site& site);
 
+/// A learning rate: what learning_rate() relies on, and nothing that is not finite.
+void check_schedule(const Schedule& schedule, const Site& site);
+
 /// Returns, hooks and their sinks.
 void check_deliveries(const Job& job, const Site& site);
 

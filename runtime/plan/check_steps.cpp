@@ -121,8 +121,10 @@ class StepCheck {
       std::vector<const Tensor*> operands{&running};
       for (const TensorId id : post.operands) operands.push_back(&job_[id]);
       // All ops that can be fused keep dtype and shape.
-      check_call(signature_of(post.op, site),
-                 Call(site, std::move(operands), post.attributes, number_));
+      const Signature& signature = signature_of(post.op, site);
+      check_call(signature, Call(site, std::move(operands), post.attributes, number_));
+      site.require(!signature.updated_operand(0) || post.operands.size() == 1,
+                   "the fused {} takes the variable alone", post.op);
     }
   }
 
@@ -174,13 +176,16 @@ class StepCheck {
       if (id.valid()) readable_[id.index()] = true;
   }
 
+  /// What the step writes onto variables; a fused update writes its result onto its operand.
   static std::vector<Update> updates_of(const Step& step) {
-    if (step.op == "sgd_update") return {{step.inputs[1], step.outputs[0], false}};
-    if (step.op == "momentum_update")
-      return {{step.inputs[1], step.outputs[0], false}, {step.inputs[2], step.outputs[1], true}};
-    if (!step.posts.empty() && step.posts.back().op == "sgd_update")
-      return {{step.posts.back().operands[0], step.outputs[0], false}};
-    return {};
+    std::vector<Update> updates;
+    const Signature& signature = *find_signature(step.op);
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      if (const auto operand = signature.updated_operand(i))
+        updates.push_back({step.inputs[*operand], step.outputs[i], *operand > 1});
+    if (!step.posts.empty() && find_signature(step.posts.back().op)->updated_operand(0))
+      updates.push_back({step.posts.back().operands[0], step.outputs[0], false});
+    return updates;
   }
 
   void check_update(const Step& step, const Update& update, const Site& site) {

@@ -196,11 +196,18 @@ void fields(auto& text, Is<Hook> auto& hook) {
   text.remark("where", hook.where);
 }
 
+void fields(auto& text, Is<Warmup> auto& warmup) {
+  text("multiplier", warmup.multiplier);
+  text("steps", warmup.steps);
+  text("type", warmup.type);
+}
+
 void fields(auto& text, Is<Schedule> auto& schedule) {
   text("boundaries", schedule.boundaries);
   text("rates", schedule.rates);
   text("type", schedule.type);
   text("values", schedule.values);
+  text("warmup", schedule.warmup);
 }
 
 void fields(auto& text, Is<Optimizer> auto& optimizer) {

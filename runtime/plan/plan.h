@@ -185,16 +185,25 @@ struct Hook {
   std::string where;
 };
 
-/// A learning-rate schedule; runtime/plan/schedule.h evaluates it.
+/// The first steps of a learning rate: its base times a factor.
+struct Warmup {
+  std::string type;  // constant linear
+  int64_t steps = 0;
+  double multiplier = 0;  // of step 0; a linear one has grown to 1 at `steps`
+};
+
+/// A learning-rate schedule; runtime/plan/schedule.h knows the types and evaluates it.
 struct Schedule {
-  std::string type = "constant";         // constant piecewise_constant
-  std::map<std::string, double> values;  // base
+  std::string type = "constant";
+  std::map<std::string, double> values;  // the numbers that `type` takes; flags are 0 or 1
   std::vector<int64_t> boundaries;       // steps
-  std::vector<double> rates;             // one more than boundaries
+  std::vector<double> rates;  // piecewise_constant: one more than boundaries; piecewise_scaling:
+                              // the factor at each
+  std::optional<Warmup> warmup = {};
 };
 
 struct Optimizer {
-  std::string type;  // "sgd"
+  std::string type;  // "sgd", ...: its updates are steps
   Schedule learning_rate;
   TensorId loss;  // scalar: the mean that is minimised
   std::string loss_name;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,8 @@ struct Signature {
   const Part& operand(size_t i) const { return operands[std::min(i, operands.size() - 1)]; }
   /// May a plan leave result i out, because nobody reads it?
   bool may_be_absent(size_t i) const;
+  /// The operand, a variable, onto which result i is written, where there is one.
+  std::optional<size_t> updated_operand(size_t i) const;
   /// May result 0 lie where operand i lies?
   bool may_overwrite(size_t i) const;
 };

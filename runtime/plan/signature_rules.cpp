@@ -161,17 +161,6 @@ void loss_grad(Call& call) {
   call.result(call.number(), prob);
 }
 
-void sgd_update(Call& call) {
-  require_same_shapes(call);
-  call.result(call.number(), call.shape(1));
-}
-
-void momentum_update(Call& call) {
-  require_same_shapes(call);
-  call.result(call.number(), call.shape(1));
-  call.result(call.number(), call.shape(2));
-}
-
 }  // namespace rules
 
 }  // namespace flow::plan

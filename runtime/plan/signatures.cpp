@@ -120,6 +120,14 @@ bool Signature::may_be_absent(size_t i) const {
   return result.ends_with('?') || (i > 0 && result.ends_with('*'));
 }
 
+std::optional<size_t> Signature::updated_operand(size_t i) const {
+  constexpr std::string_view kNext = "next_";
+  if (i >= results.size() || !results[i].starts_with(kNext)) return {};
+  const auto operand = std::ranges::find(operands, results[i].substr(kNext.size()), &Part::name);
+  FLOW_CHECK(operand != operands.end(), "{} has no operand for {}", op, results[i]);
+  return static_cast<size_t>(operand - operands.begin());
+}
+
 bool Signature::may_overwrite(size_t i) const {
   const auto names = words_of(in_place);
   return i < operands.size() && !operands[i].variadic &&

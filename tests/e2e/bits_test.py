@@ -7,6 +7,11 @@ import unittest
 from flow import BIN, JOBS, FlowTest
 
 
+ADAM = ("--set", "jobs.train.optimizer={type: adamw, weight_decay: 0.01, excludes: \"**/bias\", minimize: loss, "
+        "learning_rate: {type: cosine, base: 0.001, steps: 100, warmup: {type: linear, steps: 10, start_multiplier: 0}}, "
+        "grad_clipping: {type: by_global_norm, clip_norm: 1}}")
+
+
 class SameBits(FlowTest):
     def train(self, net, out, *more, steps=6):
         self.flowrun("train", JOBS / f"{net}.yaml", "-o", out, "--steps", steps, "--set", "jobs.train.returns.to=npy", *more)
@@ -21,20 +26,26 @@ class SameBits(FlowTest):
             for threads in (2, 3, 4, 8):
                 self.assertEqual(one, self.train(net, f"{net}-{threads}", "--threads", threads), f"{net}, {threads} threads")
 
+    def test_adam_and_clipping_end_in_the_same_bits_on_any_number_of_threads(self):
+        one = self.train("lenet", "1", *ADAM, "--threads", 1)
+        self.assertEqual(one, self.train("lenet", "4", *ADAM, "--threads", 4))
+
     def test_watching_changes_no_bit(self):
         quiet = self.train("lenet", "quiet")
         watched = self.train("lenet", "watched", "--watch", "lenet/**:2", "--watch-diff", "lenet/*/weight:2", "--watch-diff", "lenet/*/bias")
         self.assertEqual(quiet, watched)
 
     def test_a_resumed_run_ends_in_the_bits_of_an_uninterrupted_one(self):
-        shuffled = ("--set", "jobs.train.run.shuffle=true", "--set", "jobs.train.optimizer.momentum=0.9")
-        whole = self.train("mlp", "whole", *shuffled, steps=20)
-        self.train("mlp", "parts", *shuffled, steps=7)
-        resumed = self.train("mlp", "parts", *shuffled, "--resume", steps=20)
-        for name, content in whole.items():
-            self.assertEqual(resumed.get(name), content, name)
-        metrics = [(line["step"], line["loss"]) for line in self.metrics("parts")]
-        self.assertEqual(metrics, [(line["step"], line["loss"]) for line in self.metrics("whole")])
+        for name, optimizer in (("momentum", ("--set", "jobs.train.optimizer.momentum=0.9")), ("adam", ADAM)):
+            shuffled = ("--set", "jobs.train.run.shuffle=true", *optimizer)
+            parts = f"{name}-parts"
+            whole = self.train("mlp", name, *shuffled, steps=20)
+            self.train("mlp", parts, *shuffled, steps=7)
+            resumed = self.train("mlp", parts, *shuffled, "--resume", steps=20)
+            for path, content in whole.items():
+                self.assertEqual(resumed.get(path), content, path)
+            metrics = [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(parts)]
+            self.assertEqual(metrics, [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(name)])
 
     def test_an_interrupted_run_saves_dies_of_the_signal_and_goes_on(self):
         command = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out"]

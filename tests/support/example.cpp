@@ -65,6 +65,7 @@ Attribute attribute_from(AttributeType type, std::string_view text) {
     case AttributeType::kIndex:
     case AttributeType::kInitializer:
     case AttributeType::kActivation:
+    case AttributeType::kRegularizer:
       break;
   }
   return std::string(text);
@@ -112,7 +113,8 @@ class Example {
     const ValueId product = builder_.add("multiply", "product", {results_[0], cotangent}, {}, {});
     passes::Context context;
     context.training.emplace();
-    context.training->loss = builder_.add("reduce_sum", "loss", {product}, {}, {});
+    context.training->losses = {
+        {builder_.add("reduce_sum", "loss", {product}, {}, {}), "loss", Span()}};
     for (const ValueId input : inputs)
       if (graph_[input].dtype == graph_.number) context.training->variables.push_back(input);
     passes::autodiff(graph_, context, diags_);

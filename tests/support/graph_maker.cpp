@@ -35,8 +35,7 @@ ValueId GraphMaker::layer(std::string_view op, const std::string& name, ValueId 
 
 void GraphMaker::minimize(ValueId loss) {
   context.training.emplace();
-  context.training->loss = loss;
-  context.training->loss_name = graph[loss].name;
+  context.training->losses = {{loss, graph[loss].name, Span()}};
   for (const ir::Variable& variable : graph.variables)
     if (variable.trainable) context.training->variables.push_back(variable.value);
 }

@@ -1,4 +1,6 @@
-// Random calls: dropout, losses, updates.
+// Random calls: dropout, losses, updates and what is done to gradients before.
+#include <cmath>
+
 #include "tests/property/cases/draw.h"
 
 namespace flow::test {
@@ -33,17 +35,77 @@ KernelCase loss(const std::string& op, Random& random) {
   return one;
 }
 
+/// The numbers of an op, and how many slots it has.
+struct UpdateNumbers {
+  std::vector<std::pair<std::string, plan::Attribute>> attributes;
+  int slots = 0;
+};
+
+UpdateNumbers numbers_of(const std::string& op, Random& random) {
+  const bool coin = random_between(random, 0, 1) == 1;
+  const double weight_decay = random_between(random, 0, 1) == 1 ? 0.01 : 0;
+  if (op == "sgd_update") return {};
+  if (op == "momentum_update")
+    return {{{"momentum", 0.9}, {"nesterov", coin}, {"weight_decay", weight_decay}}, 1};
+  if (op == "rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", 1e-8}}, 1};
+  if (op == "centered_rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", 1e-8}}, 2};
+  if (op == "lars_update")
+    return {{{"momentum_beta", 0.9},
+             {"epsilon", 1e-9},
+             {"lars_coefficient", 0.02},
+             {"weight_decay", weight_decay}},
+            1};
+  UpdateNumbers adam{
+      {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}}, 2};
+  if (op == "adam_update") adam.attributes.emplace_back("bias_correction", coin);
+  return adam;
+}
+
+/// What a mean of squares may be: far enough from 0 that its root is as exact as it is.
+void make_squares(Array& slot) {
+  for (float& x : slot.as<float>()) x = 0.25f + 0.75f * std::abs(x);
+}
+
 KernelCase update(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
-  KernelCase one{op, {{"scale", 0.01}}, {}, {{kF, shape, 1}}};
+  const UpdateNumbers numbers = numbers_of(op, random);
+  KernelCase one{op, numbers.attributes, {}, {}};
+  one.attributes.push_back({"scale", 0.01});
   one.inputs.push_back(random_array(random, kF, shape));
-  one.inputs.push_back(random_array(random, kF, shape));
-  if (op == "sgd_update") return one;
-  one.inputs.push_back(random_array(random, kF, shape));
-  one.results.push_back({kF, shape, 2});
-  one.attributes.push_back({"momentum", 0.9});
-  one.attributes.push_back({"nesterov", random_between(random, 0, 1) == 1});
+  for (int i = 1; i <= 1 + numbers.slots; ++i) {
+    one.inputs.push_back(random_array(random, kF, shape));
+    one.results.push_back({kF, shape, i});
+  }
+  if (op.ends_with("rmsprop_update")) make_squares(one.inputs[2]);
+  if (op == "adam_update" || op == "lamb_update") make_squares(one.inputs[3]);
+  if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square
+    for (float& x : one.inputs[3].as<float>()) x *= 0.25f;
+  if (random_between(random, 0, 1) == 1)
+    one.inputs.push_back(array_of<float>({}, {0.375f}));  // the factor of clipped gradients
   return one;
+}
+
+KernelCase regularize(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  KernelCase one{op, {{"l1", 0.01}, {"l2", 0.02}}, {}, {{kF, shape, 0}}};
+  one.inputs = {random_array(random, kF, shape), random_array(random, kF, shape)};
+  for (float& x : one.inputs[1].as<float>())
+    if (random_between(random, 0, 3) == 0) x = 0;
+  return one;
+}
+
+KernelCase clip_factor(const std::string& op, Random& random) {
+  KernelCase one{op, {{"clip_norm", 0.5}, {"scale", 0.05}}, {}, {{kF, {}}}};
+  for (int64_t i = random_between(random, 1, 6); i > 0; --i)
+    one.inputs.push_back(random_array(random, kF, any_shape(random)));
+  return one;
+}
+
+/// Squares added up.
+int64_t clip_terms(const KernelCase& one) {
+  int64_t terms = 0;
+  for (const Array& gradient : one.inputs) terms += gradient.shape().elements();
+  return terms;
 }
 
 /// Products added up by an update.
@@ -57,8 +119,15 @@ std::span<const CaseMaker> training_cases() {
       {"dropout_grad", dropout},
       {"sparse_softmax_cross_entropy_with_logits", loss},
       {"sparse_softmax_cross_entropy_with_logits_grad", loss},
-      {"sgd_update", update, update_terms},
+      {"adam_update", update, update_terms},
+      {"centered_rmsprop_update", update, update_terms},
+      {"clip_factor", clip_factor, clip_terms},
+      {"lamb_update", update, update_terms},
+      {"lars_update", update, update_terms},
       {"momentum_update", update, update_terms},
+      {"regularize", regularize, update_terms},
+      {"rmsprop_update", update, update_terms},
+      {"sgd_update", update, update_terms},
   };
   return kCases;
 }

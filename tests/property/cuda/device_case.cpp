@@ -121,7 +121,7 @@ class Rig {
 }  // namespace
 
 DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings) {
-  const cuda::UpdateEntry* update = cuda::find_update(one.op);
+  const cuda::UpdatesEntry* update = cuda::find_update(one.op);
   if (update) return {run_updates_on_device({&one, 1}, settings).runs[0], {}};
   Rig rig(settings);
   DeviceRun result;
@@ -156,8 +156,9 @@ UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
       requests.push_back(on_device.back().request());
       buffers.push_back(on_device.back().buffers(nullptr));
     }
-    const cuda::LaunchUpdates launch = cuda::find_update(cases[0].op)->prepare(requests);
-    rig.run([&](const cuda::LaunchState& state) { launch(buffers, state); });
+    const cuda::Updates updates = cuda::find_update(cases[0].op)->prepare(requests);
+    if (updates.workspace) buffers[0].workspace = on_device[0].allocate(updates.workspace);
+    rig.run([&](const cuda::LaunchState& state) { updates.launch(buffers, state); });
     for (DeviceCase& one : on_device) result.runs.push_back(one.read());
   }
   result.launches = rig.device->captured_launches();

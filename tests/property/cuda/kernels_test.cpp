@@ -16,7 +16,7 @@ constexpr int kCases = 12;
 std::vector<std::string> all_ops() {
   std::vector<std::string> ops;
   for (const cuda::KernelEntry& entry : cuda::kernels()) ops.emplace_back(entry.op);
-  for (const cuda::UpdateEntry& entry : cuda::updates()) ops.emplace_back(entry.op);
+  for (const cuda::UpdatesEntry& entry : cuda::updates()) ops.emplace_back(entry.op);
   return ops;
 }
 
@@ -190,12 +190,27 @@ TEST_CASE("dropout draws anew in every step", "[cuda]") {
   CHECK_FALSE(same_bits(run_on_device(one, later).run, run_on_device(one).run));
 }
 
+namespace {
+
+/// Random calls of an update that can be launched as one.
+std::vector<KernelCase> updates_alike(const std::string& op, int count) {
+  Random random(14);
+  std::vector<KernelCase> cases;
+  while (static_cast<int>(cases.size()) < count) {
+    KernelCase one = random_case(op, random);
+    if (!cases.empty()) one.attributes = cases[0].attributes;
+    if (cases.empty() || one.inputs.size() == cases[0].inputs.size())
+      cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+}  // namespace
+
 TEST_CASE("updates of many variables take few launches and give the CPU's bits", "[cuda]") {
-  for (const std::string op : {"sgd_update", "momentum_update"}) {
-    Random random(14);
-    std::vector<KernelCase> cases;
-    for (int i = 0; i < 101; ++i) cases.push_back(random_case(op, random));
-    for (KernelCase& one : cases) one.attributes.back() = cases[0].attributes.back();
+  for (const std::string op : {"sgd_update", "momentum_update", "adam_update", "rmsprop_update",
+                               "centered_rmsprop_update"}) {
+    const std::vector<KernelCase> cases = updates_alike(op, 101);
     const UpdatesRun got = run_updates_on_device(cases);
     CHECK(got.launches.value_or(3) == 3);
     for (size_t i = 0; i < cases.size(); ++i) {
@@ -204,6 +219,30 @@ TEST_CASE("updates of many variables take few launches and give the CPU's bits",
     }
     CHECK(run_updates_on_device(std::span(cases).first(8)).launches.value_or(1) == 1);
   }
+}
+
+TEST_CASE("updates by norms take three launches for many variables", "[cuda]") {
+  for (const std::string op : {"lars_update", "lamb_update"}) {
+    const std::vector<KernelCase> cases = updates_alike(op, 101);
+    const UpdatesRun got = run_updates_on_device(cases);
+    CHECK(got.launches.value_or(9) == 9);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      INFO(cases[i].str());
+      const KernelRun expected = run_kernel(cases[i], {cpu::reference_kernels()});
+      for (size_t k = 0; k < expected.outputs.size(); ++k)
+        require_near(cases[i], got.runs[i].outputs[k], expected.outputs[k]);
+    }
+  }
+}
+
+TEST_CASE("the norm of very many gradients is one factor", "[cuda]") {
+  Random random(16);
+  KernelCase one{"clip_factor", {{"clip_norm", 0.5}, {"scale", 1.0}}, {}, {{DType::kFloat32, {}}}};
+  for (int i = 0; i < 401; ++i)
+    one.inputs.push_back(random_array(random, DType::kFloat32, {1 + i % 7, 5}));
+  one.inputs.push_back(random_array(random, DType::kFloat32, {123457}));
+  require_near(one, run_on_device(one).run.outputs[0],
+               run_kernel(one, {cpu::reference_kernels()}).outputs[0]);
 }
 
 TEST_CASE("the first label out of range is the fault, whatever the order of lanes", "[cuda]") {

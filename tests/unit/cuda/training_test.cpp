@@ -122,6 +122,22 @@ TEST_CASE("float64 training agrees with the CPU's reference") {
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
+TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU's reference does") {
+  const std::string optimizer =
+      GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"",
+               "rmsprop", "rmsprop, centered: true", "lars, weight_decay: 0.01", "lamb");
+  Runs runs;
+  const Wanted wanted{
+      .sets = {"+jobs.train.precision=float64",
+               "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
+               "jobs.train.optimizer={type: " + optimizer +
+                   ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: by_global_norm, "
+                   "clip_norm: 0.5}}"}};
+  runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");
+  runs.run_gpu("mlp.yaml", wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
+}
+
 TEST_CASE("predict jobs give the CPU's values") {
   const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
   const std::string job = GENERATE("eval", "accuracy");

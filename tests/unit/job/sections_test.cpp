@@ -1,4 +1,7 @@
 // Returns, hooks, sinks, optimizer, run and placement of a job in its plan.
+#include <fmt/format.h>
+
+#include "compiler/job/optimizer_table.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {
@@ -133,6 +136,31 @@ TEST_CASE("momentum makes a slot for each trained variable") {
   CHECK(plan.jobs[0].variables.size() == 4);
 }
 
+TEST_CASE("what is trained, what decays and what is regularized is chosen by name") {
+  const auto update = [](const plan::Plan& plan, const std::string& name) {
+    const auto& steps = plan.jobs[0].steps;
+    const auto found = std::ranges::find(steps, name, &plan::Step::name);
+    REQUIRE(found != steps.end());
+    return *found;
+  };
+  const std::string adamw = "{type: adamw, weight_decay: 0.5, learning_rate: 0.1, minimize: loss, ";
+  const plan::Plan some = plan_of(train(adamw + "variables: \"**/bias\"}"));
+  CHECK(some.jobs[0].optimizer->type == "adamw");
+  CHECK(has_step(some.jobs[0], "d/bias:update"));
+  CHECK_FALSE(has_step(some.jobs[0], "d/weight:update"));
+  CHECK(variable(some.jobs[0], "d/bias/v").slot);
+  for (const char* chosen : {"excludes: [\"**/bias\"]}", "includes: d/weight}"}) {
+    const plan::Plan plan = plan_of(train(adamw + chosen));
+    CHECK(update(plan, "d/weight:update").attributes.get<double>("weight_decay") == 0.5);
+    CHECK(update(plan, "d/bias:update").attributes.get<double>("weight_decay") == 0);
+  }
+  std::string text = train(kSgd);
+  text.replace(text.find("op: dense"), 9, "op: dense, kernel_regularizer: {l1: 0.5}");
+  const plan::Step regularize = update(plan_of(text), "d/weight:regularized");
+  CHECK(regularize.attributes.get<double>("l1") == 2);  // 4 rows, before the scale of 1/4
+  CHECK(regularize.attributes.get<double>("l2") == 0);
+}
+
 TEST_CASE("a learning rate is a number or a schedule") {
   const auto schedule = [](const std::string& text) {
     return plan_of(train("{type: sgd, learning_rate: " + text + ", minimize: loss}"))
@@ -145,6 +173,38 @@ TEST_CASE("a learning rate is a number or a schedule") {
       schedule("{type: piecewise_constant, boundaries: [10, 20], values: [1, 0.1, 0.01]}");
   CHECK(steps.boundaries == std::vector<int64_t>{10, 20});
   CHECK(steps.rates == std::vector<double>{1, 0.1, 0.01});
+  CHECK(schedule("{type: piecewise_scaling, base: 1, boundaries: [10, 20], scale: 0.5}").rates ==
+        std::vector<double>{0.5, 0.5});
+  const plan::Schedule warm = schedule(
+      "{type: polynomial, base: 1, steps: 10, warmup: {type: linear, steps: 5, start_multiplier: "
+      "0.5}}");
+  CHECK(warm.values == std::map<std::string, double>{
+                           {"base", 1}, {"steps", 10}, {"end", 1e-4}, {"power", 1}, {"cycle", 0}});
+  REQUIRE(warm.warmup);
+  CHECK(warm.warmup->type == "linear");
+  CHECK(warm.warmup->steps == 5);
+  CHECK(warm.warmup->multiplier == 0.5);
+}
+
+TEST_CASE("every optimizer and every learning rate of the tables makes a plan that is accepted") {
+  const auto keys = [](const job::Variety& variety) {
+    std::string text;
+    for (const job::KeyDef& key : variety.keys)
+      if (key.fallback.empty())
+        text += fmt::format(", {}: {}", key.name,
+                            key.type == job::KeyType::kNumbers      ? "[1, 2]"
+                            : key.type == job::KeyType::kBoundaries ? "[3]"
+                                                                    : "1");
+    return text;
+  };
+  for (const job::Variety& optimizer : job::optimizers().varieties)
+    for (const job::Variety& rate : job::learning_rates().varieties) {
+      INFO(optimizer.type << " " << rate.type);
+      std::string rates = keys(rate);
+      if (rate.type == "piecewise_scaling") rates = ", base: 1, boundaries: [3], scale: [1]";
+      plan_of(train(fmt::format("{{type: {}{}, minimize: loss, learning_rate: {{type: {}{}}}}}",
+                                optimizer.type, keys(optimizer), rate.type, rates)));
+    }
 }
 
 TEST_CASE("the run section and notes are in the plan") {

@@ -57,7 +57,7 @@ Planned plan_of(GraphMaker& maker) {
     plan::Optimizer optimizer;
     optimizer.type = "sgd";
     optimizer.loss = tensor(maker.context.mean_loss);
-    optimizer.loss_name = maker.context.training->loss_name;
+    optimizer.loss_name = maker.context.training->loss_name();
     optimizer.learning_rate.values["base"] = 0.1;
     made.job.optimizer = optimizer;
   }
@@ -166,7 +166,8 @@ TEST_CASE("Updated variables lie in the variable's memory") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.minimize(dense(maker, "a", x));
-  maker.context.training->momentum = 0.5;
+  maker.context.training->update = "momentum_update";
+  maker.context.training->attributes.set("momentum", 0.5);
   const Planned made = plan_of(maker);
   CHECK(made.alias_of("a/weight:update") == "a/weight");
   CHECK(made.alias_of("a/weight:update.momentum") == "a/weight/momentum");

@@ -64,8 +64,9 @@ TEST_CASE("A scalar loss is its own mean") {
 TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
   GraphMaker maker;
   maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
-  maker.context.training->momentum = 0.9;
-  maker.context.training->nesterov = true;
+  maker.context.training->update = "momentum_update";
+  maker.context.training->attributes.set("momentum", 0.9);
+  maker.context.training->attributes.set("nesterov", true);
   maker.run_passes();
   REQUIRE(maker.graph.variables.size() == 2);
   const ir::Variable& slot = maker.graph.variables[1];
@@ -75,7 +76,7 @@ TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
   CHECK(maker.graph[slot.updated].name == "a/weight:update.momentum");
   CHECK_THAT(maker.nodes(), Catch::Contains("momentum_update(a/weight:diff, a/weight, "
                                             "a/weight/momentum) momentum=0.9 nesterov=true "
-                                            "scale=0.03125"));
+                                            "scale=0.03125 weight_decay=0"));
 }
 
 TEST_CASE("A frozen variable keeps its value, and nothing is computed for it") {
@@ -196,6 +197,67 @@ TEST_CASE("The update is fused onto the product that makes the gradient") {
                              "a/weight:update = matmul(a/matmul:diff, x) transpose_a=true "
                              "transpose_b=false: float32[4, 4]\n"
                              "  + sgd_update(a/weight) scale=0.03125\n"));
+}
+
+TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
+  SECTION("clipping") {
+    maker.context.training->clip_norm = 2;
+    maker.run_passes();
+    CHECK_THAT(maker.nodes(),
+               Catch::EndsWith("minimize/clip_factor = clip_factor(a/weight:diff, b/weight:diff) "
+                               "clip_norm=2 scale=0.03125: float32[] mixed\n"
+                               "a/weight:update = sgd_update(a/weight:diff, a/weight, "
+                               "minimize/clip_factor) scale=0.03125: float32[4, 4]\n"
+                               "b/weight:update = sgd_update(b/weight:diff, b/weight, "
+                               "minimize/clip_factor) scale=0.03125: float32[4, 4]\n"));
+    CHECK(maker.nodes().find("  + sgd_update") == std::string::npos);
+  }
+  SECTION("a regularizer, of one variable") {
+    maker.graph.variables[0].l2 = 0.5;
+    maker.run_passes();
+    CHECK_THAT(maker.nodes(),
+               Catch::EndsWith("a/weight:regularized = regularize(a/weight:diff, a/weight) l1=0 "
+                               "l2=16: float32[4, 4] mixed\n"
+                               "a/weight:update = sgd_update(a/weight:regularized, a/weight) "
+                               "scale=0.03125: float32[4, 4]\n"));
+    CHECK_THAT(maker.nodes(), Catch::Contains("  + sgd_update(b/weight)"));
+    const ValueId weight = maker.graph.find("a/weight");
+    CHECK(maker.graph.gradient_of(weight) == maker.graph.find("a/weight:diff"));
+  }
+}
+
+TEST_CASE("Several losses have gradients of their sum, and their means add") {
+  GraphMaker maker;
+  const ValueId a = dense(maker, "a", maker.input("x", {8, 4}));
+  const ValueId b = maker.add("relu", "b", {a});
+  maker.minimize(a);
+  maker.context.training->losses.push_back({b, "b", Span()});
+  CHECK(maker.context.training->loss_name() == "a/matmul + b");
+  maker.run_passes("add_updates");
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("a/matmul:diff = add(a/matmul:diff.1, a/matmul:diff.2)"));
+  CHECK_THAT(maker.nodes(), Catch::Contains("minimize/mean_loss = add(minimize/mean_loss.part1, "
+                                            "minimize/mean_loss.part2): float32[]"));
+  CHECK(maker.graph[maker.context.mean_loss].name == "minimize/mean_loss");
+}
+
+TEST_CASE("Weight decay is for the variables that decay") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
+  passes::Training& training = *maker.context.training;
+  training.update = "adam_update";
+  for (const char* name : {"beta1", "beta2", "epsilon"}) training.attributes.set(name, 0.5);
+  training.weight_decay = 0.25;
+  training.decayed = {maker.graph.find("a/weight")};
+  maker.run_passes();
+  CHECK_THAT(maker.nodes(), Catch::Contains("adam_update(a/weight:diff, a/weight, a/weight/m, "
+                                            "a/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
+                                            "epsilon=0.5 scale=0.03125 weight_decay=0.25"));
+  CHECK_THAT(maker.nodes(), Catch::Contains("adam_update(b/weight:diff, b/weight, b/weight/m, "
+                                            "b/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
+                                            "epsilon=0.5 scale=0.03125 weight_decay=0:"));
 }
 
 TEST_CASE("An update of a shared variable, or one read after its gradient, stands apart") {

@@ -217,6 +217,12 @@ TEST_CASE("variables are updated once, in place, by train jobs") {
   check_corruptions({
       {"must take its place",
        [](Job& j) { tensor_named(j, "net/conv/bias:updated").alias = TensorId(); }},
+      {"the fused sgd_update takes the variable alone",
+       [](Job& j) {
+         for (Step& step : j.steps)
+           if (!step.posts.empty() && step.posts.back().op == "sgd_update")
+             step.posts.back().operands.push_back(id_named(j, "loss:mean"));
+       }},
       {"which is no trainable variable", [](Job& j) { j.variables[0].trainable = false; }},
       {"which is no optimizer's slot", [](Job& j) { j.variables[2].slot = false; }},
       {"update variables",
@@ -344,9 +350,9 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
 TEST_CASE("optimizer, schedule and run section are whole") {
   check_corruptions({
       {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},
-      {"there is no such optimizer", [](Job& j) { j.optimizer->type = "adam"; }},
+      {"there is no such optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
       {"it must be a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
-      {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "cosine"; }},
+      {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "fast"; }},
       {"3 rates for 1 boundaries",
        [](Job& j) { j.optimizer->learning_rate.boundaries.pop_back(); }},
       {"do not grow",
@@ -354,9 +360,38 @@ TEST_CASE("optimizer, schedule and run section are whole") {
          j.optimizer->learning_rate.boundaries = {80, 80};
        }},
       {"is not finite", [](Job& j) { j.optimizer->learning_rate.rates[0] = kNaN; }},
-      {"one finite `base`",
+      {"constant lacks `base`",
        [](Job& j) {
          j.optimizer->learning_rate = {"constant", {}, {}, {}};
+       }},
+      {"constant takes 1 numbers, not 2",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", 1}, {"steps", 2}}, {}, {}};
+       }},
+      {"constant has no boundaries",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", 1}}, {3}, {}};
+       }},
+      {"`steps` of the learning rate is 0",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"cosine", {{"alpha", 0}, {"base", 1}, {"steps", 0}}, {}, {}};
+       }},
+      {"`steps` of the learning rate is 1.5",
+       [](Job& j) {
+         j.optimizer->learning_rate = {
+             "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1.5}}, {}, {}};
+       }},
+      {"`base` of the learning rate is nan",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", kNaN}}, {}, {}};
+       }},
+      {"unknown warm-up `slow`",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"slow", 10, 0.5};
+       }},
+      {"a warm-up of 0 steps",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"linear", 0, 0.5};
        }},
       {"a negative number", [](Job& j) { j.run.epochs = -1; }},
       {"cannot be counted", [](Job& j) { j.run.log_every = 0; }},

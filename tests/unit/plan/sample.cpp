@@ -200,7 +200,7 @@ void add_backward(JobBuilder& b, const Forward& f) {
   b.alias(b.one("sgd_update", "net/conv/bias:updated", {dbias, f.bias}, {{"scale", 0.25}}), f.bias);
   const auto updated =
       b.step("momentum_update", "net/conv/weight:updated", {dweight, f.weight, f.slot},
-             {{"scale", 0.25}, {"momentum", 0.9}, {"nesterov", true}});
+             {{"scale", 0.25}, {"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.5}});
   b.alias(updated[0], f.weight);
   b.alias(updated[1], f.slot);
 }

@@ -1,0 +1,34 @@
+// The shape rules of updates of variables and of what comes before them.
+#include "runtime/plan/signature.h"
+
+namespace flow::plan {
+namespace {
+
+/// The gradient, the variable and `slots` slots are alike; what may follow is a scalar.
+void update_of(Call& call, size_t slots) {
+  const size_t alike = 2 + slots;
+  for (size_t i = 1; i < alike; ++i)
+    call.require(call.shape(i) == call.shape(0), "operands of shapes {} and {}, which must agree",
+                 call.shape(0).str(), call.shape(i).str());
+  call.require(call.operands().size() == alike || call.shape(alike).rank() == 0,
+               "a factor {}, which must be a scalar", call.shape(call.operands().size() - 1).str());
+  for (size_t i = 1; i < alike; ++i) call.result(call.number(), call.shape(i));
+}
+
+}  // namespace
+
+namespace rules {
+
+void update(Call& call) { update_of(call, 0); }
+void update_slot(Call& call) { update_of(call, 1); }
+void update_two_slots(Call& call) { update_of(call, 2); }
+
+void clip_factor(Call& call) {
+  call.require(call.attribute<double>("clip_norm") > 0, "a norm of {}",
+               call.attribute<double>("clip_norm"));
+  call.result(call.number(), {});
+}
+
+}  // namespace rules
+
+}  // namespace flow::plan

@@ -1,0 +1,122 @@
+"""Golden paths of optimizers in float64, from the formulas of the language. Usage: python3 make.py (NumPy).
+
+Two variables, w [4, 3] and b [3], get the gradients of gradients_{w,b}.npy: 50 steps, already those of the mean loss, before
+regulariser, clipping and update. <case>_{w,b}.npy hold their values after every step. The learning rate is 0.1 up to and with
+step 20, then 0.05.
+"""
+import math
+import pathlib
+
+import numpy as np
+
+STEPS = 50
+rng = np.random.default_rng(20200801)
+START = {"w": rng.normal(size=(4, 3)), "b": rng.normal(size=3)}
+GRADIENTS = {k: rng.normal(size=(STEPS,) + a.shape) * np.exp(rng.normal(size=(STEPS,) + (1,) * a.ndim))
+             for k, a in START.items()}
+
+
+def rate(s):
+    return 0.1 if s <= 20 else 0.05
+
+
+def rms(a):
+    return math.sqrt((a * a).mean())
+
+
+def sgd(momentum=0.0, nesterov=False):
+    def update(w, g, s, lr, slot):
+        if momentum == 0:
+            return w - lr * g
+        m = slot["m"] = momentum * slot.get("m", 0) + g
+        return w - lr * (g + momentum * m if nesterov else m)
+    return update
+
+
+def sgdw(momentum, decay):
+    plain = sgd(momentum)
+    return lambda w, g, s, lr, slot: plain(w, g, s, lr, slot) - lr * decay * w
+
+
+def adam(b1=0.9, b2=0.999, eps=1e-8, correct=True, decay=0.0):
+    def update(w, g, s, lr, slot):
+        m = slot["m"] = b1 * slot.get("m", 0) + (1 - b1) * g
+        v = slot["v"] = b2 * slot.get("v", 0) + (1 - b2) * g * g
+        c1, c2 = (1 - b1 ** (s + 1), 1 - b2 ** (s + 1)) if correct else (1, 1)
+        return w - lr * (m / c1) / (np.sqrt(v / c2) + eps) - lr * decay * w
+    return update
+
+
+def rmsprop(d=0.99, eps=1e-8, centered=False):
+    def update(w, g, s, lr, slot):
+        ms = slot["ms"] = (1 - d) * g * g + d * slot.get("ms", 0)
+        if centered:
+            mg = slot["mg"] = (1 - d) * g + d * slot.get("mg", 0)
+            return w - lr * g / np.sqrt(ms - mg * mg + eps)
+        return w - lr * g / np.sqrt(ms + eps)
+    return update
+
+
+def lars(b=0.9, eps=1e-9, c=1e-4, decay=0.0):
+    def update(w, g, s, lr, slot):
+        local = lr * c * rms(w) / (rms(g) + decay * rms(w) + eps)
+        slot["m"] = b * slot.get("m", 0) - local * (g + decay * w)
+        return w + slot["m"]
+    return update
+
+
+def lamb(b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
+    def update(w, g, s, lr, slot):
+        m = slot["m"] = b1 * slot.get("m", 0) + (1 - b1) * g
+        v = slot["v"] = b2 * slot.get("v", 0) + (1 - b2) * g * g
+        a = (m / (1 - b1 ** (s + 1))) / (np.sqrt(v / (1 - b2 ** (s + 1))) + eps) + decay * w
+        nw, na = np.linalg.norm(w), np.linalg.norm(a)
+        return w - lr * (nw / na if nw > 0 and na > 0 else 1.0) * a
+    return update
+
+
+def clip(gradients, limit):
+    norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
+    return {k: g * min(1.0, limit / norm) for k, g in gradients.items()}
+
+
+CASES = {  # name: (update, clip_norm, l1, l2)
+    "sgd": (sgd(), None, 0, 0),
+    "sgd_momentum": (sgd(0.9), None, 0, 0),
+    "sgd_nesterov": (sgd(0.9, True), None, 0, 0),
+    "sgd_clip2": (sgd(), 2.0, 0, 0),
+    "sgd_l1_l2": (sgd(), None, 0.01, 0.02),
+    "sgd_momentum_l2_clip2": (sgd(0.9), 2.0, 0, 0.02),
+    "sgdw": (sgdw(0.9, 0.01), None, 0, 0),
+    "adam": (adam(), None, 0, 0),
+    "adam_uncorrected": (adam(correct=False), None, 0, 0),
+    "adamw": (adam(decay=0.01), None, 0, 0),
+    "rmsprop": (rmsprop(), None, 0, 0),
+    "rmsprop_centered": (rmsprop(centered=True), None, 0, 0),
+    "lars": (lars(c=0.02, decay=0.01), None, 0, 0),
+    "lamb": (lamb(decay=0.01), None, 0, 0),
+}
+
+
+def path(update, limit, l1, l2):
+    values, slots, out = dict(START), {k: {} for k in START}, {k: [] for k in START}
+    for s in range(STEPS):
+        g = {k: GRADIENTS[k][s] + l1 * np.sign(values[k]) + l2 * values[k] for k in values}
+        if limit is not None:
+            g = clip(g, limit)
+        for k in values:
+            values[k] = update(values[k], g[k], s, rate(s), slots[k])
+            out[k].append(values[k])
+    return {k: np.array(a) for k, a in out.items()}
+
+
+def save(name, array):
+    np.save(pathlib.Path(__file__).with_name(name + ".npy"), array)
+
+
+for key in START:
+    save(f"start_{key}", START[key])
+    save(f"gradients_{key}", GRADIENTS[key])
+for case, what in CASES.items():
+    for key, values in path(*what).items():
+        save(f"{case}_{key}", values)

@@ -1,0 +1,141 @@
+// Fifty updates of every optimizer, from the job file to the variables, against paths made
+// elsewhere (tests/golden/optimizers).
+#include <cmath>
+#include <cstring>
+
+#include "runtime/base/file.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/plan/schedule.h"
+#include "tests/support/run_job.h"
+#include "tests/unit/job/compiled.h"
+
+namespace flow::test {
+namespace {
+
+constexpr int64_t kSteps = 50, kRows = 4, kColumns = 3;
+
+/// The float64 values of a golden array; they are the last bytes of its file.
+std::vector<double> golden(const std::string& name, int64_t count) {
+  const std::string text =
+      read_text(fs::path(FLOW_SOURCE_DIR) / "tests/golden/optimizers" / (name + ".npy"));
+  std::vector<double> values(static_cast<size_t>(count));
+  const size_t bytes = values.size() * sizeof(double);
+  REQUIRE(text.size() > bytes);
+  std::memcpy(values.data(), text.data() + text.size() - bytes, bytes);
+  return values;
+}
+
+/// A job whose variables `v/weight` [4, 3] and `u/bias` [3] have the gradients `gw`, transposed,
+/// and `gb`: its losses are the sums of the products.
+std::string job_of(const std::string& optimizer, const std::string& regularizer) {
+  const auto layer = [&](const std::string& key) {
+    return regularizer.empty() ? std::string() : ", " + key + ": " + regularizer;
+  };
+  return "flow: 1\njobs:\n  j:\n    type: train\n    precision: float64\n    inputs:\n"
+         "      eye: {shape: [3, 3], dtype: float64, rows: false}\n"
+         "      gw: {shape: [3, 4], dtype: float64, rows: false}\n"
+         "      zero: {shape: [1, 1], dtype: float64, rows: false}\n"
+         "      gb: {shape: [1, 3], dtype: float64, rows: false}\n"
+         "    graph:\n      v: {op: dense, units: 4, in: eye, use_bias: false" +
+         layer("kernel_regularizer") +
+         "}\n      pv: {op: multiply, in: [v, gw]}\n      lw: {op: reduce_sum, in: pv}\n"
+         "      u: {op: dense, units: 3, in: zero" +
+         layer("bias_regularizer") +
+         "}\n      pu: {op: multiply, in: [u, gb]}\n      lb: {op: reduce_sum, in: pu}\n"
+         "    optimizer: {" +
+         optimizer +
+         ", minimize: [lw, lb], variables: [\"v/*\", u/bias],\n"
+         "      learning_rate: {type: piecewise_constant, boundaries: [20], values: [0.1, "
+         "0.05]}}\n";
+}
+
+/// The job on the CPU, with names for its tensors.
+class Trained {
+ public:
+  explicit Trained(plan::Job job)
+      : job_(std::move(job)), backend_(cpu::make_backend()), program_(backend_->prepare(job_, {})) {
+    write("v/weight", golden("start_w", kRows * kColumns));
+    write("u/bias", golden("start_b", kColumns));
+    fill_input("eye", {1, 0, 0, 0, 1, 0, 0, 0, 1});
+    fill_input("zero", {0});
+  }
+  void fill_input(const std::string& name, const std::vector<double>& values) {
+    const auto into = program_->input(tensor(job_, name), 0);
+    REQUIRE(into.size() == values.size() * sizeof(double));
+    std::memcpy(into.data(), values.data(), into.size());
+  }
+  void step(int64_t step) {
+    program_->launch({step, plan::learning_rate(job_.optimizer->learning_rate, step), {}}, 0, 0);
+    program_->wait(0);
+  }
+  std::vector<double> read(const std::string& name) const {
+    const plan::TensorId id = tensor(job_, name);
+    std::vector<double> values(static_cast<size_t>(job_[id].shape.elements()));
+    program_->read_variable(id, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+
+ private:
+  void write(const std::string& name, const std::vector<double>& values) {
+    const plan::TensorId id = tensor(job_, name);
+    Array array(DType::kFloat64, job_[id].shape);
+    std::ranges::copy(values, array.as<double>().begin());
+    program_->write_variable(id, array.view());
+  }
+
+  plan::Job job_;
+  std::unique_ptr<exec::Backend> backend_;
+  std::unique_ptr<exec::Program> program_;
+};
+
+void check_near(const std::vector<double>& got, const double* expected) {
+  for (size_t i = 0; i < got.size(); ++i)
+    if (std::abs(got[i] - expected[i]) > 1e-12 * std::max(1.0, std::abs(expected[i])))
+      FAIL("element " << i << ": " << got[i] << " instead of " << expected[i]);
+}
+
+void check_path(const std::string& name, const std::string& optimizer,
+                const std::string& regularizer = {}) {
+  INFO(name);
+  Trained trained(plan_of(job_of(optimizer, regularizer)).jobs[0]);
+  const int64_t weights = kRows * kColumns;
+  const auto gw = golden("gradients_w", kSteps * weights);
+  const auto gb = golden("gradients_b", kSteps * kColumns);
+  const auto w = golden(name + "_w", kSteps * weights);
+  const auto b = golden(name + "_b", kSteps * kColumns);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    INFO("step " << step);
+    std::vector<double> transposed;
+    for (int64_t column = 0; column < kColumns; ++column)
+      for (int64_t row = 0; row < kRows; ++row)
+        transposed.push_back(gw[static_cast<size_t>(step * weights + row * kColumns + column)]);
+    const auto* bias = gb.data() + step * kColumns;
+    trained.fill_input("gw", transposed);
+    trained.fill_input("gb", {bias, bias + kColumns});
+    trained.step(step);
+    check_near(trained.read("v/weight"), w.data() + step * weights);
+    check_near(trained.read("u/bias"), b.data() + step * kColumns);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[golden]") {
+  const std::string clip = ", grad_clipping: {type: by_global_norm, clip_norm: 2}";
+  check_path("sgd", "type: sgd");
+  check_path("sgd_momentum", "type: sgd, momentum: 0.9");
+  check_path("sgd_nesterov", "type: sgd, momentum: 0.9, nesterov: true");
+  check_path("sgd_clip2", "type: sgd" + clip);
+  check_path("sgd_l1_l2", "type: sgd", "{l1: 0.01, l2: 0.02}");
+  check_path("sgd_momentum_l2_clip2", "type: sgd, momentum: 0.9" + clip, "{l2: 0.02}");
+  check_path("sgdw", "type: sgdw, weight_decay: 0.01");
+  check_path("adam", "type: adam");
+  check_path("adam_uncorrected", "type: adam, bias_correction: false");
+  check_path("adamw", "type: adamw, weight_decay: 0.01");
+  check_path("rmsprop", "type: rmsprop");
+  check_path("rmsprop_centered", "type: rmsprop, centered: true");
+  check_path("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
+  check_path("lamb", "type: lamb, weight_decay: 0.01");
+}
+
+}  // namespace flow::test
