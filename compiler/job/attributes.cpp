@@ -82,7 +82,7 @@ std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
   std::vector<std::string> names{"none"};
   for (const OpDef* op : all_ops())
-    if (op->infer && !op->internal && op->operands.size() == 1 &&
+    if (op->infer && !op->internal && op->operands.size() == 1 && !op->operands[0].variadic &&
         std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
       names.emplace_back(op->name);
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};

@@ -62,6 +62,8 @@ std::string_view name_of(AttributeType type) {
       return "{l1, l2}";
     case AttributeType::kActivation:
       return "op of one operand";
+    case AttributeType::kRegularizer:
+      return "{l1, l2}";
   }
   return {};
 }

@@ -37,7 +37,6 @@ OpDef triangle_op(std::string_view name, std::string_view doc, std::string_view 
                           .max = INT32_MAX}},
           .infer = infer_triangle,
           .gradient = triangle_gradient,
-          .elementwise = true,
           .examples = std::move(examples)};
 }
 

@@ -45,11 +45,12 @@ class DataOps(FlowTest):
             "joined": "op: concat, in: [x, x], axis: 1", "piled": "op: stack, in: [x, x], axis: 2",
             "lower": "op: tril, in: x, diagonal: 1", "upper": "op: triu, in: x",
             "wide": "op: expand_dims, in: x, axis: [0, 2]", "narrow": "op: squeeze, in: wide", "same": "op: identity, in: x",
+            "flat": "op: flatten, in: x, start: -2", "c": "op: constant, value: 0.5, shape: [3]", "moved": "op: bias_add, in: [x, c]",
         }, {
             "turned": x.transpose(0, 2, 1), "taken": x[1:, ::-1, None, -1], "padded": np.pad(x, ((0, 1), (2, 0), (1, 3)), mode="reflect"),
             "framed": np.pad(x, ((0, 0), (0, 0), (1, 1)), constant_values=7), "tiled": np.tile(x, (1, 2, 2)),
             "joined": np.concatenate([x, x], 1), "piled": np.stack([x, x], 2), "lower": np.tril(x, 1), "upper": np.triu(x),
-            "wide": x[None, :, None], "narrow": x, "same": x,
+            "wide": x[None, :, None], "narrow": x, "same": x, "flat": x.reshape(4, 18), "moved": x + np.float32(0.5),
         })
 
     def test_ports_name_folders(self):

@@ -122,8 +122,18 @@ KernelCase clip_factor(const std::string& op, Random& random) {
   return one;
 }
 
+/// Squares added up.
+int64_t clip_terms(const KernelCase& one) {
+  int64_t terms = 0;
+  for (const Array& gradient : one.inputs) terms += gradient.shape().elements();
+  return terms;
+}
+
 /// Products added up by an update.
 int64_t update_terms(const KernelCase&) { return 3; }
+
+/// The same by norms, whose errors mostly cancel in their sums of squares, all of one sign.
+int64_t norm_terms(const KernelCase& one) { return 3 + one.inputs[0].shape().elements() / 64; }
 
 }  // namespace
 
@@ -137,9 +147,9 @@ std::span<const CaseMaker> training_cases() {
       {"softmax_cross_entropy_with_logits_grad", dense_loss, logits_terms},
       {"adam_update", update, update_terms},
       {"centered_rmsprop_update", update, update_terms},
-      {"clip_factor", clip_factor},
-      {"lamb_update", update, update_terms},
-      {"lars_update", update, update_terms},
+      {"clip_factor", clip_factor, clip_terms},
+      {"lamb_update", update, norm_terms},
+      {"lars_update", update, norm_terms},
       {"momentum_update", update, update_terms},
       {"regularize", regularize, update_terms},
       {"rmsprop_update", update, update_terms},

@@ -1,6 +1,8 @@
 // Returns, hooks, sinks, optimizer, run and placement of a job in its plan.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "compiler/job/optimizer_table.h"
 #include "tests/unit/job/compiled.h"
 
@@ -159,6 +161,22 @@ TEST_CASE("what is trained, what decays and what is regularized is chosen by nam
   const plan::Step regularize = update(plan_of(text), "d/weight:regularized");
   CHECK(regularize.attributes.get<double>("l1") == 2);  // 4 rows, before the scale of 1/4
   CHECK(regularize.attributes.get<double>("l2") == 0);
+}
+
+TEST_CASE("variables and embeddings have regularizers of their own") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\njobs:\n  j:\n    type: train\n    inputs: {i: {shape: [4], dtype: int32}}\n"
+      "    graph:\n"
+      "      w: {op: variable, shape: [2], initializer: ones, regularizer: {l2: 0.5}}\n"
+      "      e: {op: embedding, in: i, vocab_size: 5, units: 2, embeddings_regularizer: {l1: 1}}\n"
+      "      loss: {op: multiply, in: [e, w]}\n"
+      "    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}\n");
+  for (const auto& [name, key, value] :
+       {std::tuple{"w:regularized", "l2", 4.0}, {"e/weight:regularized", "l1", 8.0}}) {
+    const auto step = std::ranges::find(plan.jobs[0].steps, name, &plan::Step::name);
+    REQUIRE(step != plan.jobs[0].steps.end());
+    CHECK(step->attributes.get<double>(key) == value);
+  }
 }
 
 TEST_CASE("a learning rate is a number or a schedule") {
