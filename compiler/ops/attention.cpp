@@ -150,8 +150,7 @@ std::vector<ir::ValueId> attention_gradient(GradientContext& context) {
 std::vector<AttributeDef> attributes() {
   return {{"causal", AttributeType::kBool, "false",
            "query i sees keys 0 to i alone (aligned at the top left)"},
-          {"scale", AttributeType::kNumber, "nan",
-           "what scores are multiplied by; default 1/sqrt(depth)"}};
+          {"scale", AttributeType::kNumber, "1/sqrt(D)", "what scores are multiplied by"}};
 }
 
 constexpr std::string_view kMaskDoc = "bool, broadcasts to [..., T, S]; true lets through";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "compiler/ops/op_def.h"
 #include "runtime/base/text.h"
@@ -39,7 +40,7 @@ Attribute parse(AttributeType type, std::string_view text) {
     case AttributeType::kInteger:
       return number_from<int64_t>(text);
     case AttributeType::kNumber:
-      return number_from<double>(text);
+      return text == "1/sqrt(D)" ? std::nan("") : number_from<double>(text);
     case AttributeType::kIntegers:
     case AttributeType::kPairs:
       return integers_from(text);

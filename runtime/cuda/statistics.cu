@@ -43,13 +43,13 @@ Layer layer_of(const Buffers& b, int64_t channels) {
 
 }  // namespace
 
-LaunchUpdates move_statistics(std::span<const Request> requests) {
+Updates move_statistics(std::span<const Request> requests) {
   std::vector<int64_t> channels;
   for (const Request& request : requests) channels.push_back(result_elements(request));
   const double momentum = attribute<double>(requests[0], "momentum");
   const double unbias = attribute<double>(requests[0], "unbias");
-  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> LaunchUpdates {
-    return [=](std::span<const Buffers> buffers, const LaunchState& state) {
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    return {[=](std::span<const Buffers> buffers, const LaunchState& state) {
       for (size_t first = 0; first < channels.size(); first += kMostLayers) {
         const size_t count = std::min<size_t>(kMostLayers, channels.size() - first);
         Layers layers{};
@@ -58,7 +58,7 @@ LaunchUpdates move_statistics(std::span<const Request> requests) {
         launch(state.driver, state.stream, "move_statistics",
                {{static_cast<unsigned>(count)}, {kThreads}}, move<T>, layers, momentum, unbias);
       }
-    };
+    }};
   });
 }
 

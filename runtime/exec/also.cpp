@@ -112,9 +112,15 @@ void CalledJob::finish() { deliverer_->finish(); }
 CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
     : positions_(positions) {
   const auto jobs = plan::also_jobs(request.plan, request.job);
-  for (size_t i = 0; i < jobs.size(); ++i)
-    jobs_.push_back(
-        std::make_unique<CalledJob>(backend, request, request.job.run.also[i], *jobs[i], i + 1));
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const plan::Also& also = request.job.run.also[i];
+    if (also.every_epochs > 0 && !positions.has_rows())
+      throw RequestError(
+          fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
+                      also.job, request.job.name),
+          "count `steps` instead");
+    jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i], i + 1));
+  }
 }
 
 int64_t CalledJobs::calls_after(const plan::Also& also, int64_t steps) const {
