@@ -53,7 +53,7 @@ struct Gradients {
 };
 
 __device__ inline double inverse_of(double variance, double epsilon) {
-  return 1 / sqrt(variance + epsilon);
+  return 1 / ::sqrt(variance + epsilon);
 }
 
 /// The factor of a channel, the same bits in each pass over it.

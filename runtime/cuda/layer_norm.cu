@@ -15,7 +15,7 @@ struct Rows {
   double epsilon = 0;
   int64_t chunk = 1, chunks = 1;  // rows, of sums over them
 
-  __device__ double inverse(double variance) const { return 1 / sqrt(variance + epsilon); }
+  __device__ double inverse(double variance) const { return 1 / ::sqrt(variance + epsilon); }
 };
 
 /// The sum of term(i), i < n, over a team of kTeam threads; every thread gets it.
