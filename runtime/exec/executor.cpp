@@ -127,13 +127,13 @@ void Executor::feed() {
 }
 
 bool Executor::await_turn(int64_t step) {
-  if (run_.stop_signal && run_.stop_signal() != 0) {
-    interrupted_ = true;
-    return false;
-  }
-  return filled_.wait(step + 1, for_inputs_) &&
-         reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
-         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+  const bool free = filled_.wait(step + 1, for_inputs_) &&
+                    reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
+                    finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+  if (!free) return false;
+  // Asked when the deliveries before have reached their sinks: one of them may be what asks.
+  interrupted_ = run_.stop_signal && run_.stop_signal() != 0;
+  return !interrupted_;
 }
 
 void Executor::choose_wanted(int64_t step) {

@@ -55,6 +55,7 @@ class Run {
 
  private:
   Ending execute();
+  SinkOptions sink_options() const;
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
   void warn_nonfinite(const StepRecord& record);
@@ -72,6 +73,7 @@ class Run {
   const CheckpointFolder folder_;
   const std::string plan_hash_, resume_hash_;
   std::optional<MetricsLog> metrics_;
+  std::optional<Deliverer> deliverer_;
   int64_t steps_;                // complete
   std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
   bool warned_ = false;
@@ -94,7 +96,11 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
 RunOutcome Run::run() {
   try {
     conclude(execute());
+    deliverer_->commands().end(outcome_.interrupted        ? "stopped"
+                               : outcome_.exit_status == 0 ? "done"
+                                                           : "failed");
   } catch (const RunError& error) {
+    deliverer_.reset();  // ends the commands
     try {
       write_record(error.exit_status(), error.what());
     } catch (const RunError&) {
@@ -112,13 +118,12 @@ Ending Run::execute() {
   write_text_atomically(request_.directory / "plan.json", plan::to_json(request_.plan));
   if (request_.resume) folder_.remove_leftovers();
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
-  Deliverer deliverer(job_, positions_, prepared_.deliveries,
-                      {request_.directory, prepared_.first, request_.out, request_.json});
+  deliverer_.emplace(job_, positions_, prepared_.deliveries, sink_options());
   return exec::execute({.job = job_,
                         .program = *prepared_.program,
                         .feed = prepared_.feed,
                         .deliveries = prepared_.deliveries,
-                        .deliverer = deliverer,
+                        .deliverer = *deliverer_,
                         .first = prepared_.first,
                         .end = prepared_.end,
                         .output_slots = output_slots(job_, backend_),
@@ -126,7 +131,24 @@ Ending Run::execute() {
                         .state = prepared_.state,
                         .saves = [this](int64_t step) { return saves(step); },
                         .on_step = [this](const StepRecord& record) { keep_books(record); },
-                        .stop_signal = request_.stop_signal});
+                        .stop_signal =
+                            [this] {
+                              const bool asked = deliverer_->commands().asked_to_stop();
+                              return asked ? 1 : request_.stop_signal ? request_.stop_signal() : 0;
+                            }});
+}
+
+SinkOptions Run::sink_options() const {
+  SinkOptions options{request_.directory, prepared_.first, request_.out, request_.json, {}};
+  options.run_commands = request_.commands;
+  options.commands = {.job = job_.name,
+                      .plan_hash = plan_hash_,
+                      .directory = fs::absolute(request_.root),
+                      .run_directory = fs::absolute(request_.directory),
+                      .output_to_stderr = request_.json,
+                      .say = request_.say};
+  if (request_.resume) options.commands.resumed_from = prepared_.first;
+  return options;
 }
 
 bool Run::saves(int64_t step) const {
@@ -186,7 +208,7 @@ void Run::save_last(const Ending& ending) {
     if (kept_ != ending.steps) save_step(ending.steps);
     outcome_.checkpoint = folder_.at(ending.steps);
   }
-  if (prepared_.save && !ending.interrupted) {
+  if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
     write_checkpoint(*prepared_.save, prepared_.state, checkpoint_record(ending.steps));
     outcome_.saved = prepared_.save;
   }
@@ -198,6 +220,7 @@ void Run::conclude(const Ending& ending) {
   outcome_.last_loss = ending.last_loss;
   outcome_.seconds = ending.seconds;
   outcome_.interrupted = ending.interrupted;
+  outcome_.stopped_by_command = ending.interrupted && deliverer_->commands().asked_to_stop();
   if (ending.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -
