@@ -28,6 +28,7 @@ struct Options {
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after;
   std::vector<std::string> sets;
+  bool commands = false;
 };
 
 CompileRequest request_of(const Options& options) {
@@ -101,7 +102,8 @@ int show(const Options& options) {
   }
   if (options.format != "table") return draw(plan, options.format);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
-    fmt::print("{}{}", i ? "\n" : "", show_job(plan.jobs[i]));
+    fmt::print("{}{}", i ? "\n" : "",
+               options.commands ? show_commands(plan.jobs[i]) : show_job(plan.jobs[i]));
   return kDone;
 }
 
@@ -221,6 +223,7 @@ int run(int argc, char** argv) {
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
   shows->add_option("--format", options.format, "table, json, dot or svg")
       ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
+  shows->add_flag("--commands", options.commands, "only the commands that its runs start");
   add_sets(shows);
 
   CLI::App* ops = app.add_subcommand("ops", "the ops of the language, or all about one");

@@ -30,7 +30,7 @@ struct Options {
   std::string device = "auto";
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
-  bool eager = false;
+  bool eager = false, no_commands = false;
 };
 
 /// The signal that asked the run to stop; the handler may touch nothing else.
@@ -50,6 +50,7 @@ void catch_stop_signals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // `| head` ends the printing, not the run
+  std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
 }
 
 /// A single word is the file: JOB may be left out.
@@ -110,6 +111,7 @@ std::string resume_command(const Options& options, const std::string& job,
   std::string command =
       fmt::format("flowrun {} {} -o {} --resume", job, options.file, directory.string());
   for (const std::string& set : options.sets) command += fmt::format(" --set '{}'", set);
+  if (options.no_commands) command += " --no-commands";
   return command;
 }
 
@@ -117,7 +119,8 @@ std::string resume_command(const Options& options, const std::string& job,
 void tell_next(const Options& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
-    tell(fmt::format("flowrun: stopped after step {}; go on with: {}\n", outcome.steps,
+    tell(fmt::format("flowrun: stopped after step {}{}; go on with: {}\n", outcome.steps,
+                     outcome.stopped_by_command ? ", as a command asked" : "",
                      resume_command(options, job.name, directory)));
     return;
   }
@@ -162,7 +165,8 @@ int finish(const Options& options, const plan::Job& job, const fs::path& directo
   } else {
     tell(fmt::format("flowrun: what was written until then is in {}\n", directory.string()));
   }
-  if (outcome.interrupted) {  // a shell loop stops when its command died of the signal
+  if (stop_signal &&
+      outcome.interrupted) {  // a shell loop stops when its command died of the signal
     std::fflush(nullptr);
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
@@ -245,6 +249,7 @@ int execute(const Options& options) {
                            .overrides = overrides_of(options),
                            .out = stdout,
                            .json = options.json,
+                           .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say =
                                [&](const std::string& text) {
@@ -322,6 +327,8 @@ int run(int argc, char** argv) {
   app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
   app.add_flag("--dry-run", options.dry_run,
                "prepare everything, say how much memory it takes, run nothing");
+  app.add_flag("--no-commands", options.no_commands,
+               "run no command sinks; `flowc show --commands` lists them");
   app.add_flag("--quiet", options.quiet, "no progress and no remarks");
   app.add_flag("--json", options.json, "progress and print sinks as objects, one a line");
   app.footer(

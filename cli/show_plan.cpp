@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/text.h"
+#include "runtime/io/commands.h"
 
 namespace flow::cli {
 
@@ -59,7 +60,18 @@ std::string source_text(const plan::InputSource& source) {
   return "--input";
 }
 
+/// Text of the file that must not move the cursor.
+std::string visible(const std::string& text) {
+  std::string shown;
+  for (const char c : text)
+    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c)
+                                                               : std::string(1, c);
+  return shown;
+}
+
 std::string sink_text(const plan::Sink& sink) {
+  if (const auto* command = std::get_if<plan::CommandSink>(&sink))
+    return "command " + visible(io::command_text(*command));
   if (const auto* npy = std::get_if<plan::NpySink>(&sink))
     return npy->per_step ? "npy, a file a step" : "npy";
   if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
@@ -90,6 +102,29 @@ std::string fires_text(const std::vector<plan::StepRange>& steps) {
       texts.push_back(fmt::format("steps {}..{}/{}", range.first, range.end, range.stride));
   }
   return join(texts, ", ");
+}
+
+/// "stream, npy, ack, 30 s"
+std::string manner_text(const plan::CommandSink& command) {
+  std::string text =
+      command.mode == plan::CommandSink::Mode::kStream ? "one process" : "a process an event";
+  if (command.format == plan::CommandSink::Format::kText) text += ", text";
+  if (command.ack) text += ", ack";
+  if (command.on_error == plan::CommandSink::OnError::kWarn) text += ", may fail";
+  if (command.timeout) text += fmt::format(", {} s", shortest(*command.timeout));
+  return text;
+}
+
+void add_commands(Table& table, const std::string& whose, const std::string& when,
+                  const std::vector<plan::Sink>& sinks, const std::string& where) {
+  for (const plan::Sink& sink : sinks) {
+    const auto* command = std::get_if<plan::CommandSink>(&sink);
+    if (!command) continue;
+    std::string text = command->shell ? "sh: " : "";
+    for (const auto& [name, value] : command->env) text += fmt::format("{}={} ", name, value);
+    table.row(
+        {whose, when, manner_text(*command), visible(text + io::command_text(*command)), where});
+  }
 }
 
 Table steps_table(const plan::Job& job) {
@@ -150,6 +185,20 @@ std::string show_job(const plan::Job& job) {
     text += fmt::format("\noptimizer {}, learning rate {}, minimizes {}\n", job.optimizer->type,
                         job.optimizer->learning_rate.type, job.optimizer->loss_name);
   return text;
+}
+
+std::string show_commands(const plan::Job& job) {
+  Table table;
+  for (const plan::Hook& hook : job.hooks) {
+    const bool value = hook.kind == plan::Hook::Kind::kWatch;
+    add_commands(table, (value ? "watch " : "watch_diff ") + hook.name, fires_text(hook.steps),
+                 hook.sinks, hook.where);
+  }
+  if (job.returns)
+    add_commands(table, "return", "every step", job.returns->sinks, job.returns->where);
+  return fmt::format("job {}: {}\n{}", job.name,
+                     table.empty() ? "no commands" : "its commands run in the job file's directory",
+                     table.str());
 }
 
 }  // namespace flow::cli

@@ -142,10 +142,12 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
     hook.per_device = read_choice(reader, *type, "`type`", {"Numpy", "ListNumpy"}) == "ListNumpy";
   if (const yaml::Node* check = fields.find("check"))
     hook.check_finite = read_choice(reader, *check, "`check`", {"finite"}).has_value();
-  if (const yaml::Node* to = fields.find("to"))
+  if (const yaml::Node* to = fields.find("to")) {
     hook.sinks = read_sinks(reader, *to);
-  else
+    check_expected(reader, *to, hook.per_device ? "ListNumpy" : "Numpy");
+  } else {
     hook.sinks = {plan::NpySink{}};
+  }
   if (!pattern) return {};
   hook.pattern = {*pattern, fields.find(variety->key)->span};
   return hook;

@@ -239,6 +239,57 @@ const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::stri
   return nullptr;
 }
 
+/// Where the two types part: what is expected there, and what stands there. Nothing: they agree.
+std::optional<std::pair<std::string, std::string>> find_difference(const Type& expected,
+                                                                   const Type& given) {
+  if (expected.kind != given.kind || expected.items.size() != given.items.size() ||
+      expected.integer_keys != given.integer_keys)
+    return std::pair{expected.str(), given.str()};
+  for (size_t i = 0; i < given.items.size(); ++i)
+    if (auto found = find_difference(expected.items[i], given.items[i])) return found;
+  return {};
+}
+
+std::optional<Declared> read_type(Reader& reader, const yaml::Node& node, std::string_view what) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  TypeParser parser(node.scalar);
+  auto type = parser.parse();
+  if (!type)
+    reader
+        .error(Diagnosis::kReturnType, node,
+               fmt::format("`{}` is no return type: {}", node.scalar, parser.wrong()))
+        .with_hint(
+            "types are `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, "
+            "`Dict[int, "
+            "R]`, and `Callback` or `Callback[R]` for an asynchronous job");
+  return type;
+}
+
+/// What a command is given is no matter of when it is given.
+std::optional<Type> read_expected(Reader& reader, const yaml::Node& node) {
+  const auto declared = read_type(reader, node, "`expects`");
+  if (!declared || !declared->callback) return declared ? declared->type : std::nullopt;
+  reader.error(Diagnosis::kReturnType, node,
+               "`expects` says what a command is given, `Callback` belongs to `returns`");
+  return {};
+}
+
+void check_expected_by(Reader& reader, const yaml::Node& sink, const Type& given) {
+  const yaml::Node* type = sink.is_mapping() ? sink.find("type") : nullptr;
+  const yaml::Node* expects = type ? sink.find("expects") : nullptr;
+  if (!expects || type->scalar != "command") return;
+  const auto expected = read_expected(reader, *expects);
+  if (!expected) return;
+  const auto difference = find_difference(*expected, given);
+  if (!difference) return;
+  Diag& diag = reader.error(
+      Diagnosis::kReturnMismatch, *expects,
+      fmt::format("the command expects `{}`, it is given `{}`", expected->str(), given.str()));
+  if (difference->first != expected->str())
+    diag.with_note(fmt::format("they part where `{}` is expected and `{}` is given",
+                               difference->first, difference->second));
+}
+
 void check_type(Reader& reader, const Type& type, Span type_span, Returns& returns) {
   std::string wrong;
   const ReturnValue* at = find_mismatch(type, returns.value, wrong);
@@ -262,18 +313,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
     returns.sinks = {plan::NpySink{}};
   std::optional<Declared> declared;
   const yaml::Node* type = fields.find("type");
-  if (type && reader.expect(*type, yaml::Kind::kScalar, "`type`")) {
-    TypeParser parser(type->scalar);
-    declared = parser.parse();
-    if (!declared)
-      reader
-          .error(Diagnosis::kReturnType, *type,
-                 fmt::format("`{}` is no return type: {}", type->scalar, parser.wrong()))
-          .with_hint(
-              "types are `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, "
-              "`Dict[int, "
-              "R]`, and `Callback` or `Callback[R]` for an asynchronous job");
-  }
+  if (type) declared = read_type(reader, *type, "`type`");
   const yaml::Node* value = fields.require("value");
   auto read = value ? read_value(reader, *value) : std::nullopt;
   if (!read || (type && !declared)) return {};
@@ -283,7 +323,15 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   check_type(reader, agreed, has_type ? type->span : Span{}, returns);
   returns.callback = declared && declared->callback;
   returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
+  if (const yaml::Node* to = fields.find("to")) check_expected(reader, *to, agreed.str());
   return returns;
+}
+
+void check_expected(Reader& reader, const yaml::Node& to, const std::string& given) {
+  const auto declared = TypeParser(given).parse();
+  FLOW_CHECK(declared && declared->type, "`{}` is no type", given);
+  check_expected_by(reader, to, *declared->type);
+  for (const yaml::Node& sink : to.items) check_expected_by(reader, sink, *declared->type);
 }
 
 }  // namespace flow::job

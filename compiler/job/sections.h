@@ -51,6 +51,9 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind);
 /// One sink or a list of them.
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
+plan::Sink read_command(Reader& reader, const yaml::Node& node, Span owner);
+/// What the command sinks in `to:` expect is compared with the type of what they are given.
+void check_expected(Reader& reader, const yaml::Node& to, const std::string& given);
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key);
 /// `has_dataset`: an epoch is known.
 plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset);

@@ -11,7 +11,7 @@ namespace flow::job {
 namespace {
 
 const std::vector<std::string>& types() {
-  static const std::vector<std::string> kAll = {"npy", "print", "none"};
+  static const std::vector<std::string> kAll = {"npy", "print", "command", "none"};
   return kAll;
 }
 
@@ -71,6 +71,7 @@ std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
   const yaml::Node& options = node.is_mapping() ? node : plain;
   if (*name == "npy") return read_npy(reader, options, type->span);
   if (*name == "print") return read_print(reader, options, type->span);
+  if (*name == "command") return read_command(reader, options, type->span);
   Fields(reader, options, type->span, "`none`", {"type"});
   return plan::NoSink{};
 }

@@ -40,11 +40,18 @@ class Substitution {
     if (node.resolved) return;
     if (node.is_scalar()) return replace_scalar(node);
     for (yaml::Node& item : node.items) replace(item);
+    const bool command = is_command(node);
     for (yaml::Entry& entry : node.entries)
-      if (entry.key != "note") replace(entry.value);
+      if (entry.key != "note" && !(command && entry.key == "run")) replace(entry.value);
   }
 
  private:
+  /// The sink's `run` belongs to a program that has variables of its own: it is left as written.
+  static bool is_command(const yaml::Node& node) {
+    const yaml::Node* type = node.find("type");
+    return type && type->is_scalar() && type->scalar == "command";
+  }
+
   void replace_scalar(yaml::Node& node) {
     if (node.scalar.find('$') == std::string::npos) return;
     const std::string_view text = node.scalar;

@@ -65,7 +65,7 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
 void CalledJob::begin(const RunRequest& request) {
   const fs::path directory = request.directory / "also" / job_.name;
   deliverer_.emplace(job_, feed_.positions(), deliveries_,
-                     SinkOptions{directory, steps_, request.out, request.json});
+                     sink_options(request, job_, directory, steps_));
   if (!job_.train) return;
   std::error_code ignored;
   fs::create_directories(directory, ignored);
@@ -107,7 +107,10 @@ Ending CalledJob::call(State& state, std::optional<std::chrono::steady_clock::ti
                   .stop_signal = job_.train ? std::function<int()>() : stop_signal_});
 }
 
-void CalledJob::finish() { deliverer_->finish(); }
+void CalledJob::finish() {
+  deliverer_->finish();
+  deliverer_->commands().end("done");
+}
 
 CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
     : positions_(positions) {

@@ -96,7 +96,7 @@ std::optional<std::string> check_finite(const Delivery& delivery, const ArrayVie
 
 Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
-    : positions_(positions) {
+    : positions_(positions), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}};
     if (delivery.factor != 1) {
@@ -155,6 +155,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
     const io::Event event{step, position.epoch, position.last_of_epoch,
                           value_of(route, program, position, slot)};
     for (const auto& sink : route.sinks) sink->deliver(event);
+    commands_.take(*route.delivery, event);
     if (route.delivery->check_finite && !failure)
       failure = check_finite(*route.delivery, event.value, step);
   }
@@ -167,7 +168,8 @@ bool Deliverer::absorbs(int64_t step) const {
   const io::Event event{step, position.epoch, position.last_of_epoch, {}};
   return std::ranges::all_of(routes_, [&](const Route& route) {
     if (!route.delivery->fires(step)) return true;
-    return !route.delivery->check_finite && route.tensor->shape.elements() <= kSmall &&
+    return !route.delivery->check_finite && !commands_.takes(*route.delivery) &&
+           route.tensor->shape.elements() <= kSmall &&
            std::ranges::all_of(route.sinks, [&](const auto& sink) { return sink->absorbs(event); });
   });
 }

@@ -9,6 +9,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/backend.h"
+#include "runtime/exec/command_delivery.h"
 #include "runtime/exec/positions.h"
 #include "runtime/io/sink.h"
 #include "runtime/plan/plan.h"
@@ -27,7 +28,8 @@ struct Delivery {
   bool check_finite = false;
   /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole.
   int64_t device = 0, devices = 1;
-  std::string scope, op;  // of `watch_scope`, as in plan::Hook
+  bool per_device = false;  // ListNumpy
+  std::string scope, op;    // of `watch_scope`, as in plan::Hook
   std::vector<plan::Sink> sinks;
   std::string where;
 
@@ -50,12 +52,15 @@ struct SinkOptions {
   int64_t resume_from = 0;
   std::FILE* out = nullptr;
   bool json = false;
+  bool run_commands = true;
+  io::CommandContext commands = {};
 };
 
 /// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
 class Deliverer {
  public:
-  /// Makes the sinks: files are created, or cut when resuming. RunError when that fails.
+  /// Makes the sinks: files are created, or cut when resuming, and commands are started. RunError
+  /// when that fails.
   Deliverer(const plan::Job& job, const Positions& positions,
             const std::vector<Delivery>& deliveries, const SinkOptions& options);
 
@@ -69,6 +74,7 @@ class Deliverer {
   void end_call();
   /// After the last step.
   void finish();
+  CommandDelivery& commands() { return commands_; }
 
  private:
   struct Route {
@@ -82,6 +88,7 @@ class Deliverer {
 
   const Positions positions_;
   std::vector<Route> routes_;
+  CommandDelivery commands_;
 };
 
 }  // namespace flow::exec

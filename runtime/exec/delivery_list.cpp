@@ -37,6 +37,7 @@ void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<D
     return;
   }
   delivery.devices = job.devices;
+  delivery.per_device = true;
   for (int64_t device = 0; device < job.devices; ++device) {
     Delivery part = delivery;
     part.device = device;

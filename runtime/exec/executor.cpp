@@ -134,8 +134,9 @@ bool Executor::await_turn(int64_t step) {
   const bool ready = !is_stopped() && filled_.wait(step + 1, for_inputs_) &&
                      reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
                      finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
-  interrupted_ = !ready && is_stopped();
-  return ready;
+  // Asked again when the deliveries before have reached their sinks: one of them may be what asks.
+  interrupted_ = is_stopped();
+  return ready && !interrupted_;
 }
 
 void Executor::choose_wanted(int64_t step) {

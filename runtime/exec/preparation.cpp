@@ -12,6 +12,7 @@
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
+#include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
 
 namespace flow::exec {
@@ -74,6 +75,19 @@ std::future<void> begin_drawing(const RunRequest& request, State& state) {
 }
 
 }  // namespace
+
+SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
+                         int64_t first) {
+  SinkOptions options{directory, first, request.out, request.json, request.commands, {}};
+  options.commands = {.job = job.name,
+                      .plan_hash = plan::hash(request.plan),
+                      .directory = fs::absolute(request.root),
+                      .run_directory = fs::absolute(request.directory),
+                      .output_to_stderr = request.json,
+                      .say = request.say};
+  if (request.resume) options.commands.resumed_from = first;
+  return options;
+}
 
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
   const Positions& positions = feed.positions();

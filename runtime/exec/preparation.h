@@ -44,6 +44,11 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          const plan::Job& job, const Feed& feed,
                                          const std::vector<Delivery>& deliveries, int64_t steps);
 
+/// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
+/// it goes on from.
+SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
+                         int64_t first);
+
 /// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
 /// array ends it too. The largest number where a stream alone does. RequestError for epochs of a

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <exception>
 #include <limits>
 
@@ -58,7 +59,8 @@ class Run {
 
  private:
   Ending execute();
-  Ending execute_until(int64_t step, Deliverer& deliverer, const Ending& before);
+  Ending execute_until(int64_t step, const Ending& before);
+  int stop_signal() const;
   bool call_others(Ending& ending);
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
@@ -77,6 +79,7 @@ class Run {
   const CheckpointFolder folder_;
   const std::string plan_hash_, resume_hash_;
   std::optional<MetricsLog> metrics_;
+  std::optional<Deliverer> deliverer_;
   int64_t steps_;                // complete
   std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
   bool warned_ = false;
@@ -99,7 +102,11 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
 RunOutcome Run::run() {
   try {
     conclude(execute());
+    deliverer_->commands().end(outcome_.interrupted        ? "stopped"
+                               : outcome_.exit_status == 0 ? "done"
+                                                           : "failed");
   } catch (const RunError& error) {
+    deliverer_.reset();  // ends the commands
     try {
       write_record(error.exit_status(), error.what());
     } catch (const RunError&) {
@@ -117,31 +124,31 @@ Ending Run::execute() {
   write_text_atomically(request_.directory / "plan.json", plan::to_json(request_.plan));
   if (request_.resume) folder_.remove_leftovers();
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
-  Deliverer deliverer(job_, positions_, prepared_.deliveries,
-                      {request_.directory, prepared_.first, request_.out, request_.json});
+  deliverer_.emplace(job_, positions_, prepared_.deliveries,
+                     sink_options(request_, job_, request_.directory, prepared_.first));
   prepared_.called.begin(request_);
   Ending ending;
   ending.steps = prepared_.first;
   bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
   while (goes_on && ending.steps < prepared_.end) {
     const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
-    ending = execute_until(until, deliverer, ending);
+    ending = execute_until(until, ending);
     goes_on = ending.steps == until && !ending.interrupted && ending.failure.empty() &&
               call_others(ending);
   }
-  deliverer.finish();
+  deliverer_->finish();
   prepared_.called.finish();
   return ending;
 }
 
 /// Goes on from where `before` ended.
-Ending Run::execute_until(int64_t step, Deliverer& deliverer, const Ending& before) {
+Ending Run::execute_until(int64_t step, const Ending& before) {
   Ending ending = exec::execute(
       {.job = job_,
        .program = *prepared_.program,
        .feed = prepared_.feed,
        .deliveries = prepared_.deliveries,
-       .deliverer = deliverer,
+       .deliverer = *deliverer_,
        .first = before.steps,
        .end = step,
        .since = before.since,
@@ -151,11 +158,17 @@ Ending Run::execute_until(int64_t step, Deliverer& deliverer, const Ending& befo
        // Where others are called, the state is whole after their calls.
        .saves = [this](int64_t at) { return saves(at) && !prepared_.called.due_at(at + 1); },
        .on_step = [this](const StepRecord& record) { keep_books(record); },
-       .stop_signal = request_.stop_signal});
+       .stop_signal = [this] { return stop_signal(); }});
   if (!ending.last_loss) ending.last_loss = before.last_loss;
   if (before.first_call_done) ending.first_call_done = before.first_call_done;
   ending.seconds = std::max(ending.seconds, before.seconds);
   return ending;
+}
+
+/// A command that wants no more stops the run as a signal does.
+int Run::stop_signal() const {
+  if (deliverer_->commands().asked_to_stop()) return SIGTERM;
+  return request_.stop_signal ? request_.stop_signal() : 0;
 }
 
 /// Calls what is due after the last step, and saves if that is due too. False when the run ends.
@@ -235,7 +248,7 @@ void Run::save_last(const Ending& ending) {
     if (kept_ != ending.steps) save_step(ending.steps);
     outcome_.checkpoint = folder_.at(ending.steps);
   }
-  if (prepared_.save && !ending.interrupted) {
+  if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
     write_checkpoint(*prepared_.save, prepared_.state, checkpoint_record(ending.steps));
     outcome_.saved = prepared_.save;
   }
@@ -247,6 +260,7 @@ void Run::conclude(const Ending& ending) {
   outcome_.last_loss = ending.last_loss;
   outcome_.seconds = ending.seconds;
   outcome_.interrupted = ending.interrupted;
+  outcome_.stopped_by_command = ending.interrupted && deliverer_->commands().asked_to_stop();
   if (ending.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -

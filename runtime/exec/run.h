@@ -39,6 +39,7 @@ struct RunRequest {
   std::vector<std::string> overrides = {};             // for run.json
   std::FILE* out = nullptr;                            // print sinks
   bool json = false;                                   // print sinks write objects
+  bool commands = true;                                // command sinks run
   std::function<void(const Progress&)> progress = {};  // may be empty
   /// One-off remarks: "the last batch of 40 rows is dropped". May be empty.
   std::function<void(const std::string&)> say = {};
@@ -56,7 +57,8 @@ struct RunOutcome {
   double seconds_to_first_step = 0;    // from the start of the process
   std::optional<fs::path> checkpoint;  // the last state, where it was left
   std::optional<fs::path> saved;       // the copy that `save` asked for
-  bool interrupted = false;
+  bool interrupted = false;            // before its end, by a signal or a command
+  bool stopped_by_command = false;
 };
 
 /// Everything that can be refused is refused before the first step, with DIR left as it was:

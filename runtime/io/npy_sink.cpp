@@ -4,37 +4,13 @@
 #include <charconv>
 #include <cstring>
 
-#include "runtime/io/elements.h"
+#include "runtime/io/delivered.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/sink.h"
 
 namespace flow::io {
 
 namespace {
-
-/// bfloat16, which .npy does not have, becomes float32; everything else stays as it is.
-class Delivered {
- public:
-  explicit Delivered(const SinkContext& context) {
-    if (context.dtype == DType::kBFloat16) wide_ = Array(DType::kFloat32, context.shape);
-  }
-
-  static DType dtype_of(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
-
-  /// Valid until the next call.
-  ArrayView operator()(const ArrayView& value) {
-    if (value.dtype != DType::kBFloat16) return value;
-    visit_elements(value, [&](auto elements) {
-      FLOW_CHECK(elements.size() * sizeof(float) <= wide_.bytes().size());
-      auto* out = wide_.as<float>().data();
-      for (size_t i = 0; i < elements.size(); ++i) out[i] = static_cast<float>(elements[i]);
-    });
-    return {DType::kFloat32, value.shape, wide_.bytes().data()};
-  }
-
- private:
-  Array wide_;
-};
 
 /// How far an interrupted run got with a stack, and how much of it counts.
 struct Written {
@@ -84,7 +60,7 @@ class StackedNpySink : public Sink {
 
  private:
   StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps)
-      : delivered_(context),
+      : delivered_(context.dtype, context.shape),
         values_(open_values(context, values, steps)),
         steps_(open_steps(context, steps)) {}
 
@@ -118,7 +94,7 @@ class PerStepNpySink : public Sink {
   explicit PerStepNpySink(const SinkContext& context)
       : directory_(context.directory),
         prefix_(context.gradient ? "diff_" : ""),
-        delivered_(context) {
+        delivered_(context.dtype, context.shape) {
     std::error_code error;
     fs::create_directories(directory_, error);
     if (error)

@@ -57,7 +57,8 @@ std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkCont
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);
 
-/// The sink of any variety; null for `none`.
+/// The sink of any variety; null for `none`, and for a command (commands.h), which may be given
+/// more than one tensor at a time.
 std::unique_ptr<Sink> make_sink(const plan::Sink& options, const SinkContext& context,
                                 std::FILE* out, bool json = false);
 

@@ -3,20 +3,43 @@
 #include <set>
 
 #include "runtime/base/number_format.h"
+#include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/names.h"
 
 namespace flow::plan {
 namespace {
 
+void check_print(const PrintSink& print, const Site& site) {
+  site.require(std::isfinite(print.scale), "a print sink scales by {}", print.scale);
+  site.require(print.every >= 1, "a print sink prints every {}", print.every);
+  site.require(print.format == "numpy" || is_number_format(print.format),
+               "the print format `{}` formats no number", print.format);
+}
+
+/// Names and words go to the system, where a NUL ends them.
+bool holds_nul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+void check_command(const CommandSink& command, const Site& site) {
+  site.require(!command.run.empty() && !command.run[0].empty(), "a command runs nothing");
+  site.require(!command.shell || command.run.size() == 1, "a shell is given {} lines",
+               command.run.size());
+  for (const std::string& word : command.run)
+    site.require(!holds_nul(word), "a command's word holds a NUL");
+  for (const auto& [name, value] : command.env) {
+    site.require(is_name(name), "a command's environment has no room for the name `{}`", name);
+    site.require(!holds_nul(value), "`{}` of a command's environment holds a NUL", name);
+  }
+  site.require(!command.timeout || (*command.timeout > 0 && *command.timeout <= kLongestTimeout),
+               "a command is given {} seconds", command.timeout.value_or(0));
+  site.require(!command.ack || command.mode == CommandSink::Mode::kStream,
+               "a command that is spawned for each event acknowledges none");
+}
+
 void check_sinks(const std::vector<Sink>& sinks, const Site& site) {
   for (const Sink& sink : sinks) {
-    const auto* print = std::get_if<PrintSink>(&sink);
-    if (!print) continue;
-    site.require(std::isfinite(print->scale), "a print sink scales by {}", print->scale);
-    site.require(print->every >= 1, "a print sink prints every {}", print->every);
-    site.require(print->format == "numpy" || is_number_format(print->format),
-                 "the print format `{}` formats no number", print->format);
+    if (const auto* print = std::get_if<PrintSink>(&sink)) check_print(*print, site);
+    if (const auto* command = std::get_if<CommandSink>(&sink)) check_command(*command, site);
   }
 }
 

@@ -35,6 +35,18 @@ struct Spelling<Over> {
   static constexpr std::array<std::string_view, 3> words = {"step", "epoch", "run"};
 };
 template <>
+struct Spelling<CommandSink::Mode> {
+  static constexpr std::array<std::string_view, 2> words = {"stream", "spawn"};
+};
+template <>
+struct Spelling<CommandSink::Format> {
+  static constexpr std::array<std::string_view, 2> words = {"npy", "text"};
+};
+template <>
+struct Spelling<CommandSink::OnError> {
+  static constexpr std::array<std::string_view, 2> words = {"fail", "warn"};
+};
+template <>
 struct Spelling<ReturnValue::Kind> {
   static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
                                                             "dict"};
@@ -55,7 +67,7 @@ struct Spelling<InputSource> {
 };
 template <>
 struct Spelling<Sink> {
-  static constexpr std::array<std::string_view, 3> words = {"npy", "print", "none"};
+  static constexpr std::array<std::string_view, 4> words = {"npy", "print", "command", "none"};
 };
 
 /// The one attribute that is a DType, and always is.
@@ -157,6 +169,17 @@ void fields(auto& text, Is<PrintSink> auto& sink) {
   text("over", sink.over);
   text("reduce", sink.reduce);
   text("scale", sink.scale);
+}
+
+void fields(auto& text, Is<CommandSink> auto& sink) {
+  text("ack", sink.ack);
+  text("env", sink.env);
+  text("format", sink.format);
+  text("mode", sink.mode);
+  text("on_error", sink.on_error);
+  text("run", sink.run);
+  text("shell", sink.shell);
+  text("timeout", sink.timeout);
 }
 
 void fields(auto&, Is<NoSink> auto&) {}

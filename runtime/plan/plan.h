@@ -143,8 +143,25 @@ struct PrintSink {
   std::string format = "numpy";  // or one printf conversion of a double: "%.6g"
   int64_t every = 1;
 };
+constexpr double kLongestTimeout = 1e6;  // seconds
+/// A program that is given values: one process for all of them, or one for each.
+struct CommandSink {
+  enum class Mode { kStream, kSpawn };
+  enum class Format { kNpy, kText };
+  enum class OnError { kFail, kWarn };
+
+  std::vector<std::string> run;  // the program and its arguments; of a shell its one line
+  bool shell = false;
+  std::map<std::string, std::string> env;
+  Mode mode = Mode::kStream;
+  Format format = Format::kNpy;
+  OnError on_error = OnError::kFail;
+  std::optional<double> timeout;  // seconds, of one event
+  bool ack = false;               // it says on descriptor 3 that it is done with an event
+  friend bool operator==(const CommandSink&, const CommandSink&) = default;
+};
 struct NoSink {};
-using Sink = std::variant<NpySink, PrintSink, NoSink>;
+using Sink = std::variant<NpySink, PrintSink, CommandSink, NoSink>;
 
 /// The nested value of a return: a leaf names a tensor; List and Tuple have items; Dict has keys.
 struct ReturnValue {

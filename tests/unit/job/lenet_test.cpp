@@ -11,7 +11,7 @@ std::string lenet() { return read_text(std::string(FLOW_SOURCE_DIR) + "/jobs/len
 
 TEST_CASE("LeNet compiles to a plan for each of its jobs") {
   const plan::Plan plan = plan_of(lenet());
-  REQUIRE(plan.jobs.size() == 3);
+  REQUIRE(plan.jobs.size() == 4);
   const plan::Job& train = plan.jobs[0];
   CHECK(train.name == "train");
   CHECK(train.train);

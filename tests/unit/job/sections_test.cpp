@@ -87,6 +87,30 @@ TEST_CASE("sinks are one or several, by name or with options") {
       plan_of(predict("{value: b}")).jobs[0].returns->sinks.at(0)));
 }
 
+TEST_CASE("a command is a program or a shell line, with what it is given and how") {
+  const plan::Plan plan = plan_of(
+      predict("{value: b, to: [{type: command, run: \"echo $HOME $(a) $$\"}, {type: command, run: "
+              "[python3, $x, 5], env: {RATE: 1/10, TWO: $$2}, mode: spawn, format: text, on_error: "
+              "warn, timeout: 1.5s, expects: Numpy}, {type: command, run: cat, ack: true, timeout: "
+              "none}]}"));
+  const auto& sinks = plan.jobs[0].returns->sinks;
+  REQUIRE(sinks.size() == 3);
+  plan::CommandSink line;
+  line.shell = true;
+  line.run = {"echo $HOME $(a) $$"};  // the shell's own variables
+  CHECK(std::get<plan::CommandSink>(sinks[0]) == line);
+  plan::CommandSink program;
+  program.run = {"python3", "$x", "5"};
+  program.env = {{"RATE", "1/10"}, {"TWO", "$2"}};
+  program.mode = plan::CommandSink::Mode::kSpawn;
+  program.format = plan::CommandSink::Format::kText;
+  program.on_error = plan::CommandSink::OnError::kWarn;
+  program.timeout = 1.5;
+  CHECK(std::get<plan::CommandSink>(sinks[1]) == program);
+  CHECK(std::get<plan::CommandSink>(sinks[2]).ack);
+  CHECK_FALSE(std::get<plan::CommandSink>(sinks[2]).timeout);
+}
+
 TEST_CASE("a print format is one number's, nothing else") {
   for (const char* format : {"%d", "%s", "%n", "%.6g %f", "none", "%", "%999f", "%*f", "%lf"})
     CHECK(messages_of(

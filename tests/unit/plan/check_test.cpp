@@ -347,6 +347,26 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
   });
 }
 
+TEST_CASE("commands can be given to the system as they are") {
+  const auto changed = [](const char* message, void (*change)(CommandSink&)) {
+    return Corruption{message,
+                      [change](Job& j) { change(std::get<CommandSink>(j.hooks[0].sinks[2])); }};
+  };
+  check_corruptions({
+      changed("runs nothing", [](CommandSink& c) { c.run.clear(); }),
+      changed("runs nothing", [](CommandSink& c) { c.run[0].clear(); }),
+      changed("a shell is given 3 lines", [](CommandSink& c) { c.shell = true; }),
+      changed("holds a NUL", [](CommandSink& c) { c.run[2] = std::string(1, '\0'); }),
+      changed("no room for the name `A=B`", [](CommandSink& c) { c.env["A=B"] = ""; }),
+      changed("`LR` of a command's environment holds a NUL",
+              [](CommandSink& c) { c.env["LR"] = std::string("1\0", 2); }),
+      changed("given 0 seconds", [](CommandSink& c) { c.timeout = 0; }),
+      changed("given nan seconds", [](CommandSink& c) { c.timeout = kNaN; }),
+      changed("given 1e+300 seconds", [](CommandSink& c) { c.timeout = 1e300; }),
+      changed("acknowledges none", [](CommandSink& c) { c.mode = CommandSink::Mode::kSpawn; }),
+  });
+}
+
 TEST_CASE("optimizer, schedule and run section are whole") {
   check_corruptions({
       {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},

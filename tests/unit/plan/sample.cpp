@@ -240,7 +240,14 @@ Job train_job() {
   hook.name = "net/conv/bias_add";
   hook.tensor = inner;
   hook.steps = {{0, INT64_MAX, 100}, {7, 8, 1}};
-  hook.sinks = {PrintSink{"label:\n", Reduce::kNorm, Over::kEpoch, 0.1, "%5.2f %%", 3}, NpySink{}};
+  CommandSink command;
+  command.run = {"python3", "a \"b\".py", ""};
+  command.env = {{"LR", "0.1"}};
+  command.format = CommandSink::Format::kText;
+  command.timeout = 0.5;
+  command.ack = true;
+  hook.sinks = {PrintSink{"label:\n", Reduce::kNorm, Over::kEpoch, 0.1, "%5.2f %%", 3}, NpySink{},
+                command};
   hook.where = "job.yaml:40:9";
   b.job.hooks = {hook};
   b.job.run.also = {{"digits", 0, 2, "job.yaml:52:1"}};

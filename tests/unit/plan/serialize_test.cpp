@@ -52,6 +52,8 @@ TEST_CASE("a plan comes back from its text as it was") {
   CHECK(train.seed == UINT64_MAX);
   CHECK(train.hooks[0].steps[0].end == INT64_MAX);
   CHECK(std::get<PrintSink>(train.hooks[0].sinks[0]).label == "label:\n");
+  CHECK(std::get<CommandSink>(train.hooks[0].sinks[2]) ==
+        std::get<CommandSink>(sample::full_plan().jobs[0].hooks[0].sinks[2]));
   CHECK(train.datasets[0].columns[0].scale == 1.0 / 255);
   CHECK(train.datasets[0].columns[0].rows == std::pair<int64_t, int64_t>{0, 50});
   CHECK(train.returns->value.items[1].keys[1] == "\xc3\xa4");
@@ -169,9 +171,9 @@ TEST_CASE("a plan is read strictly, and errors name the place") {
         "a.plan: jobs[0].steps[0].inputs[0]: there is no tensor `image`");
   CHECK(refusal(edited("\"name\":\"labels\",\"role\"", "\"name\":\"images\",\"role\"")) ==
         "a.plan: jobs[0]: tensors[1]: the name `images` is that of tensors[0] too");
-  CHECK(
-      refusal(edited("{\"npy\":", "{\"npx\":")) ==
-      "a.plan: jobs[0].hooks[0].sinks[1]: unknown word `npx`, it must be `npy`, `print` or `none`");
+  CHECK(refusal(edited("{\"npy\":", "{\"npx\":")) ==
+        "a.plan: jobs[0].hooks[0].sinks[1]: unknown word `npx`, it must be `npy`, `print`, "
+        "`command` or `none`");
 }
 
 TEST_CASE("text that is not UTF-8 cannot be written into a plan") {

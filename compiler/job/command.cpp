@@ -1,0 +1,114 @@
+// A command sink: a program that is given what fires.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/job/sections.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// What the run itself tells its commands.
+constexpr std::array<std::string_view, 8> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT", "FLOW_JOB",
+                                                   "FLOW_NAME",    "FLOW_STEP",  "FLOW_EPOCH",
+                                                   "FLOW_DTYPE",   "FLOW_SHAPE"};
+
+/// The system ends its texts at a NUL.
+bool check_nul(Reader& reader, const yaml::Node& node, std::string_view what) {
+  if (node.scalar.find('\0') == std::string::npos) return true;
+  reader.error(Diagnosis::kCommand, node,
+               fmt::format("{} holds a NUL, which no program can be given", what));
+  return false;
+}
+
+/// One line for a shell, or a program and its arguments.
+void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
+  sink.shell = node.is_scalar();
+  if (node.is_scalar()) {
+    if (const auto line = read_text(reader, node, "`run`");
+        line && check_nul(reader, node, "`run`"))
+      sink.run = {*line};
+    return;
+  }
+  if (!reader.expect(node, yaml::Kind::kList, "`run`")) return;
+  if (node.items.empty() || (node.items[0].is_scalar() && node.items[0].scalar.empty())) {
+    reader.error(Diagnosis::kCommand, node, "`run` names no program")
+        .with_hint("write a program and its arguments, or one line for the shell");
+    return;
+  }
+  for (const yaml::Node& word : node.items)
+    if (reader.expect(word, yaml::Kind::kScalar, "a word of `run`") &&
+        check_nul(reader, word, "a word of `run`"))
+      sink.run.push_back(word.scalar);
+}
+
+void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`env`")) return;
+  for (const yaml::Entry& entry : node.entries) {
+    if (entry.key == "note") continue;
+    if (!is_name(entry.key))
+      reader.error(Diagnosis::kBadName, entry.key_span,
+                   fmt::format("`{}` is no name of an environment variable", entry.key));
+    else if (std::ranges::find(kTold, entry.key) != kTold.end())
+      reader.error(Diagnosis::kCommand, entry.key_span,
+                   fmt::format("`{}` is set by the run itself", entry.key));
+    else if (reader.expect(entry.value, yaml::Kind::kScalar, fmt::format("`{}`", entry.key)) &&
+             check_nul(reader, entry.value, fmt::format("`{}`", entry.key)))
+      sink.env[entry.key] = entry.value.scalar;
+  }
+}
+
+/// "30s", or `none`.
+std::optional<double> read_timeout(Reader& reader, const yaml::Node& node) {
+  const auto text = read_text(reader, node, "`timeout`");
+  if (!text || *text == "none") return {};
+  const auto seconds = text->ends_with('s')
+                           ? parse_number(std::string_view(*text).substr(0, text->size() - 1))
+                           : std::nullopt;
+  if (seconds && *seconds > 0 && *seconds <= plan::kLongestTimeout) return seconds;
+  reader
+      .error(Diagnosis::kCommand, node,
+             seconds ? fmt::format("`timeout` is `{}`, it must be more than 0s and at most {:.0f}s",
+                                   *text, plan::kLongestTimeout)
+                     : fmt::format("`timeout` is `{}`, which is no number of seconds", *text))
+      .with_hint(seconds ? "" : "write seconds as in `30s`, or `none`");
+  return {};
+}
+
+template <typename T>
+void read_word(const Fields& fields, std::string_view key, const std::vector<std::string>& words,
+               T& out) {
+  const yaml::Node* node = fields.find(key);
+  if (!node) return;
+  const auto word = read_choice(fields.reader(), *node, fmt::format("`{}`", key), words);
+  if (word) out = static_cast<T>(std::ranges::find(words, *word) - words.begin());
+}
+
+}  // namespace
+
+plan::Sink read_command(Reader& reader, const yaml::Node& node, Span owner) {
+  const Fields fields(
+      reader, node, owner, "a command sink",
+      {"type", "run", "env", "mode", "format", "on_error", "timeout", "ack", "expects"});
+  plan::CommandSink sink;
+  if (const yaml::Node* run = fields.require("run")) read_run(reader, *run, sink);
+  if (const yaml::Node* env = fields.find("env")) read_environment(reader, *env, sink);
+  read_word(fields, "mode", {"stream", "spawn"}, sink.mode);
+  read_word(fields, "format", {"npy", "text"}, sink.format);
+  read_word(fields, "on_error", {"fail", "warn"}, sink.on_error);
+  if (const yaml::Node* timeout = fields.find("timeout"))
+    sink.timeout = read_timeout(reader, *timeout);
+  if (const yaml::Node* ack = fields.find("ack"))
+    sink.ack = read_bool(reader, *ack, "`ack`").value_or(false);
+  if (sink.ack && sink.mode == plan::CommandSink::Mode::kSpawn)
+    reader
+        .error(Diagnosis::kCommand, fields.key_span("ack"),
+               "a command that is spawned for each event has no use for `ack`")
+        .with_hint("its exit says that it is done; leave `ack` out");
+  return sink;
+}
+
+}  // namespace flow::job

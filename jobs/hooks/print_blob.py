@@ -1,0 +1,14 @@
+"""Prints shape and dtype of each value, with the label that it is given: print_blob.py LABEL [--values]
+
+A hook is a plain program: its arguments are those in the job file, values arrive on standard input."""
+import sys
+
+import flowhook
+
+label = sys.argv[1] if len(sys.argv) > 1 else ""
+values = "--values" in sys.argv[2:]
+
+for event in flowhook.events():
+    if values:
+        print(event.array)
+    print(label or event.name, event.array.shape, event.array.dtype)

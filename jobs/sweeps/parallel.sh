@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# A sweep with GNU parallel: several points at a time on one machine (Debian: apt-get install parallel).
+#
+#   jobs/sweeps/parallel.sh                               the MLP, two runs at a time
+#   AT_ONCE=4 jobs/sweeps/parallel.sh jobs/lenet.yaml --steps 200
+#   jobs/sweeps/collect.py runs/mlp-train-*               then: a table of the points
+#
+# Runs take the next free directory below runs/, also when they start at the same moment. runs/sweep.log has the exit
+# status of each point; the script's own is the number of points that failed.
+set -u
+flowrun=${FLOWRUN:-build/release/bin/flowrun}
+file=${1:-jobs/mlp.yaml}
+shift $(($# > 0))
+at_once=${AT_ONCE:-2}
+threads=$(($(nproc) / at_once))
+
+mkdir -p runs
+parallel --jobs "$at_once" --line-buffer --tag --joblog runs/sweep.log \
+  "$flowrun" train "$file" --set 'vars.lr={1}' --set 'seed={2}' --threads $((threads > 0 ? threads : 1)) --quiet "$@" \
+  ::: ${RATES:-0.03 0.1 0.3} ::: ${SEEDS:-1 2}

@@ -1,0 +1,111 @@
+// Starting commands, writing to them, and their ends.
+#include "runtime/io/command_process.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/text.h"
+
+namespace flow::io {
+
+namespace {
+
+constexpr int kStop = 10;  // the exit status that asks the run to stop
+
+/// A long command is told by its beginning.
+std::string shortened(std::string text) {
+  constexpr size_t kLongest = 60;
+  if (const size_t line = text.find('\n'); line != std::string::npos) text = text.substr(0, line);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest - 3) + "...";
+}
+
+std::string owner_text(const CommandEvent& event) {
+  return event.kind == "return" ? "the return" : fmt::format("{} `{}`", event.kind, event.name);
+}
+
+}  // namespace
+
+ProcessOptions CommandProcess::process_options(std::map<std::string, std::string> told) const {
+  ProcessOptions process;
+  process.words = options_.run;
+  if (options_.shell) process.words = {"/bin/sh", "-c", options_.run[0]};
+  process.environment = std::move(told);
+  process.environment.insert(options_.env.begin(), options_.env.end());
+  process.environment["FLOW_RUN_DIR"] = context_.run_directory.string();
+  process.directory = context_.directory;
+  process.output_to_stderr = context_.output_to_stderr;
+  process.acknowledges = options_.ack;
+  return process;
+}
+
+std::vector<Encoded> CommandProcess::encode(const CommandEvent& event) const {
+  std::vector<Encoded> arrays;
+  arrays.reserve(event.arrays.size());
+  for (const NamedArray& array : event.arrays) arrays.emplace_back(array, options_.format);
+  return arrays;
+}
+
+Process::Reached CommandProcess::send(Process& process, std::string text,
+                                      const std::vector<Encoded>& arrays, Deadline deadline) {
+  constexpr size_t kSmall = 65536;  // written together with its neighbours
+  for (const Encoded& array : arrays) {
+    text += array.head;
+    if (!array.body.data) continue;
+    const std::span<const std::byte> body(array.body.data, array.body.bytes());
+    if (body.size() <= kSmall) {
+      text.append(reinterpret_cast<const char*>(body.data()), body.size());
+      continue;
+    }
+    if (const auto reached = process.write(text, deadline); reached != Process::Reached::kDone)
+      return reached;
+    text.clear();
+    if (const auto reached = process.write(body, deadline); reached != Process::Reached::kDone)
+      return reached;
+  }
+  return process.write(text, deadline);
+}
+
+std::string CommandProcess::place(const CommandEvent* event) const {
+  const std::string command = shortened(command_text(options_));
+  if (!event) return fmt::format("{}: the command `{}`", where_, command);
+  return fmt::format("{}: step {}: the command `{}` of {}", event->where, event->step, command,
+                     owner_text(*event));
+}
+
+void CommandProcess::fail(const CommandEvent* event, const std::string& what) {
+  done_ = true;
+  const std::string message = fmt::format("{} {}", place(event), what);
+  if (options_.on_error == plan::CommandSink::OnError::kFail)
+    throw RunError(message, "`on_error: warn` goes on without it, `--no-commands` runs none");
+  if (context_.say) context_.say(message + "; going on without it");
+}
+
+void CommandProcess::say(const CommandEvent* event, const std::string& what) const {
+  if (context_.say) context_.say(fmt::format("{} {}", place(event), what));
+}
+
+void CommandProcess::heed(const CommandEvent* event, const ExitStatus& status) {
+  if (status.good()) return;
+  if (status.signal != 0 || status.code != kStop) return fail(event, status.str());
+  // At the end there is nothing left to stop.
+  if (event && !stop_asked_.exchange(true)) say(event, "asks to stop");
+}
+
+std::string CommandProcess::timeout_text() const {
+  return fmt::format("within {} s", shortest(options_.timeout.value_or(0)));
+}
+
+std::string command_text(const plan::CommandSink& options) {
+  if (options.shell) return options.run[0];
+  std::vector<std::string> words;
+  for (const std::string& word : options.run) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    words.push_back(plain ? word : quoted + "'");
+  }
+  return join(words, " ");
+}
+
+}  // namespace flow::io

@@ -1,0 +1,71 @@
+// What a stream and a spawned command have in common: how they are started, given arrays, and what
+// their ends mean.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/io/commands.h"
+#include "runtime/io/process.h"
+
+namespace flow::io {
+
+class CommandProcess : public Command {
+ public:
+  CommandProcess(const plan::CommandSink& options, const CommandContext& context,
+                 std::atomic<bool>& stop_asked, std::string where)
+      : options_(options), context_(context), stop_asked_(stop_asked), where_(std::move(where)) {}
+
+ protected:
+  ProcessOptions process_options(std::map<std::string, std::string> told) const;
+  std::vector<Encoded> encode(const CommandEvent& event) const;
+  /// `text`, then the arrays.
+  static Process::Reached send(Process& process, std::string text,
+                               const std::vector<Encoded>& arrays, Deadline deadline);
+
+  /// "job.yaml:12:5: step 20: the command `cat` of watch `lenet`"
+  std::string place(const CommandEvent* event) const;
+  /// Throws, or is done with the command, as `on_error` says. `event`: null at the start and at
+  /// the end.
+  void fail(const CommandEvent* event, const std::string& what);
+  void say(const CommandEvent* event, const std::string& what) const;
+  /// Does what the exit status of an ended process asks for.
+  void heed(const CommandEvent* event, const ExitStatus& status);
+  std::string timeout_text() const;
+
+  const plan::CommandSink options_;
+  const CommandContext& context_;
+  std::atomic<bool>& stop_asked_;
+  const std::string where_;  // of the first hook or return that it serves
+  bool done_ = false;        // it is given no more
+};
+
+std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,
+                                    std::atomic<bool>& stop_asked, const std::string& where);
+
+/// One that several hooks may share.
+class StreamCommand : public CommandProcess {
+ public:
+  using CommandProcess::CommandProcess;
+  bool is_for(const plan::CommandSink& options) const { return options == options_; }
+  /// Adds a name of what may be delivered.
+  void announce(const std::string& name);
+  void start() override;
+  void deliver(const CommandEvent& event) override;
+  void close(std::string_view status) override;
+  void await_end() override;
+
+ private:
+  void exchange(const CommandEvent* event, std::string line, const std::vector<Encoded>& arrays);
+  void give_up(const CommandEvent* event, const std::string& missed);
+  void part(const CommandEvent* event);
+
+  std::vector<std::string> names_;
+  std::optional<Process> process_;
+  bool heeded_ = false;  // its exit status
+  Deadline end_;
+};
+
+}  // namespace flow::io

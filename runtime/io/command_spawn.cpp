@@ -1,0 +1,42 @@
+// A process for each event, with the arrays on its standard input.
+#include <fmt/format.h>
+
+#include "runtime/io/command_process.h"
+
+namespace flow::io {
+
+namespace {
+
+class SpawnCommand : public CommandProcess {
+ public:
+  using CommandProcess::CommandProcess;
+  void start() override {}
+  void close(std::string_view) override {}
+  void await_end() override {}
+
+  void deliver(const CommandEvent& event) override {
+    if (done_) return;
+    const std::vector<Encoded> arrays = encode(event);
+    std::optional<Process> process;
+    try {
+      process.emplace(process_options(event_environment(context_.job, event, arrays)));
+    } catch (const RunError& error) {
+      return fail(&event, error.what());
+    }
+    const Deadline deadline = deadline_in(options_.timeout);
+    send(*process, {}, arrays, deadline);  // one that does not look at them has its reasons
+    process->close_input();
+    if (const auto status = process->wait(deadline)) return heed(&event, *status);
+    process->end();
+    fail(&event, fmt::format("did not end {}", timeout_text()));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,
+                                    std::atomic<bool>& stop_asked, const std::string& where) {
+  return std::make_unique<SpawnCommand>(options, context, stop_asked, where);
+}
+
+}  // namespace flow::io

@@ -1,0 +1,77 @@
+// The commands of a run: which values go to which process, and what becomes of a run whose
+// commands end. Used by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/io/command_event.h"
+#include "runtime/plan/plan.h"
+
+namespace flow::io {
+
+/// What all commands of a run share.
+struct CommandContext {
+  std::string job = {}, plan_hash = {};
+  fs::path directory = {};      // in which they work: the job file's
+  fs::path run_directory = {};  // FLOW_RUN_DIR
+  std::optional<int64_t> resumed_from = {};
+  bool output_to_stderr = false;
+  std::function<void(const std::string&)> say = {};  // remarks; may be empty
+};
+
+/// One command: a process for the whole run, or one for each event.
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// Before the first event.
+  virtual void start() = 0;
+  /// "Reached" on return: the event is in the pipe, or was acknowledged, or its process has ended.
+  virtual void deliver(const CommandEvent& event) = 0;
+  /// Tells it that nothing more will come, and that the run has ended so.
+  virtual void close(std::string_view status) = 0;
+  /// After close(): waits for its end. RunError when it ended badly.
+  virtual void await_end() = 0;
+};
+
+class StreamCommand;
+
+class Commands {
+ public:
+  explicit Commands(CommandContext context);
+  /// Ends those that still run, as at the end of a failed run.
+  ~Commands();
+
+  /// Makes a place to deliver to. Streams that are written alike share one process. `name` and
+  /// `where`: of what will be delivered.
+  size_t add(const plan::CommandSink& options, const std::string& name, const std::string& where);
+  /// Starts what runs for the whole run.
+  void start();
+  /// RunError, which names place, step, command and what happened, when the command fails and
+  /// `on_error` does not say otherwise.
+  void deliver(size_t place, const CommandEvent& event) { places_[place]->deliver(event); }
+  /// Has a command asked the run to stop? From any thread.
+  bool asked_to_stop() const { return stop_asked_; }
+  /// Closes all pipes, then waits for all; throws what the first one failed with.
+  void end(std::string_view status);
+
+ private:
+  const CommandContext context_;
+  std::atomic<bool> stop_asked_ = false;
+  std::vector<std::unique_ptr<Command>> commands_;
+  std::vector<StreamCommand*> streams_;  // those of them that can be shared
+  std::vector<Command*> places_;
+  bool ended_ = false;
+};
+
+/// A command as a person would type it: words that need it are quoted.
+std::string command_text(const plan::CommandSink& options);
+
+}  // namespace flow::io

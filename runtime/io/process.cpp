@@ -1,0 +1,264 @@
+// Child processes by posix_spawn.
+#include "runtime/io/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "runtime/base/check.h"
+
+namespace flow::io {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kAckDescriptor = 3;
+/// How long a process that was asked to end is given.
+constexpr double kGrace = 2;
+/// A pipe can outlive its process, in the hands of another one: so often it is asked for.
+constexpr milliseconds kLook{100};
+
+std::string error_text(int error) { return std::generic_category().message(error); }
+
+struct Pipe {
+  PipeEnd read, write;
+};
+
+/// Both ends are closed by exec, and are none of the descriptors that a child is given.
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
+  const PipeEnd low_read(ends[0]), low_write(ends[1]);
+  Pipe pipe{PipeEnd(::fcntl(ends[0], F_DUPFD_CLOEXEC, kAckDescriptor + 1)),
+            PipeEnd(::fcntl(ends[1], F_DUPFD_CLOEXEC, kAckDescriptor + 1))};
+  if (!pipe.read.is_open() || !pipe.write.is_open())
+    throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
+  return pipe;
+}
+
+void make_nonblocking(const PipeEnd& end) {
+  const int flags = ::fcntl(end.descriptor(), F_GETFL);
+  FLOW_CHECK(::fcntl(end.descriptor(), F_SETFL, flags | O_NONBLOCK) == 0);
+}
+
+/// What posix_spawn is told: descriptors, directory, group and signals of the child.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    FLOW_CHECK(::posix_spawn_file_actions_init(&actions_) == 0);
+    FLOW_CHECK(::posix_spawnattr_init(&attributes_) == 0);
+  }
+  ~SpawnPlan() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+  void give(int descriptor, int as) {
+    FLOW_CHECK(::posix_spawn_file_actions_adddup2(&actions_, descriptor, as) == 0);
+  }
+  void close_from(int descriptor) {
+    FLOW_CHECK(::posix_spawn_file_actions_addclosefrom_np(&actions_, descriptor) == 0);
+  }
+  void work_in(const fs::path& directory) {
+    FLOW_CHECK(::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str()) == 0);
+  }
+  void lead_a_group_with_default_pipe_signal() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    FLOW_CHECK(::posix_spawnattr_setsigdefault(&attributes_, &pipe) == 0);
+    FLOW_CHECK(::posix_spawnattr_setpgroup(&attributes_, 0) == 0);
+    FLOW_CHECK(::posix_spawnattr_setflags(&attributes_,
+                                          POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF) == 0);
+  }
+
+  /// 0, or the errno of what failed.
+  int spawn(pid_t& pid, std::vector<std::string>& words, std::vector<std::string>& environment) {
+    const auto pointers = [](std::vector<std::string>& texts) {
+      std::vector<char*> all;
+      for (std::string& text : texts) all.push_back(text.data());
+      all.push_back(nullptr);
+      return all;
+    };
+    return ::posix_spawnp(&pid, words[0].c_str(), &actions_, &attributes_, pointers(words).data(),
+                          pointers(environment).data());
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> all;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string text = *variable;
+    if (!added.contains(text.substr(0, text.find('=')))) all.push_back(text);
+  }
+  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
+  return all;
+}
+
+/// Milliseconds to wait in one go.
+int next_look(const Deadline& deadline) {
+  if (!deadline) return static_cast<int>(kLook.count());
+  const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
+  return static_cast<int>(std::clamp(left, milliseconds(0), kLook).count());
+}
+
+bool has_passed(const Deadline& deadline) { return deadline && Clock::now() >= *deadline; }
+
+}  // namespace
+
+Deadline deadline_in(std::optional<double> seconds) {
+  if (!seconds) return {};
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
+}
+
+std::string ExitStatus::str() const {
+  if (signal == 0) return fmt::format("exited with status {}", code);
+  return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
+}
+
+PipeEnd& PipeEnd::operator=(PipeEnd&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+void PipeEnd::close() {
+  if (is_open()) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+Process::Process(const ProcessOptions& options) {
+  Pipe input = make_pipe(), acknowledgements;
+  make_nonblocking(input.write);  // the child's end stays as programs expect it
+  SpawnPlan plan;
+  plan.lead_a_group_with_default_pipe_signal();
+  plan.work_in(options.directory);
+  plan.give(input.read.descriptor(), STDIN_FILENO);
+  if (options.output_to_stderr) plan.give(STDERR_FILENO, STDOUT_FILENO);
+  if (options.acknowledges) {
+    acknowledgements = make_pipe();
+    plan.give(acknowledgements.write.descriptor(), kAckDescriptor);
+  }
+  plan.close_from(kAckDescriptor + (options.acknowledges ? 1 : 0));
+
+  std::vector<std::string> words = options.words;
+  std::vector<std::string> environment = environment_with(options.environment);
+  if (const int error = plan.spawn(pid_, words, environment); error != 0)
+    throw RunError(
+        fmt::format("cannot be started in {}: {}", options.directory.string(), error_text(error)));
+  input_ = std::move(input.write);
+  acknowledgements_ = std::move(acknowledgements.read);
+}
+
+Process::~Process() {
+  try {
+    end();
+  } catch (const RunError&) {
+    // It is out of sight, and nobody asks for its status any more.
+  }
+}
+
+Process::Reached Process::await(int descriptor, short events, Deadline deadline) {
+  while (true) {
+    pollfd watched{descriptor, events, 0};
+    const int found = ::poll(&watched, 1, next_look(deadline));
+    if (found < 0 && errno != EINTR)
+      throw RunError(fmt::format("cannot wait for a pipe: {}", error_text(errno)));
+    if (found > 0) return watched.revents & events ? Reached::kDone : Reached::kClosed;
+    if (status()) return Reached::kClosed;
+    if (has_passed(deadline)) return Reached::kTimeout;
+  }
+}
+
+Process::Reached Process::write(std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(input_.descriptor(), bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes = bytes.subspan(static_cast<size_t>(written));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EPIPE) return Reached::kClosed;
+    if (errno != EAGAIN)
+      throw RunError(fmt::format("cannot write to a command: {}", error_text(errno)));
+    if (const Reached free = await(input_.descriptor(), POLLOUT, deadline); free != Reached::kDone)
+      return free;
+  }
+  return Reached::kDone;
+}
+
+Process::Reached Process::write(std::string_view text, Deadline deadline) {
+  return write(std::as_bytes(std::span(text)), deadline);
+}
+
+Process::Reached Process::await_newline(Deadline deadline) {
+  while (newlines_ == 0) {
+    if (const Reached there = await(acknowledgements_.descriptor(), POLLIN, deadline);
+        there != Reached::kDone)
+      return there;
+    char text[256];
+    const ssize_t size = ::read(acknowledgements_.descriptor(), text, sizeof text);
+    if (size == 0) return Reached::kClosed;
+    if (size < 0 && errno != EINTR)
+      throw RunError(fmt::format("cannot read from a command: {}", error_text(errno)));
+    if (size > 0) newlines_ += static_cast<size_t>(std::count(text, text + size, '\n'));
+  }
+  --newlines_;
+  return Reached::kDone;
+}
+
+std::optional<ExitStatus> Process::look(int options) {
+  if (status_) return status_;
+  int raw = 0;
+  pid_t found = 0;
+  do found = ::waitpid(pid_, &raw, options);
+  while (found < 0 && errno == EINTR);
+  if (found < 0) throw RunError(fmt::format("lost sight of a command: {}", error_text(errno)));
+  if (found == 0) return {};
+  status_ = WIFSIGNALED(raw) ? ExitStatus{0, WTERMSIG(raw)} : ExitStatus{WEXITSTATUS(raw), 0};
+  return status_;
+}
+
+std::optional<ExitStatus> Process::status() { return look(WNOHANG); }
+
+std::optional<ExitStatus> Process::wait(Deadline deadline) {
+  if (!deadline) return look(0);
+  // The system wakes nobody who waits for one process and for a time: looked for, less often as
+  // time goes by.
+  for (milliseconds pause{1}; !status() && !has_passed(deadline);
+       pause = std::min(2 * pause, kLook / 5))
+    std::this_thread::sleep_for(pause);
+  return status();
+}
+
+void Process::end() {
+  if (pid_ < 0 || status()) return;
+  ::kill(-pid_, SIGTERM);
+  if (!wait(deadline_in(kGrace))) {
+    ::kill(-pid_, SIGKILL);
+    wait({});
+  } else {
+    ::kill(-pid_, SIGKILL);  // those of its group that did not hear
+  }
+}
+
+}  // namespace flow::io

@@ -1,0 +1,99 @@
+// A child process that is written to: its pipe, its acknowledgements, its end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/file.h"
+
+namespace flow::io {
+
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // nothing: never
+Deadline deadline_in(std::optional<double> seconds);
+
+/// How a process ended.
+struct ExitStatus {
+  int code = 0;    // of one that exited
+  int signal = 0;  // that killed it, or 0
+
+  bool good() const { return code == 0 && signal == 0; }
+  /// "exited with status 1", "was killed by signal 9 (Killed)"
+  std::string str() const;
+};
+
+struct ProcessOptions {
+  std::vector<std::string> words;  // the program, looked up in PATH, and its arguments
+  std::map<std::string, std::string> environment;  // beside and before ours
+  fs::path directory;                              // where it works
+  bool output_to_stderr = false;                   // its standard output goes to standard error
+  bool acknowledges = false;                       // it is given descriptor 3
+};
+
+/// An owned end of a pipe.
+class PipeEnd {
+ public:
+  PipeEnd() = default;
+  explicit PipeEnd(int descriptor) : descriptor_(descriptor) {}
+  ~PipeEnd() { close(); }
+  PipeEnd(PipeEnd&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  PipeEnd& operator=(PipeEnd&& other) noexcept;
+  void close();
+  int descriptor() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// A program in a process group of its own, so that Ctrl-C at the terminal does not reach it, with
+/// a pipe on its standard input. It gets no other descriptor of ours than output and error, and
+/// SIGPIPE as programs expect it. REQUIRES: SIGPIPE is ignored here. One thread at a time.
+class Process {
+ public:
+  /// RunError, "cannot be started ...", when it cannot.
+  explicit Process(const ProcessOptions& options);
+  /// Kills what still runs.
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  enum class Reached {
+    kDone,
+    kClosed,   // it reads no more, and may have ended
+    kTimeout,  // not until the deadline
+  };
+  /// Hands all bytes to the pipe, however slowly they are read.
+  Reached write(std::span<const std::byte> bytes, Deadline deadline);
+  Reached write(std::string_view text, Deadline deadline);
+  /// Waits for a newline on descriptor 3.
+  Reached await_newline(Deadline deadline);
+  /// Ends its standard input.
+  void close_input() { input_.close(); }
+
+  /// How it ended, or nothing: it runs.
+  std::optional<ExitStatus> status();
+  /// Waits until it has ended.
+  std::optional<ExitStatus> wait(Deadline deadline);
+  /// Asks its group to end, and makes it end soon after.
+  void end();
+
+ private:
+  Reached await(int descriptor, short events, Deadline deadline);
+  std::optional<ExitStatus> look(int options);
+
+  pid_t pid_ = -1;
+  PipeEnd input_, acknowledgements_;
+  size_t newlines_ = 0;  // that were read and not yet waited for
+  std::optional<ExitStatus> status_;
+};
+
+}  // namespace flow::io

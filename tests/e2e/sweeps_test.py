@@ -1,0 +1,112 @@
+"""Sweeps: many runs from a shell loop, GNU parallel and a Slurm array, and their table."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from flow import BIN, JOBS, FlowTest
+
+POINT = """flow: 1
+vars: {lr: 0.1}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [8, 6], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}
+      labels: {shape: [8], dtype: int32, from: {type: random_int, low: 0, high: 4}}
+    graph:
+      hidden: {op: dense, units: 8, in: x, activation: relu}
+      logits: {op: dense, units: 4}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: logits}
+    optimizer: {type: sgd, learning_rate: $lr, minimize: loss}
+    run: {steps: 30}
+"""
+
+
+class Sweeps(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("point.yaml", POINT)
+
+    def sweep(self, script, *words, status=0, **env):
+        done = subprocess.run([JOBS / "sweeps" / script, *words], cwd=self.dir, capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "FLOWRUN": str(BIN / "flowrun"), "RATES": "0.1 0.2", "SEEDS": "1 2", **env})
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def table(self, *runs):
+        lines = self.sweep("collect.py", *map(str, runs)).stdout.splitlines()
+        return [dict(zip(lines[0].split("\t"), line.split("\t"))) for line in lines[1:]]
+
+    def points(self, rows):
+        return sorted((row["vars.lr"], row["seed"], row["steps"], row["exit_status"]) for row in rows)
+
+    def runs(self, pattern="runs/point-train-*"):
+        return sorted(self.dir.glob(pattern))
+
+    def test_a_loop_runs_every_point_and_its_table_has_them_all(self):
+        self.sweep("loop.sh", "point.yaml")
+        rows = self.table(*self.runs())
+        self.assertEqual(self.points(rows), [(lr, seed, "30", "0") for lr in ("0.1", "0.2") for seed in "12"])
+        losses = [float(row["loss"]) for row in rows]
+        self.assertEqual(losses, sorted(losses))
+        logged = [json.loads(line)["loss"] for line in (self.dir / rows[0]["run"] / "metrics.jsonl").read_text().splitlines()]
+        self.assertAlmostEqual(losses[0], sum(logged[-20:]) / 20, places=4)
+
+    def test_a_point_that_fails_is_told_and_the_others_go_on(self):
+        done = self.sweep("loop.sh", "point.yaml", status=1, RATES="1e30 0.1", SEEDS="1")
+        self.assertIn("lr 1e30, seed 1: exit status 1\n", done.stderr)
+        self.assertEqual([row["exit_status"] for row in self.table(*self.runs())], ["0", "1"])
+
+    def test_ctrl_c_stops_the_loop(self):
+        env = {**os.environ, "FLOWRUN": str(BIN / "flowrun")}
+        words = [JOBS / "sweeps/loop.sh", "point.yaml", "--set", "jobs.train.run.steps=1000000000"]
+        with subprocess.Popen(words, cwd=self.dir, env=env, start_new_session=True, stderr=subprocess.PIPE, text=True) as loop:
+            while not (self.runs() and (self.runs()[0] / "metrics.jsonl").exists()):
+                self.assertIsNone(loop.poll())
+                time.sleep(0.01)
+            os.killpg(loop.pid, signal.SIGINT)
+            said = loop.stderr.read()
+            self.assertIn(loop.wait(), (-signal.SIGINT, 128 + signal.SIGINT))
+        self.assertIn("--resume", said)
+        self.assertEqual(len(self.runs()), 1)
+        self.assertTrue(any((self.runs()[0] / "checkpoints").glob("*/checkpoint.json")))
+
+    def test_runs_that_start_together_take_directories_of_their_own(self):
+        words = [str(BIN / "flowrun"), "point.yaml", "--quiet", "--steps", "1"]
+        together = [subprocess.Popen(words, cwd=self.dir, stderr=subprocess.PIPE, text=True) for _ in range(16)]
+        for run in together:
+            self.assertEqual((run.communicate()[1], run.returncode), ("", 0))
+        self.assertEqual([run.name for run in self.runs()], [f"point-train-{number:03}" for number in range(1, 17)])
+        for run in self.runs():
+            self.assertEqual(json.loads((run / "run.json").read_text())["exit_status"], 0)
+
+    @unittest.skipUnless(shutil.which("parallel"), "GNU parallel is not installed")
+    def test_parallel_keeps_the_status_of_each_point(self):
+        self.sweep("parallel.sh", "point.yaml", "--steps", "9", status=2, RATES="0.1 1e30", AT_ONCE="3")
+        log = [line.split("\t") for line in (self.dir / "runs/sweep.log").read_text().splitlines()[1:]]
+        self.assertEqual(sorted(line[6] for line in log), ["0", "0", "1", "1"])
+        rows = self.table(*self.runs())
+        self.assertEqual([point[:2] + point[3:] for point in self.points(rows)],
+                         [("0.1", "1", "0"), ("0.1", "2", "0"), ("1e30", "1", "1"), ("1e30", "2", "1")])
+
+    def test_each_task_of_a_slurm_array_is_a_point_with_flowruns_status(self):
+        for task in range(4):
+            self.sweep("slurm.sh", "point.yaml", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID=str(task))
+        self.assertEqual(self.points(self.table(*self.runs("runs/sweep-77/*"))), [(lr, seed, "30", "0") for lr in ("0.1", "0.2") for seed in "12"])
+        self.sweep("slurm.sh", "point.yaml", status=1, SLURM_ARRAY_TASK_ID="0", RATES="1e30", SEEDS="1")
+        self.assertIn("unbound", self.sweep("slurm.sh", "point.yaml", status=1).stderr)
+
+    def test_a_task_that_is_queued_again_goes_on(self):
+        task = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "1"}
+        self.sweep("slurm.sh", "point.yaml", "--steps", "10", **task)
+        self.sweep("slurm.sh", "point.yaml", **task)
+        record = json.loads((self.dir / "runs/sweep-77/1/run.json").read_text())
+        self.assertEqual((record["first_step"], record["last_step"]), (10, 30))
+
+
+if __name__ == "__main__":
+    unittest.main()
