@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/cpu/exponential.h"
+#include "runtime/base/vector_math.h"
 #include "runtime/cpu/features.h"
 
 namespace flow::cpu::fast {
@@ -37,7 +37,7 @@ FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i) {
-    x[i] = exp_of_nonpositive(x[i] - shift);
+    x[i] = math::exp_of_nonpositive(x[i] - shift);
     sum += x[i];
   }
   return sum;
