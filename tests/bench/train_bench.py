@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps per second beside PyTorch, interleaved in one run; the machine's GEMM roof; time to the first step; compile time.
 
-Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--nets lenet,mlp,mlp_small] [--out FILE]
+Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--nets lenet,mlp,mlp_small,resnet18,gpt_tiny] [--out FILE]
 
 PYTHON is an interpreter that has PyTorch (default: Debian's /usr/bin/python3, if it has one). Figures are medians over the rounds;
 each round runs every contestant once, in turn, so that a machine whose speed drifts is fair to all.
@@ -24,6 +24,8 @@ NETS = {  # name: (job file, overrides, steps of ours, steps of PyTorch, layouts
     "lenet": ("lenet.yaml", [], 120, 60, ["contiguous", "channels_last"], 7.24),
     "mlp": ("mlp.yaml", [], 3000, 1000, ["contiguous"], None),
     "mlp_small": ("mlp.yaml", ["vars.batch=32", "networks.mlp.graph.hidden.units=32"], 30000, 5000, ["contiguous"], None),
+    "resnet18": ("resnet18.yaml", ["vars.width=16"], 40, 20, ["contiguous", "channels_last"], None),
+    "gpt_tiny": ("gpt_tiny.yaml", [], 300, 150, ["contiguous"], None),
 }
 
 
@@ -34,8 +36,8 @@ def output(*words, env=None):
 def flow_run(binaries, job, steps, *words):
     """(steps/s after a warm-up, seconds from process start to the end of the first step, peak bytes)."""
     with tempfile.TemporaryDirectory() as folder:
-        output(binaries / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet", "--set", "vars.epochs=100",
-               *words)
+        output(binaries / "flowrun", "train", SOURCE / "jobs" / job, "-o", f"{folder}/out", "--steps", steps, "--quiet",
+               "--set", "jobs.train.run={epochs: 100}", *words)
         record = json.load(open(f"{folder}/out/run.json"))
         with open(f"{folder}/out/metrics.jsonl") as lines:
             seconds = [json.loads(line)["seconds"] for line in lines]

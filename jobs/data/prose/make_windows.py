@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Writes windows.npy from ferry.txt: rows of 65 characters as bytes, one row every 16 characters.
+
+A character's number is its ASCII code, so there is no vocabulary to keep: bytes(row).decode() is the text again.
+The first 64 characters of a row are read by the network, the last 64 are what it must say.
+"""
+import pathlib
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+WINDOW, STRIDE = 65, 16
+
+
+def main():
+    text = (HERE / "ferry.txt").read_text(encoding="ascii").replace("\n\n", "\0").replace("\n", " ").replace("\0", "\n")
+    codes = np.frombuffer(text.encode("ascii"), np.uint8)
+    rows = np.lib.stride_tricks.sliding_window_view(codes, WINDOW)[::STRIDE]
+    np.save(HERE / "windows.npy", rows)
+    print(f"{len(codes)} characters, {len(rows)} rows, {len(set(codes.tolist()))} different ones")
+
+
+if __name__ == "__main__":
+    main()

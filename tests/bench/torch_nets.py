@@ -1,0 +1,70 @@
+"""ResNet-18 and the GPT of jobs/ as PyTorch modules, for torch_steps.py."""
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def convolve(channels, filters, kernel=3, stride=1):
+    return nn.Sequential(nn.Conv2d(channels, filters, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(filters))
+
+
+class Block(nn.Module):
+    def __init__(self, channels, filters, stride=1):
+        super().__init__()
+        self.first, self.second = convolve(channels, filters, stride=stride), convolve(filters, filters)
+        self.around = convolve(channels, filters, 1, stride) if stride > 1 else nn.Identity()
+
+    def forward(self, x):
+        return F.relu(self.second(F.relu(self.first(x))) + self.around(x))
+
+
+def resnet18(width):
+    layers = [convolve(1, width), nn.ReLU(), Block(width, width), Block(width, width)]
+    for stage in (2, 4, 8):
+        layers += [Block(stage // 2 * width, stage * width, 2), Block(stage * width, stage * width)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, 10))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.register_buffer("hidden", torch.full((context, context), -math.inf).triu(1))
+
+    def attend(self, x):
+        rows, context, width = x.shape
+        query, key, value = self.qkv(x).view(rows, context, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            scores = query @ key.transpose(-1, -2) * (1 / math.sqrt(width // self.heads))
+            y = torch.softmax(scores + self.hidden, -1) @ value
+        return self.project(y.transpose(1, 2).reshape(rows, context, width))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, width=64, heads=4, layers=2, context=64, vocabulary=128):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(context, width) * 0.02)
+        self.blocks = nn.Sequential(*(GptBlock(width, heads, context) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        nn.init.normal_(self.wte.weight, std=0.02)
+
+    def forward(self, characters):
+        return self.norm(self.blocks(self.wte(characters) + self.wpe)) @ self.wte.weight.T
+
+
+def characters(path):
+    """What the GPT reads, and what follows each character: the rows of `path`, a few times over."""
+    rows = torch.from_numpy(np.load(path).astype(np.int64)).repeat(4, 1)
+    return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()

@@ -1,0 +1,127 @@
+"""The jobs of larger nets: ResNet-18 and the GPT against PyTorch in float64, and all of them for a few steps."""
+import unittest
+
+import numpy as np
+
+from flow import JOBS, SOURCE, FlowTest, relative
+
+GOLDEN = SOURCE / "tests" / "golden"
+SMALL = {"resnet18": ["vars.width=3", "vars.batch=5"], "gpt_tiny": ["vars.width=8", "vars.heads=2", "vars.batch=3"]}
+
+
+def sets(*changes):
+    return [word for change in changes for word in ("--set", change)]
+
+
+class GoldenNets(FlowTest):
+    """tests/golden/NET/make/make.py: ten steps of a small configuration."""
+
+    def train(self, net, entry, kinds, steps, *more):
+        watches = ["--watch", f"{entry}:1000"]
+        for kind in kinds:
+            watches += ["--watch-diff", f"{entry}/{kind}:1000"]
+        self.flowrun("train", JOBS / f"{net}.yaml", "-o", "out", "--steps", steps, *watches,
+                     *sets("jobs.train.returns.to=npy", "jobs.train.run.shuffle=false", *SMALL[net], *more))
+
+    def agrees(self, net, entry, kinds):
+        self.train(net, entry, kinds, 10, "jobs.train.precision=float64")
+        for golden, ours in (("returns", "out/returns"), ("watch", "out/watch"), ("checkpoint", self.checkpoint("out"))):
+            self.call("flowdiff", GOLDEN / net / golden, ours, "--rtol", "1e-9", "--atol", "1e-9", "--brief")
+
+    def is_near_in_float32(self, net, entry, kinds):
+        """PyTorch's own float32 is up to 1.2e-5 from its float64: batch statistics of a few rows magnify roundings."""
+        self.train(net, entry, kinds, 1)
+        golden = GOLDEN / net / "watch"
+        for path in sorted(golden.rglob("*.npy")):
+            name = path.relative_to(golden)
+            with self.subTest(name):
+                self.assertLessEqual(relative(self.load("out/watch" / name), np.load(path)), 2e-4)
+
+    def test_resnet18_agrees_over_ten_steps(self): self.agrees("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"])
+
+    def test_gpt_agrees_over_ten_steps(self): self.agrees("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
+
+    def test_resnet18_in_float32_is_near_at_step_0(self):
+        self.is_near_in_float32("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"])
+
+    def test_gpt_in_float32_is_near_at_step_0(self):
+        self.is_near_in_float32("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
+
+
+class Nets(FlowTest):
+    def losses(self, job, file, steps, *changes):
+        """Trains for a few steps in DIR/out; the losses that it logs."""
+        self.flowrun(job, JOBS / file, "-o", "out", "--steps", steps, *sets(*changes))
+        return np.array([line["loss"] for line in self.metrics("out")])
+
+    def falls(self, losses):
+        self.assertTrue(np.isfinite(losses).all())
+        tenth = max(1, len(losses) // 10)
+        self.assertLess(losses[-tenth:].mean(), losses[:tenth].mean())
+
+    def predict(self, job, file, *changes):
+        return self.flowrun(job, JOBS / file, "-o", job, "--load", "out", *sets(*changes))
+
+    def test_resnet18_learns_digits(self):
+        small = ["vars.width=4", "vars.batch=20"]
+        self.falls(self.losses("train", "resnet18.yaml", 30, *small))
+        self.flowrun("accuracy", JOBS / "resnet18.yaml", "-o", "accuracy", "--load", "out", "--steps", 3, *sets(*small))
+
+    def test_resnet18_reads_three_channels(self):
+        random = np.random.default_rng(1)
+        np.save(self.dir / "images.npy", random.integers(0, 256, (40, 3, 32, 32), np.uint8))
+        np.save(self.dir / "labels.npy", random.integers(0, 10, 40, np.uint8))
+        losses = self.losses("train_cifar", "resnet18.yaml", 4, "vars.width=4", "vars.batch=10",
+                             f"data.cifar.images.npy={self.dir}/images.npy", f"data.cifar.labels.npy={self.dir}/labels.npy")
+        self.assertEqual(len(losses), 4)
+        weight = np.load(self.checkpoint("out") / "cifar" / "stem" / "conv" / "weight.npy")
+        self.assertEqual(weight.shape, (4, 3, 3, 3))
+
+    def test_the_gpt_learns_letters(self):
+        small = ["vars.width=16", "vars.heads=2", "vars.batch=8", "vars.lr=1e-2"]
+        self.falls(self.losses("train", "gpt_tiny.yaml", 60, *small))
+        self.predict("eval", "gpt_tiny.yaml", *small)
+        self.predict("next", "gpt_tiny.yaml", *small)
+        expected = self.load("next/returns/expected/value.npy")
+        self.assertEqual(expected.shape, (325, 64))
+        self.assertTrue(((0 <= expected) & (expected < 128)).all())
+
+    def test_the_gpt_sees_no_character_before_its_time(self):
+        windows = np.load(JOBS / "data" / "prose" / "windows.npy")[:25].copy()
+        small = sets("vars.width=16", "vars.heads=2", "jobs.next.inputs.window.from={npy: w.npy}".replace("w.npy", f"{self.dir}/w.npy"),
+                     "jobs.next.returns.value=gpt")
+        results = []
+        for last in (windows[:, 40], windows[:, 40] ^ 1):
+            windows[:, 40] = last
+            np.save(self.dir / "w.npy", windows.astype(np.int32))
+            self.flowrun("next", JOBS / "gpt_tiny.yaml", "-o", f"run{len(results)}", "--load", "none", *small)
+            results.append(self.load(f"run{len(results)}/returns/gpt/value.npy").reshape(25, 64, 128))
+        np.testing.assert_array_equal(results[0][:, :40], results[1][:, :40])
+        self.assertTrue((results[0][:, 40:] != results[1][:, 40:]).any(axis=(0, 2)).all())
+
+    def test_the_siamese_network_learns_pairs(self):
+        self.falls(self.losses("train", "siamese.yaml", 40, "vars.batch=20"))
+        self.predict("eval", "siamese.yaml")
+        names = {path.name for path in self.checkpoint("out").iterdir()}
+        self.assertEqual(names, {"encode", "checkpoint.json"})      # one set of variables for both images
+
+    def test_the_two_networks_of_the_gan_take_turns(self):
+        losses = self.losses("judge", "gan.yaml", 10, "vars.batch=20")
+        self.assertTrue(np.isfinite(losses).all())
+        self.predict("sample", "gan.yaml")
+        self.assertEqual(self.load("sample/returns/drawer/value.npy").reshape(-1, 28, 28).shape, (64, 28, 28))
+        first = self.checkpoint("out")
+        self.flowrun("judge", JOBS / "gan.yaml", "-o", "one", "--steps", 1, *sets("vars.batch=20"))
+        for name in ("drawer/pixels/weight", "critic/verdict/weight"):      # both move, in every step
+            self.assertFalse((np.load(first / (name + ".npy")) == np.load(self.checkpoint("one") / (name + ".npy"))).all(), name)
+
+    def test_the_autoencoder_learns_to_rebuild(self):
+        self.falls(self.losses("train", "autoencoder.yaml", 40, "vars.batch=20"))
+        self.predict("rebuild", "autoencoder.yaml")
+        rebuilt = self.load("rebuild/returns/rebuilt/value.npy")
+        self.assertEqual(rebuilt.shape, (10000, 1, 28, 28))
+        self.assertTrue(((0 <= rebuilt) & (rebuilt <= 1)).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
