@@ -60,7 +60,7 @@ class Run {
  private:
   Ending execute();
   Ending execute_until(int64_t step, const Ending& before);
-  int stop_signal() const;
+  int stop_signal();
   bool call_others(Ending& ending);
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
@@ -166,7 +166,7 @@ Ending Run::execute_until(int64_t step, const Ending& before) {
 }
 
 /// A command that wants no more stops the run as a signal does.
-int Run::stop_signal() const {
+int Run::stop_signal() {
   if (deliverer_->commands().asked_to_stop()) return SIGTERM;
   return request_.stop_signal ? request_.stop_signal() : 0;
 }
