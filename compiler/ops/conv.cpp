@@ -67,7 +67,7 @@ ValueId add_weight(const LayerContext& context, const Layer& layer, int64_t out,
 
 /// bias_add and the activation, where the layer has them.
 ValueId with_bias(const LayerContext& context, const Layer& layer, ValueId y, ValueId weight) {
-  if (!context.attributes.get<bool>("use_bias")) return y;
+  if (!y.valid() || !context.attributes.get<bool>("use_bias")) return y;
   const ValueId bias =
       context.add_variable("bias", "bias_initializer", context.operand(0).dtype, {layer.filters},
                            fans_of(context.builder.graph()[weight].shape));
