@@ -131,10 +131,10 @@ void Executor::feed() {
 bool Executor::is_stopped() const { return run_.stop_signal && run_.stop_signal() != 0; }
 
 bool Executor::await_turn(int64_t step) {
-  const bool ready = !is_stopped() && filled_.wait(step + 1, for_inputs_) &&
+  const bool ready = filled_.wait(step + 1, for_inputs_) &&
                      reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
                      finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
-  // Asked again when the deliveries before have reached their sinks: one of them may be what asks.
+  // Asked when the deliveries before have reached their sinks: one of them may be what asks.
   interrupted_ = is_stopped();
   return ready && !interrupted_;
 }

@@ -122,9 +122,10 @@ TEST_CASE("a child's end is noticed while another holds its pipe") {
   const Home home;
   write_text_atomically(home.directory / "stay", "");  // gone, the one in the background ends
   Process process(home.shell(
-      "{ echo >&3; while [ -e stay ]; do sleep 0.01; done; } <&0 & read line <&0; exit 3"));
+      "exec 4<&0; { echo >&3; while [ -e stay ]; do sleep 0.01; done; } <&4 & read line; exit 3"));
   REQUIRE(process.await_newline({}) == Reached::kDone);
   CHECK(process.write("a line\n" + std::string(1'000'000, 'x'), {}) == Reached::kClosed);
+  REQUIRE(process.wait({}));
   CHECK(process.status()->code == 3);
 }
 

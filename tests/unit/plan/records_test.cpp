@@ -59,7 +59,7 @@ TEST_CASE("a checkpoint's record comes back as it was") {
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
   CHECK(refusal("{") == "c/checkpoint.json:1:2: this is not JSON: it ends too early");
-  CHECK(refusal("{}") == "c/checkpoint.json: the key `checksums` is missing");
+  CHECK(refusal("{}") == "c/checkpoint.json: the key `also` is missing");
   CHECK(refusal(edited("600", "\"600\"")) ==
         "c/checkpoint.json: step: `\"600\"` stands where an integer must");
   CHECK_THAT(refusal(edited("600", "-1")), Catch::Matchers::Contains("must not be negative"));
