@@ -14,7 +14,7 @@ jobs:
     type: predict
     inputs: {x: {shape: [2, 4], dtype: float32, from: {npy: x.npy}}}
     graph:
-      y: {op: stack, in: x, depth: 2}
+      y: {op: tower, in: x, depth: 2}
       z: {op: multiply, in: [y, $env(FLOW_E2E_FACTOR:-2)]}
     returns: {value: z}
     run: {checkpoint: {load: none}}
@@ -23,7 +23,7 @@ jobs:
 NET = """
 include: [../defaults.yaml]
 networks:
-  stack:
+  tower:
     inputs: [x]
     params: {depth: required}
     graph:

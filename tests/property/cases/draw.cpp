@@ -42,6 +42,14 @@ Shape repeated(Random& random, const Shape& out) {
   return Shape(extents);
 }
 
+Shape with_few_rows(Shape shape, int64_t first, int64_t end) {
+  constexpr int64_t kMany = 1000, kFew = 50;
+  const auto from = static_cast<int>(first), to = static_cast<int>(end);
+  if (shape.elements(from, to) <= kMany) return shape;
+  for (int axis = from; axis < to; ++axis) shape[axis] = std::min(shape[axis], kFew);
+  return shape;
+}
+
 DType pick_integer(Random& random) {
   constexpr DType kIntegers[] = {DType::kInt8, DType::kInt32, DType::kInt64, DType::kUInt8};
   return kIntegers[random_between(random, 0, 3)];

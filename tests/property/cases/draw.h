@@ -31,6 +31,9 @@ Shape image_shape(Random& random);
 int64_t pick_axis(Random& random, const Shape& shape);
 /// An operand that broadcasts to `out`: axes repeated, leading ones left out.
 Shape repeated(Random& random, const Shape& out);
+/// With long axes of [first, end) made short, where these are more rows than a few chunks: kernels
+/// that work row by row are slow where each thread is a fiber.
+Shape with_few_rows(Shape shape, int64_t first, int64_t end);
 DType pick_integer(Random& random);
 
 /// Windows along one axis.

@@ -22,8 +22,10 @@ Shape activations(Random& random) {
 
 /// x, or dy and x; then vectors along an axis.
 KernelCase batch_norm(const std::string& op, Random& random) {
-  const Shape x = activations(random);
-  const int64_t axis = x.rank() > 1 && random_between(random, 0, 1) == 0 ? 1 : pick_axis(random, x);
+  const Shape drawn = activations(random);
+  const int64_t axis =
+      drawn.rank() > 1 && random_between(random, 0, 1) == 0 ? 1 : pick_axis(random, drawn);
+  const Shape x = with_few_rows(drawn, axis, axis + 1);
   const Shape channels = {x[static_cast<int>(axis)]};
   KernelCase one{
       op, {{"axis", axis}, {"epsilon", kEpsilon}}, {random_array(random, kF, x)}, {{kF, x}}};
@@ -55,8 +57,9 @@ KernelCase batch_norm(const std::string& op, Random& random) {
 }
 
 KernelCase layer_normalize(const std::string& op, Random& random) {
-  const Shape x = any_shape(random, 1);
-  const int64_t axis = pick_axis(random, x);
+  const Shape drawn = any_shape(random, 1);
+  const int64_t axis = pick_axis(random, drawn);
+  const Shape x = with_few_rows(drawn, 0, axis);
   const Shape rows(Integers(x.begin(), x.begin() + axis));
   const Shape features(Integers(x.begin() + axis, x.end()));
   const bool gradient = op == "layer_normalize_grad";
