@@ -42,7 +42,8 @@ FLOW_INLINE Exponent exponent_of(float x) {
   p = p * r + 1.0f / 6;
   p = p * r + 0.5f;
   // The integer k stands in the low bits of `shifted`.
-  return {p * r * r + r, bits_as<int32_t>(shifted) - bits_as<int32_t>(kRound)};
+  return {p * r * r + r,
+          static_cast<int32_t>(bits_as<uint32_t>(shifted) - bits_as<uint32_t>(kRound))};
 }
 
 /// 2^k. REQUIRES: -127 < k < 128.
@@ -90,10 +91,10 @@ FLOW_INLINE float expm1(float x) {
 /// ln(1 + f) = f - f^2/2 + s (f^2/2 + 2/3 s^2 + 2/5 s^4 + ...).
 FLOW_INLINE float log(float x) {
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f, kSmallest = 1.17549435e-38f;
-  constexpr int32_t kRootOfHalf = 0x3F3504F3;
-  const auto bits = bits_as<int32_t>(x);
-  const int32_t exponent = (bits - kRootOfHalf) >> 23;
-  const float f = bits_as<float>(bits - (exponent << 23)) - 1.0f;
+  constexpr uint32_t kRootOfHalf = 0x3F3504F3;
+  const auto bits = bits_as<uint32_t>(x);
+  const int32_t exponent = static_cast<int32_t>(bits - kRootOfHalf) >> 23;
+  const float f = bits_as<float>(bits - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
   const auto k = static_cast<float>(exponent);
   const float s = f / (2.0f + f), z = s * s, half = 0.5f * f * f;
   const float p = z * (2.0f / 3 + z * (2.0f / 5 + z * (2.0f / 7 + z * (2.0f / 9))));
