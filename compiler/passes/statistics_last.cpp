@@ -8,8 +8,8 @@ namespace flow::passes {
 
 void statistics_last(ir::Graph& graph, Context&, Diags&) {
   std::vector<ir::Node> nodes = std::move(graph.nodes);
-  std::ranges::stable_partition(
-      nodes, [](const ir::Node& node) { return node.op->name != "move_statistics"; });
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [](const ir::Node& node) { return node.op->name != "move_statistics"; });
   graph.set_nodes(std::move(nodes));
 }
 
