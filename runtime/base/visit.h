@@ -67,4 +67,22 @@ auto visit_dtype(DType dtype, F f) {
   }
 }
 
+/// Calls f with a zero of the unsigned integer of as many bytes: for what moves elements and does
+/// not look at them.
+template <typename F>
+auto visit_size(size_t bytes, F f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      check_failed(__FILE__, __LINE__, "bytes", std::to_string(bytes));
+  }
+}
+
 }  // namespace flow

@@ -76,16 +76,8 @@ Kernel logical_not(const Request& request) {
 }
 
 Kernel where(const Request& request) {
-  switch (size_of(request.outputs[0].dtype)) {
-    case 1:
-      return choose<uint8_t>(request);
-    case 2:
-      return choose<uint16_t>(request);
-    case 4:
-      return choose<uint32_t>(request);
-    default:
-      return choose<uint64_t>(request);
-  }
+  return visit_size(size_of(request.outputs[0].dtype),
+                    [&]<typename T>(T) -> Kernel { return choose<T>(request); });
 }
 
 }  // namespace flow::cpu::fast

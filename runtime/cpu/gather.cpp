@@ -111,16 +111,8 @@ Kernel one_hot_with(const Request& request, T on, T off) {
 Kernel gather(const Request& request) {
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
   const Sizes sizes = sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
-  switch (size_of(request.inputs[0].dtype)) {
-    case 1:
-      return gather_with<uint8_t>(request, sizes);
-    case 2:
-      return gather_with<uint16_t>(request, sizes);
-    case 4:
-      return gather_with<uint32_t>(request, sizes);
-    default:
-      return gather_with<uint64_t>(request, sizes);
-  }
+  return visit_size(size_of(request.inputs[0].dtype),
+                    [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
 
 Kernel gather_grad(const Request& request) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/base/check.h"
+#include "runtime/base/visit.h"
 #include "runtime/cpu/parallel.h"
 
 namespace flow::cpu {
@@ -118,18 +118,9 @@ void reorder(int threads, size_t element, const Shape& shape, Layout from, const
   const int64_t channels = shape[1], pixels = shape.elements(2, 4);
   const int64_t rows = from == Layout::kPlain ? channels : pixels;
   const int64_t columns = from == Layout::kPlain ? pixels : channels;
-  switch (element) {
-    case 1:
-      return transpose_images<uint8_t>(threads, shape[0], rows, columns, in, out);
-    case 2:
-      return transpose_images<uint16_t>(threads, shape[0], rows, columns, in, out);
-    case 4:
-      return transpose_images<uint32_t>(threads, shape[0], rows, columns, in, out);
-    case 8:
-      return transpose_images<uint64_t>(threads, shape[0], rows, columns, in, out);
-    default:
-      FLOW_CHECK(false, "elements of {} bytes", element);
-  }
+  visit_size(element, [&]<typename T>(T) {
+    transpose_images<T>(threads, shape[0], rows, columns, in, out);
+  });
 }
 
 }  // namespace flow::cpu

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/base/vectorised.h"
+#include "runtime/base/visit.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu {
@@ -185,21 +186,9 @@ void StridedCopy::run_typed(int threads, const T* from, T* to) const {
 }
 
 void StridedCopy::run(int threads, const std::byte* from, std::byte* to) const {
-  const auto run_as = [&]<typename T>(T) {
+  visit_size(element_, [&]<typename T>(T) {
     run_typed(threads, reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to));
-  };
-  switch (element_) {
-    case 1:
-      return run_as(uint8_t{});
-    case 2:
-      return run_as(uint16_t{});
-    case 4:
-      return run_as(uint32_t{});
-    case 8:
-      return run_as(uint64_t{});
-    default:
-      FLOW_CHECK(false, "elements of {} bytes", element_);
-  }
+  });
 }
 
 std::vector<Axis> axes_of(const Shape& shape, const std::vector<int64_t>& from,

@@ -15,21 +15,6 @@ const Integers& integers(const Request& request, std::string_view name) {
   return attribute<Integers>(request, name);
 }
 
-/// Calls f with a zero of as many bytes as an element of `dtype` has.
-template <typename F>
-auto visit_bits(DType dtype, F f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 /// to[loops] = from[loops], n elements; the loops run over `from`, then over `to`.
 template <typename T>
 __global__ void copy_strided(Loops<2> loops, const T* from, T* to, int64_t n) {
@@ -111,7 +96,7 @@ Loops<2> part_loops(const Shape& part, const Shape& whole, bool whole_first) {
 
 /// Joins [outer, extent, inner] parts along their middle axis, or cuts them.
 Launch join_launch(DType dtype, std::vector<Part> parts, bool together) {
-  return visit_bits(dtype, [&]<typename T>(T) -> Launch {
+  return visit_size(size_of(dtype), [&]<typename T>(T) -> Launch {
     return [parts = std::move(parts), together](const Buffers& buffers, const LaunchState& state) {
       for (size_t i = 0; i < parts.size(); ++i) {
         if (together)
@@ -199,7 +184,7 @@ Kernel transpose(const Request& request) {
   const auto tiles = tiles_of(loops);
   constexpr int64_t kMostBlocks = INT32_MAX;
   const bool tiled = tiles && tiles->outer.elements() * tiles->down * tiles->across <= kMostBlocks;
-  return visit_bits(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     if (tiled) return {tiles_launch<T>(*tiles)};
     return {[loops](const Buffers& buffers, const LaunchState& state) {
       launch_copy(state, "transpose", loops, input<T>(buffers, 0), output<T>(buffers, 0));
@@ -231,7 +216,7 @@ Kernel split(const Request& request) {
 
 Kernel slice(const Request& request) {
   const Part taken = taken_of(request, request.inputs[0].shape, false);
-  return visit_bits(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     return {[taken](const Buffers& buffers, const LaunchState& state) {
       launch_copy(state, "slice", taken.loops, input<T>(buffers, 0) + taken.begin,
                   output<T>(buffers, 0));
@@ -260,7 +245,7 @@ Kernel tile(const Request& request) {
     repeats.x[axis] = x[axis];
     repeats.y[axis] = y[axis];
   }
-  return visit_bits(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+  return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     return {[repeats, n = y.elements()](const Buffers& buffers, const LaunchState& state) {
       launch(state.driver, state.stream, "tile", shape_for(n), repeat<T>, repeats,
              input<T>(buffers, 0), output<T>(buffers, 0), n);

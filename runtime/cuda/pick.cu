@@ -189,16 +189,8 @@ Kernel triangle_with(const Request& request, bool lower) {
 }
 
 Kernel triangle(const Request& request, bool lower) {
-  switch (size_of(request.inputs[0].dtype)) {
-    case 1:
-      return triangle_with<uint8_t>(request, lower);
-    case 2:
-      return triangle_with<uint16_t>(request, lower);
-    case 4:
-      return triangle_with<uint32_t>(request, lower);
-    default:
-      return triangle_with<uint64_t>(request, lower);
-  }
+  return visit_size(size_of(request.inputs[0].dtype),
+                    [&]<typename T>(T) -> Kernel { return triangle_with<T>(request, lower); });
 }
 
 /// dx[o, indices[o, j, k], k] = dy[o, j, k], of `count` along the axis; n elements of dy.
@@ -215,16 +207,8 @@ __global__ void place_largest(const T* dy, const int64_t* indices, Sizes sizes, 
 Kernel gather(const Request& request) {
   const TensorDesc& params = request.inputs[0];
   const Sizes sizes = sizes_of(request, params.shape, request.inputs[1].shape.elements());
-  switch (size_of(params.dtype)) {
-    case 1:
-      return {gather_launch<uint8_t>(request, sizes)};
-    case 2:
-      return {gather_launch<uint16_t>(request, sizes)};
-    case 4:
-      return {gather_launch<uint32_t>(request, sizes)};
-    default:
-      return {gather_launch<uint64_t>(request, sizes)};
-  }
+  return visit_size(size_of(params.dtype),
+                    [&]<typename T>(T) -> Kernel { return {gather_launch<T>(request, sizes)}; });
 }
 
 Kernel gather_grad(const Request& request) {
