@@ -19,7 +19,8 @@ build() {  # PRESET [FLAG...]: configures and builds
   cmake --build "build/$preset"
 }
 
-build release
+# One architecture and its PTX, which newer GPUs compile when they load it: a tenth of the time of all.
+build release -DCMAKE_CUDA_ARCHITECTURES=75
 ctest --test-dir build/release --output-on-failure
 [[ ${1:-} == --quick ]] && exit 0
 

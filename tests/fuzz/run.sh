@@ -5,17 +5,17 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-8}
 
-flags=(-DCMAKE_CXX_COMPILER=clang++ -DFLOW_FUZZ=ON -DFLOW_TESTS=OFF -DFLOW_WERROR=ON)
+flags=(-DFLOW_WERROR=ON)
 command -v ccache >/dev/null && flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-echo "== build: fuzz"
-cmake --preset fuzz "${flags[@]}" >/dev/null
-cmake --build build/fuzz --target fuzzers
+echo "== build: fuzzers"
+cmake --preset asan "${flags[@]}" >/dev/null
+cmake --build build/asan --target fuzzers
 
-for fuzzer in build/fuzz/bin/*_fuzz; do
+for fuzzer in build/asan/bin/*_fuzz; do
   name=$(basename "$fuzzer" _fuzz)
   new=$(mktemp -d)
   echo "== fuzz: $name, $seconds s"
   "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 -print_funcs=0 \
-    -artifact_prefix="build/fuzz/$name-" "$new" "tests/fuzz/corpus/$name"
+    -artifact_prefix="build/asan/$name-" "$new" "tests/fuzz/corpus/$name"
   rm -rf "$new"
 done
