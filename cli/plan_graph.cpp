@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cli/show_plan.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -32,10 +33,6 @@ struct PlanGraph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
 };
-
-std::string type_of(const plan::Tensor& tensor) {
-  return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
-}
 
 /// Passes put what they make behind a colon: "conv1/weight:diff".
 bool is_made_by_passes(const plan::Step& step) { return step.name.find(':') != std::string::npos; }

@@ -12,6 +12,10 @@
 
 namespace flow::cli {
 
+std::string type_of(const plan::Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
+}
+
 namespace {
 
 /// Rows of cells, printed with each column as wide as its widest cell.
@@ -40,10 +44,6 @@ class Table {
  private:
   std::vector<std::vector<std::string>> rows_;
 };
-
-std::string type_of(const plan::Tensor& tensor) {
-  return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
-}
 
 std::string values_text(const std::map<std::string, double>& values) {
   std::string text;

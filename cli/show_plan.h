@@ -7,6 +7,9 @@
 
 namespace flow::cli {
 
+/// "float32 [100, 10]".
+std::string type_of(const plan::Tensor& tensor);
+
 /// What one call of the job does, as aligned columns: inputs, variables, steps, returns, hooks.
 std::string show_job(const plan::Job& job);
 

@@ -101,8 +101,9 @@ struct AdamRule {
   }
 };
 
+template <bool centered>
 struct RmspropRule {
-  static constexpr int kMoved = 2;
+  static constexpr int kMoved = centered ? 3 : 2;
   double scale, decay, epsilon;
 
   explicit RmspropRule(const Request& request)
@@ -116,39 +117,15 @@ struct RmspropRule {
     __device__ void operator()(T g, T (&values)[kMoved]) const {
       const T scaled = scale * g;
       const T square = rest * (scaled * scaled) + decay * values[1];
-      values[0] = values[0] + negative_rate * scaled / std::sqrt(square + epsilon);
+      T variance = square;
+      if constexpr (centered) {
+        const T mean = rest * scaled + decay * values[2];
+        variance = square - mean * mean;
+        if (variance < 0) variance = 0;  // whatever rounding says
+        values[2] = mean;
+      }
+      values[0] = values[0] + negative_rate * scaled / std::sqrt(variance + epsilon);
       values[1] = square;
-    }
-  };
-  template <typename T>
-  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
-    return {static_cast<T>(scaled), static_cast<T>(decay), static_cast<T>(1 - decay),
-            static_cast<T>(-call.learning_rate), static_cast<T>(epsilon)};
-  }
-};
-
-struct CenteredRmspropRule {
-  static constexpr int kMoved = 3;
-  double scale, decay, epsilon;
-
-  explicit CenteredRmspropRule(const Request& request)
-      : scale(attribute<double>(request, "scale")),
-        decay(attribute<double>(request, "decay_rate")),
-        epsilon(attribute<double>(request, "epsilon")) {}
-
-  /// The variance is not below 0, whatever rounding says.
-  template <typename T>
-  struct Move {
-    T scale, decay, rest, negative_rate, epsilon;
-    __device__ void operator()(T g, T (&values)[kMoved]) const {
-      const T scaled = scale * g;
-      const T square = rest * (scaled * scaled) + decay * values[1];
-      const T mean = rest * scaled + decay * values[2];
-      const T variance = square - mean * mean;
-      const T root = std::sqrt((variance < 0 ? T{0} : variance) + epsilon);
-      values[0] = values[0] + negative_rate * scaled / root;
-      values[1] = square;
-      values[2] = mean;
     }
   };
   template <typename T>
@@ -196,11 +173,11 @@ Updates adam_update(std::span<const Request> requests) {
 }
 
 Updates rmsprop_update(std::span<const Request> requests) {
-  return updates_by<RmspropRule>("rmsprop_update", requests);
+  return updates_by<RmspropRule<false>>("rmsprop_update", requests);
 }
 
 Updates centered_rmsprop_update(std::span<const Request> requests) {
-  return updates_by<CenteredRmspropRule>("centered_rmsprop_update", requests);
+  return updates_by<RmspropRule<true>>("centered_rmsprop_update", requests);
 }
 
 }  // namespace flow::cuda

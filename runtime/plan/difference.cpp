@@ -2,22 +2,13 @@
 #include "runtime/plan/difference.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "runtime/plan/json.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json_writer.h"
 
 namespace flow::plan {
 namespace {
-
-/// What says nothing of what a plan does: fields.h calls it a remark.
-bool is_remark(const std::string& key) {
-  static const std::set<std::string> kRemarks = {"where",      "from_where", "load_where",
-                                                 "save_where", "checksum",   "hash",
-                                                 "root",       "source",     "notes"};
-  return kRemarks.contains(key);
-}
 
 /// What follows from the steps: the lifetime of a tensor.
 bool is_derived(const Json& object, const std::string& key) {
@@ -71,7 +62,7 @@ class Comparison {
     for (const Json* object : {&a, &b})
       for (const auto& [key, value] : object->items()) keys.insert(key);
     for (const std::string& key : keys)
-      if (!is_remark(key) && !is_derived(a, key))
+      if (!is_derived(a, key))
         values(path.empty() ? key : path + "." + key, at(a, key), at(b, key));
   }
 
@@ -97,7 +88,10 @@ class Comparison {
 }  // namespace
 
 std::vector<Difference> differences(const Plan& a, const Plan& b) {
-  return Comparison().run(Json::parse(to_json(a)), Json::parse(to_json(b)));
+  const auto json = [](const Plan& plan) {
+    return Json::parse(JsonWriter(JsonWriter::Remarks::kLeftOut).write(Document{{}, {}, plan}));
+  };
+  return Comparison().run(json(a), json(b));
 }
 
 }  // namespace flow::plan
