@@ -52,10 +52,13 @@ class Sharing {
   Sharing(const plan::Job& job, const LieAlike& lie_alike, std::span<const TensorId> kept)
       : job_(job), lie_alike_(lie_alike) {
     for (size_t i = 0; i < job.tensors.size(); ++i) owners_.push_back(TensorId{i});
-    for (size_t i = 0; i < job.tensors.size(); ++i) {
-      const TensorId root = plan::alias_root(job, TensorId{i});
-      if (job[root].role == Role::kVariable && updates_variable(TensorId{i})) owners_[i] = root;
-    }
+    // An alias of a variable orders an update, but for a reshape of one, which only looks at it.
+    const std::vector<TensorId> roots = plan::alias_roots(job);
+    for (const plan::Step& step : job.steps)
+      for (const TensorId id : step.outputs)
+        if (id.valid() && step.op != "reshape" && job[id].alias.valid() &&
+            job[roots[id.index()]].role == Role::kVariable)
+          owners_[id.index()] = roots[id.index()];
     uses_ = uses_of(job, owners_, kept);
   }
 
@@ -69,14 +72,6 @@ class Sharing {
   }
 
  private:
-  /// An alias of a variable orders an update, but for a reshape of one, which only looks at it.
-  bool updates_variable(TensorId id) const {
-    for (const plan::Step& step : job_.steps)
-      if (step.op == "reshape" && std::ranges::find(step.outputs, id) != step.outputs.end())
-        return false;
-    return job_[id].alias.valid();
-  }
-
   bool may_share(const plan::Step& step, size_t at, TensorId id) const {
     const plan::Tensor& tensor = job_[id];
     if (!tensor.alias.valid() || owners_[id.index()] != id) return false;

@@ -4,7 +4,6 @@
 
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
-#include "runtime/plan/lifetimes.h"
 #include "runtime/plan/names.h"
 #include "runtime/plan/signature.h"
 
@@ -48,9 +47,12 @@ class StepCheck {
         maker_(job.tensors.size(), nullptr),
         readable_(job.tensors.size()),
         updated_(job.tensors.size()),
+        in_variable_(job.tensors.size()),
         variables_(job.tensors.size(), nullptr) {
-    for (size_t i = 0; i < job.tensors.size(); ++i)
+    for (size_t i = 0; i < job.tensors.size(); ++i) {
       readable_[i] = job.tensors[i].role != Role::kResult;
+      in_variable_[i] = job.tensors[i].role == Role::kVariable;
+    }
     for (const Variable& variable : job.variables) variables_[variable.tensor.index()] = &variable;
   }
 
@@ -237,10 +239,11 @@ class StepCheck {
     site.require(!reads_it && !updated_[update.variable.index()],
                  "`{}` is updated while it is read, or twice", tensor.name);
     updated_[update.variable.index()] = true;
+    in_variable_[update.updated.index()] = true;
   }
 
   /// A permission to work in place is for operands that the op reads element by element.
-  void check_in_place(const Step& step, TensorId id, const Site& site) const {
+  void check_in_place(const Step& step, TensorId id, const Site& site) {
     const Tensor& tensor = job_[id];
     if (!tensor.alias.valid()) return;
     const Signature& signature = signature_of(step.op, site);
@@ -253,10 +256,10 @@ class StepCheck {
     allowed = allowed && id == step.outputs[0] && alone &&
               (view || tensor.shape == job_[tensor.alias].shape);
     // Only then is what it takes over made before, and so on: the chain of aliases ends.
-    const bool allowed_here =
-        allowed && (view || job_[alias_root(job_, tensor.alias)].role != Role::kVariable);
+    const bool allowed_here = allowed && (view || !in_variable_[tensor.alias.index()]);
     site.require(allowed_here, "`{}` cannot take the place of `{}`", tensor.name,
                  job_[tensor.alias].name);
+    in_variable_[id.index()] = in_variable_[tensor.alias.index()];
   }
 
   const Job& job_;
@@ -265,6 +268,7 @@ class StepCheck {
   std::vector<const Step*> maker_;  // by tensor; null: none yet
   std::vector<bool> readable_;      // by tensor: outer ones, and results that have been made
   std::vector<bool> updated_;       // by tensor: variables that have been
+  std::vector<bool> in_variable_;   // by tensor: whether it lies in a variable's memory
   std::vector<const Variable*> variables_;  // by tensor
 };
 

@@ -16,11 +16,15 @@ void extend_returned(Job& job, const ReturnValue& value, StepId end) {
 
 }  // namespace
 
-TensorId alias_root(const Job& job, TensorId id) {
-  // Cycles are refused by the plan check, which asks here only after it has seen that there are
-  // none.
-  while (job[id].alias.valid()) id = job[id].alias;
-  return id;
+std::vector<TensorId> alias_roots(const Job& job) {
+  std::vector<TensorId> roots(job.tensors.size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    TensorId end(i);  // of the chain, or where the root is known already
+    while (job[end].alias.valid() && !roots[end.index()].valid()) end = job[end].alias;
+    if (!roots[end.index()].valid()) roots[end.index()] = end;
+    for (TensorId id(i); id != end; id = job[id].alias) roots[id.index()] = roots[end.index()];
+  }
+  return roots;
 }
 
 void assign_lifetimes(Job& job) {
@@ -47,9 +51,8 @@ void assign_lifetimes(Job& job) {
   if (job.returns) extend_returned(job, job.returns->value, end);
   if (job.optimizer) extend(tensor(job.optimizer->loss), end);
 
-  for (size_t i = 0; i < job.tensors.size(); ++i)
-    if (job.tensors[i].alias.valid())
-      extend(tensor(alias_root(job, TensorId(i))), job.tensors[i].last);
+  const std::vector<TensorId> roots = alias_roots(job);
+  for (size_t i = 0; i < roots.size(); ++i) extend(tensor(roots[i]), job.tensors[i].last);
 }
 
 }  // namespace flow::plan

@@ -12,8 +12,9 @@ namespace flow::plan {
 /// A tensor with an alias extends the life of the tensor at the root of its aliases.
 void assign_lifetimes(Job& job);
 
-/// The tensor whose memory `id` lies in: itself, or the root of its aliases.
-TensorId alias_root(const Job& job, TensorId id);
+/// For each tensor the one whose memory it lies in: itself, or the root of its aliases.
+/// REQUIRES: aliases make no cycle.
+std::vector<TensorId> alias_roots(const Job& job);
 
 /// A block of memory in use from step `first` to step `last`, both included.
 struct Block {
