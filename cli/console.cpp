@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "cli/exit_code.h"
 #include "runtime/base/check.h"
@@ -89,9 +90,43 @@ std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
+/// What the parser says, as our messages begin: "JOB is required" stays.
 std::string lower_first(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])))
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
+}
+
+struct Complaint {
+  std::string message, hint;
+};
+
+/// A program of commands was given none, or a word that is none.
+std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    commands.push_back(command->get_name());
+  if (commands.empty()) return {};
+  const std::string hint = "one of " + join(commands, ", ");
+  if (argc < 2) return Complaint{"a command is required", hint};
+  const std::string word = argv[1];
+  if (word.starts_with('-')) return Complaint{fmt::format("not expected: {}", word), hint};
+  const auto near = suggest(word, commands);
+  return Complaint{fmt::format("there is no command `{}`", word),
+                   near.empty() ? hint : fmt::format("did you mean `{}`?", near.front())};
+}
+
+Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const CLI::App& at = reached(app);
+  if (&at == &app)
+    if (auto found = command_complaint(app, argc, argv)) return *found;
+  std::string message = lower_first(error.what());
+  if (dynamic_cast<const CLI::ExtrasError*>(&error))
+    message = fmt::format("not expected: {}", join(app.remaining(true), " "));
+  std::string hint = nearest_flag(at, argc, argv);
+  const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
+  if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
+  return {message, hint};
 }
 
 }  // namespace
@@ -103,11 +138,8 @@ int parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    const CLI::App& at = reached(app);
-    std::string hint = nearest_flag(at, argc, argv);
-    const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
-    if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
-    tell_error(app.get_name().c_str(), lower_first(error.what()), hint);
+    const auto [message, hint] = complaint(app, error, argc, argv);
+    tell_error(app.get_name().c_str(), message, hint);
     return kRequestWrong;
   }
 }

@@ -48,6 +48,7 @@ CompileRequest request_of(const Options& options) {
 int check(const Options& options) {
   size_t errors = 0;
   for (const std::string& file : options.files) {
+    require_file(file);
     CompileRequest request;
     request.file = file;
     request.sets = options.sets;

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cli/console.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -18,7 +21,23 @@ bool is_plan(const std::string& text) {
   return key != std::string::npos && text[key] == '"';
 }
 
+void require_file(const std::string& file) {
+  if (fs::exists(file)) return;
+  const fs::path folder = fs::path(file).parent_path();
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable))
+    if (entry.path().extension() == fs::path(file).extension())
+      names.push_back((folder / entry.path().filename()).string());
+  std::ranges::sort(names);
+  const auto near = suggest(file, names);
+  throw RequestError(fmt::format("there is no {}", file),
+                     near.empty() ? "`flowc init` lists job files to start from"
+                                  : fmt::format("did you mean {}?", near.front()));
+}
+
 bool load(const CompileRequest& request, plan::Plan* plan) {
+  require_file(request.file);
   if (const std::string text = read_text(request.file); is_plan(text)) {
     if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
         !request.watch_scopes.empty())

@@ -11,6 +11,9 @@ namespace flow::cli {
 /// Does this text look like a plan? Plans are JSON objects as `flowc build` writes them.
 bool is_plan(const std::string& text);
 
+/// RequestError where there is no such file, with the name of the one that may have been meant.
+void require_file(const std::string& file);
+
 /// The plan of `request.file`: compiled, or read as it is. Compile messages go to standard error,
 /// followed by a line that counts errors; throws RequestError when the request's overrides need a
 /// job file and this is a plan. Returns false after compile errors, which have been told.

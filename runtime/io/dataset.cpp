@@ -115,8 +115,10 @@ std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, con
     check_rows(column, path, file);
     return std::make_unique<FileColumn>(column, path, std::move(file));
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{}: {}", column.where, error.what()), error.hint(),
-                   error.exit_status());
+    const std::string hint =
+        fs::exists(path) ? error.hint()
+                         : fmt::format("`{}` is sought from the job file's folder", column.path);
+    throw RunError(fmt::format("{}: {}", column.where, error.what()), hint, error.exit_status());
   }
 }
 

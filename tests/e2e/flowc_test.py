@@ -52,9 +52,15 @@ class Commands(FlowTest):
         self.assertEqual([job["name"] for job in json.loads(shown)["jobs"]], ["train", "eval", "accuracy"])
 
     def test_a_missing_file_is_one_clear_line(self):
-        done = self.call("flowc", "check", "nowhere.yaml", status=2)
-        self.assertIn("nowhere.yaml", done.stderr)
-        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.write("lenet.yaml", "flow: 1")
+        done = self.call("flowc", "check", "lenett.yaml", status=2)
+        self.assertEqual(done.stderr, "flowc: error: there is no lenett.yaml\n   hint: did you mean lenet.yaml?\n")
+
+    def test_a_wrong_command_or_none_gets_the_commands(self):
+        self.assertIn("did you mean `check`?", self.call("flowc", "chekc", status=2).stderr)
+        for words in ([], ["-x"]):
+            self.assertIn("hint: one of check, build,", self.call("flowc", *words, status=2).stderr)
+        self.assertIn("error: FILE is required", self.call("flowc", "show", status=2).stderr)
 
     def test_build_does_not_touch_the_plan_of_a_broken_file(self):
         self.write("broken.yaml", BROKEN)
