@@ -15,7 +15,7 @@ using namespace flow;
 
 namespace {
 
-constexpr int64_t kRows = 8, kBatch = 4;
+constexpr int64_t kRows = 8;
 
 void write_idx(const fs::path& path, const std::vector<uint8_t>& extents, size_t elements,
                double limit) {
