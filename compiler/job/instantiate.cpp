@@ -153,10 +153,9 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
                               const Scope& scope) {
   const Entry& entry = call.entry;
   std::vector<ir::ValueId> operands;
-  for (const Argument& argument : arguments) {
-    operands.push_back(argument.number ? add_number(call, *argument.number, arguments)
-                                       : argument.value);
-    if (argument.number && !operands.back().valid()) return {};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    operands.push_back(arguments[i].number ? add_number(call, i, arguments) : arguments[i].value);
+    if (arguments[i].number && !operands.back().valid()) return {};
   }
   const ir::Attributes attributes = attributes_of(entry);
   if (!entry.def->expand)
@@ -210,23 +209,34 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
   return arguments;
 }
 
-/// A number as an operand: it takes the dtype of the first other operand.
-ir::ValueId Instance::add_number(const Call& call, const Operand& operand,
+/// A number as operand i: it takes the dtype of the first other operand of its kind, as `where`'s
+/// `y` that of `x`.
+ir::ValueId Instance::add_number(const Call& call, size_t i,
                                  const std::vector<Argument>& arguments) {
-  const auto other =
-      std::ranges::find_if(arguments, [](const Argument& a) { return a.value.valid(); });
-  if (other == arguments.end()) {
-    reader_.error(Diagnosis::kDTypeMismatch, operand.span,
-                  fmt::format("{}: the number `{}` has no other operand to take its dtype from",
-                              call.entry.name.text, operand.text));
+  const Operand& operand = *arguments[i].number;
+  const std::vector<OperandDef>& defs = call.entry.def->operands;
+  const auto kind = [&defs](size_t at) { return defs[std::min(at, defs.size() - 1)].accepts; };
+  size_t other = 0;
+  while (other < arguments.size() && !(arguments[other].value.valid() && kind(other) == kind(i)))
+    ++other;
+  if (other == arguments.size()) {
+    reader_
+        .error(Diagnosis::kDTypeMismatch, operand.span,
+               fmt::format("{}: the number `{}` has no other operand to take its dtype from",
+                           call.entry.name.text, operand.text))
+        .with_hint(fmt::format("`{{op: constant, value: {}, dtype: ...}}` has one of its own",
+                               operand.text));
     return {};
   }
-  const DType dtype = graph[other->value].dtype;
+  const DType dtype = graph[arguments[other].value].dtype;
   const double value = *parse_number(operand.text);
   if (dtype == DType::kBool || (is_integer(dtype) && !parse_integer(operand.text))) {
-    reader_.error(Diagnosis::kDTypeMismatch, operand.span,
-                  fmt::format("{}: the number `{}` meets an operand of {}", call.entry.name.text,
-                              operand.text, name_of(dtype)));
+    reader_
+        .error(Diagnosis::kDTypeMismatch, operand.span,
+               fmt::format("{}: the number `{}` meets an operand of {}", call.entry.name.text,
+                           operand.text, name_of(dtype)))
+        .with_hint(dtype == DType::kBool ? "`{op: cast, dtype: int32}` converts that one first"
+                                         : "a whole number, or a `cast` of that one first");
     return {};
   }
   return builder_.add("fill", call.name + "/number", {},

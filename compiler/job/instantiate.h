@@ -91,8 +91,7 @@ class Instance {
   std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);
   Resolved resolve(std::string_view text, const Scope& scope) const;
   ir::ValueId first_result(const std::string& name) const;
-  ir::ValueId add_number(const Call& call, const Operand& operand,
-                         const std::vector<Argument>& arguments);
+  ir::ValueId add_number(const Call& call, size_t i, const std::vector<Argument>& arguments);
   ir::Attributes attributes_of(const Entry& entry) const;
   Diag& unknown(const Name& name, std::string_view what, const Scope& scope);
 
