@@ -24,13 +24,14 @@ class Normalisation {
   int64_t chunks() const { return pieces_.chunks; }
   int64_t count_of(int64_t chunk) const { return pieces_.count_of(chunk); }
   size_t workspace() const {
-    return static_cast<size_t>((2 * chunks() + 5) * channels()) * sizeof(float);
+    return static_cast<size_t>(channels()) *
+           (static_cast<size_t>(2 * chunks()) * sizeof(double) + 5 * sizeof(float));
   }
-  float* partials(std::byte* workspace, int64_t which) const {
-    return reinterpret_cast<float*>(workspace) + which * chunks() * channels();
+  double* partials(std::byte* workspace, int64_t which) const {
+    return reinterpret_cast<double*>(workspace) + which * chunks() * channels();
   }
   PerChannel per_channel(std::byte* workspace) const {
-    float* first = partials(workspace, 2);
+    float* first = reinterpret_cast<float*>(partials(workspace, 2));
     const int64_t n = channels();
     return {first, first + n, first + 2 * n, first + 3 * n, first + 4 * n};
   }
@@ -72,24 +73,22 @@ struct Moments {
 };
 
 /// Of all chunks' elements together: the variance within chunks, and that of their means.
-Moments joined(const Normalisation& n, const float* means, const float* squares, int64_t c) {
+Moments joined(const Normalisation& n, const double* means, const double* squares, int64_t c) {
   double sum = 0, within = 0, between = 0;
   for (int64_t chunk = 0; chunk < n.chunks(); ++chunk)
-    sum += static_cast<double>(n.count_of(chunk)) *
-           static_cast<double>(means[chunk * n.channels() + c]);
+    sum += static_cast<double>(n.count_of(chunk)) * means[chunk * n.channels() + c];
   const double count = static_cast<double>(n.count()), mean = sum / count;
   for (int64_t chunk = 0; chunk < n.chunks(); ++chunk) {
-    const double off = static_cast<double>(means[chunk * n.channels() + c]) - mean;
-    within += static_cast<double>(squares[chunk * n.channels() + c]);
+    const double off = means[chunk * n.channels() + c] - mean;
+    within += squares[chunk * n.channels() + c];
     between += static_cast<double>(n.count_of(chunk)) * off * off;
   }
   return {mean, (within + between) / count};
 }
 
-double total(const Normalisation& n, const float* partials, int64_t c) {
+double total(const Normalisation& n, const double* partials, int64_t c) {
   double sum = 0;
-  for (int64_t chunk = 0; chunk < n.chunks(); ++chunk)
-    sum += static_cast<double>(partials[chunk * n.channels() + c]);
+  for (int64_t chunk = 0; chunk < n.chunks(); ++chunk) sum += partials[chunk * n.channels() + c];
   return sum;
 }
 
@@ -129,7 +128,7 @@ Kernel batch_norm(const Request& request) {
   kernel.fused = rectify ? 1 : 0;
   kernel.launch = [n, rectify](const Buffers& b, const CallState&) {
     const float *x = input<float>(b, 0), *gamma = input<float>(b, 1), *beta = input<float>(b, 2);
-    float *means = n.partials(b.workspace, 0), *squares = n.partials(b.workspace, 1);
+    double *means = n.partials(b.workspace, 0), *squares = n.partials(b.workspace, 1);
     n.for_each_piece([&](const ChannelPiece& p) {
       const int64_t at = p.chunk * n.channels() + p.channel;
       (p.inner == 1 ? moments_of_rows : moments_of_runs)(p, x + p.offset, means + at, squares + at);
@@ -172,7 +171,7 @@ Kernel batch_norm_grad_affine(const Request& request) {
     const float *dy = input<float>(b, 0), *x = input<float>(b, 1);
     const PerChannel k = n.per_channel(b.workspace);
     set_normal(n, k, b, 2, 4);
-    float *sums = n.partials(b.workspace, 0), *products = n.partials(b.workspace, 1);
+    double *sums = n.partials(b.workspace, 0), *products = n.partials(b.workspace, 1);
     n.for_each_piece([&](const ChannelPiece& p) {
       const int64_t at = p.chunk * n.channels() + p.channel;
       gradients_of(p, from_channel(k, p.channel), rectified, dy + p.offset, x + p.offset, sums + at,

@@ -2,6 +2,7 @@
 #include "runtime/cpu/batch_norm_loops.h"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/runs.h"
@@ -13,6 +14,30 @@ template <bool kRectify>
 [[gnu::always_inline]] inline float normal(float x, float center, float factor, float term) {
   const float y = (x - center) * factor + term;
   return !kRectify || y > 0 ? y : 0;
+}
+
+/// A few sums for each channel of a piece whose channels are innermost.
+template <size_t kSums>
+using RowSums = float[kSums][ChannelPieces::kMostInnermost];
+
+/// sums[k][c] = what add_row(offset of a row, RowSums) adds up for all rows: in float over a few of
+/// them, then in float64. A long float sum of like terms, as an image's background gives, drifts.
+template <size_t kSums, typename AddRow>
+[[gnu::always_inline]] inline void sum_rows(const ChannelPiece& p,
+                                            const std::array<double*, kSums>& sums,
+                                            AddRow add_row) {
+  constexpr int64_t kRun = 16;
+  for (double* sum : sums) std::fill_n(sum, p.channels, 0.0);
+  for (int64_t first = 0; first < p.rows; first += kRun) {
+    RowSums<kSums> parts;
+    for (float* part : parts) std::fill_n(part, p.channels, 0.0f);
+    for (int64_t row = first; row < std::min(p.rows, first + kRun); ++row)
+      add_row(row * p.row_stride, parts);
+    for (size_t k = 0; k < kSums; ++k) {
+#pragma omp simd
+      for (int64_t c = 0; c < p.channels; ++c) sums[k][c] += static_cast<double>(parts[k][c]);
+    }
+  }
 }
 
 /// y = (x - center) factor + term, and relu of it.
@@ -46,24 +71,23 @@ template <bool kRectified>
 /// Sums of dy, and of dy times x's distance from its mean.
 template <bool kRectified>
 [[gnu::always_inline]] inline void gradients_of_rows(const ChannelPiece& p, const PerChannel& k,
-                                                     const float* dy, const float* x, float* sums,
-                                                     float* products) {
-  std::fill_n(sums, p.channels, 0.0f);
-  std::fill_n(products, p.channels, 0.0f);
-  for (int64_t row = 0; row < p.rows; ++row, dy += p.row_stride, x += p.row_stride) {
+                                                     const float* dy, const float* x, double* sums,
+                                                     double* products) {
+  sum_rows<2>(p, {sums, products}, [&](int64_t row, RowSums<2>& parts) {
 #pragma omp simd
     for (int64_t c = 0; c < p.channels; ++c) {
-      const float g = passed<kRectified>(dy[c], x[c], k.center[c], k.factor[c], k.term[c]);
-      sums[c] += g;
-      products[c] += g * (x[c] - k.center[c]);
+      const float from = x[row + c];
+      const float g = passed<kRectified>(dy[row + c], from, k.center[c], k.factor[c], k.term[c]);
+      parts[0][c] += g;
+      parts[1][c] += g * (from - k.center[c]);
     }
-  }
+  });
 }
 
 template <bool kRectified>
 [[gnu::always_inline]] inline void gradients_of_runs(const ChannelPiece& p, const PerChannel& k,
-                                                     const float* dy, const float* x, float* sums,
-                                                     float* products) {
+                                                     const float* dy, const float* x, double* sums,
+                                                     double* products) {
   for (int64_t c = 0; c < p.channels; ++c) {
     const float center = k.center[c], factor = k.factor[c], term = k.term[c];
     double sum = 0, product = 0;
@@ -76,15 +100,15 @@ template <bool kRectified>
       add_terms(p.inner, sum, gradient);
       add_terms(p.inner, product, [=](int64_t i) { return gradient(i) * (from[i] - center); });
     }
-    sums[c] = static_cast<float>(sum);
-    products[c] = static_cast<float>(product);
+    sums[c] = sum;
+    products[c] = product;
   }
 }
 
 template <bool kRectified>
 [[gnu::always_inline]] inline void gradients_of_piece(const ChannelPiece& p, const PerChannel& k,
-                                                      const float* dy, const float* x, float* sums,
-                                                      float* products) {
+                                                      const float* dy, const float* x, double* sums,
+                                                      double* products) {
   if (p.inner == 1)
     gradients_of_rows<kRectified>(p, k, dy, x, sums, products);
   else
@@ -121,45 +145,42 @@ template <bool kRectified>
 
 }  // namespace
 
-/// Means of a piece's channels, and sums of squared distances from them.
-FLOW_VECTORISED void moments_of_rows(const ChannelPiece& p, const float* x, float* mean,
-                                     float* squares) {
-  std::fill_n(mean, p.channels, 0.0f);
-  std::fill_n(squares, p.channels, 0.0f);
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const float* from = x + row * p.row_stride;
+FLOW_VECTORISED void moments_of_rows(const ChannelPiece& p, const float* x, double* mean,
+                                     double* squares) {
+  sum_rows<1>(p, {mean}, [&](int64_t row, RowSums<1>& parts) {
 #pragma omp simd
-    for (int64_t c = 0; c < p.channels; ++c) mean[c] += from[c];
+    for (int64_t c = 0; c < p.channels; ++c) parts[0][c] += x[row + c];
+  });
+  float center[ChannelPieces::kMostInnermost];
+  for (int64_t c = 0; c < p.channels; ++c) {
+    mean[c] /= static_cast<double>(p.rows);
+    center[c] = static_cast<float>(mean[c]);
   }
-  const float one_of = 1 / static_cast<float>(p.rows);
-#pragma omp simd
-  for (int64_t c = 0; c < p.channels; ++c) mean[c] *= one_of;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const float* from = x + row * p.row_stride;
+  sum_rows<1>(p, {squares}, [&](int64_t row, RowSums<1>& parts) {
 #pragma omp simd
     for (int64_t c = 0; c < p.channels; ++c) {
-      const float off = from[c] - mean[c];
-      squares[c] += off * off;
+      const float off = x[row + c] - center[c];
+      parts[0][c] += off * off;
     }
-  }
+  });
 }
 
-FLOW_VECTORISED void moments_of_runs(const ChannelPiece& p, const float* x, float* mean,
-                                     float* squares) {
+FLOW_VECTORISED void moments_of_runs(const ChannelPiece& p, const float* x, double* mean,
+                                     double* squares) {
   for (int64_t c = 0; c < p.channels; ++c, x += p.inner) {
     double sum = 0, sum_of_squares = 0;
     for (int64_t row = 0; row < p.rows; ++row) {
       const float* run = x + row * p.row_stride;
       add_terms(p.inner, sum, [=](int64_t i) { return run[i]; });
     }
-    const auto center = static_cast<float>(sum / static_cast<double>(p.rows * p.inner));
+    mean[c] = sum / static_cast<double>(p.rows * p.inner);
+    const auto center = static_cast<float>(mean[c]);
     for (int64_t row = 0; row < p.rows; ++row) {
       const float* run = x + row * p.row_stride;
       add_terms(p.inner, sum_of_squares,
                 [=](int64_t i) { return (run[i] - center) * (run[i] - center); });
     }
-    mean[c] = center;
-    squares[c] = static_cast<float>(sum_of_squares);
+    squares[c] = sum_of_squares;
   }
 }
 
@@ -172,7 +193,7 @@ FLOW_VECTORISED void normalise(const ChannelPiece& p, const PerChannel& k, bool 
 }
 
 FLOW_VECTORISED void gradients_of(const ChannelPiece& p, const PerChannel& k, bool rectified,
-                                  const float* dy, const float* x, float* sums, float* products) {
+                                  const float* dy, const float* x, double* sums, double* products) {
   if (rectified)
     gradients_of_piece<true>(p, k, dy, x, sums, products);
   else

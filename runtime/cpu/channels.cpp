@@ -24,7 +24,7 @@ ChannelView view_along(const TensorDesc& desc, int axis) {
 ChannelPieces::ChannelPieces(const ChannelView& of) : view(of) {
   // A piece is read twice by some, so it should stay in the cache; the sums of a piece must be few
   // beside its elements.
-  constexpr int64_t kMostInnermost = 256, kLeastRows = 64, kMostRows = 1024;
+  constexpr int64_t kLeastRows = 64, kMostRows = 1024;
   if (view.inner == 1) {
     block = std::min(view.channels, kMostInnermost);
     rows = std::clamp(kPiece / block, kLeastRows, kMostRows);

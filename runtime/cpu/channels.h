@@ -22,6 +22,9 @@ ChannelView view_along(const TensorDesc& desc, int axis);
 /// How the elements are cut up for sums over channels, by their numbers alone: an outer row is cut
 /// into blocks of channels, and some rows make a chunk.
 struct ChannelPieces {
+  /// Channels of a block, where they are innermost.
+  static constexpr int64_t kMostInnermost = 256;
+
   explicit ChannelPieces(const ChannelView& view);
 
   int64_t pieces() const { return chunks * blocks; }

@@ -9,7 +9,7 @@ namespace flow::cpu {
 /// Adds the sum of term(i), i < n, to `sum`: in float over some elements at a time, then float64.
 template <typename Term>
 [[gnu::always_inline]] inline void add_terms(int64_t n, double& sum, Term term) {
-  constexpr int64_t kRun = 2048;
+  constexpr int64_t kRun = 512;
   for (int64_t first = 0; first < n; first += kRun) {
     const int64_t end = std::min(n, first + kRun);
     float part = 0;

@@ -28,24 +28,24 @@ class GoldenNets(FlowTest):
         for golden, ours in (("returns", "out/returns"), ("watch", "out/watch"), ("checkpoint", self.checkpoint("out"))):
             self.call("flowdiff", GOLDEN / net / golden, ours, "--rtol", "1e-9", "--atol", "1e-9", "--brief")
 
-    def is_near_in_float32(self, net, entry, kinds):
-        """PyTorch's own float32 is up to 1.2e-5 from its float64: batch statistics of a few rows magnify roundings."""
+    def is_near_in_float32(self, net, entry, kinds, tolerance):
+        """PyTorch's own float32 ResNet-18 is up to 1.2e-5 from its float64: batch statistics of a few rows magnify roundings."""
         self.train(net, entry, kinds, 1)
         golden = GOLDEN / net / "watch"
         for path in sorted(golden.rglob("*.npy")):
             name = path.relative_to(golden)
             with self.subTest(name):
-                self.assertLessEqual(relative(self.load("out/watch" / name), np.load(path)), 2e-4)
+                self.assertLessEqual(relative(self.load("out/watch" / name), np.load(path)), tolerance)
 
     def test_resnet18_agrees_over_ten_steps(self): self.agrees("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"])
 
     def test_gpt_agrees_over_ten_steps(self): self.agrees("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
 
     def test_resnet18_in_float32_is_near_at_step_0(self):
-        self.is_near_in_float32("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"])
+        self.is_near_in_float32("resnet18", "resnet", ["**/weight", "**/gamma", "**/beta", "output/bias"], 2e-5)
 
     def test_gpt_in_float32_is_near_at_step_0(self):
-        self.is_near_in_float32("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"])
+        self.is_near_in_float32("gpt_tiny", "gpt", ["**/weight", "**/bias", "**/gamma", "**/beta", "wpe"], 2e-6)
 
 
 class Nets(FlowTest):
