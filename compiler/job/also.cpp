@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compiler/job/values.h"
+#include "compiler/job/tables.h"
 #include "runtime/plan/sharing.h"
 
 namespace flow::job {
@@ -15,7 +15,7 @@ void read_every(const Fields& fields, bool has_dataset, plan::Also& also) {
   Reader& reader = fields.reader();
   const yaml::Node* node = fields.require("every");
   if (!node) return;
-  const Fields every(reader, *node, fields.key_span("every"), "`every`", {"steps", "epochs"});
+  const Fields every(reader, *node, fields.key_span("every"), every_section());
   if (!every.is_mapping()) return;
   const yaml::Node *steps = every.find("steps"), *epochs = every.find("epochs");
   if (!steps == !epochs) {
@@ -25,9 +25,9 @@ void read_every(const Fields& fields, bool has_dataset, plan::Also& also) {
     return;
   }
   if (steps)
-    also.every_steps = read_integer(reader, *steps, "`steps`", {.min = 1}).value_or(0);
+    also.every_steps = every.integer("steps").value_or(0);
   else
-    also.every_epochs = read_integer(reader, *epochs, "`epochs`", {.min = 1}).value_or(0);
+    also.every_epochs = every.integer("epochs").value_or(0);
   if (epochs && !has_dataset)
     reader
         .error(Diagnosis::kEpochsWithoutData, every.key_span("epochs"),
@@ -37,16 +37,16 @@ void read_every(const Fields& fields, bool has_dataset, plan::Also& also) {
 
 void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
-  const Fields fields(reader, node, start, "an item of `also`", {"job", "every"});
-  const yaml::Node* name = fields.require("job");
+  const Fields fields(reader, node, start, also_section());
+  const auto text = fields.text("job");
   plan::Also also;
   read_every(fields, has_dataset, also);
-  const auto text = name ? read_text(reader, *name, "`job`") : std::nullopt;
   if (!text) return;
+  const Span name = fields.find("job")->span;
   also.job = *text;
-  also.where = reader.sources.where(name->span);
+  also.where = reader.sources.where(name);
   job.run.also.push_back(std::move(also));
-  job.also_spans.push_back(name->span);
+  job.also_spans.push_back(name);
 }
 
 const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -112,8 +113,7 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
     case AttributeType::kNumber:
       return as_attribute(read_number(reader, node, what, bounds));
     case AttributeType::kText:
-      return as_attribute(
-          read_choice(reader, node, what, {def.choices.begin(), def.choices.end()}));
+      return as_attribute(read_choice(reader, node, what, def.choices));
     case AttributeType::kIntegers:
       if (node.is_scalar() && node.scalar == def.fallback && is_name(def.fallback))
         return std::vector<int64_t>{};
@@ -141,16 +141,14 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
 /// {l1: 0.01, l2: 0.02}: at least one of them.
 void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef& def,
                       Entry& entry) {
-  const Fields fields(reader, node, node.span, fmt::format("`{}`", def.name), {"l1", "l2"});
+  const Fields fields(reader, node, node.span, fmt::format("`{}`", def.name),
+                      regularizer_section().keys);
   if (!fields.is_mapping()) return;
   if (!fields.find("l1") && !fields.find("l2"))
     reader.error(Diagnosis::kMissingKey, node, fmt::format("`{}` needs `l1` or `l2`", def.name));
-  // The gradients of sums, whose elements can be counted, meet a multiple of it.
-  const Bounds bounds{.min = 0, .max = 1e30};
-  for (const char* part : {"l1", "l2"})
-    if (const yaml::Node* given = fields.find(part))
-      if (const auto value = read_number(reader, *given, fmt::format("`{}`", part), bounds))
-        entry.attributes.set(fmt::format("{}.{}", def.name, part), *value);
+  for (const KeyDef& part : regularizer_section().keys)
+    if (const auto value = fields.number(part.name))
+      entry.attributes.set(fmt::format("{}.{}", def.name, part.name), *value);
 }
 
 }  // namespace

@@ -78,31 +78,19 @@ std::optional<double> read_timeout(Reader& reader, const yaml::Node& node) {
   return {};
 }
 
-template <typename T>
-void read_word(const Fields& fields, std::string_view key, const std::vector<std::string>& words,
-               T& out) {
-  const yaml::Node* node = fields.find(key);
-  if (!node) return;
-  const auto word = read_choice(fields.reader(), *node, fmt::format("`{}`", key), words);
-  if (word) out = static_cast<T>(std::ranges::find(words, *word) - words.begin());
-}
-
 }  // namespace
 
-plan::Sink read_command(Reader& reader, const yaml::Node& node, Span owner) {
-  const Fields fields(
-      reader, node, owner, "a command sink",
-      {"type", "run", "env", "mode", "format", "on_error", "timeout", "ack", "expects"});
+plan::Sink read_command(const Fields& fields) {
+  Reader& reader = fields.reader();
   plan::CommandSink sink;
   if (const yaml::Node* run = fields.require("run")) read_run(reader, *run, sink);
   if (const yaml::Node* env = fields.find("env")) read_environment(reader, *env, sink);
-  read_word(fields, "mode", {"stream", "spawn"}, sink.mode);
-  read_word(fields, "format", {"npy", "text"}, sink.format);
-  read_word(fields, "on_error", {"fail", "warn"}, sink.on_error);
+  sink.mode = fields.enumerator<plan::CommandSink::Mode>("mode");
+  sink.format = fields.enumerator<plan::CommandSink::Format>("format");
+  sink.on_error = fields.enumerator<plan::CommandSink::OnError>("on_error");
   if (const yaml::Node* timeout = fields.find("timeout"))
     sink.timeout = read_timeout(reader, *timeout);
-  if (const yaml::Node* ack = fields.find("ack"))
-    sink.ack = read_bool(reader, *ack, "`ack`").value_or(false);
+  sink.ack = *fields.flag("ack");
   if (sink.ack && sink.mode == plan::CommandSink::Mode::kSpawn)
     reader
         .error(Diagnosis::kCommand, fields.key_span("ack"),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -14,7 +15,8 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key,
   Reader& reader = fields.reader();
   const yaml::Node* node = fields.find(key);
   if (!node) return {};
-  const auto values = read_numbers(reader, *node, fmt::format("`{}`", key));
+  const auto values =
+      read_numbers(reader, *node, fmt::format("`{}`", key), fields.definition(key).bounds);
   if (!values) return {};
   const Shape& row = column.plan.row_shape;
   const bool one = values->size() == 1 && !node->is_list();
@@ -29,12 +31,6 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key,
   }
   if (values->empty())
     reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is an empty list", key));
-  for (const double value : *values) {
-    if (key != "std" || value > 0) continue;
-    reader.error(
-        Diagnosis::kOutOfRange, *node,
-        fmt::format("`std` is {}, it must be positive: values are divided by it", shortest(value)));
-  }
   return *values;
 }
 
@@ -72,11 +68,10 @@ void read_file_of(const Fields& fields, Column& column) {
                fmt::format("`{}` has both `{}` and `{}`", column.plan.name, formats[0], formats[1]))
         .label(fields.key_span(formats[0]), "the other one");
   column.plan.format = formats[0];
-  column.plan.path =
-      read_text(reader, *fields.find(formats[0]), fmt::format("`{}`", formats[0])).value_or("");
+  column.plan.path = fields.text(formats[0]).value_or("");
   const bool npz = fields.find("npz") != nullptr;
   if (const yaml::Node* array = fields.find("array"); array && npz)
-    column.plan.array = read_text(reader, *array, "`array`").value_or("");
+    column.plan.array = fields.text("array").value_or("");
   else if (array)
     reader.error(Diagnosis::kBadColumn, fields.key_span("array"),
                  fmt::format("`array` names an array of an `npz`, not of an `{}`", formats[0]));
@@ -92,8 +87,7 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
   column.plan.name = entry.key;
   column.plan.where = reader.sources.where(entry.key_span);
   column.span = entry.key_span;
-  const Fields fields(reader, entry.value, entry.key_span, "a column",
-                      {"idx", "npy", "npz", "array", "shape", "scale", "mean", "std", "rows"});
+  const Fields fields(reader, entry.value, entry.key_span, column_section());
   read_file_of(fields, column);
   if (const yaml::Node* shape = fields.find("shape")) {
     if (const auto read = read_shape(reader, *shape, "`shape`")) {
@@ -102,8 +96,7 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
       column.span = shape->span;
     }
   }
-  if (const yaml::Node* scale = fields.find("scale"))
-    column.plan.scale = read_number(reader, *scale, "`scale`").value_or(1);
+  column.plan.scale = *fields.number("scale");
   column.plan.mean = read_channels(fields, "mean", column);
   column.plan.std = read_channels(fields, "std", column);
   read_row_range(fields, column);

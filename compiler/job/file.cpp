@@ -6,6 +6,7 @@
 
 #include "compiler/job/also.h"
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 
 namespace flow::job {
@@ -79,16 +80,11 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.name = {entry.key, entry.key_span};
   job.placement.ids_span = entry.key_span;
   reader.check_name(job.name);
-  const Fields fields(reader, entry.value, entry.key_span, "a job",
-                      {"type", "placement", "precision", "inputs", "graph", "optimizer", "returns",
-                       "hooks", "run"});
-  if (const yaml::Node* type = fields.require("type"))
-    job.train = read_choice(reader, *type, "`type`", {"train", "predict"}) == "train";
+  const Fields fields(reader, entry.value, entry.key_span, job_section());
+  job.train = fields.word("type") == "train";
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement = read_placement(reader, *placement, fields.key_span("placement"));
-  if (const yaml::Node* precision = fields.find("precision"))
-    job.precision = read_choice(reader, *precision, "`precision`", {"float32", "float64", "tf32"})
-                        .value_or("float32");
+  job.precision = *fields.word("precision");
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);
   job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, {}, true);
@@ -110,12 +106,9 @@ File read_file(Reader& reader, yaml::Node& node) {
   Variables variables(reader, node);
   put_in(variables, node);
   const Span start{reader.file, node.span.begin, node.span.begin};
-  const Fields fields(reader, node, start, "the file",
-                      {"flow", "seed", "vars", "data", "networks", "jobs"});
+  const Fields fields(reader, node, start, file_section());
   read_version(fields);
-  if (const yaml::Node* seed = fields.find("seed"))
-    file.seed =
-        static_cast<uint64_t>(read_integer(reader, *seed, "`seed`", {.min = 0}).value_or(0));
+  file.seed = static_cast<uint64_t>(*fields.integer("seed"));
   if (const yaml::Node* data = fields.find("data")) file.datasets = read_data(reader, *data);
   Networks networks(reader, variables);
   if (const yaml::Node* section = fields.find("networks")) networks.declare(*section);

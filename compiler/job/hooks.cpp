@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -56,9 +57,7 @@ void read_when(const Fields& fields, Hook& hook) {
         .error(Diagnosis::kStepList, fields.key_span("steps"),
                "a hook has `every` or `steps`, not both")
         .label(fields.key_span("every"), "the other one");
-  if (every)
-    if (const auto stride = read_integer(reader, *every, "`every`", {.min = 1}))
-      hook.steps = {{0, Hook::kForever, *stride}};
+  if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
   if (steps) hook.steps = read_steps(reader, *steps);
 }
 
@@ -76,33 +75,20 @@ void read_output(const Fields& fields, Hook& hook) {
                           fmt::format("`as` is `{}`, which is not a name", *text));
 }
 
-/// What a hook of one kind is called and takes, besides what all take.
-struct Variety {
-  Hook::Kind kind;
-  std::string_view key;
-  std::vector<std::string> keys;
-};
+/// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.
+std::string_view kind_key(const Section& section) { return section.keys.front().name; }
 
-const std::vector<Variety>& varieties() {
-  static const std::vector<Variety> kAll = {
-      {Hook::Kind::kWatch, "watch", {"as"}},
-      {Hook::Kind::kWatchDiff, "watch_diff", {"as", "of"}},
-      {Hook::Kind::kWatchScope, "watch_scope", {"diffs", "of"}},
-  };
-  return kAll;
-}
-
-/// The variety of the first key that names one; null, and reported, where none does.
-const Variety* variety_of(Reader& reader, const yaml::Node& node, Span start) {
-  const Variety* found = nullptr;
+/// The section of the first key that names one; null, and reported, where none does.
+const Section* section_of(Reader& reader, const yaml::Node& node, Span start) {
+  const Section* found = nullptr;
   for (const yaml::Entry& entry : node.entries) {
-    const auto named = std::ranges::find(varieties(), entry.key, &Variety::key);
-    if (named == varieties().end()) continue;
+    const auto named = std::ranges::find(hook_sections(), entry.key, kind_key);
+    if (named == hook_sections().end()) continue;
     if (!found)
       found = &*named;
-    else if (found->key != entry.key)
+    else if (kind_key(*found) != entry.key)
       reader.error(Diagnosis::kUnknownKey, entry.key_span,
-                   fmt::format("a hook has `{}` or `{}`, not both", found->key, entry.key));
+                   fmt::format("a hook has `{}` or `{}`, not both", kind_key(*found), entry.key));
   }
   if (!found)
     reader.error(Diagnosis::kMissingKey, start,
@@ -112,36 +98,40 @@ const Variety* variety_of(Reader& reader, const yaml::Node& node, Span start) {
 
 void read_gradient_options(const Fields& fields, bool train, Hook& hook) {
   Reader& reader = fields.reader();
-  if (const yaml::Node* of = fields.find("of"))
-    hook.mean = read_choice(reader, *of, "`of`", {"sum", "mean"}) == "mean";
+  if (fields.find("of")) hook.mean = fields.word("of") == "mean";
   const yaml::Node* diffs = fields.find("diffs");
-  hook.diffs = diffs ? read_bool(reader, *diffs, "`diffs`").value_or(false) : train;
+  hook.diffs = diffs ? fields.flag("diffs").value_or(false) : train;
   if (diffs && hook.diffs && !train)
     reader.error(Diagnosis::kNoGradient, *diffs, "a predict job has no gradients");
+}
+
+/// Those of the section, of any where it is not known; what else is watched has been reported.
+std::vector<KeyDef> hook_keys(const Section* section) {
+  std::vector<KeyDef> keys;
+  for (const Section& one : hook_sections()) keys.push_back(one.keys.front());
+  for (const Section& one : hook_sections())
+    if (!section || section == &one)
+      for (const KeyDef& key : one.keys)
+        if (!find_key(keys, key.name)) keys.push_back(key);
+  return keys;
 }
 
 std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
   if (!reader.expect(node, yaml::Kind::kMapping, "a hook")) return {};
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
-  const Variety* variety = variety_of(reader, node, start);
-  std::vector<std::string> keys;
-  for (const Variety& one : varieties()) keys.emplace_back(one.key);
-  keys.insert(keys.end(), {"every", "steps", "check", "type", "to"});
-  if (variety) keys.insert(keys.end(), variety->keys.begin(), variety->keys.end());
-  const Fields fields(reader, node, start, "a hook", keys);
-  if (!variety) return {};
+  const Section* section = section_of(reader, node, start);
+  const Fields fields(reader, node, start, "a hook", hook_keys(section));
+  if (!section) return {};
+  const std::string_view key = kind_key(*section);
   Hook hook;
-  hook.kind = variety->kind;
-  hook.span = fields.key_span(variety->key);
-  const auto pattern =
-      read_text(reader, *fields.find(variety->key), fmt::format("`{}`", variety->key));
+  hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
+  hook.span = fields.key_span(key);
+  const auto pattern = fields.text(key);
   read_when(fields, hook);
   read_output(fields, hook);
   read_gradient_options(fields, train, hook);
-  if (const yaml::Node* type = fields.find("type"))
-    hook.per_device = read_choice(reader, *type, "`type`", {"Numpy", "ListNumpy"}) == "ListNumpy";
-  if (const yaml::Node* check = fields.find("check"))
-    hook.check_finite = read_choice(reader, *check, "`check`", {"finite"}).has_value();
+  hook.per_device = fields.word("type") == "ListNumpy";
+  hook.check_finite = fields.word("check").has_value();
   if (const yaml::Node* to = fields.find("to")) {
     hook.sinks = read_sinks(reader, *to);
     check_expected(reader, *to, hook.per_device ? "ListNumpy" : "Numpy");
@@ -149,7 +139,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
     hook.sinks = {plan::NpySink{}};
   }
   if (!pattern) return {};
-  hook.pattern = {*pattern, fields.find(variety->key)->span};
+  hook.pattern = {*pattern, fields.find(key)->span};
   return hook;
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "compiler/job/variety.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -77,20 +79,6 @@ void read_column_source(Reader& reader, const yaml::Node& node,
   check_row_shape(reader, input, *column);
 }
 
-struct Generator {
-  std::string_view type;
-  std::vector<std::pair<std::string_view, std::optional<double>>> values;  // without default: !
-};
-
-const std::vector<Generator>& generators() {
-  static const std::vector<Generator> kAll = {{"random_uniform", {{"low", -1}, {"high", 1}}},
-                                              {"random_normal", {{"mean", 0}, {"stddev", 1}}},
-                                              {"random_int", {{"low", 0}, {"high", {}}}},
-                                              {"constant", {{"value", {}}}},
-                                              {"iota", {}}};
-  return kAll;
-}
-
 void check_generator(Reader& reader, const yaml::Node& node, const plan::FromGenerator& made,
                      const Input& input) {
   const auto value = [&](const char* key) { return made.values.at(key); };
@@ -99,8 +87,6 @@ void check_generator(Reader& reader, const yaml::Node& node, const plan::FromGen
     reader.error(Diagnosis::kOutOfRange, node,
                  fmt::format("`low` is {} and `high` {}, it must be larger", shortest(value("low")),
                              shortest(value("high"))));
-  if (made.type == "random_normal" && made.values.size() == 2 && value("stddev") < 0)
-    reader.error(Diagnosis::kOutOfRange, node, "`stddev` is negative");
   const bool fractions = made.type == "random_uniform" || made.type == "random_normal";
   if (fractions && !is_float(input.dtype))
     reader
@@ -111,22 +97,10 @@ void check_generator(Reader& reader, const yaml::Node& node, const plan::FromGen
 }
 
 void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
-  const yaml::Node* type = node.find("type");
-  std::vector<std::string> types;
-  for (const Generator& generator : generators()) types.emplace_back(generator.type);
-  const auto name = read_choice(reader, *type, "`type`", types);
-  if (!name) return;
-  const Generator& generator =
-      *std::ranges::find(generators(), *name, [](const Generator& g) { return g.type; });
-  std::vector<std::string> keys{"type"};
-  for (const auto& [key, fallback] : generator.values) keys.emplace_back(key);
-  const Fields fields(reader, node, type->span, fmt::format("`{}`", *name), keys);
-  plan::FromGenerator made{*name, {}};
-  for (const auto& [key, fallback] : generator.values) {
-    const yaml::Node* given = fallback ? fields.find(key) : fields.require(key);
-    const auto value = given ? read_number(reader, *given, fmt::format("`{}`", key)) : fallback;
-    if (value) made.values[std::string(key)] = *value;
-  }
+  const Given given(reader, node, node.span, "`from`", generators());
+  if (!given.variety()) return;
+  const VarietyValues values = read_values(given.fields(), *given.variety());
+  plan::FromGenerator made{std::string(given.variety()->type), values.numbers};
   check_generator(reader, node, made, input);
   input.source = std::move(made);
 }
@@ -137,9 +111,8 @@ void read_source(Reader& reader, const yaml::Node& node, const std::vector<Datas
   if (node.is_scalar()) return read_column_source(reader, node, datasets, input);
   if (node.is_mapping() && node.find("type")) return read_generator(reader, node, input);
   if (node.is_mapping() && node.find("npy")) {
-    const Fields fields(reader, node, node.span, "a source", {"npy"});
-    if (const auto path = read_text(reader, *fields.find("npy"), "`npy`"))
-      input.source = plan::FromNpy{*path};
+    const Fields fields(reader, node, node.span, npy_section());
+    if (const auto path = fields.text("npy")) input.source = plan::FromNpy{*path};
     return;
   }
   reader.error(Diagnosis::kBadSource, node, "`from` is no source")
@@ -150,8 +123,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   Input input;
   input.name = {entry.key, entry.key_span};
   reader.check_name(input.name);
-  const Fields fields(reader, entry.value, entry.key_span, "an input",
-                      {"shape", "dtype", "from", "rows"});
+  const Fields fields(reader, entry.value, entry.key_span, input_section());
   const yaml::Node *shape = fields.require("shape"), *dtype = fields.require("dtype");
   const auto read_extents = shape ? read_shape(reader, *shape, "`shape`") : std::nullopt;
   const auto read_type = dtype ? read_dtype(reader, *dtype, "`dtype`") : std::nullopt;
@@ -159,9 +131,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   input.shape = read_extents.value_or(Shape{});
   input.dtype = read_type.value_or(DType::kFloat32);
   input.shape_span = shape ? shape->span : entry.key_span;
-  if (const yaml::Node* rows = fields.find("rows"))
-    input.rows = read_bool(reader, *rows, "`rows`").value_or(true);
-  if (input.shape.rank() == 0) input.rows = false;
+  input.rows = *fields.flag("rows") && input.shape.rank() > 0;
   if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);
   return input;
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/sections.h"
+#include "compiler/job/variety.h"
 
 namespace flow::job {
 namespace {
@@ -40,7 +41,7 @@ void read_pieces(const Fields& fields, std::string_view key, size_t more,
 
 std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, Span key) {
   if (!reader.expect(node, yaml::Kind::kMapping, "`warmup`")) return {};
-  const Variety* variety = pick_variety(reader, node, key, warmups());
+  const Variety* variety = pick_variety(reader, node, key, "`warmup`", warmups());
   const Fields fields(reader, node, key,
                       variety ? fmt::format("the warm-up `{}`", variety->type) : "`warmup`",
                       keys_of(warmups(), variety));
@@ -56,7 +57,7 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
 
 plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
   plan::Schedule schedule;
-  const Variety* variety = pick_variety(reader, node, key, learning_rates());
+  const Variety* variety = pick_variety(reader, node, key, "`learning_rate`", learning_rates());
   const Fields fields(
       reader, node, key,
       variety ? fmt::format("the learning rate `{}`", variety->type) : "`learning_rate`",

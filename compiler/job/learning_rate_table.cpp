@@ -13,7 +13,7 @@ KeyDef base() {
 
 /// A schedule divides by it.
 KeyDef steps(std::string_view doc) {
-  return {"steps", KeyType::kSteps, "", doc, Bounds{.min = 1, .max = 0x1p53}};
+  return {"steps", KeyType::kInteger, "", doc, Bounds{.min = 1, .max = 0x1p53}};
 }
 
 KeyDef boundaries() {
@@ -76,11 +76,15 @@ std::vector<Variety> make_learning_rates() {
 }  // namespace
 
 const VarietyKind& learning_rates() {
-  static const VarietyKind kKind{
-      "learning_rate",
-      "learning rate",
-      make_learning_rates(),
-      {{"warmup", KeyType::kOther, "none", "other rates in the first steps"}}};
+  static const VarietyKind kKind{.key = "learning_rate",
+                                 .noun = "learning rate",
+                                 .varieties = make_learning_rates(),
+                                 .common = {{.name = "warmup",
+                                             .type = KeyType::kVariety,
+                                             .fallback = "none",
+                                             .doc = "other rates in the first steps",
+                                             .varieties = &warmups()}},
+                                 .number = "constant"};
   return kKind;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -105,8 +106,7 @@ void Networks::declare_one(const yaml::Entry& entry) {
   if (const OpDef* op = find_op(entry.key); op && !op->internal)
     reader_.error(Diagnosis::kNameTaken, entry.key_span,
                   fmt::format("`{}` is an op; a network cannot have its name", entry.key));
-  const Fields fields(reader_, entry.value, entry.key_span, "a network",
-                      {"inputs", "params", "graph", "output"});
+  const Fields fields(reader_, entry.value, entry.key_span, network_section());
   if (const yaml::Node* found = fields.require("inputs")) {
     yaml::Node inputs = *found;
     variables_.substitute(inputs);

@@ -5,6 +5,7 @@
 
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/sections.h"
+#include "compiler/job/variety.h"
 
 namespace flow::job {
 namespace {
@@ -31,7 +32,7 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
 
 std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Span key) {
   if (!reader.expect(node, yaml::Kind::kMapping, "`grad_clipping`")) return {};
-  const Variety* variety = pick_variety(reader, node, key, grad_clippings());
+  const Variety* variety = pick_variety(reader, node, key, "`grad_clipping`", grad_clippings());
   const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
   if (!variety) return {};
   const VarietyValues values = read_values(fields, *variety);
@@ -42,7 +43,7 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
 /// Nothing computes in float16, so that a loss scale can only be a mistake.
 void read_loss_scale(Reader& reader, const yaml::Node& node, Span key, std::string_view precision) {
   if (!reader.expect(node, yaml::Kind::kMapping, "`loss_scale`")) return;
-  const Variety* variety = pick_variety(reader, node, key, loss_scales());
+  const Variety* variety = pick_variety(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
   if (variety) read_values(fields, *variety);
   reader.error(Diagnosis::kLossScale, key,
@@ -104,7 +105,7 @@ std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, 
   const size_t errors = reader.diags.error_count();
   Optimizer optimizer;
   optimizer.span = key;
-  const Variety* variety = pick_variety(reader, node, key, optimizers());
+  const Variety* variety = pick_variety(reader, node, key, "`optimizer`", optimizers());
   const Fields fields(reader, node, key,
                       variety ? fmt::format("the optimizer `{}`", variety->type) : "`optimizer`",
                       keys_of(optimizers(), variety));

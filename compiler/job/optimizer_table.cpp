@@ -35,11 +35,24 @@ KeyDef bias_correction() {
   return {"bias_correction", KeyType::kBool, "true", "divide m and v by what they still lack"};
 }
 
+KeyDef variety(std::string_view name, std::string_view fallback, std::string_view doc,
+               const VarietyKind& varieties) {
+  return {.name = name,
+          .type = KeyType::kVariety,
+          .fallback = fallback,
+          .doc = doc,
+          .varieties = &varieties};
+}
+
 /// Weight decay of chosen variables.
 std::vector<KeyDef> with_decay(std::vector<KeyDef> keys) {
   keys.push_back(weight_decay(""));
   keys.push_back({"includes", KeyType::kGlobs, "none", "the variables that decay alone"});
-  keys.push_back({"excludes", KeyType::kGlobs, "none", "the variables that do not decay"});
+  keys.push_back({.name = "excludes",
+                  .type = KeyType::kGlobs,
+                  .fallback = "none",
+                  .doc = "the variables that do not decay",
+                  .unless = "includes"});
   return keys;
 }
 
@@ -88,11 +101,11 @@ const VarietyKind& optimizers() {
       "optimizer",
       "optimizer",
       make_optimizers(),
-      {{"learning_rate", KeyType::kOther, "", "a number, or a function of the step"},
-       {"minimize", KeyType::kOther, "", "the loss, or several of as many elements"},
+      {variety("learning_rate", "", "a number, or a function of the step", learning_rates()),
+       {"minimize", KeyType::kGlobs, "", "the loss, or several of as many elements"},
        {"variables", KeyType::kGlobs, "none", "the variables that are trained; default: all"},
-       {"grad_clipping", KeyType::kOther, "none", "a bound on the gradients"},
-       {"loss_scale", KeyType::kOther, "none", "keeps float16 gradients from vanishing"}}};
+       variety("grad_clipping", "none", "a bound on the gradients", grad_clippings()),
+       variety("loss_scale", "none", "keeps float16 gradients from vanishing", loss_scales())}};
   return kKind;
 }
 
@@ -119,7 +132,7 @@ const VarietyKind& loss_scales() {
         {{"initial", kNumber, "65536", "the first scale", kPositive},
          {"growth_factor", kNumber, "2", "what it grows by", Bounds{.above = 1}},
          {"backoff_factor", kNumber, "0.5", "what it shrinks by", Bounds{.below = 1, .above = 0}},
-         {"growth_interval", KeyType::kSteps, "2000", "finite steps before it grows",
+         {"growth_interval", KeyType::kInteger, "2000", "finite steps before it grows",
           Bounds{.min = 1}}}},
        {"static",
         "A scale that stays.",

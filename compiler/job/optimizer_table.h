@@ -1,8 +1,11 @@
 // The tables of optimizers, learning rates and what goes with them: all that is known of their
-// keys. The reader goes by them, and so does whatever describes the language.
+// keys.
 #pragma once
 
-#include "compiler/job/variety.h"
+#include <map>
+#include <string>
+#include <string_view>
+#include "compiler/job/keys.h"
 
 namespace flow::job {
 

@@ -6,9 +6,15 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
+namespace {
+
+std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
+
+}  // namespace
 
 void Origins::add(Span use, std::string variable, Span value) {
   by_use_[{use.source, use.begin}] = {std::move(variable), value};
@@ -64,24 +70,26 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
 }
 
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
-               const std::vector<std::string>& keys)
-    : reader_(reader), node_(node), owner_(owner), what_(std::move(what)) {
+               std::vector<KeyDef> keys)
+    : reader_(reader), node_(node), owner_(owner), what_(std::move(what)), keys_(std::move(keys)) {
   if (!reader.expect(node, yaml::Kind::kMapping, what_)) return;
+  std::vector<std::string> names;
+  for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {
     if (entry.key == "note") {
       if (reader.expect(entry.value, yaml::Kind::kScalar, "`note`"))
         reader.notes.push_back(entry.value.scalar);
-    } else if (std::ranges::find(keys, entry.key) == keys.end()) {
+    } else if (!find_key(keys_, entry.key)) {
       reader.diags
           .error(Diagnosis::kUnknownKey, entry.key_span,
                  fmt::format("{} has no key `{}`", what_, entry.key))
-          .with_hint(suggestion(entry.key, keys, "its keys are"));
+          .with_hint(suggestion(entry.key, names, "its keys are"));
     }
   }
 }
 
 const yaml::Node* Fields::find(std::string_view key) const {
-  return node_.is_mapping() ? node_.find(key) : nullptr;
+  return node_.is_mapping() && find_key(keys_, key) ? node_.find(key) : nullptr;
 }
 
 const yaml::Node* Fields::require(std::string_view key) const {
@@ -96,6 +104,51 @@ Span Fields::key_span(std::string_view key) const {
     for (const yaml::Entry& entry : node_.entries)
       if (entry.key == key) return entry.key_span;
   return owner_;
+}
+
+const KeyDef& Fields::definition(std::string_view key) const {
+  const KeyDef* found = find_key(keys_, key);
+  FLOW_CHECK(found, "{} has no key {}", what_, key);
+  return *found;
+}
+
+const yaml::Node* Fields::given(const KeyDef& def) const {
+  return def.required() ? require(def.name) : find(def.name);
+}
+
+std::optional<int64_t> Fields::integer(std::string_view key) const {
+  const KeyDef& def = definition(key);
+  if (const yaml::Node* node = given(def))
+    if (const auto value = read_integer(reader_, *node, quoted(key), def.bounds)) return value;
+  return def.has_default() ? parse_integer(def.fallback) : std::nullopt;
+}
+
+std::optional<double> Fields::number(std::string_view key) const {
+  const KeyDef& def = definition(key);
+  if (const yaml::Node* node = given(def))
+    if (const auto value = read_number(reader_, *node, quoted(key), def.bounds)) return value;
+  return def.has_default() ? parse_number(def.fallback) : std::nullopt;
+}
+
+std::optional<std::string> Fields::text(std::string_view key) const {
+  const KeyDef& def = definition(key);
+  if (const yaml::Node* node = given(def))
+    if (const auto value = read_text(reader_, *node, quoted(key))) return value;
+  return def.has_default() ? std::optional<std::string>(def.fallback) : std::nullopt;
+}
+
+std::optional<std::string> Fields::word(std::string_view key) const {
+  const KeyDef& def = definition(key);
+  if (const yaml::Node* node = given(def))
+    if (const auto value = read_choice(reader_, *node, quoted(key), def.words)) return value;
+  return def.has_default() ? std::optional<std::string>(def.fallback) : std::nullopt;
+}
+
+std::optional<bool> Fields::flag(std::string_view key) const {
+  const KeyDef& def = definition(key);
+  if (const yaml::Node* node = given(def))
+    if (const auto value = read_bool(reader_, *node, quoted(key))) return value;
+  return def.has_default() ? std::optional<bool>(def.fallback == "true") : std::nullopt;
 }
 
 }  // namespace flow::job

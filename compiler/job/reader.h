@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/diag/diag.h"
+#include "compiler/job/keys.h"
 #include "compiler/source/source.h"
 #include "compiler/yaml/tree.h"
 
@@ -63,15 +64,18 @@ class Reader {
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead);
 
-/// A mapping whose keys are known. Unknown keys are errors at once, missing ones when asked for.
+/// A mapping whose keys a table defines. Unknown keys are errors at once, missing ones when asked
+/// for.
 class Fields {
  public:
   /// `owner`: where a missing key is reported, the key of the mapping. `what`: "a hook". A node
   /// that is no mapping is an error, and behaves as one without keys.
   Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
-         const std::vector<std::string>& keys);
+         std::vector<KeyDef> keys);
+  Fields(Reader& reader, const yaml::Node& node, Span owner, const Section& section)
+      : Fields(reader, node, owner, section.what, section.keys) {}
 
-  /// The value, or null.
+  /// The value, or null: no key that the table lacks has one.
   const yaml::Node* find(std::string_view key) const;
   /// The value; an error where it is missing (unless the node is no mapping at all).
   const yaml::Node* require(std::string_view key) const;
@@ -80,12 +84,30 @@ class Fields {
   Span owner() const { return owner_; }
   Reader& reader() const { return reader_; }
   bool is_mapping() const { return node_.is_mapping(); }
+  const KeyDef& definition(std::string_view key) const;
+
+  // The value, read as the table says; its default where it is absent or an error, which is
+  // reported, as is a required one's absence; nothing where it has no default.
+  std::optional<int64_t> integer(std::string_view key) const;
+  std::optional<double> number(std::string_view key) const;
+  std::optional<std::string> text(std::string_view key) const;
+  std::optional<std::string> word(std::string_view key) const;
+  std::optional<bool> flag(std::string_view key) const;
+  /// The enumerator whose position in E the word has in the table.
+  template <typename E>
+  E enumerator(std::string_view key) const {
+    const auto& words = definition(key).words;
+    return static_cast<E>(std::ranges::find(words, *word(key)) - words.begin());
+  }
 
  private:
+  const yaml::Node* given(const KeyDef& def) const;
+
   Reader& reader_;
   const yaml::Node& node_;
   Span owner_;
   std::string what_;
+  std::vector<KeyDef> keys_;
 };
 
 }  // namespace flow::job

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -304,7 +305,7 @@ void check_type(Reader& reader, const Type& type, Span type_span, Returns& retur
 }  // namespace
 
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key) {
-  const Fields fields(reader, node, key, "`returns`", {"type", "value", "to"});
+  const Fields fields(reader, node, key, returns_section());
   Returns returns;
   returns.span = key;
   if (const yaml::Node* to = fields.find("to"))

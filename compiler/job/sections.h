@@ -51,7 +51,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind);
 /// One sink or a list of them.
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
-plan::Sink read_command(Reader& reader, const yaml::Node& node, Span owner);
+plan::Sink read_command(const Fields& fields);
 /// What the command sinks in `to:` expect is compared with the type of what they are given.
 void check_expected(Reader& reader, const yaml::Node& to, const std::string& given);
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key);

@@ -201,20 +201,21 @@ std::optional<std::string> read_text(Reader& reader, const yaml::Node& node,
 
 std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
                                        std::string_view what,
-                                       const std::vector<std::string>& choices) {
+                                       const std::vector<std::string_view>& choices) {
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
   if (std::ranges::find(choices, node.scalar) != choices.end()) return node.scalar;
+  const std::vector<std::string> words(choices.begin(), choices.end());
   reader
       .error(
           Diagnosis::kUnknownChoice, node,
-          fmt::format("{} is `{}`, it must be {}", what, node.scalar, quoted_alternatives(choices)))
-      .with_hint(suggestion(node.scalar, suggest(node.scalar, choices), ""));
+          fmt::format("{} is `{}`, it must be {}", what, node.scalar, quoted_alternatives(words)))
+      .with_hint(suggestion(node.scalar, suggest(node.scalar, words), ""));
   return {};
 }
 
 std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what) {
-  std::vector<std::string> names;
-  for (const DType dtype : all_dtypes()) names.emplace_back(name_of(dtype));
+  std::vector<std::string_view> names;
+  for (const DType dtype : all_dtypes()) names.push_back(name_of(dtype));
   const auto name = read_choice(reader, node, what, names);
   return name ? parse_dtype(*name) : std::nullopt;
 }

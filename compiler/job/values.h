@@ -13,12 +13,6 @@
 
 namespace flow::job {
 
-/// Infinite where absent.
-struct Bounds {
-  std::optional<double> min = {}, max = {};      // both included
-  std::optional<double> below = {}, above = {};  // both excluded
-};
-
 /// A finite number as the language writes them: "100", "-0.5", "1e-1", "1/10". Nothing for other
 /// text ("010", "1_000", "0x10", "inf").
 std::optional<double> parse_number(std::string_view text);
@@ -36,7 +30,7 @@ std::optional<std::string> read_text(Reader& reader, const yaml::Node& node, std
 /// One of the words.
 std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
                                        std::string_view what,
-                                       const std::vector<std::string>& choices);
+                                       const std::vector<std::string_view>& choices);
 std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what);
 /// One integer or a list of them.
 std::optional<std::vector<int64_t>> read_integers(Reader& reader, const yaml::Node& node,

@@ -17,7 +17,7 @@ void read_value(const Fields& fields, const KeyDef& def, const yaml::Node& node,
       if (const auto value = read_number(reader, node, what, def.bounds))
         values.numbers[key] = *value;
       break;
-    case KeyType::kSteps:
+    case KeyType::kInteger:
       if (const auto value = read_integer(reader, node, what, def.bounds))
         values.numbers[key] = static_cast<double>(*value);
       break;
@@ -36,44 +36,76 @@ void read_value(const Fields& fields, const KeyDef& def, const yaml::Node& node,
     case KeyType::kGlobs:
       if (auto value = read_globs(reader, node, what)) values.globs[key] = std::move(*value);
       break;
-    case KeyType::kOther:
+    case KeyType::kWord:
+      if (auto value = read_choice(reader, node, what, def.words))
+        values.texts[key] = std::move(*value);
+      break;
+    case KeyType::kText:
+      if (auto value = read_text(reader, node, what)) values.texts[key] = std::move(*value);
+      break;
+    default:  // by the section's own reader
       break;
   }
 }
 
-/// Only numbers and flags have defaults.
-double fallback_of(const KeyDef& def) {
-  return def.type == KeyType::kBool ? (def.fallback == "true" ? 1 : 0)
-                                    : parse_number(def.fallback).value();
+void take_default(const KeyDef& def, VarietyValues& values) {
+  const std::string key(def.name);
+  if (def.type == KeyType::kWord)
+    values.texts[key] = def.fallback;
+  else
+    values.numbers[key] = def.type == KeyType::kBool ? (def.fallback == "true" ? 1 : 0)
+                                                     : parse_number(def.fallback).value();
+}
+
+/// The variety that a word names; null, and reported, where there is none.
+const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string_view what,
+                             const VarietyKind& kind) {
+  if (const Variety* found = find_variety(kind, word.scalar)) return found;
+  std::vector<std::string> types;
+  for (const Variety& variety : kind.varieties) types.emplace_back(variety.type);
+  reader
+      .error(Diagnosis::kUnknownChoice, word,
+             fmt::format("{} is `{}`, which is no {}", what, word.scalar, kind.noun))
+      .with_hint(suggestion(word.scalar, types, "there are"));
+  return nullptr;
 }
 
 }  // namespace
 
-const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key,
+const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, std::string_view what,
                             const VarietyKind& kind) {
   const yaml::Node* type = node.find("type");
   if (!type) {
-    reader.error(Diagnosis::kMissingKey, key, fmt::format("`{}` needs `type`", kind.key));
+    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} needs `type`", what));
     return nullptr;
   }
   if (!reader.expect(*type, yaml::Kind::kScalar, "`type`")) return nullptr;
-  std::vector<std::string> types;
-  for (const Variety& variety : kind.varieties) {
-    if (type->scalar == variety.type) return &variety;
-    types.emplace_back(variety.type);
-  }
-  reader
-      .error(Diagnosis::kUnknownChoice, *type,
-             fmt::format("`type` is `{}`, which is no {}", type->scalar, kind.noun))
-      .with_hint(suggestion(type->scalar, types, "there are"));
-  return nullptr;
+  return named_variety(reader, *type, "`type`", kind);
 }
 
-std::vector<std::string> keys_of(const VarietyKind& kind, const Variety* variety) {
-  std::vector<std::string> keys{"type"};
+Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_view what,
+             const VarietyKind& kind) {
+  static const yaml::Node kNoKeys = [] {
+    yaml::Node none;
+    none.kind = yaml::Kind::kMapping;
+    return none;
+  }();
+  const bool word = kind.by_word && node.is_scalar();
+  if (!word && !reader.expect(node, yaml::Kind::kMapping, what)) return;
+  variety_ = word ? named_variety(reader, node, what, kind)
+                  : pick_variety(reader, node, owner, what, kind);
+  if (!variety_) return;
+  fields_.emplace(reader, word ? kNoKeys : node, word ? node.span : node.find("type")->span,
+                  fmt::format("the {} `{}`", kind.noun, variety_->type), keys_of(kind, variety_));
+}
+
+std::vector<KeyDef> keys_of(const VarietyKind& kind, const Variety* variety) {
+  KeyDef type{"type", KeyType::kWord, "", kind.noun};
+  for (const Variety& one : kind.varieties) type.words.push_back(one.type);
+  std::vector<KeyDef> keys{std::move(type)};
   const auto add = [&keys](const std::vector<KeyDef>& defs) {
     for (const KeyDef& def : defs)
-      if (std::ranges::find(keys, def.name) == keys.end()) keys.emplace_back(def.name);
+      if (!find_key(keys, def.name)) keys.push_back(def);
   };
   for (const Variety& other : kind.varieties)
     if (!variety || variety == &other) add(other.keys);
@@ -84,12 +116,11 @@ std::vector<std::string> keys_of(const VarietyKind& kind, const Variety* variety
 VarietyValues read_values(const Fields& fields, const Variety& variety) {
   VarietyValues values;
   for (const KeyDef& def : variety.keys) {
-    const yaml::Node* given =
-        def.fallback.empty() ? fields.require(def.name) : fields.find(def.name);
+    const yaml::Node* given = def.required() ? fields.require(def.name) : fields.find(def.name);
     if (given)
       read_value(fields, def, *given, values);
-    else if (!def.fallback.empty() && def.fallback != "none")
-      values.numbers[std::string(def.name)] = fallback_of(def);
+    else if (def.has_default())
+      take_default(def, values);
   }
   return values;
 }

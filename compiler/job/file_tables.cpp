@@ -1,0 +1,196 @@
+// The file, its data, networks and jobs, and what a job reads.
+#include "compiler/job/optimizer_table.h"
+#include "compiler/job/tables.h"
+
+namespace flow::job {
+namespace {
+
+KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
+               const Section& section) {
+  return {.name = name,
+          .type = KeyType::kSection,
+          .fallback = fallback,
+          .doc = doc,
+          .section = &section};
+}
+
+KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
+            std::string_view pattern = {}) {
+  return {
+      .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
+}
+
+/// A mapping of names that the user chose.
+Section names(std::string what, KeyDef each, bool notes = true) {
+  return {.what = std::move(what), .keys = {}, .each = std::move(each), .notes = notes};
+}
+
+const Section& variables_section() {
+  static const Section kSection =
+      names("`vars`", {"", KeyType::kFree, "none", "a number, text, list or mapping"});
+  return kSection;
+}
+
+const Section& data_section() {
+  static const Section kDataset =
+      names("a dataset",
+            section("", "none", "a column: one row for each step's batch", column_section()));
+  static const Section kSection =
+      names("`data`", section("", "none", "a dataset: columns of equal length", kDataset));
+  return kSection;
+}
+
+const Section& networks_section() {
+  static const Section kSection =
+      names("`networks`", section("", "none", "an op of your own", network_section()));
+  return kSection;
+}
+
+const Section& jobs_section() {
+  static const Section kSection =
+      names("`jobs`", section("", "none", "what `flowrun NAME FILE` runs", job_section()));
+  return kSection;
+}
+
+const Section& graph_section() {
+  static const Section kSection = names("`graph`",
+                                        {"", KeyType::kEntry, "none",
+                                         "a call of an op or a network; its key names "
+                                         "the result"},
+                                        false);
+  return kSection;
+}
+
+const Section& params_section() {
+  static const Section kSection =
+      names("`params` of a network", {"", KeyType::kFree, "none", "its default, or `required`"});
+  return kSection;
+}
+
+const Section& inputs_section() {
+  static const Section kSection =
+      names("`inputs`", section("", "none", "an input", input_section()));
+  return kSection;
+}
+
+}  // namespace
+
+const Section& file_section() {
+  static const Section kSection{
+      "the file",
+      {{"flow", KeyType::kVersion, "", "the version of the language that the file is written in"},
+       {"seed", KeyType::kInteger, "0", "nothing in a run is random beyond it", Bounds{.min = 0}},
+       section("vars", "none", "values to use as $name, or $(name) inside text",
+               variables_section()),
+       section("data", "none", "datasets", data_section()),
+       section("networks", "none", "ops of your own, made of others", networks_section()),
+       section("jobs", "", "what there is to run", jobs_section())}};
+  return kSection;
+}
+
+const Section& column_section() {
+  static constexpr std::string_view kRange = R"(^\d+\.\.\d+$)";
+  static const Section kSection{
+      "a column",
+      {text("idx", "none", "an IDX file, plain or .gz"),
+       text("npy", "none", "a NumPy array, mapped into memory"),
+       text("npz", "none", "an archive of NumPy arrays"),
+       text("array", "none", "the name of the array in the archive"),
+       {"shape", KeyType::kShape, "none", "of a row; default: what the input that reads it needs"},
+       {"scale", KeyType::kNumber, "1", "a value is (x * scale - mean) / std"},
+       {"mean", KeyType::kNumbers, "none", "subtracted: a number, or one for each leading channel"},
+       {"std", KeyType::kNumbers, "none", "divided by: a number, or one for each leading channel",
+        Bounds{.above = 0}},
+       text("rows", "none", "a part of them: 0..50000 leaves out row 50000", kRange)}};
+  return kSection;
+}
+
+const Section& network_section() {
+  static const Section kSection{
+      "a network",
+      {{"inputs", KeyType::kTexts, "", "the names of what it reads, in order"},
+       section("params", "none", "what a call may or must say, with defaults", params_section()),
+       section("graph", "", "entries; each reads the one above unless it says `in:`",
+               graph_section()),
+       text("output", "none", "the entry that it stands for; default: the last")}};
+  return kSection;
+}
+
+const Section& job_section() {
+  static const Section kSection{
+      "a job",
+      {{.name = "type",
+        .type = KeyType::kWord,
+        .fallback = "",
+        .doc = "what it does",
+        .words = {"train", "predict"}},
+       section("placement", "none", "where it runs", placement_section()),
+       {.name = "precision",
+        .type = KeyType::kWord,
+        .fallback = "float32",
+        .doc = "what floats are computed in; tf32: float32 with products of fewer bits on GPUs",
+        .words = {"float32", "float64", "tf32"}},
+       section("inputs", "none", "what it reads, with shapes", inputs_section()),
+       section("graph", "", "entries; each reads the one above unless it says `in:`",
+               graph_section()),
+       {.name = "optimizer",
+        .type = KeyType::kVariety,
+        .fallback = "none",
+        .doc = "how variables are trained",
+        .varieties = &optimizers(),
+        .train_only = true},
+       section("returns", "none", "what each step delivers", returns_section()),
+       {"hooks", KeyType::kHooks, "none", "what is watched, and where it goes"},
+       section("run", "none", "how long it runs, and what it keeps", run_section())}};
+  return kSection;
+}
+
+const Section& input_section() {
+  static const Section kSection{
+      "an input",
+      {{"shape", KeyType::kShape, "", "the leading dimension is the batch"},
+       {"dtype", KeyType::kDType, "", "of its elements"},
+       {.name = "from",
+        .type = KeyType::kSource,
+        .fallback = "none",
+        .doc = "dataset.column, {npy: PATH} or a generator; default: --input NAME=...",
+        .section = &npy_section(),
+        .varieties = &generators(),
+        .pattern = R"(^\w+\.\w+$)"},
+       {"rows", KeyType::kBool, "true", "the leading axis carries rows"}}};
+  return kSection;
+}
+
+const Section& npy_section() {
+  static const Section kSection{
+      "a source",
+      {text("npy", "",
+            "an array: whole in each step, or a slice a step where it has one more axis")}};
+  return kSection;
+}
+
+const VarietyKind& generators() {
+  static constexpr KeyType kNumber = KeyType::kNumber;
+  static const VarietyKind kKind{
+      "from",
+      "generator",
+      {{"random_uniform",
+        "Numbers between low and high.",
+        "",
+        {{"low", kNumber, "-1", "the least"}, {"high", kNumber, "1", "not reached"}}},
+       {"random_normal",
+        "Normally distributed numbers.",
+        "",
+        {{"mean", kNumber, "0", "the mean"},
+         {"stddev", kNumber, "1", "the standard deviation", Bounds{.min = 0}}}},
+       {"random_int",
+        "Integers from low up to, and without, high.",
+        "",
+        {{"low", kNumber, "0", "the least"}, {"high", kNumber, "", "one more than the largest"}}},
+       {"constant", "One value everywhere.", "", {{"value", kNumber, "", "of every element"}}},
+       {"iota", "0, 1, 2, ... in the order of elements.", "", {}}},
+      {}};
+  return kKind;
+}
+
+}  // namespace flow::job

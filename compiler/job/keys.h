@@ -1,0 +1,117 @@
+// The tables of the language: what each mapping of a job file may hold, with defaults, ranges and
+// docs. The readers go by them, and so do the JSON schema and `flowc config`.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan/fields.h"
+
+namespace flow::job {
+
+/// Infinite where absent.
+struct Bounds {
+  std::optional<double> min = {}, max = {};      // both included
+  std::optional<double> below = {}, above = {};  // both excluded
+};
+
+/// What stands at a key.
+enum class KeyType {
+  kText,
+  kAnyText,  // the empty one too
+  kWord,     // one of `words`
+  kBool,
+  kInteger,
+  kNumber,
+  kNumbers,     // a list, or one
+  kBoundaries,  // a list of steps
+  kShape,
+  kDType,
+  kTexts,      // a list of names or patterns
+  kGlobs,      // the same, or one
+  kStepList,   // steps and ranges of them
+  kCommand,    // a line, or a list of words
+  kVersion,    // of the language
+  kSection,    // a mapping: `section`
+  kSections,   // a list of such mappings
+  kVariety,    // one of `varieties`
+  kVarieties,  // the same, or a list of them
+  kSource,     // a column of a dataset, or one of `varieties`, or `section`
+  kHooks,      // a list of hook_sections()
+  kEntry,      // a call of an op or a network
+  kFree        // anything: a value of the user's own
+};
+
+struct Section;
+struct VarietyKind;
+
+struct KeyDef {
+  std::string_view name;
+  KeyType type;
+  /// As the file would write it; empty: required. "none": absent unless it is given.
+  std::string_view fallback;
+  std::string_view doc;
+  Bounds bounds = {};
+  std::vector<std::string_view> words = {};
+  const Section* section = nullptr;
+  const VarietyKind* varieties = nullptr;
+  /// What texts look like, for those who cannot ask their reader: a regular expression.
+  std::string_view pattern = {};
+  /// The key that it cannot stand beside.
+  std::string_view unless = {};
+  bool train_only = false;  // train jobs alone have it
+
+  bool required() const { return fallback.empty(); }
+  bool has_default() const {
+    return !fallback.empty() && (fallback != "none" || std::ranges::count(words, fallback) > 0);
+  }
+};
+
+/// A mapping: its keys, or where those are names that the user chose, what stands at each.
+struct Section {
+  std::string what;  // "a hook"
+  std::vector<KeyDef> keys;
+  std::optional<KeyDef> each = {};
+  bool notes = true;  // `note:` is allowed
+};
+
+/// One of the mappings that `type:` chooses from.
+struct Variety {
+  std::string_view type;
+  std::string_view doc;      // one sentence
+  std::string_view formula;  // what it computes
+  std::vector<KeyDef> keys;
+};
+
+/// What the values of one key of the language may be.
+struct VarietyKind {
+  std::string_view key;   // "learning_rate"
+  std::string_view noun;  // "learning rate"
+  std::vector<Variety> varieties;
+  std::vector<KeyDef> common;    // keys that all of them have beside their own and `type`
+  bool by_word = false;          // `zeros` stands for {type: zeros}
+  std::string_view number = {};  // the variety whose first key a plain number is
+};
+
+/// The definition of that name, or null.
+inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view name) {
+  const auto found = std::ranges::find(keys, name, &KeyDef::name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+inline const Variety* find_variety(const VarietyKind& kind, std::string_view type) {
+  const auto found = std::ranges::find(kind.varieties, type, &Variety::type);
+  return found == kind.varieties.end() ? nullptr : &*found;
+}
+
+/// How the plan spells the enumerators of E, in their order.
+template <typename E>
+std::vector<std::string_view> words_of() {
+  const auto& words = plan::Spelling<E>::words;
+  return {words.begin(), words.end()};
+}
+
+}  // namespace flow::job

@@ -1,0 +1,29 @@
+// The sections of a job file, and what `type:` picks in them. Optimizers and learning rates:
+// optimizer_table.h.
+#pragma once
+
+#include "compiler/job/keys.h"
+
+namespace flow::job {
+
+const Section& file_section();
+const Section& column_section();
+const Section& network_section();
+const Section& job_section();
+const Section& input_section();
+const Section& npy_section();  // {npy: PATH}, a source
+const Section& returns_section();
+/// What is watched, told apart by their first keys.
+const std::vector<Section>& hook_sections();
+const Section& placement_section();
+const Section& run_section();
+const Section& checkpoint_section();
+const Section& also_section();
+const Section& every_section();
+const Section& regularizer_section();
+
+const VarietyKind& generators();
+const VarietyKind& sinks();
+const VarietyKind& initializers();
+
+}  // namespace flow::job
