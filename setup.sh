@@ -11,9 +11,10 @@ packages=(
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libdnnl-dev
 )
 if [[ "${1:-}" == test ]]; then
-  # the test framework, the second compiler and its fuzzer, formatting, NumPy and ONNX as judges, sweeps
+  # the test framework, the second compiler and its fuzzer, formatting, judges (NumPy, ONNX, a
+  # validator of schemas), sweeps
   packages+=(catch2 clang libclang-rt-14-dev libomp-dev clang-format clang-tidy python3 python3-numpy
-    python3-onnx libonnx-testdata git parallel)
+    python3-onnx libonnx-testdata python3-jsonschema python3-yaml git parallel)
 fi
 
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)

@@ -14,6 +14,7 @@
 #include "cli/templates.h"
 #include "compiler/compile.h"
 #include "compiler/ops/describe.h"
+#include "compiler/schema/schema.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -26,7 +27,7 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
-  std::string job, dump_after;
+  std::string job, dump_after, schema = "job";
   std::vector<std::string> sets;
   bool commands = false;
 };
@@ -136,6 +137,19 @@ int show_ops(const Options& options) {
   return kDone;
 }
 
+/// What is asked for goes to standard output, unless `-o` names a file.
+void deliver(const Options& options, const std::string& text) {
+  if (options.output.empty())
+    fmt::print("{}", text);
+  else
+    write_text_atomically(options.output, text);
+}
+
+int write_schema(const Options& options) {
+  deliver(options, options.schema == "plan" ? plan_schema() : job_schema());
+  return kDone;
+}
+
 /// One line for each value that is not the same.
 int diff(const Options& options) {
   plan::Plan a, b;
@@ -180,9 +194,15 @@ int init(const Options& options) {
   if (fs::exists(path))
     throw RequestError(fmt::format("{} is there already", path.string()),
                        "-o FILE writes another one");
-  write_text_atomically(path, std::string(named->text));
-  tell(fmt::format("{}: written; flowc check {} checks it, flowrun {} lists its jobs\n",
-                   path.string(), path.string(), path.string()));
+  constexpr std::string_view kSchema = "job.schema.json";
+  const fs::path schema = path.parent_path() / kSchema;
+  if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
+  write_text_atomically(
+      path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, named->text));
+  tell(
+      fmt::format("{}: written; flowc check {} checks it, flowrun {} lists its jobs, and editors "
+                  "complete it by {}\n",
+                  path.string(), path.string(), path.string(), schema.string()));
   return kDone;
 }
 
@@ -236,8 +256,21 @@ int run(int argc, char** argv) {
   add_sets(diffs);
 
   CLI::App* inits = app.add_subcommand("init", "a commented job file to start from");
+  inits->footer(
+      "It says by which schema editors complete it: job.schema.json beside it, which is written "
+      "too.\nExample: flowc init lenet");
   inits->add_option("NAME", options.start, "of one that `flowc init` lists")->type_name("");
   inits->add_option("-o,--output", options.output, "where it goes; default: NAME.yaml")
+      ->type_name("FILE");
+
+  CLI::App* schemas = app.add_subcommand("schema", "the JSON Schema by which editors complete");
+  schemas->footer(
+      "A file names its schema in its first line:\n  # yaml-language-server: "
+      "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");
+  schemas->add_option("OF", options.schema, "job (default) or plan")
+      ->type_name("")
+      ->check(CLI::IsMember({"job", "plan"}));
+  schemas->add_option("-o,--output", options.output, "where it goes; default: standard output")
       ->type_name("FILE");
 
   CLI::App* explains = app.add_subcommand("explain", "what an error code means");
@@ -250,6 +283,7 @@ int run(int argc, char** argv) {
   if (*ops) return show_ops(options);
   if (*diffs) return diff(options);
   if (*inits) return init(options);
+  if (*schemas) return write_schema(options);
   return explain(options);
 }
 

@@ -5,6 +5,8 @@ set(rows "")
 foreach(job IN LISTS jobs)
   get_filename_component(name ${job} NAME_WE)
   file(READ ${job} text)
+  # Where the schema is found depends on where the copy goes.
+  string(REGEX REPLACE "^# yaml-language-server:[^\n]*\n" "" text "${text}")
   string(APPEND rows "    {\"${name}\", R\"~~~(${text})~~~\"},\n")
 endforeach()
 file(WRITE ${OUT} "// Written by cli/templates.cmake.

@@ -6,6 +6,7 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "compiler/ops/describe.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -17,7 +18,7 @@ using plan::Attribute;
 /// numbers for each dimension.
 std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
-  static const std::vector<std::string> kWords = {"valid", "same", "same_upper", "same_lower"};
+  const std::vector<std::string>& words = padding_words();
   const Bounds bounds{.min = 0, .max = INT32_MAX};
   const auto bad = [&](const yaml::Node& where) -> std::optional<Attribute> {
     reader.error(Diagnosis::kBadScalar, where, fmt::format("{} cannot be read", what))
@@ -25,13 +26,13 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
     return {};
   };
   if (node.is_scalar()) {
-    if (std::ranges::find(kWords, node.scalar) != kWords.end()) return node.scalar;
+    if (std::ranges::find(words, node.scalar) != words.end()) return node.scalar;
     if (!parse_number(node.scalar)) {
       reader
           .error(Diagnosis::kUnknownChoice, node,
                  fmt::format("{} is `{}`, it must be {} or numbers", what, node.scalar,
-                             quoted_alternatives(kWords)))
-          .with_hint(suggestion(node.scalar, suggest(node.scalar, kWords), ""));
+                             quoted_alternatives(words)))
+          .with_hint(suggestion(node.scalar, suggest(node.scalar, words), ""));
       return {};
     }
     const auto all = read_integer(reader, node, what, bounds);
@@ -81,11 +82,7 @@ std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
 
 std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
-  std::vector<std::string> names{"none"};
-  for (const OpDef* op : all_ops())
-    if (op->infer && !op->internal && op->operands.size() == 1 && !op->operands[0].variadic &&
-        std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
-      names.emplace_back(op->name);
+  const std::vector<std::string> names = activation_names();
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
   if (std::ranges::find(names, node.scalar) != names.end()) return node.scalar;
   reader
@@ -152,6 +149,11 @@ void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef
 }
 
 }  // namespace
+
+const std::vector<std::string>& padding_words() {
+  static const std::vector<std::string> kAll = {"valid", "same", "same_upper", "same_lower"};
+  return kAll;
+}
 
 void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry) {
   entry.spans.spans.emplace_back(def.name, node.span);

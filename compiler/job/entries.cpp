@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
@@ -90,8 +91,10 @@ class EntryReader {
       for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
     if (network_)
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
-    if (may_be_trainable()) known.insert(known.end(), {"trainable", "variables"});
-    known.emplace_back("repeat");
+    if (may_be_trainable())
+      for (const KeyDef& def : variable_keys()) known.emplace_back(def.name);
+    for (const KeyDef& def : call_keys())
+      if (def.name != "op") known.emplace_back(def.name);
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
       if (field.key == "note") {

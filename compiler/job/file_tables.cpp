@@ -20,6 +20,15 @@ KeyDef text(std::string_view name, std::string_view fallback, std::string_view d
       .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
 }
 
+/// What a column may read.
+KeyDef file(std::string_view name, std::string_view doc, std::vector<std::string_view> unless,
+            std::string_view with) {
+  KeyDef def = text(name, "none", doc);
+  def.unless = std::move(unless);
+  def.with = with;
+  return def;
+}
+
 /// A mapping of names that the user chose.
 Section names(std::string what, KeyDef each, bool notes = true) {
   return {.what = std::move(what), .keys = {}, .each = std::move(each), .notes = notes};
@@ -80,6 +89,7 @@ const Section& file_section() {
       "the file",
       {{"flow", KeyType::kVersion, "", "the version of the language that the file is written in"},
        {"seed", KeyType::kInteger, "0", "nothing in a run is random beyond it", Bounds{.min = 0}},
+       {"include", KeyType::kTexts, "none", "files upon which this one is merged"},
        section("vars", "none", "values to use as $name, or $(name) inside text",
                variables_section()),
        section("data", "none", "datasets", data_section()),
@@ -89,19 +99,22 @@ const Section& file_section() {
 }
 
 const Section& column_section() {
-  static constexpr std::string_view kRange = R"(^\d+\.\.\d+$)";
   static const Section kSection{
-      "a column",
-      {text("idx", "none", "an IDX file, plain or .gz"),
-       text("npy", "none", "a NumPy array, mapped into memory"),
-       text("npz", "none", "an archive of NumPy arrays"),
-       text("array", "none", "the name of the array in the archive"),
-       {"shape", KeyType::kShape, "none", "of a row; default: what the input that reads it needs"},
-       {"scale", KeyType::kNumber, "1", "a value is (x * scale - mean) / std"},
-       {"mean", KeyType::kNumbers, "none", "subtracted: a number, or one for each leading channel"},
-       {"std", KeyType::kNumbers, "none", "divided by: a number, or one for each leading channel",
-        Bounds{.above = 0}},
-       text("rows", "none", "a part of them: 0..50000 leaves out row 50000", kRange)}};
+      .what = "a column",
+      .keys = {text("idx", "none", "an IDX file, plain or .gz"),
+               file("npy", "a NumPy array, mapped into memory", {"idx"}, {}),
+               file("npz", "an archive of NumPy arrays", {"idx", "npy"}, "array"),
+               file("array", "the name of the array in the archive", {}, "npz"),
+               {"shape", KeyType::kShape, "none",
+                "of a row; default: what the input that reads it needs"},
+               {"scale", KeyType::kNumber, "1", "a value is (x * scale - mean) / std"},
+               {"mean", KeyType::kNumbers, "none",
+                "subtracted: a number, or one for each leading channel"},
+               {"std", KeyType::kNumbers, "none",
+                "divided by: a number, or one for each leading channel", Bounds{.above = 0}},
+               text("rows", "none", "a part of them: 0..50000 leaves out row 50000",
+                    R"(^\d+\.\.\d+$)")},
+      .one_of = {"idx", "npy", "npz"}};
   return kSection;
 }
 
@@ -135,7 +148,7 @@ const Section& job_section() {
                graph_section()),
        {.name = "optimizer",
         .type = KeyType::kVariety,
-        .fallback = "none",
+        .fallback = "",
         .doc = "how variables are trained",
         .varieties = &optimizers(),
         .train_only = true},
@@ -143,6 +156,26 @@ const Section& job_section() {
        {"hooks", KeyType::kHooks, "none", "what is watched, and where it goes"},
        section("run", "none", "how long it runs, and what it keeps", run_section())}};
   return kSection;
+}
+
+const std::vector<KeyDef>& call_keys() {
+  // More copies than any network needs, and few enough to read one by one.
+  static const std::vector<KeyDef> kAll = {
+      {"op", KeyType::kText, "", "a built-in op, or a network of this file"},
+      {"repeat", KeyType::kInteger, "none", "copies, each of which reads the one before",
+       Bounds{.min = 1, .max = 10'000}}};
+  return kAll;
+}
+
+const std::vector<KeyDef>& variable_keys() {
+  static const std::vector<KeyDef> kAll = {
+      {.name = "trainable",
+       .type = KeyType::kBool,
+       .fallback = "true",
+       .doc = "whether the optimizer moves its variables",
+       .unless = {"variables"}},
+      {"variables", KeyType::kText, "none", "the entry whose variables it uses"}};
+  return kAll;
 }
 
 const Section& input_section() {

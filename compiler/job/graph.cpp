@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "compiler/job/sections.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 
 namespace flow::job {
 namespace {
-
-// More than any network needs, and few enough to read one by one.
-constexpr int64_t kMaxCopies = 10'000;
 
 class GraphReader {
  public:
@@ -61,7 +59,8 @@ class GraphReader {
   Entry read_repeated(const yaml::Entry& field, yaml::Node& repeat,
                       const std::optional<std::string>& above) {
     networks_.variables().substitute(repeat, locals_);
-    const auto count = read_integer(reader_, repeat, "`repeat`", {.min = 1, .max = kMaxCopies});
+    const auto count =
+        read_integer(reader_, repeat, "`repeat`", find_key(call_keys(), "repeat")->bounds);
     std::vector<Entry> copies;
     for (int64_t i = 0; i < count.value_or(1); ++i) {
       if (!networks_.variables().count(field.value, field.key_span)) break;

@@ -79,9 +79,10 @@ const Section& regularizer_section() {
   // The gradients of sums, whose elements can be counted, meet a multiple of it.
   static const Bounds kBounds{.min = 0, .max = 1e30};
   static const Section kSection{
-      "a regularizer",
-      {{"l1", kNumber, "none", "times the sum of magnitudes is added to the loss", kBounds},
-       {"l2", kNumber, "none", "times half the sum of squares is added to the loss", kBounds}}};
+      .what = "a regularizer",
+      .keys = {{"l1", kNumber, "none", "how much the magnitudes count", kBounds},
+               {"l2", kNumber, "none", "how much the squares count", kBounds}},
+      .one_of = {"l1", "l2"}};
   return kSection;
 }
 

@@ -42,6 +42,7 @@ enum class KeyType {
   kSource,     // a column of a dataset, or one of `varieties`, or `section`
   kHooks,      // a list of hook_sections()
   kEntry,      // a call of an op or a network
+  kNested,     // names, in lists and mappings as deep as need be
   kFree        // anything: a value of the user's own
 };
 
@@ -60,9 +61,9 @@ struct KeyDef {
   const VarietyKind* varieties = nullptr;
   /// What texts look like, for those who cannot ask their reader: a regular expression.
   std::string_view pattern = {};
-  /// The key that it cannot stand beside.
-  std::string_view unless = {};
-  bool train_only = false;  // train jobs alone have it
+  std::vector<std::string_view> unless = {};  // keys that it cannot stand beside
+  std::string_view with = {};                 // the key that must stand beside it
+  bool train_only = false;                    // train jobs alone have it, or require it
 
   bool required() const { return fallback.empty(); }
   bool has_default() const {
@@ -75,7 +76,8 @@ struct Section {
   std::string what;  // "a hook"
   std::vector<KeyDef> keys;
   std::optional<KeyDef> each = {};
-  bool notes = true;  // `note:` is allowed
+  bool notes = true;                          // `note:` is allowed
+  std::vector<std::string_view> one_of = {};  // one of these keys at least is there
 };
 
 /// One of the mappings that `type:` chooses from.

@@ -52,7 +52,7 @@ std::vector<KeyDef> with_decay(std::vector<KeyDef> keys) {
                   .type = KeyType::kGlobs,
                   .fallback = "none",
                   .doc = "the variables that do not decay",
-                  .unless = "includes"});
+                  .unless = {"includes"}});
   return keys;
 }
 

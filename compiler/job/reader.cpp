@@ -39,16 +39,20 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
   return false;
 }
 
-bool Reader::check_name(const Name& name) {
-  static constexpr std::array<std::string_view, 13> kReserved = {
+std::span<const std::string_view> reserved_names() {
+  static constexpr std::array<std::string_view, 13> kAll = {
       "note", "op", "in",   "repeat", "placement", "variables", "yes",
       "no",   "on", "true", "false",  "off",       "null"};
+  return kAll;
+}
+
+bool Reader::check_name(const Name& name) {
   if (!is_name(name.text)) {
     diags.error(Diagnosis::kBadName, name.span, fmt::format("`{}` is not a name", name.text))
         .with_hint("names begin with a letter or `_` and go on with letters, digits and `_`");
     return false;
   }
-  if (std::ranges::find(kReserved, name.text) == kReserved.end()) return true;
+  if (std::ranges::count(reserved_names(), name.text) == 0) return true;
   diags.error(Diagnosis::kReservedName, name.span,
               fmt::format("`{}` is reserved and cannot be a name", name.text));
   return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,9 @@ class Reader {
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
 };
+
+/// What is a name, but means something else where names stand.
+std::span<const std::string_view> reserved_names();
 
 /// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` and `c`"; empty without
 /// candidates.

@@ -74,7 +74,7 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
         .fallback = "1",
         .doc = "fire at steps 0, N, 2N, ...",
         .bounds = kPositive,
-        .unless = "steps"},
+        .unless = {"steps"}},
        {"steps", KeyType::kStepList, "none",
         "the steps in which it fires: [0, 5..8, 100..1000/100]"},
        word("check", "none", "fail the run at a value that is not finite", {"finite"}),
@@ -93,7 +93,7 @@ const Section& returns_section() {
             "Numpy, ListNumpy, Tuple[R, ...], List[R], Dict[str, R], and Callback[R] for an "
             "asynchronous job; default: what the value is",
             kReturnType),
-       {"value", KeyType::kFree, "", "a tensor's name, or a list or mapping of them"},
+       {"value", KeyType::kNested, "", "a tensor's name, or a list or mapping of them"},
        to()}};
   return kSection;
 }
@@ -160,9 +160,11 @@ const Section& also_section() {
 }
 
 const Section& every_section() {
-  static const Section kSection{"`every`",
-                                {{"steps", KeyType::kInteger, "none", "so many", kPositive},
-                                 {"epochs", KeyType::kInteger, "none", "so many", kPositive}}};
+  static const Section kSection{
+      .what = "`every`",
+      .keys = {{"steps", KeyType::kInteger, "none", "so many", kPositive},
+               {"epochs", KeyType::kInteger, "none", "so many", kPositive}},
+      .one_of = {"steps", "epochs"}};
   return kSection;
 }
 

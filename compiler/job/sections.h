@@ -35,6 +35,8 @@ Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
 void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);
 /// The written value of one attribute goes into `entry`.
 void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry);
+/// Those that `padding:` takes beside numbers.
+const std::vector<std::string>& padding_words();
 /// `zeros`, a number, or a mapping with a type. Words become keys, see LayerContext.
 std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::Node& node,
                                                   std::string_view what);

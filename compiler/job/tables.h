@@ -21,6 +21,10 @@ const Section& checkpoint_section();
 const Section& also_section();
 const Section& every_section();
 const Section& regularizer_section();
+/// What every call in a graph may say beside `in`, operands and attributes, and what those that
+/// have variables may.
+const std::vector<KeyDef>& call_keys();
+const std::vector<KeyDef>& variable_keys();
 
 const VarietyKind& generators();
 const VarietyKind& sinks();

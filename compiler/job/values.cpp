@@ -213,10 +213,14 @@ std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
   return {};
 }
 
-std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what) {
+std::vector<std::string_view> dtype_names() {
   std::vector<std::string_view> names;
   for (const DType dtype : all_dtypes()) names.push_back(name_of(dtype));
-  const auto name = read_choice(reader, node, what, names);
+  return names;
+}
+
+std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what) {
+  const auto name = read_choice(reader, node, what, dtype_names());
   return name ? parse_dtype(*name) : std::nullopt;
 }
 

@@ -31,6 +31,7 @@ std::optional<std::string> read_text(Reader& reader, const yaml::Node& node, std
 std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
                                        std::string_view what,
                                        const std::vector<std::string_view>& choices);
+std::vector<std::string_view> dtype_names();
 std::optional<DType> read_dtype(Reader& reader, const yaml::Node& node, std::string_view what);
 /// One integer or a list of them.
 std::optional<std::vector<int64_t>> read_integers(Reader& reader, const yaml::Node& node,

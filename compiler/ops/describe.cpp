@@ -9,7 +9,6 @@
 #include "runtime/base/text.h"
 
 namespace flow {
-namespace {
 
 std::vector<const OpDef*> written_ops() {
   std::vector<const OpDef*> ops;
@@ -17,6 +16,21 @@ std::vector<const OpDef*> written_ops() {
     if (!op->internal) ops.push_back(op);
   return ops;
 }
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names{"none"};
+  for (const OpDef* op : written_ops())
+    if (op->infer && op->operands.size() == 1 && !op->operands[0].variadic &&
+        std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
+      names.emplace_back(op->name);
+  return names;
+}
+
+bool names_attribute(const OpDef& op, std::string_view text) {
+  return std::ranges::find(op.attributes, text, &AttributeDef::name) != op.attributes.end();
+}
+
+namespace {
 
 std::string_view name_of(Accepts accepts) {
   switch (accepts) {
@@ -79,10 +93,6 @@ std::string type_of(const AttributeDef& attribute) {
     type += fmt::format(" <= {}", shortest(*attribute.max));
   if (attribute.below) type += fmt::format(" < {}", shortest(*attribute.below));
   return type;
-}
-
-bool names_attribute(const OpDef& op, std::string_view text) {
-  return std::ranges::find(op.attributes, text, &AttributeDef::name) != op.attributes.end();
 }
 
 std::string default_of(const OpDef& op, const AttributeDef& attribute) {

@@ -2,10 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compiler/ops/op_def.h"
 
 namespace flow {
+
+/// Those that a job file may name.
+std::vector<const OpDef*> written_ops();
+/// What `activation:` takes: `none`, and the ops of one operand that need no attribute.
+std::vector<std::string> activation_names();
+/// Is the default of an attribute of the op that of another, which `text` names?
+bool names_attribute(const OpDef& op, std::string_view text);
 
 /// A line for each op that a job file may name: its name and what it does.
 std::string list_ops();

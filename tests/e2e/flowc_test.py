@@ -98,7 +98,9 @@ class FromTheTables(FlowTest):
             self.call("flowc", "check", f"{name}.yaml")
         self.call("flowc", "init", "lenet", status=2)
         self.call("flowc", "init", "lenet", "-o", "mine.yaml")
-        self.assertEqual((self.dir / "mine.yaml").read_text(), (JOBS / "lenet.yaml").read_text())
+        mine, lenet = ((folder / name).read_text().split("\n", 1) for folder, name in ((self.dir, "mine.yaml"), (JOBS, "lenet.yaml")))
+        self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1]])
+        self.assertEqual((self.dir / "job.schema.json").read_text(), self.call("flowc", "schema").stdout)
 
     def test_diff_names_what_differs(self):
         lenet = JOBS / "lenet.yaml"
@@ -112,7 +114,7 @@ class Help(FlowTest):
     """FLOW_REBASE=1 writes the texts anew."""
 
     def test_help_texts_are_the_golden_ones(self):
-        commands = ("check", "build", "show", "ops", "diff", "init", "explain")
+        commands = ("check", "build", "show", "ops", "diff", "init", "schema", "explain")
         for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"]):
             text = self.call(*words, "--help").stdout
             golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")

@@ -1,0 +1,159 @@
+// The leaves of the schemas.
+#include "compiler/schema/forms.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/job/reader.h"
+#include "compiler/job/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::schema {
+namespace {
+
+constexpr std::string_view kDecimal = R"(-?((0|[1-9]\d*)(\.\d+)?|\.\d+)([eE][-+]?\d+)?)";
+
+/// Whole numbers without a fraction.
+OrderedJson shortest_number(double value) {
+  if (value == std::floor(value) && std::abs(value) < 0x1p53) return static_cast<int64_t>(value);
+  return value;
+}
+
+void set_bounds(OrderedJson& schema, job::Bounds bounds) {
+  if (bounds.min) schema["minimum"] = shortest_number(*bounds.min);
+  if (bounds.max) schema["maximum"] = shortest_number(*bounds.max);
+  if (bounds.above) schema["exclusiveMinimum"] = shortest_number(*bounds.above);
+  if (bounds.below) schema["exclusiveMaximum"] = shortest_number(*bounds.below);
+}
+
+OrderedJson matching(std::string_view pattern) {
+  return {{"type", "string"}, {"pattern", pattern}};
+}
+
+OrderedJson name() {
+  OrderedJson reserved = OrderedJson::array();
+  for (const std::string_view one : job::reserved_names()) reserved.push_back(one);
+  return {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}, {"not", {{"enum", reserved}}}};
+}
+
+/// Names as deep as need be; keys name folders.
+OrderedJson nested() {
+  return any_of({reference("text"),
+                 {{"type", "array"}, {"minItems", 1}, {"items", reference("nested")}},
+                 {{"type", "object"},
+                  {"minProperties", 1},
+                  {"propertyNames", {{"pattern", R"(^(?!\.{1,2}$)[^/]+$)"}}},
+                  {"additionalProperties", reference("nested")}}});
+}
+
+void write(const OrderedJson& json, size_t indent, std::string& out) {
+  const std::string flat = json.dump();
+  if (!json.is_structured() || indent + flat.size() <= 100) {
+    out += flat;
+    return;
+  }
+  const bool object = json.is_object();
+  out += object ? '{' : '[';
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    out += fmt::format("{}\n{:{}}", it == json.begin() ? "" : ",", "", indent + 1);
+    if (object) out += OrderedJson(it.key()).dump() + ": ";
+    write(*it, indent + 1, out);
+  }
+  out += fmt::format("\n{:{}}", "", indent);
+  out += object ? '}' : ']';
+}
+
+}  // namespace
+
+std::string written(const OrderedJson& schema) {
+  std::string out;
+  write(schema, 0, out);
+  return out + "\n";
+}
+
+OrderedJson reference(std::string_view name) { return {{"$ref", fmt::format("#/$defs/{}", name)}}; }
+
+OrderedJson common_definitions() {
+  return {
+      {"variable", described(matching("[$]"), "$name, or text with $(expressions)")},
+      {"spelled", matching(fmt::format("[$]|^{0}(/{0})?$", kDecimal))},
+      {"scalar", {{"type", {"string", "number", "boolean"}}}},
+      {"text", {{"type", {"string", "number", "boolean"}}, {"minLength", 1}}},
+      {"boolean", or_variable({{{"type", "boolean"}}, words({"true", "false"})})},
+      {"integer", integer()},
+      {"number", number()},
+      {"dtype", or_variable({words(job::dtype_names())})},
+      {"shape",
+       or_variable(
+           {{{"type", "array"}, {"maxItems", plan::kMaxRank}, {"items", integer({.min = 1})}}})},
+      {"nested", nested()},
+      {"name", name()},
+      {"name_or_note", any_of({{{"const", "note"}}, reference("name")})}};
+}
+
+OrderedJson any_of(std::vector<OrderedJson> schemas) {
+  if (schemas.size() == 1) return std::move(schemas.front());
+  return {{"anyOf", std::move(schemas)}};
+}
+
+OrderedJson or_variable(std::vector<OrderedJson> schemas) {
+  schemas.push_back(reference("variable"));
+  return any_of(std::move(schemas));
+}
+
+OrderedJson words(const std::vector<std::string_view>& choices) { return {{"enum", choices}}; }
+
+OrderedJson integer(job::Bounds bounds) {
+  OrderedJson plain = {{"type", "integer"}};
+  set_bounds(plain, bounds);
+  return any_of({std::move(plain), reference("spelled")});
+}
+
+OrderedJson number(job::Bounds bounds) {
+  OrderedJson plain = {{"type", "number"}};
+  set_bounds(plain, bounds);
+  return any_of({std::move(plain), reference("spelled")});
+}
+
+OrderedJson list_of(OrderedJson item, bool one, size_t at_least) {
+  OrderedJson list = {{"type", "array"}, {"items", item}};
+  if (at_least > 0) list["minItems"] = at_least;
+  return one ? any_of({std::move(item), std::move(list)}) : or_variable({std::move(list)});
+}
+
+OrderedJson text(std::string_view pattern) {
+  if (pattern.empty()) return reference("text");
+  return matching(fmt::format("[$]|{}", pattern));
+}
+
+OrderedJson described(OrderedJson schema, std::string_view doc) {
+  OrderedJson made = OrderedJson::object();
+  if (!doc.empty()) made["description"] = doc;
+  made.update(schema);
+  return made;
+}
+
+OrderedJson with_default(OrderedJson schema, std::string_view fallback) {
+  if (fallback.empty() || fallback == "none") return schema;
+  if (const auto number = job::parse_number(fallback))
+    schema["default"] = shortest_number(*number);
+  else if (fallback == "true" || fallback == "false")
+    schema["default"] = fallback == "true";
+  else
+    schema["default"] = fallback;
+  return schema;
+}
+
+OrderedJson mapping(OrderedJson properties, bool notes) {
+  if (notes) properties["note"] = described(reference("scalar"), "ignored, and kept in the plan");
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
+OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema) {
+  return {{"if", {{"properties", {{key, {{"const", value}}}}}, {"required", {key}}}},
+          {"then", std::move(schema)}};
+}
+
+}  // namespace flow::schema

@@ -1,0 +1,234 @@
+// Keys, sections and varieties as schemas.
+#include "compiler/schema/sections.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/tables.h"
+#include "compiler/job/variety.h"
+
+namespace flow::schema {
+namespace {
+
+using job::KeyDef;
+using job::KeyType;
+
+/// "`checkpoint`", "a job" and "the learning rate" as names of definitions.
+std::string definition_name(std::string_view what) {
+  std::string name(what);
+  std::erase(name, '`');
+  for (const std::string_view article : {"a ", "an ", "the "})
+    if (name.starts_with(article)) name.erase(0, article.size());
+  std::ranges::replace(name, ' ', '_');
+  return name;
+}
+
+/// False for all that train jobs alone have.
+OrderedJson without_training(const job::Section& section) {
+  OrderedJson properties = OrderedJson::object();
+  for (const KeyDef& key : section.keys) {
+    if (key.train_only)
+      properties[std::string(key.name)] = false;
+    else if (key.type == KeyType::kSection && key.section)
+      if (OrderedJson inner = without_training(*key.section); !inner.empty())
+        properties[std::string(key.name)] = std::move(inner);
+  }
+  if (properties.empty()) return OrderedJson::object();
+  return {{"properties", std::move(properties)}};
+}
+
+OrderedJson steps() {
+  return any_of({{{"type", "integer"}, {"minimum", 0}},
+                 {{"type", "string"}, {"pattern", R"([$]|^\d+(\.\.\d+(/\d+)?)?$)"}}});
+}
+
+OrderedJson command() {
+  return any_of({reference("text"),
+                 {{"type", "array"},
+                  {"minItems", 1},
+                  {"prefixItems", OrderedJson::array({reference("text")})},
+                  {"items", reference("scalar")}}});
+}
+
+}  // namespace
+
+template <typename Make>
+OrderedJson Tables::once(std::string name, Make make) {
+  if (parts_) name = "part_of_" + name;
+  if (!definitions_.contains(name)) {
+    definitions_[name] = true;  // holds its place
+    definitions_[name] = make();
+  }
+  return reference(name);
+}
+
+OrderedJson Tables::value(const KeyDef& def) {
+  switch (def.type) {
+    case KeyType::kText:
+      return text(def.pattern);
+    case KeyType::kAnyText:
+      return reference("scalar");
+    case KeyType::kWord:
+      return or_variable({words(def.words)});
+    case KeyType::kBool:
+      return reference("boolean");
+    case KeyType::kInteger:
+      return integer(def.bounds);
+    case KeyType::kNumber:
+      return number(def.bounds);
+    case KeyType::kNumbers:
+      return list_of(number(def.bounds), true);
+    case KeyType::kBoundaries:
+      return list_of(integer(def.bounds), false);
+    case KeyType::kShape:
+      return reference("shape");
+    case KeyType::kDType:
+      return reference("dtype");
+    case KeyType::kTexts:
+      return list_of(reference("text"), false);
+    case KeyType::kGlobs:
+      return list_of(reference("text"), true, 1);
+    case KeyType::kStepList:
+      return list_of(steps(), true, 1);
+    case KeyType::kCommand:
+      return command();
+    case KeyType::kVersion:
+      return or_variable({{{"enum", {1, "1"}}}});
+    case KeyType::kSection:
+      return section(*def.section);
+    case KeyType::kSections:
+      return list_of(section(*def.section), false);
+    case KeyType::kVariety:
+      return varieties(*def.varieties);
+    case KeyType::kVarieties:
+      return list_of(varieties(*def.varieties), true);
+    case KeyType::kSource:
+      return source(def);
+    case KeyType::kHooks:
+      return list_of(hooks(), false);
+    case KeyType::kEntry:
+      return reference(parts_ ? "part_of_entry" : "entry");
+    case KeyType::kNested:
+      return reference("nested");
+    case KeyType::kFree:
+      return OrderedJson::object();
+  }
+  return {};
+}
+
+OrderedJson Tables::property(const KeyDef& def) {
+  OrderedJson schema = described(value(def), def.doc);
+  return def.has_default() ? with_default(std::move(schema), def.fallback) : schema;
+}
+
+OrderedJson Tables::section(const job::Section& section) {
+  return once(definition_name(section.what),
+              [&] { return or_variable({section.each ? names(section) : keys(section)}); });
+}
+
+void Tables::relate(const std::vector<KeyDef>& keys, const std::vector<std::string_view>& one_of,
+                    OrderedJson& schema) const {
+  OrderedJson all = OrderedJson::array(), required = all, any = all;
+  for (const KeyDef& key : keys) {
+    for (const std::string_view other : key.unless)
+      all.push_back({{"not", {{"required", {other, key.name}}}}});
+    if (key.required() && !key.train_only) required.push_back(key.name);
+    if (!key.with.empty() && !parts_)
+      schema["dependentRequired"][std::string(key.name)] = {key.with};
+  }
+  for (const std::string_view key : one_of) any.push_back({{"required", {key}}});
+  if (!any.empty() && !parts_) all.push_back({{"anyOf", std::move(any)}});
+  if (!required.empty() && !parts_) schema["required"] = std::move(required);
+  if (!all.empty()) schema["allOf"] = std::move(all);
+}
+
+OrderedJson Tables::keys(const job::Section& section) {
+  OrderedJson properties = OrderedJson::object(), training = OrderedJson::array();
+  for (const KeyDef& key : section.keys) {
+    properties[std::string(key.name)] = property(key);
+    if (key.required() && key.train_only) training.push_back(key.name);
+  }
+  OrderedJson made = mapping(std::move(properties), section.notes);
+  relate(section.keys, section.one_of, made);
+  if (training.empty()) return made;
+  if (!parts_) made["allOf"].push_back(where("type", "train", {{"required", training}}));
+  made["allOf"].push_back(where("type", "predict", without_training(section)));
+  return made;
+}
+
+OrderedJson Tables::names(const job::Section& section) {
+  OrderedJson made = {{"type", "object"}};
+  made["propertyNames"] = reference(section.notes ? "name_or_note" : "name");
+  if (section.notes) made["properties"] = {{"note", reference("scalar")}};
+  made["additionalProperties"] = property(*section.each);
+  return made;
+}
+
+OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& variety) {
+  OrderedJson properties = {{"type", true}};
+  const std::vector<KeyDef> all = keys_of(kind, &variety);
+  for (const KeyDef& key : all)
+    if (key.name != "type") properties[std::string(key.name)] = property(key);
+  OrderedJson made = mapping(std::move(properties));
+  relate(all, {}, made);
+  return made;
+}
+
+OrderedJson Tables::picked(const job::VarietyKind& kind) {
+  OrderedJson types = OrderedJson::array(), cases = OrderedJson::array();
+  for (const job::Variety& one : kind.varieties) {
+    const std::string formula =
+        one.formula.empty() ? std::string() : fmt::format("\n\n{}", one.formula);
+    types.push_back(described({{"const", one.type}}, std::string(one.doc) + formula));
+    cases.push_back(where("type", one.type, variety(kind, one)));
+  }
+  types.push_back(reference("variable"));
+  OrderedJson made = {{"type", "object"},
+                      {"properties", {{"type", {{"anyOf", std::move(types)}}}}},
+                      {"allOf", std::move(cases)}};
+  if (!parts_) made["required"] = {"type"};
+  return made;
+}
+
+OrderedJson Tables::varieties(const job::VarietyKind& kind) {
+  return once(definition_name(kind.noun), [&] {
+    std::vector<OrderedJson> forms;
+    if (!kind.number.empty())
+      forms.push_back(number(find_variety(kind, kind.number)->keys.front().bounds));
+    for (const job::Variety& one : kind.varieties) {
+      const bool complete = std::ranges::none_of(one.keys, &KeyDef::required);
+      if (kind.by_word && complete) forms.push_back(described({{"const", one.type}}, one.doc));
+    }
+    forms.push_back(picked(kind));
+    return or_variable(std::move(forms));
+  });
+}
+
+OrderedJson Tables::source(const KeyDef& def) {
+  // A mapping is one or the other by whether it has a `type`.
+  OrderedJson mapping = {{"type", "object"},
+                         {"if", {{"required", {"type"}}}},
+                         {"then", varieties(*def.varieties)},
+                         {"else", section(*def.section)}};
+  return any_of({text(def.pattern), std::move(mapping)});
+}
+
+OrderedJson Tables::hooks() {
+  return once("hook", [this] {
+    OrderedJson kinds = OrderedJson::array(), cases = OrderedJson::array(),
+                properties = OrderedJson::object();
+    for (const job::Section& one : job::hook_sections()) {
+      const KeyDef& first = one.keys.front();
+      properties[std::string(first.name)] = described(OrderedJson::object(), first.doc);
+      kinds.push_back({{"required", {first.name}}});
+      cases.push_back({{"if", {{"required", {first.name}}}}, {"then", keys(one)}});
+    }
+    return or_variable({{{"type", "object"},
+                         {"properties", std::move(properties)},
+                         {"anyOf", std::move(kinds)},
+                         {"allOf", std::move(cases)}}});
+  });
+}
+
+}  // namespace flow::schema

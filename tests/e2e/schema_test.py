@@ -1,0 +1,137 @@
+"""An independent validator goes by the schemas: jobs and plans are valid, and of what the compiler refuses, what a schema
+can know is refused by the schema too, in the same lines."""
+import json
+import re
+import unittest
+
+import jsonschema
+import yaml
+
+from flow import JOBS, SOURCE, FlowTest
+
+SCHEMAS = SOURCE / "schemas"
+GOLDEN = SOURCE / "tests" / "golden" / "errors"
+
+# The diagnoses whose reasons stand in one place of the file as it is written.
+KNOWN = {
+    "E0119": "the version", "E0120": "unknown keys", "E0121": "missing keys", "E0122": "kinds", "E0123": "scalars",
+    "E0124": "ranges", "E0125": "words", "E0201": "names", "E0202": "reserved names", "E0305": "attributes of ops",
+    "E0306": "required attributes", "E0404": "ranges of rows", "E0407": "sources", "E0501": "return types",
+    "E0505": "steps of hooks", "E0508": "commands", "E0601": "missing optimizers", "E0602": "optimizers of predict jobs",
+    "E0608": "globs that exclude each other", "E0703": "placements", "E0704": "checkpoints of predict jobs",
+}
+# ... but for these lines, and why.
+UNKNOWABLE = {
+    "a number inside text": {("commands", 25), ("commands", 26), ("data_columns", 7), ("hooks_scope_wrong", 22)},
+    "an escape": {("commands", 19)},
+    "brackets within brackets": {("commands", 31), ("commands", 32), ("returns_types", 23), ("returns_types", 30)},
+    "values of two keys": {("commands", 28), ("ops_elementwise", 12), ("ops_elementwise", 27), ("optimizer_types", 65)},
+    "the op's own rule": {("ops_elementwise", 24)},
+    "what a network takes": {("graph_params", 15), ("graph_params", 16)},
+    "what a variable holds": {("graph_params", 7), ("vars_expressions", 14), ("vars_origin", 5), ("vars_origin", 9)},
+    "numbers that YAML reads otherwise": {("scalars", 3), ("scalars", 13)},
+}
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.2's core schema, as editors read it."""
+
+
+Loader.yaml_implicit_resolvers = {}
+for tag, pattern, first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+):
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
+
+
+def validator(name):
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def leaves(errors):
+    """The innermost reasons: those of alternatives stand inside of the error that none fits."""
+    for error in errors:
+        yield from leaves(error.context) if error.context else [error]
+
+
+def node_at(node, path):
+    """The node that a path of keys and positions leads to, and the key it stands at."""
+    key = None
+    for part in path:
+        if isinstance(node, yaml.SequenceNode):
+            key, node = None, node.value[part]
+        else:
+            key, node = next((k, v) for k, v in node.value if k.value == part)
+    return key, node
+
+
+def lines_of(error, root):
+    """The lines that an editor underlines."""
+    key, node = node_at(root, error.absolute_path)
+    wrong = set()
+    if error.validator == "additionalProperties":
+        wrong = set(error.instance) - set(error.schema["properties"])
+    elif "propertyNames" in error.absolute_schema_path:
+        wrong = {error.instance}
+    if wrong:
+        return {k.start_mark.line + 1 for k, _ in node.value if k.value in wrong}
+    return {mark.start_mark.line + 1 for mark in (key, node) if mark}
+
+
+class Schemas(FlowTest):
+    def test_every_job_is_valid(self):
+        check = validator("job")
+        for job in sorted(JOBS.glob("*.yaml")):
+            check.validate(yaml.load(job.read_text(), Loader))
+
+    def test_a_file_that_includes_others_leaves_out_what_they_say(self):
+        part = "flow: 1\ninclude: [base.yaml]\njobs: {train: {graph: {conv1: {filters: 3}}, optimizer: {momentum: 0.9}}}\n"
+        check = validator("job")
+        check.validate(yaml.load(part, Loader))
+        self.assertFalse(check.is_valid(yaml.load(part.replace("momentum: 0.9", "type: sgd, momentun: 0.9"), Loader)))
+        self.assertFalse(check.is_valid(yaml.load(part.replace("include: [base.yaml]", ""), Loader)))
+
+    def test_every_plan_is_valid(self):
+        check = validator("plan")
+        for job in sorted(JOBS.glob("*.yaml")):
+            self.call("flowc", "build", job, "-o", "job.plan")
+            check.validate(json.loads((self.dir / "job.plan").read_text()))
+
+    def test_a_changed_plan_is_not(self):
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        plan = json.loads((self.dir / "mlp.plan").read_text())
+        plan["jobs"][0]["run"]["shuffle"] = "yes"
+        self.assertFalse(validator("plan").is_valid(plan))
+
+    def test_what_a_schema_can_know_it_refuses_where_the_compiler_does(self):
+        check = validator("job")
+        seen, missed = set(), {}
+        for golden in sorted(GOLDEN.glob("*.yaml")):
+            if golden.name.startswith("yaml_"):  # no YAML, no schema
+                continue
+            text = golden.read_text()
+            found = re.findall(rf"^#\| {re.escape(golden.name)}:(\d+):\d+: error: (.*) \[(E\d+)\]$", text, re.M)
+            known = [(int(line), code, message) for line, message, code in found if code in KNOWN]
+            if not known:
+                continue
+            root = yaml.compose(text, Loader)
+            refused = set()
+            for error in leaves(check.iter_errors(yaml.load(text, Loader))):
+                refused |= lines_of(error, root)
+            for line, code, message in known:
+                seen.add(code)
+                if line not in refused:
+                    missed[(golden.stem, line)] = f"{message} [{code}]"
+        excused = set().union(*UNKNOWABLE.values())
+        self.assertEqual(missed.keys(), excused, {place: missed.get(place) for place in missed.keys() ^ excused})
+        self.assertEqual(seen, set(KNOWN))
+
+
+if __name__ == "__main__":
+    unittest.main()
