@@ -14,26 +14,35 @@ inline double epsilon_of(DType dtype) {
   return dtype == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920929e-7;
 }
 
-/// For a result of `dtype` where the reference's is `expected`, which is rounded once. Elementwise
-/// ops round a few times: 4 units. Sums of n numbers of at most 1 are off by n/2 units of 1 at the
-/// very worst; kernels sum in blocks and on many lanes, where errors grow with the root of n.
-inline double tolerance(const KernelCase& one, DType dtype, double expected) {
-  const double epsilon = epsilon_of(dtype);
-  const int64_t n = terms_of(one);
-  const double sums = n > 1 ? 4 * std::sqrt(static_cast<double>(n)) : 0;
-  // exp(x - max) for x up to 60 below: the difference is rounded to 4e-6 before it is raised. The
-  // log of 1 + s is exact to the last bit of a double near 1.
-  if (one.op == "sparse_softmax_cross_entropy_with_logits")
-    return 64 * epsilon * std::abs(expected) + 1e-15;
-  return epsilon * (4 * std::abs(expected) + sums);
-}
+/// How far a result of `dtype` may be from the reference's, which is rounded once. Elementwise ops
+/// round a few times: 4 units. Sums of n numbers of at most 1 are off by n/2 units of 1 at the very
+/// worst; kernels sum in blocks and on many lanes, where errors grow with the root of n.
+class Tolerance {
+ public:
+  Tolerance(const KernelCase& one, DType dtype) {
+    const double epsilon = epsilon_of(dtype);
+    const auto n = static_cast<double>(terms_of(one));
+    relative_ = 4 * epsilon;
+    absolute_ = n > 1 ? 4 * std::sqrt(n) * epsilon : 0;
+    // exp(x - max) for x up to 60 below: the difference is rounded to 4e-6 before it is raised. The
+    // log of 1 + s is exact to the last bit of a double near 1.
+    if (one.op == "sparse_softmax_cross_entropy_with_logits")
+      relative_ = 64 * epsilon, absolute_ = 1e-15;
+  }
+  bool admits(double got, double expected) const {
+    return std::abs(got - expected) <= relative_ * std::abs(expected) + absolute_;
+  }
+
+ private:
+  double relative_, absolute_;
+};
 
 inline void require_near(const KernelCase& one, const Array& got, const Array& expected) {
   REQUIRE(got.dtype() == expected.dtype());
+  const Tolerance tolerance(one, got.dtype());
   for (int64_t i = 0; i < got.shape().elements(); ++i) {
     const double a = number_at(got, i), b = number_at(expected, i);
-    const bool near =
-        is_float(got.dtype()) ? std::abs(a - b) <= tolerance(one, got.dtype(), b) : a == b;
+    const bool near = is_float(got.dtype()) ? tolerance.admits(a, b) : a == b;
     if (near) continue;
     INFO("element " << i << " of " << got.shape().str());
     FAIL(a << " instead of " << b);
