@@ -2,7 +2,6 @@
 #include "cli/console.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,15 +13,15 @@
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json.h"
 
 namespace flow::cli {
 
-bool wants_color(std::FILE* stream) {
+bool is_screen(std::FILE* stream) {
   const char* term = std::getenv("TERM");
-  return isatty(fileno(stream)) && !std::getenv("NO_COLOR") && term &&
-         std::string_view(term) != "dumb";
+  return isatty(fileno(stream)) && term && std::string_view(term) != "dumb";
 }
+
+bool wants_color(std::FILE* stream) { return is_screen(stream) && !std::getenv("NO_COLOR"); }
 
 void tell(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -150,56 +149,6 @@ std::string human_seconds(double seconds) {
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
-namespace {
-
-int terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-std::string bar_text(const std::string& job, const exec::Progress& at, int width) {
-  const double done =
-      at.steps > 0 ? static_cast<double>(at.step) / static_cast<double>(at.steps) : 0;
-  const double rate = at.seconds > 0 ? static_cast<double>(at.step) / at.seconds : 0;
-  std::string right =
-      at.steps > 0 ? fmt::format(" {}/{}", at.step, at.steps) : fmt::format(" {}", at.step);
-  if (rate > 0) right += fmt::format("  {:.3g} steps/s", rate);
-  if (at.loss) right += fmt::format("  loss {:.4g}", *at.loss);
-  if (rate > 0 && at.steps > 0)
-    right += "  " + human_seconds(static_cast<double>(at.steps - at.step) / rate) + " left";
-  const int room = width - 1 - static_cast<int>(job.size() + right.size()) - 3;
-  if (room < 8) return job + right;
-  const int full = static_cast<int>(done * room);
-  return fmt::format("{} [{}{}]{}", job, std::string(static_cast<size_t>(full), '='),
-                     std::string(static_cast<size_t>(room - full), ' '), right);
-}
-
-}  // namespace
-
-void ProgressBar::show(const exec::Progress& progress) {
-  if (style_ == Style::kSilent) return;
-  // Ten times a second is as often as an eye follows.
-  if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step != progress.steps)
-    return;
-  shown_at_ = progress.seconds;
-  if (style_ == Style::kJson) {
-    OrderedJson line{{"event", "progress"}, {"job", job_}, {"step", progress.step}};
-    if (progress.steps > 0) line["steps"] = progress.steps;
-    line["epoch"] = progress.epoch;
-    if (progress.loss) line["loss"] = *progress.loss;
-    line["seconds"] = progress.seconds;
-    return tell(line.dump() + "\n");
-  }
-  tell(fmt::format("\r{}\033[K", bar_text(job_, progress, terminal_width())));
-  visible_ = true;
-}
-
-void ProgressBar::clear() {
-  if (!visible_) return;
-  tell("\r\033[K");
-  visible_ = false;
 }
 
 }  // namespace flow::cli

@@ -1,13 +1,10 @@
-// What all programs share at the terminal: how failures are told, colour, the progress bar.
+// What all programs share at the terminal: how failures are told, colour.
 #pragma once
 
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "runtime/exec/run.h"
 
 namespace CLI {
 class App;
@@ -26,7 +23,10 @@ int parse(CLI::App& app, int argc, char** argv);
 /// Names a program, gives it --version and the shape of its --help.
 void dress(CLI::App& app, const std::string& name);
 
-/// Is colour wanted on this stream? A terminal, NO_COLOR unset, TERM not dumb.
+/// A terminal on which the cursor can be moved: TERM is not dumb.
+bool is_screen(std::FILE* stream);
+
+/// Is colour wanted on this stream? A screen, and NO_COLOR is unset.
 bool wants_color(std::FILE* stream);
 
 /// Writes to standard error. That nobody reads it any more is no reason to fail.
@@ -37,21 +37,5 @@ void tell_error(const char* program, const std::string& message, const std::stri
 
 /// "12 s", "3 min 20 s", "2 h 05 min"
 std::string human_seconds(double seconds);
-
-/// Progress on standard error: a bar on a terminal, silence elsewhere, one object a line as JSON.
-class ProgressBar {
- public:
-  enum class Style { kBar, kJson, kSilent };
-  ProgressBar(Style style, std::string job) : style_(style), job_(std::move(job)) {}
-  void show(const exec::Progress& progress);
-  /// Takes the bar off the line, so that other text may follow.
-  void clear();
-
- private:
-  Style style_;
-  std::string job_;
-  double shown_at_ = -1;
-  bool visible_ = false;
-};
 
 }  // namespace flow::cli

@@ -1,6 +1,5 @@
 // flowrun: runs a job of a job file or of a plan.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -11,7 +10,10 @@
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/job_source.h"
+#include "cli/profile_table.h"
+#include "cli/progress_bar.h"
 #include "cli/run_directory.h"
+#include "cli/show_memory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend.h"
@@ -30,7 +32,7 @@ struct Options {
   std::string device = "auto";
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
-  bool eager = false, no_commands = false;
+  bool eager = false, profile = false, no_commands = false;
 };
 
 /// The signal that asked the run to stop; the handler may touch nothing else.
@@ -136,18 +138,6 @@ void tell_next(const Options& options, const plan::Job& job, const fs::path& dir
                    job.name, outcome.steps, took, loss, directory.string()));
 }
 
-void tell_memory(const plan::Job& job, const exec::MemoryReport& memory) {
-  fmt::print("job {}: {} at the peak\n", job.name, human_bytes(memory.total()));
-  fmt::print("  variables {}\n  inputs    {}\n  outputs   {}\n", human_bytes(memory.variables),
-             human_bytes(memory.inputs), human_bytes(memory.outputs));
-  if (memory.columns > 0) fmt::print("  datasets  {}\n", human_bytes(memory.columns));
-  fmt::print("  arena     {}{}\n", human_bytes(memory.arena),
-             memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
-  for (const auto& holder : memory.at_peak)
-    fmt::print("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
-  if (memory.pinned > 0) fmt::print("  and {} of the host's\n", human_bytes(memory.pinned));
-}
-
 int finish(const Options& options, const plan::Job& job, const fs::path& directory,
            const exec::RunOutcome& outcome) {
   if (!outcome.error.empty()) tell_error("flowrun", outcome.error, "");
@@ -177,7 +167,7 @@ int finish(const Options& options, const plan::Job& job, const fs::path& directo
 ProgressBar::Style progress_style(const Options& options) {
   if (options.quiet) return ProgressBar::Style::kSilent;
   if (options.json) return ProgressBar::Style::kJson;
-  return isatty(STDERR_FILENO) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
+  return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
 }
 
 /// A default directory in which a refused run wrote nothing goes again.
@@ -237,6 +227,7 @@ int execute(const Options& options) {
   const auto backend = make_backend(job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
+  const auto printed = output_beside(bar);
   exec::RunRequest request{.plan = plan,
                            .job = job,
                            .root = options.root.value_or(plan.root),
@@ -246,8 +237,9 @@ int execute(const Options& options) {
                            .resume = options.resume,
                            .threads = options.threads,
                            .eager = options.eager,
+                           .profile = options.profile,
                            .overrides = overrides_of(options),
-                           .out = stdout,
+                           .out = is_screen(stdout) ? printed.get() : stdout,
                            .json = options.json,
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
@@ -266,7 +258,8 @@ int execute(const Options& options) {
     request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
   if (options.dry_run) {
-    tell_memory(job, exec::dry_run(*backend, request));
+    for (const exec::JobMemory& of : exec::dry_run(*backend, request))
+      fmt::print("{}", memory_text(of));
     return kDone;
   }
   if (options.resume && !options.directory)
@@ -281,8 +274,10 @@ int execute(const Options& options) {
   tell_start(options, request, *backend, gpu);
   catch_stop_signals();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
+  bar.begin();
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
+  for (const exec::ProfileReport& profile : outcome.profiles) tell(profile_table(profile) + "\n");
   return finish(options, job, request.directory, outcome);
 }
 
@@ -327,6 +322,9 @@ int run(int argc, char** argv) {
   app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
   app.add_flag("--dry-run", options.dry_run,
                "prepare everything, say how much memory it takes, run nothing");
+  app.add_flag("--profile", options.profile,
+               "say at the end where the time of a step went; DIR/profile.json is for "
+               "ui.perfetto.dev");
   app.add_flag("--no-commands", options.no_commands,
                "run no command sinks; `flowc show --commands` lists them");
   app.add_flag("--quiet", options.quiet, "no progress and no remarks");

@@ -13,8 +13,8 @@ namespace flow::cli {
 namespace {
 
 /// All that a run writes into its directory.
-constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl",
-                                 "returns",   "watch",    "checkpoints"};
+constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "profile.json",
+                                 "returns",   "watch",    "also",          "checkpoints"};
 
 [[noreturn]] void refuse(const fs::path& path, const std::error_code& error) {
   throw RequestError(

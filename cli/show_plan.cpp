@@ -7,8 +7,10 @@
 #include <array>
 #include <vector>
 
+#include "cli/table.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
+#include "runtime/plan/cost.h"
 
 namespace flow::cli {
 
@@ -17,33 +19,6 @@ std::string type_of(const plan::Tensor& tensor) {
 }
 
 namespace {
-
-/// Rows of cells, printed with each column as wide as its widest cell.
-class Table {
- public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  std::string str() const {
-    std::vector<size_t> widths;
-    for (const auto& cells : rows_) {
-      widths.resize(std::max(widths.size(), cells.size()));
-      for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
-    }
-    std::string text;
-    for (const auto& cells : rows_) {
-      std::string line;
-      for (size_t i = 0; i < cells.size(); ++i)
-        line += fmt::format("  {:<{}}", cells[i], widths[i]);
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + "\n";
-    }
-    return text;
-  }
-  bool empty() const { return rows_.empty(); }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string values_text(const std::map<std::string, double>& values) {
   std::string text;
@@ -142,6 +117,18 @@ Table steps_table(const plan::Job& job) {
   return table;
 }
 
+/// What hooks read that no step makes by itself: how much longer a call takes in which they fire.
+Table taps_table(const plan::Job& job) {
+  Table table;
+  const double call = plan::estimate_call_seconds(job);
+  for (const plan::Step& step : job.steps)
+    if (step.tap)
+      table.row(
+          {step.name, fmt::format("about {:.2g} % of a call, where a hook that needs it fires",
+                                  100 * plan::estimate_seconds(job, step) / call)});
+  return table;
+}
+
 Table outputs_table(const plan::Job& job) {
   Table table;
   if (job.returns)
@@ -180,6 +167,7 @@ std::string show_job(const plan::Job& job) {
   section("inputs", inputs);
   section("variables", variables);
   section("steps", steps_table(job));
+  section("taps", taps_table(job));
   section("outputs", outputs_table(job));
   if (job.optimizer)
     text += fmt::format("\noptimizer {}, learning rate {}, minimizes {}\n", job.optimizer->type,

@@ -12,9 +12,9 @@ namespace flow::job {
 namespace {
 
 /// What the run itself tells its commands.
-constexpr std::array<std::string_view, 8> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT", "FLOW_JOB",
+constexpr std::array<std::string_view, 9> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT", "FLOW_JOB",
                                                    "FLOW_NAME",    "FLOW_STEP",  "FLOW_EPOCH",
-                                                   "FLOW_DTYPE",   "FLOW_SHAPE"};
+                                                   "FLOW_DTYPE",   "FLOW_SHAPE", "FLOW_MAIN_STEP"};
 
 /// The system ends its texts at a NUL.
 bool check_nul(Reader& reader, const yaml::Node& node, std::string_view what) {

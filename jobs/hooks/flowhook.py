@@ -13,13 +13,15 @@ import numpy
 
 
 class Event:
-    """kind: return, watch or watch_diff; name, step, epoch; array: the first one; arrays: all, by position; value: the
-    arrays in the lists and mappings that `returns:` has; header: the line of JSON itself."""
+    """kind: return, watch or watch_diff; name, step, epoch; main_step: in a job that another one calls, the steps of that
+    one that are complete; array: the first one; arrays: all, by position; value: the arrays in the lists and mappings that
+    `returns:` has; header: the line of JSON itself."""
 
     def __init__(self, header, arrays):
         self.header, self.arrays = header, arrays
         self.kind, self.job = header["event"], header["job"]
         self.name, self.step, self.epoch = header.get("name"), header.get("step"), header.get("epoch")
+        self.main_step = header.get("main_step")
         self.array = arrays[0] if arrays else None
         self.value = self._fill(header.get("value"))
 

@@ -67,12 +67,13 @@ class CpuBackend : public exec::Backend {
       stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_stage(context, step));
       workspaces.push_back(stages.back().workspace);
     }
-    exec::MemoryPlan memory =
-        exec::plan_memory({.job = job, .owners = owners, .workspaces = workspaces});
+    const auto shared = exec::shared_variables(job, options.neighbours);
+    exec::MemoryPlan memory = exec::plan_memory(
+        {.job = job, .owners = owners, .workspaces = workspaces, .shared = shared});
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),
-                                        threads);
+                                        shared, threads);
   }
 
  private:

@@ -69,6 +69,7 @@ class Convolution {
   }
 
   size_t workspace() const { return workspace_; }
+  const std::string& implementation() const { return passes_[0].implementation; }
 
   void launch(const Buffers& buffers) {
     const bool gradient = geometry_.direction == Direction::kGradWeight;
@@ -243,6 +244,7 @@ Kernel make_convolution(const Request& request) {
   try {
     Convolution convolution(request, geometry);
     kernel.workspace = convolution.workspace();
+    kernel.library = "oneDNN " + convolution.implementation();
     kernel.launch = [convolution = std::move(convolution)](
                         const Buffers& b, const CallState&) mutable { convolution.launch(b); };
   } catch (const dnnl::error& error) {

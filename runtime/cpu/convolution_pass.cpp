@@ -185,6 +185,7 @@ ConvolutionPass make_convolution_pass(const dnnl::engine& engine, const Convolut
   pass.primitive = chosen.primitive;
   pass.weights = chosen.weights;
   pass.scratchpad = chosen.scratchpad;
+  pass.implementation = chosen.implementation;
   const auto activation = [&](const Shape& shape, Layout layout, int argument, bool output,
                               const memory::desc& wanted) {
     return make_activation(engine, shape, layout, images, argument, output, wanted);

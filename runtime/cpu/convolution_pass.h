@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "runtime/cpu/kernel.h"
 
@@ -43,6 +44,7 @@ struct ConvolutionPass {
   dnnl::memory::desc weights;     // as the primitive wants or makes them
   dnnl::memory::desc scratchpad;  // one for each thread that runs it
   int weights_argument = 0;
+  std::string implementation;  // as oneDNN calls it: "jit:avx512_core"
 };
 
 /// The weights (or their gradient) as the plan holds them.

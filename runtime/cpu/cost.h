@@ -1,12 +1,9 @@
-// How long a step will take, roughly: enough to decide whether a second thread pays.
+// How many threads pay, by how long steps will take, roughly.
 #pragma once
 
 #include "runtime/plan/plan.h"
 
 namespace flow::cpu {
-
-/// Seconds on one thread.
-double estimate_seconds(const plan::Job& job, const plan::Step& step);
 
 /// The threads for a whole call: `requested`, or as many cores as are usable, or one where the
 /// call is too short to share. At most 256.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,9 +65,10 @@ using Launch = std::function<void(const Buffers&, const CallState&)>;
 
 struct Kernel {
   Launch launch;
-  size_t workspace = 0;  // bytes, for the duration of the step
-  size_t fused = 0;      // how many of the step's posts it does itself (from the first on);
-                         // the backend runs the others apart, in place on output 0
+  size_t workspace = 0;      // bytes, for the duration of the step
+  size_t fused = 0;          // how many of the step's posts it does itself (from the first on);
+                             // the backend runs the others apart, in place on output 0
+  std::string library = {};  // what does the work, where it is no loop of ours: "oneDNN jit:avx2"
 };
 
 /// Prepares one step. RunError when it cannot run on this CPU.

@@ -279,6 +279,7 @@ Kernel matmul(const Request& request) {
   Kernel kernel;
   kernel.fused = epilogue.fused;
   kernel.workspace = product.workspace();
+  kernel.library = "oneDNN sgemm";
   kernel.launch = [product = std::move(product)](const Buffers& b, const CallState& call) {
     product.launch(b, call);
   };

@@ -2,6 +2,7 @@
 #include "runtime/cpu/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "runtime/base/check.h"
@@ -19,6 +20,11 @@ using plan::TensorId;
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+int64_t nanoseconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 }  // namespace
 
 AlignedBytes::AlignedBytes(size_t bytes, bool zero)
@@ -30,7 +36,8 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
                        std::span<const Layout> layouts, std::vector<Stage> stages,
-                       exec::MemoryPlan memory, int threads)
+                       exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared,
+                       int threads)
     : threads_(threads),
       workers_(threads),
       report_(std::move(memory.report)),
@@ -48,6 +55,10 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   outputs_ = AlignedBytes(report_.outputs, true);
   arena_ = AlignedBytes(report_.arena, false);
   faults_.resize(output_slots);
+  for (const exec::SharedVariable& variable : shared)
+    neighbours_.push_back(
+        static_cast<const CpuProgram*>(variable.program)->address(variable.theirs, 0));
+  if (options.profile) prepare_timing(job, stages);
   bind(std::move(stages), memory.workspaces);
 }
 
@@ -70,23 +81,37 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const std::vector<TensorI
   }
 }
 
-std::byte* CpuProgram::base(Pool pool, size_t input_slot) const {
-  switch (pool) {
+void CpuProgram::prepare_timing(const plan::Job& job, std::span<const Stage> stages) {
+  timed_steps_.push_back({"inputs and variables", "deliver", ""});
+  for (size_t i = 0; i < stages.size(); ++i)
+    timed_steps_.push_back({job.steps[i].name, job.steps[i].op,
+                            stages[i].actions.empty() ? "none: a view" : stages[i].kernel});
+  times_.assign(faults_.size(), std::vector<int64_t>(timed_steps_.size() + 1));
+}
+
+std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
+  const exec::Place& place = tensors_[tensor.index()].place;
+  switch (place.pool) {
     case Pool::kVariables:
-      return variables_.data();
+      return variables_.data() + place.offset;
     case Pool::kInputs:
-      return inputs_.data() + input_slot * input_stride_;
+      return inputs_.data() + input_slot * input_stride_ + place.offset;
     case Pool::kArena:
-      return arena_.data();
+      return arena_.data() + place.offset;
+    case Pool::kNeighbours:
+      return neighbours_[place.offset];
     case Pool::kNone:
       break;
   }
   FLOW_CHECK(false, "a tensor without memory is used");
 }
 
-std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
-  const exec::Place& place = tensors_[tensor.index()].place;
-  return base(place.pool, input_slot) + place.offset;
+const CpuProgram::TensorInfo& CpuProgram::variable_info(TensorId id, size_t bytes) const {
+  const TensorInfo& tensor = tensors_[id.index()];
+  const Pool pool = tensor.place.pool;
+  FLOW_CHECK((pool == Pool::kVariables || pool == Pool::kNeighbours) && tensor.bytes() == bytes,
+             "variable {}", id.value);
+  return tensor;
 }
 
 std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
@@ -140,17 +165,14 @@ void CpuProgram::collect_input_pointers(const Stage& stage, BoundStage& bound) {
 }
 
 void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
-  const TensorInfo& tensor = tensors_[variable.index()];
-  FLOW_CHECK(tensor.place.pool == Pool::kVariables && value.dtype == tensor.dtype &&
-                 value.shape == tensor.shape,
-             "variable {}", variable.value);
+  const TensorInfo& tensor = variable_info(variable, value.bytes());
+  FLOW_CHECK(value.dtype == tensor.dtype && value.shape == tensor.shape, "variable {}",
+             variable.value);
   std::copy_n(value.data, tensor.bytes(), address(variable, 0));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
-  const TensorInfo& tensor = tensors_[variable.index()];
-  FLOW_CHECK(tensor.place.pool == Pool::kVariables && into.size() == tensor.bytes(), "variable {}",
-             variable.value);
+  variable_info(variable, into.size());
   std::copy_n(address(variable, 0), into.size(), into.data());
 }
 
@@ -165,16 +187,34 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
   const SingleThreadedLibraries single;
   const Workers::Use use(workers_);
   for (const InputPointer& input : input_pointers_)
-    *input.pointer = base(Pool::kInputs, input_slot) + input.offset;
+    *input.pointer = inputs_.data() + input_slot * input_stride_ + input.offset;
   faults_[output_slot].reset();
-  const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
+  if (timed_steps_.empty())
+    launch_stages<false>(call, input_slot, output_slot);
+  else
+    launch_stages<true>(call, input_slot, output_slot);
+}
+
+template <bool kTimed>
+void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot) {
+  [[maybe_unused]] int64_t* time = kTimed ? times_[output_slot].data() : nullptr;
+  const auto stamp = [&](bool ran) {
+    if constexpr (kTimed) *time = ran ? nanoseconds_now() : time[-1], ++time;
+  };
+  stamp(true);
   deliver(early_, call, input_slot, output_slot);
+  stamp(!early_.empty());
+  const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
   for (const BoundStage& stage : stages_) {
     const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
-    if (stage.tap && std::ranges::none_of(stage.wanted_by, wanted)) continue;
+    if (stage.tap && std::ranges::none_of(stage.wanted_by, wanted)) {
+      stamp(false);
+      continue;
+    }
     for (const BoundAction& action : stage.actions)
       action.launch({action.inputs, action.outputs, action.post_spans, action.workspace}, state);
     deliver(stage.deliveries, call, input_slot, output_slot);
+    stamp(!stage.actions.empty() || !stage.deliveries.empty());
   }
 }
 

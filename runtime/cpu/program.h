@@ -28,12 +28,13 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
+/// Host memory, allocated once; calls run on the thread that launches them, and its Workers.
 class CpuProgram : public exec::Program {
  public:
   /// `stages`: one for each step of the job.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
              std::span<const Layout> layouts, std::vector<Stage> stages, exec::MemoryPlan memory,
-             int threads);
+             std::span<const exec::SharedVariable> shared, int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
   int threads() const override { return threads_; }
@@ -45,6 +46,10 @@ class CpuProgram : public exec::Program {
   ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override {
     return faults_[output_slot];
+  }
+  std::vector<exec::TimedStep> timed_steps() const override { return timed_steps_; }
+  std::span<const int64_t> step_times(size_t output_slot) const override {
+    return times_[output_slot];
   }
 
  private:
@@ -80,10 +85,13 @@ class CpuProgram : public exec::Program {
     size_t offset;
   };
 
-  std::byte* base(exec::Pool pool, size_t input_slot) const;
+  template <bool kTimed>
+  void launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot);
+  const TensorInfo& variable_info(plan::TensorId id, size_t bytes) const;
   std::byte* address(plan::TensorId tensor, size_t input_slot) const;
   void bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
+  void prepare_timing(const plan::Job& job, std::span<const Stage> stages);
   void collect_input_pointers(const Stage& stage, BoundStage& bound);
   void plan_deliveries(const plan::Job& job, const std::vector<plan::TensorId>& deliverables);
   void deliver(const std::vector<Delivery>& deliveries, const exec::Call& call, size_t input_slot,
@@ -100,6 +108,9 @@ class CpuProgram : public exec::Program {
   std::vector<Delivery> early_;  // inputs and variables: before the first step
   std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
+  std::vector<std::byte*> neighbours_;              // variables of other programs
+  std::vector<exec::TimedStep> timed_steps_;        // where it profiles
+  std::vector<std::vector<int64_t>> times_;         // by output slot
 };
 
 }  // namespace flow::cpu

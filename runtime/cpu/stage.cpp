@@ -64,6 +64,7 @@ class StageBuilder {
     for (TensorId id : step_.inputs) inputs.push_back(value_of(id));
     for (TensorId id : step_.outputs) outputs.push_back(value_of(id));
     run(step_, std::move(inputs), std::move(outputs));
+    stage_.kernel += fmt::format("; {} thread{}", threads_, threads_ == 1 ? "" : "s");
     return std::move(stage_);
   }
 
@@ -100,6 +101,11 @@ class StageBuilder {
                      to_layout = to.desc.layout](const Buffers& b, const CallState&) {
       reorder(threads, element, shape, from_layout, b.inputs[0], to_layout, b.outputs[0]);
     };
+    add_action(std::move(action), "reorder");
+  }
+
+  void add_action(Action action, const std::string& what) {
+    stage_.kernel += (stage_.kernel.empty() ? "" : ", ") + what;
     stage_.actions.push_back(std::move(action));
   }
 
@@ -162,7 +168,7 @@ class StageBuilder {
     const bool posts_apart = kernel.fused < step.posts.size();
     if (posts_apart && overwrites_post_operand(out[0])) out[0] = temporary(out[0].desc);
     post_operands.resize(kernel.fused);
-    add_launch(kernel, in, out, post_operands);
+    add_launch(kernel, name_of_kernel(entry, kernel), in, out, post_operands);
     for (size_t i = kernel.fused; i < step.posts.size(); ++i) {
       const bool last = i + 1 == step.posts.size();
       run_post(step.posts[i], out[0], last ? outputs[0] : out[0]);
@@ -199,8 +205,14 @@ class StageBuilder {
     return entry.prepare(request);
   }
 
-  void add_launch(const Kernel& kernel, const std::vector<Value>& in, const std::vector<Value>& out,
-                  const std::vector<std::vector<Value>>& posts) {
+  /// What runs the op: a library, or loops of ours.
+  static std::string name_of_kernel(const KernelEntry& entry, const Kernel& kernel) {
+    if (!kernel.library.empty()) return kernel.library;
+    return find_kernel(reference_kernels(), entry.op) == &entry ? "reference" : "flow";
+  }
+
+  void add_launch(const Kernel& kernel, const std::string& what, const std::vector<Value>& in,
+                  const std::vector<Value>& out, const std::vector<std::vector<Value>>& posts) {
     Action action;
     action.launch = kernel.launch;
     for (const Value& value : in) action.inputs.push_back(value.operand);
@@ -210,7 +222,7 @@ class StageBuilder {
       for (const Value& value : operands) action.posts.back().push_back(value.operand);
     }
     action.workspace = reserve(kernel.workspace);
-    stage_.actions.push_back(std::move(action));
+    add_action(std::move(action), what);
   }
 
   const StageContext& context_;

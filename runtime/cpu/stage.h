@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/cpu/kernel.h"
@@ -29,6 +30,7 @@ struct Action {
 struct Stage {
   std::vector<Action> actions;  // in order; empty where the result is its operand's memory
   size_t workspace = 0;         // bytes, of all actions
+  std::string kernel;           // what was chosen: "oneDNN jit:avx512_core, reorder; 2 threads"
 };
 
 /// What preparing a step needs to know of the job.

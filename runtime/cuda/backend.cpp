@@ -56,15 +56,17 @@ class CudaBackend : public exec::Backend {
     const Grouped grouped = group_updates(expand_posts(job));
     // Copies to the host run beside what follows, so that what they read is kept.
     const std::vector<TensorId>& kept = options.deliverables;
-    PreparedJob prepared{grouped, {}, {}, {}, {}};
+    PreparedJob prepared{grouped, {}, {}, {}, {}, {}};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
     std::vector<size_t> workspaces;
     for (const Kernel& kernel : prepared.stages.kernels) workspaces.push_back(kernel.workspace);
+    prepared.shared = exec::shared_variables(grouped.job, options.neighbours);
     exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
                                                  .owners = prepared.owners,
                                                  .workspaces = workspaces,
                                                  .kept = kept,
+                                                 .shared = prepared.shared,
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);

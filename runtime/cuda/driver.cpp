@@ -71,12 +71,8 @@ class CudaDriver : public Driver {
 
   void destroy(Stream stream) noexcept override { cudaStreamDestroy(native(stream)); }
 
-  Event create_event() override {
-    activate();
-    cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
-    return {event};
-  }
+  Event create_event() override { return create_event(cudaEventDisableTiming); }
+  Event create_timed_event() override { return create_event(cudaEventDefault); }
 
   void destroy(Event event) noexcept override { cudaEventDestroy(native(event)); }
 
@@ -122,6 +118,13 @@ class CudaDriver : public Driver {
     check(cudaStreamSynchronize(native(stream)), "a call");
   }
 
+  double milliseconds_between(Event first, Event second) override {
+    activate();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, native(first), native(second)), "timing a call");
+    return milliseconds;
+  }
+
   void begin_capture(Stream stream) override {
     activate();
     // Relaxed: libraries load their kernels while they are captured, other threads go on.
@@ -150,6 +153,13 @@ class CudaDriver : public Driver {
  private:
   /// CUDA's current device is the thread's own; setting the same one again costs nanoseconds.
   void activate() { check(cudaSetDevice(properties_.index), "using the GPU"); }
+
+  Event create_event(unsigned flags) {
+    activate();
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, flags), "creating an event");
+    return {event};
+  }
 
   void check(cudaError_t error, std::string_view what) const { cuda::check(error, what, device_); }
 

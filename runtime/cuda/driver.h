@@ -65,6 +65,8 @@ class Driver {
   virtual Stream create_stream() = 0;
   virtual void destroy(Stream stream) noexcept = 0;
   virtual Event create_event() = 0;
+  /// One that keeps the time at which it was reached.
+  virtual Event create_timed_event() = 0;
   virtual void destroy(Event event) noexcept = 0;
 
   /// Between host and device, or on the device: the addresses say which.
@@ -78,6 +80,8 @@ class Driver {
   /// Returns when all work before the event is done; throws what went wrong in it.
   virtual void synchronize(Event event) = 0;
   virtual void synchronize(Stream stream) = 0;
+  /// Between two timed events, both reached.
+  virtual double milliseconds_between(Event first, Event second) = 0;
 
   /// What is put into `stream` until end_capture is not run but becomes a graph.
   virtual void begin_capture(Stream stream) = 0;

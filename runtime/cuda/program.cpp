@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
@@ -17,6 +18,11 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
                  const exec::PrepareOptions& options, bool keep_columns) {
   if (!keep_columns) return {};
   return {driver, stream, job, options.columns};
+}
+
+int64_t nanoseconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 /// Ends a capture on every way out; a graph that was not finished goes.
@@ -63,7 +69,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       stream_(driver, driver.create_stream()),
       columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
       memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
-              OutputLayout(prepared.grouped.job, deliverables_)) {
+              OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared)) {
   const plan::Job& job = prepared.grouped.job;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     exec::Place& place = prepared.places[i];
@@ -75,7 +81,22 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     done_.emplace_back(driver, driver.create_event());
   timeline_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
   driver.synchronize(stream_.get());
-  if (!options.eager) capture_forms(options.always);
+  if (options.profile) {
+    timeline_->take_times(prepared, sizes_.output_slots);
+    times_.resize(sizes_.output_slots);
+    for (Times& times : times_) times.ends.resize(timeline_->timed_steps().size() + 1);
+  } else if (!options.eager) {
+    capture_forms(options.always);
+  }
+}
+
+std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {
+  std::vector<std::byte*> made;
+  for (const exec::SharedVariable& variable : shared) {
+    const auto& other = static_cast<const CudaProgram&>(*variable.program);
+    made.push_back(other.memory_.address(other.tensors_[variable.theirs.index()].place));
+  }
+  return made;
 }
 
 /// What every call wants; then all there is, where that is more.
@@ -112,8 +133,10 @@ RunError CudaProgram::located(const RunError& error) const {
 
 const CudaProgram::TensorInfo& CudaProgram::variable(TensorId id, size_t bytes) const {
   const TensorInfo& tensor = tensors_[id.index()];
-  FLOW_CHECK(tensor.place.pool == exec::Pool::kVariables && tensor.bytes() == bytes, "variable {}",
-             id.value);
+  const exec::Pool pool = tensor.place.pool;
+  FLOW_CHECK((pool == exec::Pool::kVariables || pool == exec::Pool::kNeighbours) &&
+                 tensor.bytes() == bytes,
+             "variable {}", id.value);
   return tensor;
 }
 
@@ -158,6 +181,7 @@ const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) 
 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
   memory_.call(input_slot) = {call.step, call.learning_rate};
+  if (!times_.empty()) times_[output_slot].launched = nanoseconds_now();
   try {
     if (forms_.empty())
       timeline_->put(call.wanted, input_slot, output_slot);
@@ -174,9 +198,18 @@ void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t outpu
 void CudaProgram::wait(size_t output_slot) {
   try {
     driver_.synchronize(done_[output_slot].get());
+    if (!times_.empty()) read_times(output_slot);
   } catch (const RunError& error) {
     throw located(error);
   }
+}
+
+/// The device says what lies between its events; that a call began when it was launched, or when
+/// the one before ended, is as near as the host knows.
+void CudaProgram::read_times(size_t output_slot) {
+  Times& times = times_[output_slot];
+  timeline_->read_times(output_slot, std::max(times.launched, last_end_), times.ends);
+  last_end_ = times.ends.back();
 }
 
 ArrayView CudaProgram::delivered(TensorId tensor, size_t output_slot) const {

@@ -29,6 +29,10 @@ class CudaProgram : public exec::Program {
   void wait(size_t output_slot) override;
   ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
+  std::vector<exec::TimedStep> timed_steps() const override { return timeline_->timed_steps(); }
+  std::span<const int64_t> step_times(size_t output_slot) const override {
+    return times_[output_slot].ends;
+  }
 
  private:
   /// What a call is asked for is chosen among few forms, each a graph for every pair of slots.
@@ -43,6 +47,13 @@ class CudaProgram : public exec::Program {
     size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
   };
 
+  struct Times {
+    int64_t launched = 0;
+    std::vector<int64_t> ends;  // as step_times
+  };
+
+  std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
+  void read_times(size_t output_slot);
   const TensorInfo& variable(plan::TensorId id, size_t bytes) const;
   void capture_forms(std::vector<uint8_t> always);
   OwnedGraph capture(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
@@ -62,6 +73,8 @@ class CudaProgram : public exec::Program {
   ProgramMemory memory_;
   std::optional<Timeline> timeline_;  // once it is known where inputs lie
   std::vector<Form> forms_;           // none: calls are put step by step
+  std::vector<Times> times_;          // by output slot, where it profiles
+  int64_t last_end_ = 0;              // of the call that was read last
 };
 
 }  // namespace flow::cuda

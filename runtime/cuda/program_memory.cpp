@@ -59,7 +59,7 @@ size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs
 }
 
 ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                             OutputLayout outputs)
+                             OutputLayout outputs, std::vector<std::byte*> neighbours)
     : input_layout_(std::move(inputs)),
       output_layout_(std::move(outputs)),
       variables_(allocate(driver, sizes.variables)),
@@ -67,7 +67,8 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       inputs_(allocate(driver, input_layout_.bytes)),
       fault_(allocate(driver, sizeof(FaultBlock))),
       host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
-      host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)) {
+      host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
+      neighbours_(std::move(neighbours)) {
   if (sizes.variables > 0) driver.clear(variables_.get(), sizes.variables, stream);
 }
 
@@ -79,6 +80,8 @@ std::byte* ProgramMemory::address(const exec::Place& place) const {
       return inputs_.get() + place.offset;
     case exec::Pool::kArena:
       return arena_.get() + place.offset;
+    case exec::Pool::kNeighbours:
+      return neighbours_[place.offset];
     case exec::Pool::kNone:
       break;
   }

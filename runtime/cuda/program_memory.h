@@ -44,8 +44,9 @@ class ProgramMemory {
     size_t variables = 0, arena = 0;  // bytes
     size_t input_slots = 1, output_slots = 1;
   };
+  /// `neighbours`: where variables of other programs lie, as Place::offset counts them.
   ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                OutputLayout outputs);
+                OutputLayout outputs, std::vector<std::byte*> neighbours);
   /// What the constructor takes from the device.
   static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
   static size_t pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
@@ -78,6 +79,7 @@ class ProgramMemory {
   OutputLayout output_layout_;
   DeviceBytes variables_, arena_, inputs_, fault_;
   PinnedBytes host_inputs_, host_outputs_;
+  std::vector<std::byte*> neighbours_;
 };
 
 }  // namespace flow::cuda

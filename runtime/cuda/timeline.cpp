@@ -112,20 +112,63 @@ void Timeline::plan_deliveries(const PreparedJob& prepared,
 void Timeline::put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
   const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
   const auto outer_wanted = [&](const Delivery& delivery) { return is_wanted(delivery.index); };
+  mark(output_slot, 0);
   put_inputs(input_slot);
   deliver(outer_, wanted, output_slot);
+  mark(output_slot, 1);
+  size_t time = 1;
   bool outer_copying = std::ranges::any_of(outer_, outer_wanted);
   if (outer_copying) driver_.record(outer_copied_.get(), copies_.get());
   for (const Item& item : items_) {
-    if (item.tap && std::ranges::none_of(item.wanted_by, is_wanted)) continue;
+    ++time;
+    if (item.tap && std::ranges::none_of(item.wanted_by, is_wanted)) {
+      mark(output_slot, time, false);
+      continue;
+    }
     // A variable is delivered as it was before its update.
     if (item.updates && std::exchange(outer_copying, false))
       driver_.wait(stream_, outer_copied_.get());
     if (item.launch) item.launch(item.buffers, state_);
     deliver(item.deliveries, wanted, output_slot);
+    mark(output_slot, time, static_cast<bool>(item.launch));
   }
   driver_.copy(&memory_.fault(output_slot), memory_.fault(), sizeof(FaultBlock), stream_);
   join_copies();
+  mark(output_slot, time + 1);
+}
+
+void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
+  timed_steps_.push_back({"inputs", "copy to the device", ""});
+  timed_steps_.resize(1 + items_.size());
+  const std::vector<plan::Step>& steps = job.grouped.job.steps;
+  for (size_t i = steps.size(); i-- > 0;) {
+    exec::TimedStep& timed = timed_steps_[1 + item_of_[i]];
+    timed.kernel = timed.name.empty() ? "" : "with those that follow";  // updates, launched as one
+    timed.name = steps[i].name;
+    timed.op = steps[i].op;
+  }
+  timed_steps_.push_back({"outputs", "wait for copies to the host", ""});
+  times_.resize(output_slots);
+  for (Times& times : times_) {
+    times.ran.resize(timed_steps_.size() + 1);
+    for (size_t i = 0; i <= timed_steps_.size(); ++i)
+      times.reached.emplace_back(driver_, driver_.create_timed_event());
+  }
+}
+
+void Timeline::mark(size_t output_slot, size_t time, bool ran) {
+  if (timed_steps_.empty()) return;
+  times_[output_slot].ran[time] = ran;
+  if (ran) driver_.record(times_[output_slot].reached[time].get(), stream_);
+}
+
+void Timeline::read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
+  const auto& [reached, ran] = times_[output_slot];
+  times[0] = begin;
+  for (size_t i = 1; i < times.size(); ++i)
+    times[i] = ran[i] ? begin + static_cast<int64_t>(1e6 * driver_.milliseconds_between(
+                                                               reached[0].get(), reached[i].get()))
+                      : times[i - 1];
 }
 
 void Timeline::put_inputs(size_t input_slot) {

@@ -19,6 +19,7 @@ struct PreparedJob {
   std::vector<plan::TensorId> owners;  // by tensor: whose memory it lies in
   std::vector<exec::Place> places;     // by tensor
   std::vector<size_t> workspaces;      // by step: offset in the arena
+  std::vector<exec::SharedVariable> shared;
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow.
@@ -30,6 +31,11 @@ class Timeline {
 
   /// Puts a call: `wanted` says for each deliverable whether it is delivered.
   void put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
+  void take_times(const PreparedJob& job, size_t output_slots);
+  const std::vector<exec::TimedStep>& timed_steps() const { return timed_steps_; }
+  /// As Program::step_times, of a call that is complete and began at `begin`.
+  void read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const;
   /// After a put that failed: the stream of copies takes no part in a capture any more.
   void abandon();
 
@@ -64,6 +70,7 @@ class Timeline {
   void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot);
   void join_copies();
+  void mark(size_t output_slot, size_t time, bool ran = true);
 
   Driver& driver_;
   const Stream stream_;
@@ -74,9 +81,15 @@ class Timeline {
   OwnedEvent made_, outer_copied_, copied_;
   std::vector<std::byte*> column_inputs_;  // by column
   std::vector<Item> items_;
-  std::vector<size_t> item_of_;  // by step
-  std::vector<Delivery> outer_;  // inputs and variables: before the first step
-  bool copying_ = false;         // the stream of copies has not joined the other
+  std::vector<size_t> item_of_;               // by step
+  std::vector<Delivery> outer_;               // inputs and variables: before the first step
+  bool copying_ = false;                      // the stream of copies has not joined the other
+  std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken
+  struct Times {
+    std::vector<OwnedEvent> reached;  // before the first step, then after each
+    std::vector<uint8_t> ran;
+  };
+  std::vector<Times> times_;  // by output slot
 };
 
 }  // namespace flow::cuda

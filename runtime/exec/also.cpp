@@ -45,10 +45,10 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
 }  // namespace
 
 CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
-                     const plan::Job& job, size_t index)
+                     const plan::Job& job)
     : also_(also),
+      planned_(job),
       job_(called(job)),
-      index_(index),
       stop_signal_(request.stop_signal),
       feed_(job_, request.root, inputs_of(job, request), job.name + ":"),
       deliveries_(list_deliveries(job_, feed_.positions())),
@@ -59,7 +59,13 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
         fmt::format("{}: job `{}` reads a stream, which lasts for one pass", also.where, job.name),
         "a job that is called again and again reads a file");
   steps_a_call_ = end_of_run(job_, feed_, {});
-  program_ = prepare_program(backend, request, job_, feed_, deliveries_, kNever);
+}
+
+void CalledJob::prepare(Backend& backend, const RunRequest& request,
+                        const std::vector<Neighbour>& neighbours, const State& state) {
+  program_ = prepare_program(backend, request, job_, feed_, deliveries_, kNever, neighbours);
+  state.write_to(planned_, *program_);
+  if (request.profile) profile_.emplace(job_.name, *program_, steps_);
 }
 
 void CalledJob::begin(const RunRequest& request) {
@@ -72,25 +78,23 @@ void CalledJob::begin(const RunRequest& request) {
   metrics_.emplace(directory / "metrics.jsonl", steps_);
 }
 
-Ending CalledJob::call_until(int64_t calls, State& state,
-                             std::optional<std::chrono::steady_clock::time_point> since) {
+Ending CalledJob::call_until(int64_t calls, const CallSite& site) {
   Ending ending;
-  state.write_to(*program_, index_);
+  deliverer_->begin_call(site.main_step);
   while (steps_ < steps_of(calls)) {
-    ending = call(state, since);
+    ending = call(site);
     if (ending.interrupted || !ending.failure.empty()) return ending;
     steps_ = ending.steps;
     deliverer_->end_call();
   }
-  if (job_.train) state.capture(*program_, index_);
   return ending;
 }
 
-Ending CalledJob::call(State& state, std::optional<std::chrono::steady_clock::time_point> since) {
-  const auto keep_books = [this](const StepRecord& record) {
+Ending CalledJob::call(const CallSite& site) {
+  const auto keep_books = [&](const StepRecord& record) {
     if (record.loss)
       metrics_->append({record.step, feed_.positions().at(record.step).epoch, *record.loss,
-                        record.learning_rate, record.seconds});
+                        record.learning_rate, record.seconds, site.main_step});
   };
   return execute({.job = job_,
                   .program = *program_,
@@ -99,12 +103,13 @@ Ending CalledJob::call(State& state, std::optional<std::chrono::steady_clock::ti
                   .deliverer = *deliverer_,
                   .first = steps_,
                   .end = steps_ + steps_a_call_,
-                  .since = since,
+                  .since = site.since,
                   .output_slots = output_slots_,
                   .launches_ahead = launches_ahead_,
-                  .state = state,
+                  .crew = site.crew,
                   .on_step = keep_books,
-                  .stop_signal = job_.train ? std::function<int()>() : stop_signal_});
+                  .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
+                  .profile = profile_ ? &*profile_ : nullptr});
 }
 
 void CalledJob::finish() {
@@ -122,7 +127,16 @@ CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positi
           fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
                       also.job, request.job.name),
           "count `steps` instead");
-    jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i], i + 1));
+    jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i]));
+  }
+}
+
+void CalledJobs::prepare(Backend& backend, const RunRequest& request, const Program& main,
+                         const State& state) {
+  std::vector<Neighbour> neighbours = {{&request.job, &main}};
+  for (const auto& job : jobs_) {
+    job->prepare(backend, request, neighbours, state);
+    neighbours.push_back({&job->job(), &job->program()});
   }
 }
 
@@ -161,19 +175,14 @@ void CalledJobs::begin(const RunRequest& request) {
   for (const auto& job : jobs_) job->begin(request);
 }
 
-Ending CalledJobs::call_at(int64_t steps, Program& main, State& state,
-                           std::optional<std::chrono::steady_clock::time_point> since) {
+Ending CalledJobs::call_at(const CallSite& site) {
   Ending ending;
-  bool any = false;
   for (const auto& job : jobs_) {
-    const int64_t calls = calls_after(job->also(), steps);
+    const int64_t calls = calls_after(job->also(), site.main_step);
     if (job->steps() >= job->steps_of(calls)) continue;
-    if (!any) state.capture(main);
-    any = true;
-    ending = job->call_until(calls, state, since);
+    ending = job->call_until(calls, site);
     if (ending.interrupted || !ending.failure.empty()) break;
   }
-  if (any) state.write_to(main);
   return ending;
 }
 

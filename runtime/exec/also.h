@@ -9,27 +9,44 @@
 #include <vector>
 
 #include "runtime/exec/backend.h"
+#include "runtime/exec/crew.h"
 #include "runtime/exec/delivery.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/feed.h"
 #include "runtime/exec/metrics_log.h"
+#include "runtime/exec/profile.h"
 #include "runtime/exec/run.h"
 #include "runtime/exec/state.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
 
+/// Where the main job stands when it calls others.
+struct CallSite {
+  int64_t main_step = 0;                                       // its steps that are complete
+  std::optional<std::chrono::steady_clock::time_point> since;  // its first call
+  Crew& crew;
+};
+
 /// One of them: its data, program and outputs. A call of a predict job is a pass over its data; of
 /// a train job `run.steps` steps, 1 where it says nothing.
 class CalledJob {
  public:
-  /// Opens and prepares everything, as Preparation does; writes nothing. `index` is the job's in
-  /// the state.
+  /// Opens everything, as Preparation does; writes nothing.
   CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
-            const plan::Job& job, size_t index);
+            const plan::Job& job);
+  /// Makes the program, on the variables of its neighbours; those that only it has come from
+  /// `state`.
+  void prepare(Backend& backend, const RunRequest& request,
+               const std::vector<Neighbour>& neighbours, const State& state);
 
   const plan::Also& also() const { return also_; }
   const plan::Job& job() const { return job_; }
+  const Program& program() const { return *program_; }
+  /// Where the time of its calls went, where that is asked for.
+  const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
+  /// Copies the variables that only it has.
+  void capture(State& state) const { state.capture(planned_, *program_); }
   /// Own steps, over all calls.
   int64_t steps() const { return steps_; }
   void resume_from(int64_t steps) { steps_ = steps; }
@@ -40,17 +57,16 @@ class CalledJob {
   void begin(const RunRequest& request);
   /// Makes calls until `calls` are complete. A call of a predict job that is interrupted is as if
   /// it had not begun; one of a train job is not interrupted.
-  Ending call_until(int64_t calls, State& state,
-                    std::optional<std::chrono::steady_clock::time_point> since);
+  Ending call_until(int64_t calls, const CallSite& site);
   /// After the last call.
   void finish();
 
  private:
-  Ending call(State& state, std::optional<std::chrono::steady_clock::time_point> since);
+  Ending call(const CallSite& site);
 
   const plan::Also& also_;
-  const plan::Job job_;  // its draws named `JOB:NAME`
-  const size_t index_;
+  const plan::Job& planned_;
+  const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
   const std::function<int()> stop_signal_;
   Feed feed_;
   std::vector<Delivery> deliveries_;
@@ -60,12 +76,16 @@ class CalledJob {
   int64_t steps_a_call_ = 1, steps_ = 0;
   std::optional<Deliverer> deliverer_;
   std::optional<MetricsLog> metrics_;
+  std::optional<Profile> profile_;
 };
 
 /// All that a job calls, in the order of its list.
 class CalledJobs {
  public:
   CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions);
+  /// Makes the programs, on the variables of `main`'s.
+  void prepare(Backend& backend, const RunRequest& request, const Program& main,
+               const State& state);
 
   /// Is a call due when so many steps of the main job are complete?
   bool due_at(int64_t steps) const;
@@ -74,14 +94,11 @@ class CalledJobs {
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
   void begin(const RunRequest& request);
-  /// Makes all calls that are due when `steps` steps of the main job are complete and that were not
-  /// made. Main's variables are in `main`, before and after. The ending tells failures and
+  /// Makes all calls that are due there and that were not made. The ending tells failures and
   /// interruptions.
-  Ending call_at(int64_t steps, Program& main, State& state,
-                 std::optional<std::chrono::steady_clock::time_point> since);
+  Ending call_at(const CallSite& site);
   void finish();
 
-  bool empty() const { return jobs_.empty(); }
   std::vector<std::unique_ptr<CalledJob>>& jobs() { return jobs_; }
   const std::vector<std::unique_ptr<CalledJob>>& jobs() const { return jobs_; }
 

@@ -38,6 +38,14 @@ struct ColumnInput {
   io::ColumnReader* column;  // read while the program is prepared
 };
 
+class Program;
+
+/// A program of the same backend, which outlives what shares its variables.
+struct Neighbour {
+  const plan::Job* job;
+  const Program* program;
+};
+
 struct PrepareOptions {
   int threads = 0;         // 0: as many as pay
   size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
@@ -45,7 +53,10 @@ struct PrepareOptions {
   std::vector<plan::TensorId> deliverables = {};  // tensors that a call may be asked for
   std::vector<uint8_t> always = {};       // for each of them: does every call want it? empty: none
   std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
-  bool eager = false;  // launch step by step where calls could be launched whole: the same bits
+  bool eager = false;    // launch step by step where calls could be launched whole: the same bits
+  bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
+  /// Whose variables this program's are too, where they have a name in common: in one memory.
+  std::vector<Neighbour> neighbours = {};
 };
 
 struct MemoryReport {
@@ -59,6 +70,12 @@ struct MemoryReport {
   std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
   std::string peak_step;
   size_t total() const { return variables + inputs + outputs + arena + columns; }
+};
+
+/// What a profiling program takes the time of: a step of the plan, or what comes before or after.
+struct TimedStep {
+  std::string name, op;
+  std::string kernel;  // what the device runs for it, where it says: "oneDNN jit:avx512_core"
 };
 
 /// One job function, prepared on one device. Buffers are the program's own; `prepare` has done
@@ -86,6 +103,13 @@ class Program {
   virtual ArrayView delivered(plan::TensorId tensor, size_t output_slot) const = 0;
   /// What was out of range in the completed call. Its updates are not to be saved.
   virtual std::optional<Fault> fault(size_t output_slot) const = 0;
+  /// What is timed in each call, in the order of a call; empty where the program does not profile.
+  virtual std::vector<TimedStep> timed_steps() const { return {}; }
+  /// Of the completed call: when the first timed step began and when each ended, in nanoseconds of
+  /// the steady clock. One that did not run ended when the one before it did.
+  virtual std::span<const int64_t> step_times([[maybe_unused]] size_t output_slot) const {
+    return {};
+  }
 };
 
 class Backend {

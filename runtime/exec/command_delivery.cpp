@@ -71,6 +71,7 @@ void CommandDelivery::take(const Delivery& delivery, const io::Event& event) {
   if (whole.event.arrays.size() < whole.parts) return;
   whole.event.step = event.step;
   whole.event.epoch = event.epoch;
+  whole.event.main_step = event.main_step;
   for (const size_t place : whole.places) commands_.deliver(place, whole.event);
   whole.event.arrays.clear();
 }

@@ -153,7 +153,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
   for (Route& route : routes_) {
     if (!route.delivery->fires(step)) continue;
     const io::Event event{step, position.epoch, position.last_of_epoch,
-                          value_of(route, program, position, slot)};
+                          value_of(route, program, position, slot), main_step_};
     for (const auto& sink : route.sinks) sink->deliver(event);
     commands_.take(*route.delivery, event);
     if (route.delivery->check_finite && !failure)

@@ -70,7 +70,9 @@ class Deliverer {
   /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
   /// sums?
   bool absorbs(int64_t step) const;
-  /// After the last step of a call, where the job is called several times.
+  /// Around the steps of a call, where the job is called by another one, of which `main_step` steps
+  /// are complete.
+  void begin_call(int64_t main_step) { main_step_ = main_step; }
   void end_call();
   /// After the last step.
   void finish();
@@ -88,6 +90,7 @@ class Deliverer {
 
   const Positions positions_;
   std::vector<Route> routes_;
+  std::optional<int64_t> main_step_;  // of a job that another one calls
   CommandDelivery commands_;
 };
 

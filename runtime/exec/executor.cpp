@@ -7,8 +7,6 @@
 #include <array>
 #include <cmath>
 #include <exception>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -53,12 +51,16 @@ class Executor {
   void compute();
   void deliver();
   bool is_stopped() const;
+  bool await_inputs(int64_t step);
+  bool await_sinks(int64_t step);
   bool await_turn(int64_t step);
   void launch(int64_t step);
   void choose_wanted(int64_t step);
   bool leaves_something(int64_t step);
   bool delivers(int64_t step) const;
   void settle(int64_t step);
+  void await_device(int64_t step);
+  void reduce(int64_t step);
   void inspect(StepRecord& record, size_t slot);
   void capture(int64_t step);
   void hand_over(int64_t step, bool awaited, Clock::time_point now);
@@ -114,6 +116,7 @@ Executor::Executor(const Execution& run)
 }
 
 void Executor::feed() {
+  if (!run_.feed.varies()) return;
   Patience patience;
   const auto slots = static_cast<int64_t>(input_slots_);
   const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
@@ -123,6 +126,7 @@ void Executor::feed() {
     const int64_t free_after = in_step_ ? step : step + 1 - slots;
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
     if (free_after > run_.first && !consumed_.wait(free_after, patience, more)) return;
+    const Timed timed(run_.profile, Activity::kLoad, step);
     if (!run_.feed.fill(run_.program, step, input_slot(step), give_up)) return;
     filled_.complete(step + 1);
   }
@@ -130,10 +134,19 @@ void Executor::feed() {
 
 bool Executor::is_stopped() const { return run_.stop_signal && run_.stop_signal() != 0; }
 
+bool Executor::await_inputs(int64_t step) {
+  const Timed timed(run_.profile, Activity::kAwaitInputs, step);
+  return filled_.wait(step + 1, for_inputs_);
+}
+
+bool Executor::await_sinks(int64_t step) {
+  const Timed timed(run_.profile, Activity::kAwaitSinks, step);
+  return reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
+         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+}
+
 bool Executor::await_turn(int64_t step) {
-  const bool ready = filled_.wait(step + 1, for_inputs_) &&
-                     reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
-                     finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+  const bool ready = await_inputs(step) && await_sinks(step);
   // Asked when the deliveries before have reached their sinks: one of them may be what asks.
   interrupted_ = is_stopped();
   return ready && !interrupted_;
@@ -157,6 +170,7 @@ void Executor::launch(int64_t step) {
     hurried_ = Clock::now();
     begin_ = run_.since.value_or(hurried_);
   }
+  const Timed timed(run_.profile, Activity::kLaunch, step);
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
 }
 
@@ -174,11 +188,27 @@ bool Executor::leaves_something(int64_t step) {
   return record.delivers || record.saves;
 }
 
+void Executor::await_device(int64_t step) {
+  if (run_.launches_ahead) {
+    const Timed timed(run_.profile, Activity::kAwaitDevice, step);
+    run_.program.wait(output_slot(step));
+  } else {
+    run_.program.wait(output_slot(step));
+  }
+  if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(output_slot(step)));
+}
+
+/// A few sums at most: waking a thread for them takes longer.
+void Executor::reduce(int64_t step) {
+  const Timed timed(run_.profile, Activity::kReduce, step);
+  run_.deliverer.deliver(run_.program, step, output_slot(step));
+}
+
 /// Waits for a call and takes it from there.
 void Executor::settle(int64_t step) {
   const size_t slot = output_slot(step);
   StepRecord& record = record_of(step);
-  run_.program.wait(slot);
+  await_device(step);
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
@@ -187,8 +217,8 @@ void Executor::settle(int64_t step) {
     delivered_[slot] = step + 1;
   else if (record.delivers)
     std::ranges::fill(delivered_, step + 1);
-  else if (!asynchronous_)  // a few sums at most: waking a thread for them takes longer
-    run_.deliverer.deliver(run_.program, step, slot);
+  else if (!asynchronous_)
+    reduce(step);
   record.saves = record.saves && loss_failure_.empty();
   if (record.saves) capture(step);
   hand_over(step, record.delivers || record.saves, now);
@@ -216,7 +246,8 @@ void Executor::capture(int64_t step) {
   // The copy is still being written until its step is in the books. After a failure there the run
   // ends, and the copy is not looked at.
   if (saved_ > run_.first) finished_.wait(saved_, for_books_);
-  run_.state.capture(run_.program);
+  const Timed timed(run_.profile, Activity::kCapture, step);
+  run_.capture();
   saved_ = step + 1;
 }
 
@@ -240,7 +271,10 @@ void Executor::deliver() {
   for (int64_t step = run_.first; computed_.wait(step + 1, patience, kBookedTogether); ++step) {
     StepRecord record = record_of(step);
     std::optional<std::string> failure;
-    if (record.delivers) failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
+    if (record.delivers) {
+      const Timed timed(run_.profile, Activity::kDeliver, step);
+      failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
+    }
     if (failure) {
       check_failure_ = *failure;
       record.saves = false;
@@ -248,7 +282,10 @@ void Executor::deliver() {
       reached_.complete(step + 1);
       if (in_step_) consumed_.complete(step + 1);
     }
-    if (run_.on_step) run_.on_step(record);
+    if (run_.on_step) {
+      const Timed timed(run_.profile, Activity::kBooks, step);
+      run_.on_step(record);
+    }
     if (failure) return;
     finished_.complete(step + 1);
   }
@@ -256,42 +293,33 @@ void Executor::deliver() {
 
 /// A stage that ends, for whatever reason, closes its counts: the others come to their end.
 void Executor::run_stages() {
-  const auto close_all = [this] {
-    for (StepCounter* counter : {&filled_, &computed_, &consumed_, &reached_, &finished_})
-      counter->close();
-  };
-  const auto stage = [](auto body, std::exception_ptr& error, auto close) {
-    return std::jthread([body, &error, close] {
+  const auto stage = [](auto body, std::exception_ptr& error,
+                        std::initializer_list<StepCounter*> counts) {
+    return [body, &error, counts = std::vector<StepCounter*>(counts)] {
       try {
         body();
       } catch (...) {
         error = std::current_exception();
       }
-      close();
-    });
+      for (StepCounter* count : counts) count->close();
+    };
   };
-  std::vector<std::jthread> threads;  // joined as they go
-  try {
-    if (run_.feed.varies())
-      threads.push_back(stage([this] { feed(); }, feed_error_, [this] { filled_.close(); }));
-    threads.push_back(stage([this] { deliver(); }, deliver_error_,
-                            [this] {
-                              reached_.close();
-                              finished_.close();
-                            }));
-    threads.push_back(stage([this] { compute(); }, compute_error_,
-                            [this] {
-                              computed_.close();
-                              consumed_.close();
-                            }));
-  } catch (const std::system_error& error) {
-    close_all();
-    throw RunError(fmt::format("the system has no thread to spare: {}", error.what()));
-  }
+  const std::function<void()> feeding = stage([this] { feed(); }, feed_error_, {&filled_});
+  const std::function<void()> computing =
+      stage([this] { compute(); }, compute_error_, {&computed_, &consumed_});
+  const std::function<void()> delivering =
+      stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_});
+  if (run_.end - run_.first > 1) return run_.crew.run({computing, delivering, feeding});
+  // A single step has nothing to overlap with, and waking threads costs more than it may take.
+  feeding();
+  run_.crew.run({computing});
+  delivering();
 }
 
 Ending Executor::execute() {
+  const int64_t begin = Profile::now();
   run_stages();
+  if (run_.profile) run_.profile->add_run(begin, Profile::now());
   for (const std::exception_ptr& error : {compute_error_, deliver_error_, feed_error_})
     if (error) std::rethrow_exception(error);
 

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "runtime/exec/backend.h"
+#include "runtime/exec/crew.h"
 #include "runtime/exec/delivery.h"
 #include "runtime/exec/feed.h"
-#include "runtime/exec/state.h"
+#include "runtime/exec/profile.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
@@ -42,6 +43,9 @@ struct StepRecord {
   bool delivers = false;       // something of it leaves: the delivery thread's work
 };
 
+/// Threads of the crew that execute() takes.
+constexpr size_t kThreads = 3;
+
 struct Execution {
   const plan::Job& job;
   Program& program;
@@ -53,14 +57,16 @@ struct Execution {
   std::optional<std::chrono::steady_clock::time_point> since = {};
   size_t output_slots = 1;      // that the program was prepared with
   bool launches_ahead = false;  // may a call be launched before the one before it is complete?
-  /// Captured after the steps for which `saves` says so, on the compute thread; on_step may then
-  /// read it.
-  State& state;
+  Crew& crew;
+  /// Called on the compute thread after the steps for which `saves` says so: copies what on_step
+  /// may then save. Allocates nothing.
+  std::function<void()> capture = {};
   std::function<bool(int64_t step)> saves = {};
   /// Called on the delivery thread after the step's deliveries, in order.
   std::function<void(const StepRecord&)> on_step;
   /// Asked on the compute thread before each call; not 0: the run ends there. May be empty.
   std::function<int()> stop_signal;
+  Profile* profile = nullptr;  // of a program that profiles
 };
 
 struct Ending {

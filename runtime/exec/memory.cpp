@@ -2,8 +2,7 @@
 #include "runtime/exec/memory.h"
 
 #include <algorithm>
-
-#include "runtime/plan/lifetimes.h"
+#include <optional>
 
 namespace flow::exec {
 namespace {
@@ -108,17 +107,10 @@ class Sharing {
 /// What lives at the step where most does, largest first.
 void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
                  const std::vector<std::string>& names, MemoryReport& report) {
-  std::vector<size_t> begins(job.steps.size() + 1), ends(job.steps.size() + 1);
-  for (const plan::Block& block : blocks) {
-    begins[block.first] += block.bytes;
-    ends[block.last + 1] += block.bytes;
-  }
-  size_t live = 0, peak = 0, at = 0;
-  for (size_t i = 0; i < job.steps.size(); ++i) {
-    live = live + begins[i] - ends[i];
-    if (live > peak) peak = live, at = i;
-  }
-  if (peak == 0) return;
+  const std::vector<size_t> live = live_bytes(blocks, job.steps.size());
+  const auto fullest = std::ranges::max_element(live);
+  if (fullest == live.end() || *fullest == 0) return;
+  const auto at = static_cast<size_t>(fullest - live.begin());
   report.peak_step = job.steps[at].name;
   for (size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].first <= at && at <= blocks[i].last && blocks[i].bytes > 0)
@@ -142,6 +134,43 @@ bool is_view(const plan::Step& step, std::span<const TensorId> owners) {
          owners[step.inputs[0].index()] == owners[step.outputs[0].index()];
 }
 
+std::vector<SharedVariable> shared_variables(const plan::Job& job,
+                                             std::span<const Neighbour> neighbours) {
+  std::vector<SharedVariable> shared;
+  const auto find = [&](TensorId id) -> std::optional<SharedVariable> {
+    for (const Neighbour& neighbour : neighbours)
+      for (const plan::Variable& variable : neighbour.job->variables)
+        if ((*neighbour.job)[variable.tensor].name == job[id].name)
+          return SharedVariable{id, neighbour.program, variable.tensor};
+    return std::nullopt;
+  };
+  for (const plan::Variable& variable : job.variables)
+    if (const auto found = find(variable.tensor)) shared.push_back(*found);
+  return shared;
+}
+
+std::vector<Holding> list_holdings(const plan::Job& job, std::span<const TensorId> owners,
+                                   std::span<const TensorId> kept) {
+  const std::vector<Use> uses = uses_of(job, owners, kept);
+  std::vector<Holding> holdings;
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    if (job.tensors[i].role == Role::kResult && owners[i] == TensorId{i} && uses[i].any())
+      holdings.push_back({TensorId{i},
+                          {bytes_of(job.tensors[i]), uses[i].first,
+                           std::min(uses[i].last, job.steps.size() - 1)}});
+  return holdings;
+}
+
+std::vector<size_t> live_bytes(std::span<const plan::Block> blocks, size_t steps) {
+  std::vector<size_t> begins(steps + 1), ends(steps + 1), live(steps);
+  for (const plan::Block& block : blocks) {
+    begins[block.first] += block.bytes;
+    ends[block.last + 1] += block.bytes;
+  }
+  for (size_t i = 0; i < steps; ++i) live[i] = (i > 0 ? live[i - 1] : 0) + begins[i] - ends[i];
+  return live;
+}
+
 MemoryPlan plan_memory(const MemoryRequest& request) {
   const plan::Job& job = request.job;
   const auto aligned = [&](size_t bytes) {
@@ -149,28 +178,25 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   };
   MemoryPlan memory;
   memory.tensors.resize(job.tensors.size());
-  const std::vector<Use> uses = uses_of(job, request.owners, request.kept);
-  std::vector<plan::Block> blocks;
-  std::vector<std::string> names;
-  std::vector<size_t> tensor_of;
+  for (size_t i = 0; i < request.shared.size(); ++i)
+    memory.tensors[request.shared[i].tensor.index()] = {Pool::kNeighbours, i};
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {
       memory.tensors[i] = {pool, end};
       end += aligned(bytes_of(tensor));
     };
-    if (tensor.role == Role::kVariable) {
+    if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);
+    if (tensor.role == Role::kVariable && memory.tensors[i].pool == Pool::kNone)
       append(Pool::kVariables, memory.report.variables);
-    } else if (tensor.role == Role::kInput) {
-      append(Pool::kInputs, memory.report.inputs);
-    } else if (request.owners[i] == TensorId{i} && uses[i].any()) {
-      blocks.push_back(
-          {bytes_of(tensor), uses[i].first, std::min(uses[i].last, job.steps.size() - 1)});
-      names.push_back(tensor.name);
-      tensor_of.push_back(i);
-    }
   }
-  const size_t results = blocks.size();
+  const std::vector<Holding> holdings = list_holdings(job, request.owners, request.kept);
+  std::vector<plan::Block> blocks;
+  std::vector<std::string> names;
+  for (const Holding& holding : holdings) {
+    blocks.push_back(holding.block);
+    names.push_back(job[holding.tensor].name);
+  }
   for (size_t i = 0; i < request.workspaces.size(); ++i) {
     blocks.push_back({request.workspaces[i], i, i});
     names.push_back("workspace of " + job.steps[i].name);
@@ -178,10 +204,10 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   std::vector<plan::Block> whole = blocks;
   for (plan::Block& block : whole) block.bytes = aligned(block.bytes);
   const plan::Assignment assignment = plan::assign_memory(whole);
-  for (size_t i = 0; i < results; ++i)
-    memory.tensors[tensor_of[i]] = {Pool::kArena, assignment.offsets[i]};
+  for (size_t i = 0; i < holdings.size(); ++i)
+    memory.tensors[holdings[i].tensor.index()] = {Pool::kArena, assignment.offsets[i]};
   for (size_t i = 0; i < request.workspaces.size(); ++i)
-    memory.workspaces.push_back(assignment.offsets[results + i]);
+    memory.workspaces.push_back(assignment.offsets[holdings.size() + i]);
   for (size_t i = 0; i < job.tensors.size(); ++i)
     memory.tensors[i] = memory.tensors[request.owners[i].index()];
   memory.report.arena = assignment.bytes;

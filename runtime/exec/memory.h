@@ -8,19 +8,32 @@
 #include <vector>
 
 #include "runtime/exec/backend.h"
+#include "runtime/plan/lifetimes.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
 
-/// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena.
-enum class Pool { kNone, kVariables, kInputs, kArena };
+/// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena;
+/// kNeighbours: a variable that lies in another program's memory.
+enum class Pool { kNone, kVariables, kInputs, kArena, kNeighbours };
 
 struct Place {
   Pool pool = Pool::kNone;
-  size_t offset = 0;  // bytes, a multiple of MemoryRequest::alignment
+  size_t offset = 0;  // bytes, a multiple of MemoryRequest::alignment; of kNeighbours: which one
 };
 
 size_t bytes_of(const plan::Tensor& tensor);
+
+/// A variable that a neighbour has: the first of them that has one of its name.
+struct SharedVariable {
+  plan::TensorId tensor;
+  const Program* program;
+  plan::TensorId theirs;
+};
+
+/// In the order in which Place::offset counts them.
+std::vector<SharedVariable> shared_variables(const plan::Job& job,
+                                             std::span<const Neighbour> neighbours);
 
 /// Would the elements of two tensors of equal size lie in memory in the same order?
 using LieAlike = std::function<bool(plan::TensorId, plan::TensorId)>;
@@ -39,7 +52,8 @@ struct MemoryRequest {
   std::span<const plan::TensorId> owners;     // from share_memory
   std::span<const size_t> workspaces;         // by step: bytes
   std::span<const plan::TensorId> kept = {};  // as in share_memory
-  size_t alignment = 64;                      // bytes; a multiple of 64
+  std::span<const SharedVariable> shared = {};
+  size_t alignment = 64;  // bytes; a multiple of 64
 };
 
 struct MemoryPlan {
@@ -47,6 +61,19 @@ struct MemoryPlan {
   std::vector<size_t> workspaces;  // by step: offset in the arena
   MemoryReport report;             // outputs are left to the caller; inputs are one slot's
 };
+
+/// A result that has memory of its own, and the steps between which it is in use.
+struct Holding {
+  plan::TensorId tensor;
+  plan::Block block;
+};
+
+/// In the order of the job's tensors.
+std::vector<Holding> list_holdings(const plan::Job& job, std::span<const plan::TensorId> owners,
+                                   std::span<const plan::TensorId> kept = {});
+
+/// Bytes of the blocks that live at each of `steps` steps.
+std::vector<size_t> live_bytes(std::span<const plan::Block> blocks, size_t steps);
 
 MemoryPlan plan_memory(const MemoryRequest& request);
 

@@ -127,7 +127,8 @@ std::optional<fs::path> save_target(const RunRequest& request) {
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const Feed& feed,
-                                         const std::vector<Delivery>& deliveries, int64_t steps) {
+                                         const std::vector<Delivery>& deliveries, int64_t steps,
+                                         const std::vector<Neighbour>& neighbours) {
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
@@ -135,6 +136,8 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   options.deliverables = list_deliverables(job, deliveries);
   options.always = list_always(job, deliveries, options.deliverables);
   options.eager = request.eager;
+  options.profile = request.profile;
+  options.neighbours = neighbours;
   // Less than an epoch is not worth putting all of a dataset on the device.
   const Positions& positions = feed.positions();
   if (positions.has_rows() && steps >= positions.steps_per_epoch())
@@ -146,16 +149,23 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
     : state(jobs_of(request)),
       drawn(begin_drawing(request, state)),
       feed(request.job, request.root, inputs_of(request)),
-      called(backend, request, feed.positions()) {
+      called(backend, request, feed.positions()),
+      job_(request.job) {
   const plan::Job& job = request.job;
   end = end_of_run(job, feed, request.steps);
   deliveries = list_deliveries(job, feed.positions());
   save = save_target(request);
   start_variables(request);
 
-  program = prepare_program(backend, request, job, feed, deliveries, end - first);
-  state.write_to(*program);
+  program = prepare_program(backend, request, job, feed, deliveries, end - first, {});
+  state.write_to(job, *program);
+  called.prepare(backend, request, *program, state);
   say_remarks(request);
+}
+
+void Preparation::capture() {
+  state.capture(job_, *program);
+  for (const auto& job : called.jobs()) job->capture(state);
 }
 
 void Preparation::start_variables(const RunRequest& request) {

@@ -33,16 +33,21 @@ struct Preparation {
   std::unique_ptr<Program> program;
   CalledJobs called;
 
+  /// Copies the variables of all jobs into `state`. Allocates nothing.
+  void capture();
+
  private:
+  const plan::Job& job_;
   void start_variables(const RunRequest& request);
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;
 };
 
-/// The program of a job, for `steps` steps.
+/// The program of a job, for `steps` steps, on the variables of its neighbours.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const Feed& feed,
-                                         const std::vector<Delivery>& deliveries, int64_t steps);
+                                         const std::vector<Delivery>& deliveries, int64_t steps,
+                                         const std::vector<Neighbour>& neighbours);
 
 /// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
 /// it goes on from.

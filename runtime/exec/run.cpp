@@ -70,6 +70,7 @@ class Run {
   void save_last(const Ending& ending);
   void conclude(const Ending& ending);
   void write_record(int exit_status, const std::string& error) const;
+  void write_profile();
 
   Backend& backend_;
   const RunRequest& request_;
@@ -80,6 +81,8 @@ class Run {
   const std::string plan_hash_, resume_hash_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
+  std::optional<Crew> crew_;
+  std::optional<Profile> profile_;
   int64_t steps_;                // complete
   std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
   bool warned_ = false;
@@ -102,6 +105,7 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
 RunOutcome Run::run() {
   try {
     conclude(execute());
+    if (profile_) write_profile();
     deliverer_->commands().end(outcome_.interrupted        ? "stopped"
                                : outcome_.exit_status == 0 ? "done"
                                                            : "failed");
@@ -127,6 +131,8 @@ Ending Run::execute() {
   deliverer_.emplace(job_, positions_, prepared_.deliveries,
                      sink_options(request_, job_, request_.directory, prepared_.first));
   prepared_.called.begin(request_);
+  crew_.emplace(kThreads);
+  if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
   Ending ending;
   ending.steps = prepared_.first;
   bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
@@ -154,11 +160,13 @@ Ending Run::execute_until(int64_t step, const Ending& before) {
        .since = before.since,
        .output_slots = output_slots(job_, backend_),
        .launches_ahead = backend_.asynchronous(),
-       .state = prepared_.state,
+       .crew = *crew_,
+       .capture = [this] { prepared_.capture(); },
        // Where others are called, the state is whole after their calls.
        .saves = [this](int64_t at) { return saves(at) && !prepared_.called.due_at(at + 1); },
        .on_step = [this](const StepRecord& record) { keep_books(record); },
-       .stop_signal = [this] { return stop_signal(); }});
+       .stop_signal = [this] { return stop_signal(); },
+       .profile = profile_ ? &*profile_ : nullptr});
   if (!ending.last_loss) ending.last_loss = before.last_loss;
   if (before.first_call_done) ending.first_call_done = before.first_call_done;
   ending.seconds = std::max(ending.seconds, before.seconds);
@@ -175,14 +183,13 @@ int Run::stop_signal() {
 bool Run::call_others(Ending& ending) {
   const int64_t steps = ending.steps;
   if (!prepared_.called.behind_at(steps)) return true;
-  const Ending of_calls =
-      prepared_.called.call_at(steps, *prepared_.program, prepared_.state, ending.since);
+  const Ending of_calls = prepared_.called.call_at({steps, ending.since, *crew_});
   kept_.reset();  // what was saved before this step's calls
   ending.interrupted = of_calls.interrupted;
   ending.failure = of_calls.failure;
   if (ending.interrupted || !ending.failure.empty()) return false;
   if (saves(steps - 1)) {
-    prepared_.state.capture(*prepared_.program);
+    prepared_.capture();
     save_step(steps);
   }
   return true;
@@ -243,7 +250,7 @@ void Run::save_step(int64_t step) {
 }
 
 void Run::save_last(const Ending& ending) {
-  prepared_.state.capture(*prepared_.program);
+  prepared_.capture();
   if (job_.train) {
     if (kept_ != ending.steps) save_step(ending.steps);
     outcome_.checkpoint = folder_.at(ending.steps);
@@ -295,6 +302,13 @@ void Run::write_record(int exit_status, const std::string& error) const {
   write_text_atomically(request_.directory / "run.json", plan::to_json(record));
 }
 
+void Run::write_profile() {
+  std::vector<const Profile*> profiles = {&*profile_};
+  for (const auto& job : prepared_.called.jobs()) profiles.push_back(job->profile());
+  write_text_atomically(request_.directory / "profile.json", trace_json(profiles));
+  for (const Profile* profile : profiles) outcome_.profiles.push_back(profile->report());
+}
+
 }  // namespace
 
 RunOutcome run(Backend& backend, const RunRequest& request) {
@@ -302,8 +316,12 @@ RunOutcome run(Backend& backend, const RunRequest& request) {
   return Run(backend, request, prepared).run();
 }
 
-MemoryReport dry_run(Backend& backend, const RunRequest& request) {
-  return Preparation(backend, request).program->memory();
+std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request) {
+  const Preparation prepared(backend, request);
+  std::vector<JobMemory> list = {{request.job.name, prepared.program->memory()}};
+  for (const auto& job : prepared.called.jobs())
+    list.push_back({job->job().name, job->program().memory()});
+  return list;
 }
 
 }  // namespace flow::exec

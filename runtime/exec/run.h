@@ -12,6 +12,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/backend.h"
+#include "runtime/exec/profile.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
@@ -35,7 +36,7 @@ struct RunRequest {
   std::optional<int64_t> steps = {};                             // --steps
   bool resume = false;
   int threads = 0;
-  bool eager = false;                                  // as in PrepareOptions
+  bool eager = false, profile = false;                 // as in PrepareOptions
   std::vector<std::string> overrides = {};             // for run.json
   std::FILE* out = nullptr;                            // print sinks
   bool json = false;                                   // print sinks write objects
@@ -59,6 +60,7 @@ struct RunOutcome {
   std::optional<fs::path> saved;       // the copy that `save` asked for
   bool interrupted = false;            // before its end, by a signal or a command
   bool stopped_by_command = false;
+  std::vector<ProfileReport> profiles = {};  // where asked for: of the job, of those it called
 };
 
 /// Everything that can be refused is refused before the first step, with DIR left as it was:
@@ -66,7 +68,13 @@ struct RunOutcome {
 /// run.json last (with the error too, if one is thrown). Throws RunError.
 RunOutcome run(Backend& backend, const RunRequest& request);
 
-/// `--dry-run`: does all that comes before the first step; returns what memory it would take.
-MemoryReport dry_run(Backend& backend, const RunRequest& request);
+struct JobMemory {
+  std::string job;
+  MemoryReport memory;  // without variables that a job before it in the list has
+};
+
+/// `--dry-run`: does all that comes before the first step; returns what memory it would take: of
+/// the job, then of those that it calls.
+std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request);
 
 }  // namespace flow::exec

@@ -11,7 +11,7 @@
 namespace flow::exec {
 
 /// A copy of every variable, slots too, of the jobs of one run: those of each in the plan's order,
-/// what several have standing with the first.
+/// what several have standing with the first. Their programs share what the jobs share.
 class State {
  public:
   /// Zeros. The jobs outlive it; what has one name is of one shape and dtype.
@@ -29,18 +29,12 @@ class State {
 
   /// The initial value of each variable (see initial_value), or of each slot alone.
   void initialize(const fs::path& root, bool only_slots = false);
-  /// From the program of one of the jobs; not while a call is in flight. Allocates nothing.
-  void capture(const Program& program, size_t job = 0);
-  void write_to(Program& program, size_t job = 0) const;
+  /// What stands with the job, from its program; not while a call is in flight. Allocates nothing.
+  void capture(const plan::Job& job, const Program& program);
+  void write_to(const plan::Job& job, Program& program) const;
 
  private:
-  /// A variable of a job: where its value stands.
-  struct Place {
-    plan::TensorId tensor;
-    size_t entry;
-  };
   std::vector<Entry> entries_;
-  std::vector<std::vector<Place>> places_;  // by job
 };
 
 }  // namespace flow::exec

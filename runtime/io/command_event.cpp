@@ -89,14 +89,15 @@ std::string event_line(const std::string& job, const CommandEvent& event,
                        const std::vector<Encoded>& arrays) {
   std::vector<std::string> texts;
   for (const Encoded& array : arrays) texts.push_back(array_json(array));
-  std::string scope;
+  std::string more;
+  if (event.main_step) more = fmt::format(R"("main_step":{},)", *event.main_step);
   if (!event.scope.empty())
-    scope = fmt::format(R"("scope":{},"op":{},"placement":{},)", json_string(event.scope),
+    more += fmt::format(R"("scope":{},"op":{},"placement":{},)", json_string(event.scope),
                         json_string(event.op), json_string(event.placement));
   return fmt::format(
       R"({{"flow":1,"event":"{}","job":{},"name":{},"step":{},"epoch":{},{}"value":{},"arrays":[{}]}})"
       "\n",
-      event.kind, json_string(job), json_string(event.name), event.step, event.epoch, scope,
+      event.kind, json_string(job), json_string(event.name), event.step, event.epoch, more,
       event.value, join(texts, ","));
 }
 
@@ -125,13 +126,15 @@ std::map<std::string, std::string> event_environment(const std::string& job,
     dtypes.emplace_back(name_of(array.dtype));
     shapes.push_back(extents_text(array.shape));
   }
-  return {{"FLOW_EVENT", event.kind},
-          {"FLOW_JOB", job},
-          {"FLOW_NAME", event.name},
-          {"FLOW_STEP", std::to_string(event.step)},
-          {"FLOW_EPOCH", std::to_string(event.epoch)},
-          {"FLOW_DTYPE", join(dtypes, ";")},
-          {"FLOW_SHAPE", join(shapes, ";")}};
+  std::map<std::string, std::string> told = {{"FLOW_EVENT", event.kind},
+                                             {"FLOW_JOB", job},
+                                             {"FLOW_NAME", event.name},
+                                             {"FLOW_STEP", std::to_string(event.step)},
+                                             {"FLOW_EPOCH", std::to_string(event.epoch)},
+                                             {"FLOW_DTYPE", join(dtypes, ";")},
+                                             {"FLOW_SHAPE", join(shapes, ";")}};
+  if (event.main_step) told["FLOW_MAIN_STEP"] = std::to_string(*event.main_step);
+  return told;
 }
 
 }  // namespace flow::io

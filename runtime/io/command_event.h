@@ -25,6 +25,8 @@ struct CommandEvent {
   std::string name = {};   // the tensor's, or `returns` where a return holds several
   std::string where = {};  // "lenet.yaml:14:11"
   int64_t step = 0, epoch = 0;
+  /// In a job that another one calls: how many steps of that one are complete.
+  std::optional<int64_t> main_step = {};
   std::string value = "0";  // nested, with indices into the arrays: [0,{"a":1}]
   std::string scope = {}, op = {}, placement = {};  // of what `watch_scope` watches
   std::vector<NamedArray> arrays = {};

@@ -73,6 +73,7 @@ class PrintSink : public Sink {
     if (pending_ && options_.over == plan::Over::kEpoch && event.epoch != epoch_) flush();
     step_ = event.step;
     epoch_ = event.epoch;
+    main_step_ = event.main_step;
     pending_ = true;
     if (reduction_) reduction_->add(event.value);
     const bool now = options_.over == plan::Over::kStep ||
@@ -155,6 +156,7 @@ class PrintSink : public Sink {
     std::string line =
         fmt::format(R"({{"event":"print","name":{},"label":{},"step":{},"epoch":{},)",
                     quoted(name_), quoted(label_), step_, epoch_);
+    if (main_step_) line += fmt::format(R"("main_step":{},)", *main_step_);
     if (gradient_) line += R"("gradient":true,)";
     line += R"("value":)";
     append_json(value, 0, 0, line);
@@ -168,6 +170,7 @@ class PrintSink : public Sink {
   std::optional<Reduction> reduction_;
   Array last_;  // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;
+  std::optional<int64_t> main_step_;
   bool pending_ = false;  // something was delivered that is not printed or passed over yet
   bool closed_ = false;   // the reader has gone: `| head` has seen enough, the run has not
   int64_t printable_;     // lines that could have been printed

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/array.h"
@@ -16,7 +17,8 @@ namespace flow::io {
 struct Event {
   int64_t step = 0, epoch = 0;
   bool last_of_epoch = false;
-  ArrayView value;  // trimmed to its real rows
+  ArrayView value;                        // trimmed to its real rows
+  std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
 };
 
 /// What a sink is told about the values it will get.

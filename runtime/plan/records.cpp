@@ -17,9 +17,11 @@ std::string to_json_line(const Metrics& metrics) {
   const auto number = [](double value) {
     return std::isfinite(value) ? json_number(value) : std::string("null");
   };
-  return fmt::format(R"({{"step":{},"epoch":{},"loss":{},"learning_rate":{},"seconds":{}}})",
+  const std::string main_step =
+      metrics.main_step ? fmt::format(R"(,"main_step":{})", *metrics.main_step) : "";
+  return fmt::format(R"({{"step":{},"epoch":{},"loss":{},"learning_rate":{},"seconds":{}{}}})",
                      metrics.step, metrics.epoch, number(metrics.loss),
-                     number(metrics.learning_rate), number(metrics.seconds));
+                     number(metrics.learning_rate), number(metrics.seconds), main_step);
 }
 
 std::string to_json(const CheckpointRecord& record) {

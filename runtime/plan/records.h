@@ -13,8 +13,10 @@ namespace flow::plan {
 struct Metrics {
   int64_t step = 0, epoch = 0;
   double loss = 0, learning_rate = 0, seconds = 0;
+  std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
 };
-/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null.
+/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null;
+/// "main_step" last, where it is known.
 std::string to_json_line(const Metrics& metrics);
 
 /// checkpoint.json: what makes a directory of .npy files a checkpoint.

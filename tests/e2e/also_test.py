@@ -118,6 +118,32 @@ class AlsoTest(FlowTest):
         alone = self.load("alone/watch/net/drop/value.npy")[0] != 0
         self.assertFalse(np.array_equal(called, alone))
 
+    def test_events_of_a_called_job_say_where_the_main_one_stands(self):
+        called = ["--set", "jobs.train.run.also=[{job: tune, every: {steps: 3}}, {job: eval, every: {epochs: 1}}]"]
+        hook = "[{type: print, reduce: mean}, {type: command, run: 'cat > $FLOW_RUN_DIR/stream', format: text}, " \
+               "{type: command, mode: spawn, run: 'cat > /dev/null; echo $FLOW_STEP $FLOW_MAIN_STEP >> $FLOW_RUN_DIR/spawned'}]"
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--json", *called, "--set", f"jobs.tune.hooks.0.to={hook}",
+                            "--set", "+jobs.train.hooks=[{watch: loss, to: {type: print, reduce: mean}}]")
+        tuned = list(zip(range(8), [3, 3, 6, 6, 9, 9, 12, 12]))  # two steps a call
+        stream = [json.loads(line) for line in (self.dir / "out/stream").read_text().splitlines() if line.startswith("{")]
+        self.assertEqual([(event["step"], event["main_step"]) for event in stream if event["event"] == "watch"], tuned)
+        self.assertEqual((self.dir / "out/spawned").read_text().splitlines(), [f"{step} {main}" for step, main in tuned])
+        printed = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(event["step"], event["main_step"]) for event in printed if event["name"] == "net/drop"], tuned)
+        self.assertEqual([event["main_step"] for event in printed if event["label"] == "accuracy"], [4, 8, 12])
+        self.assertTrue(all("main_step" not in event for event in printed if event["name"] == "loss"))
+        self.assertEqual([(line["step"], line["main_step"]) for line in self.metrics("out/also/tune")], tuned)
+        self.assertNotIn("main_step", self.metrics("out")[0])
+
+    def test_called_jobs_are_profiled_and_their_memory_is_told(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--profile", *self.ALTERNATING)
+        jobs = json.loads((self.dir / "out/profile.json").read_text())["jobs"]
+        self.assertEqual([(job["job"], job["calls"]) for job in jobs], [("train", 12), ("tune", 8), ("eval", 9)])
+        told = self.flowrun("train", "job.yaml", "--dry-run", *self.ALTERNATING).stdout
+        # All variables are those of `train`: 75 floats and as many of momentum, each in whole 64 bytes.
+        self.assertEqual([line.split()[1:] for line in told.splitlines() if line.startswith("  variables")],
+                         [["896", "B"], ["0", "B"], ["0", "B"]])
+
     def same_runs(self, one, other):
         a, b = ({name: data for name, data in self.files(run).items()
                  if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])

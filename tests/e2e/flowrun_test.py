@@ -213,6 +213,29 @@ class Manners(FlowTest):
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["last_step"], 100)
         self.assertTrue((self.dir / "out/checkpoints/000100").is_dir())
 
+    def test_a_profile_says_where_the_time_went_and_changes_no_bit(self):
+        words = ["--steps", 30, "--set", "jobs.train.returns.to=npy", "--watch", "mlp/hidden/matmul:3"]
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "quiet", *words)
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--profile", *words)
+        for folder in ("returns", "watch", "checkpoints/000030/mlp"):
+            self.assertEqual(self.files(f"out/{folder}"), self.files(f"quiet/{folder}"))
+        self.assertRegex(done.stderr, r"(?m)^profile of train: 30 steps of [0-9.]+ ms$")
+        self.assertRegex(done.stderr, r"(?m)^  mlp/hidden/matmul +matmul +oneDNN sgemm; \d threads? +30 ")
+        self.assertRegex(done.stderr, r"(?m)^  mlp/hidden/matmul:tap +matmul +oneDNN sgemm; \d threads? +10 ")
+        self.assertRegex(done.stderr, r"(?m)^  beside it +load inputs +30 ")
+        trace = json.loads((self.dir / "out/profile.json").read_text())
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        launches = {event["args"]["step"]: event for event in spans if event["name"] == "launch"}
+        self.assertEqual(sorted(launches), list(range(30)))
+        steps = [event for event in spans if event["tid"] == 1]
+        for event in steps:  # each step of a call within its call
+            call = launches[event["args"]["step"]]
+            self.assertGreaterEqual(event["ts"], call["ts"])
+            self.assertLessEqual(event["ts"] + event["dur"], call["ts"] + call["dur"] + 0.01)
+        table, = trace["jobs"]
+        self.assertAlmostEqual(sum(row["seconds"] for row in table["steps"]), sum(event["dur"] for event in steps) * 1e-6, places=6)
+        self.assertFalse((self.dir / "quiet/profile.json").exists())
+
     def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)
         self.assertIn("loss", done.stderr)

@@ -188,6 +188,12 @@ cuda::Event FakeDriver::create_event() {
   return {handle_of(last_id_)};
 }
 
+cuda::Event FakeDriver::create_timed_event() {
+  begin_call("create timed event");
+  events_.emplace(++last_id_, EventState{.timed = true});
+  return {handle_of(last_id_)};
+}
+
 void FakeDriver::destroy(cuda::Event event) noexcept {
   calls_.push_back("destroy event");
   if (events_.erase(id_of(event.handle)) == 0) misuses_.push_back("no such event to destroy");
@@ -283,7 +289,7 @@ void FakeDriver::record(cuda::Event event, cuda::Stream stream) {
   const StreamState& state = state_of(stream);
   begin_call(fmt::format("{}record stream {}", state.captures_for ? "captured " : "",
                          id_of(stream.handle)));
-  point = {id_of(stream.handle), state.put, state.captures_for};
+  point = {id_of(stream.handle), state.put, state.captures_for, point.timed};
 }
 
 void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
@@ -315,6 +321,15 @@ void FakeDriver::synchronize(cuda::Stream stream) {
   begin_call(fmt::format("synchronize stream {}", id_of(stream.handle)));
   if (state.captures_for != 0) misuse("waiting for a stream that is captured");
   run_until(id_of(stream.handle), state.put);
+}
+
+double FakeDriver::milliseconds_between(cuda::Event first, cuda::Event second) {
+  const EventState &from = state_of(first), &to = state_of(second);
+  if (!from.timed || !to.timed) misuse("the time of an event that keeps none");
+  for (const EventState& point : {from, to})
+    if (point.stream == 0 || streams_.at(point.stream).done < point.position)
+      misuse("the time of an event that is not reached");
+  return static_cast<double>(to.position - from.position);
 }
 
 void FakeDriver::begin_capture(cuda::Stream stream) {

@@ -59,6 +59,7 @@ class FakeDriver final : public cuda::Driver {
   cuda::Stream create_stream() override;
   void destroy(cuda::Stream stream) noexcept override;
   cuda::Event create_event() override;
+  cuda::Event create_timed_event() override;
   void destroy(cuda::Event event) noexcept override;
   void copy(void* to, const void* from, size_t bytes, cuda::Stream stream) override;
   void clear(void* memory, size_t bytes, cuda::Stream stream) override;
@@ -67,6 +68,8 @@ class FakeDriver final : public cuda::Driver {
   void wait(cuda::Stream stream, cuda::Event event) override;
   void synchronize(cuda::Event event) override;
   void synchronize(cuda::Stream stream) override;
+  /// One for each piece of work between them.
+  double milliseconds_between(cuda::Event first, cuda::Event second) override;
   void begin_capture(cuda::Stream stream) override;
   cuda::Graph end_capture(cuda::Stream stream) override;
   void launch(cuda::Graph graph, cuda::Stream stream) override;
@@ -86,6 +89,7 @@ class FakeDriver final : public cuda::Driver {
     int stream = 0;  // 0: never recorded
     int64_t position = 0;
     int captured_for = 0;
+    bool timed = false;
   };
   enum class Where { kDevice, kPinned, kPageable };
 

@@ -152,6 +152,70 @@ TEST_CASE("a tap runs only in calls that want what it makes") {
   CHECK(floats(program->delivered(second, 0)) == std::vector<float>{20, 20});
 }
 
+TEST_CASE("programs that are neighbours have their common variables in one memory") {
+  JobBuilder b;
+  const auto g = b.input("g", {2});
+  const auto w = b.variable("w", {2}), v = b.variable("v", {3});
+  b.step("sgd_update", "updated", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  const plan::Job train = b.build();
+  JobBuilder c;
+  const auto own = c.variable("own", {2}), theirs = c.variable("w", {2});
+  const auto y = c.step("scale", "y", {theirs}, {{"factor", 3.0}}, {2});
+  const plan::Job predict = c.build();
+
+  const auto backend = cpu::make_backend();
+  const auto first = backend->prepare(train, {});
+  exec::PrepareOptions options{1, 1, 1, {y}};
+  options.neighbours = {{&train, first.get()}};
+  const auto second = backend->prepare(predict, options);
+  CHECK(second->memory().variables == 64);  // `own`
+  write(*first, g, 0, {2, 4});
+  first->launch({0, 0.5, {}}, 0, 0);
+  const uint8_t wanted[] = {1};
+  second->launch({0, 0, wanted}, 0, 0);
+  CHECK(floats(second->delivered(y, 0)) == std::vector<float>{-3, -6});
+
+  Array value(DType::kFloat32, {2});
+  value.as<float>()[1] = 7;
+  second->write_variable(theirs, value.view());
+  second->write_variable(own, value.view());
+  Array read(DType::kFloat32, {2}), other(DType::kFloat32, {3});
+  first->read_variable(w, read.bytes());
+  CHECK(read.as<float>()[1] == 7);
+  first->read_variable(v, other.bytes());
+  CHECK(other.as<float>()[1] == 0);
+}
+
+TEST_CASE("a profiling program says when each step ended, and what ran it") {
+  JobBuilder b;
+  const auto x = b.input("x", {40, 30}), w = b.variable("w", {30, 50});
+  const auto product = b.step("matmul", "product", {x, w},
+                              {{"transpose_a", false}, {"transpose_b", false}}, {40, 50});
+  const auto tapped = b.step("scale", "tapped", {product}, {{"factor", 2.0}}, {40, 50});
+  b.last_step().tap = true;
+  const plan::Job job = b.build();
+  exec::PrepareOptions options{1, 1, 1, {tapped}};
+  CHECK(cpu::make_backend()->prepare(job, options)->timed_steps().empty());
+  options.profile = true;
+  const auto program = cpu::make_backend()->prepare(job, options);
+  const std::vector<exec::TimedStep> steps = program->timed_steps();
+  REQUIRE(steps.size() == 3);  // what is delivered before the first comes first
+  CHECK(steps[1].name == "product");
+  CHECK(steps[1].op == "matmul");
+  CHECK(steps[1].kernel == "oneDNN sgemm; 1 thread");
+  CHECK(steps[2].kernel == "flow; 1 thread");
+
+  const uint8_t wanted[] = {1}, unwanted[] = {0};
+  program->launch({0, 0, wanted}, 0, 0);
+  const auto times = program->step_times(0);
+  REQUIRE(times.size() == 4);
+  CHECK(times[0] == times[1]);  // no input is delivered
+  CHECK(times[1] < times[2]);
+  CHECK(times[2] < times[3]);
+  program->launch({1, 0, unwanted}, 0, 0);
+  CHECK(program->step_times(0)[2] == program->step_times(0)[3]);
+}
+
 TEST_CASE("a label out of range is a fault of its call alone") {
   JobBuilder b;
   const auto labels = b.input("labels", {2}, DType::kInt32), logits = b.input("logits", {2, 3});

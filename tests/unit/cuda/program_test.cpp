@@ -108,6 +108,48 @@ TEST_CASE("a call copies in, computes, updates last and copies out") {
   CHECK(gpu.driver->count("launch") == 3);  // both updates are one
 }
 
+TEST_CASE("a profiled call is launched step by step, and says when each step ended") {
+  SmallJob small;
+  FakeGpu gpu;
+  exec::PrepareOptions options;
+  options.deliverables = {small.w, small.tripled};
+  options.profile = true;
+  const auto program = gpu.backend->prepare(small.job, options);
+  CHECK(gpu.driver->count("capture stream") == 0);
+  const std::vector<exec::TimedStep> steps = program->timed_steps();
+  REQUIRE(steps.size() >= 4);
+  CHECK(steps.front().name == "inputs");
+  CHECK(steps.back().name == "outputs");
+  const uint8_t all[] = {1, 1}, none[] = {0, 0};
+  program->launch({0, 0.5, all}, 0, 0);
+  program->wait(0);
+  const auto times = program->step_times(0);
+  REQUIRE(times.size() == steps.size() + 1);
+  // The fake's pieces of work take a millisecond each.
+  for (size_t i = 0; i < steps.size(); ++i) CHECK(times[i + 1] - times[i] >= 1'000'000);
+  const int64_t whole = times.back() - times.front(), end = times.back();
+  program->launch({1, 0.5, none}, 0, 0);
+  program->wait(0);
+  CHECK(times.front() >= end);  // calls of a stream follow each other
+  CHECK(times.back() - times.front() < whole);
+}
+
+TEST_CASE("programs that are neighbours have their common variables in one memory") {
+  SmallJob small;
+  FakeGpu gpu;
+  const auto first = gpu.backend->prepare(small.job, {});
+  exec::PrepareOptions options;
+  options.neighbours = {{&small.job, first.get()}};
+  const auto second = gpu.backend->prepare(small.job, options);
+  CHECK(second->memory().variables == 0);
+  Array value(DType::kFloat32, {2});
+  value.as<float>()[1] = 7;
+  first->write_variable(small.w, value.view());
+  Array read(DType::kFloat32, {2});
+  second->read_variable(small.w, read.bytes());
+  CHECK(read.as<float>()[1] == 7);
+}
+
 TEST_CASE("a captured call is one launch, and its slot's graph another for what fires") {
   SmallJob small;
   FakeGpu gpu;

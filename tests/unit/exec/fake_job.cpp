@@ -2,10 +2,13 @@
 #include "tests/unit/exec/fake_job.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
 #include "runtime/base/error.h"
+#include "runtime/exec/memory.h"
+#include "runtime/exec/profile.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/npy.h"
 
@@ -16,7 +19,10 @@ namespace {
 class FakeProgram : public Program {
  public:
   FakeProgram(const plan::Job& job, const PrepareOptions& options, FakeBackend& backend)
-      : job_(job), options_(options), backend_(backend) {
+      : job_(job),
+        options_(options),
+        backend_(backend),
+        shared_(shared_variables(job, options.neighbours)) {
     for (const plan::Tensor& tensor : job.tensors) values_.emplace_back(tensor.dtype, tensor.shape);
     inputs_.assign(options.input_slots, Array(job[kX].dtype, job[kX].shape));
     launched_.resize(options.output_slots);
@@ -30,22 +36,23 @@ class FakeProgram : public Program {
   const MemoryReport& memory() const override { return memory_; }
   int threads() const override { return 1; }
   void write_variable(plan::TensorId variable, const ArrayView& value) override {
-    std::memcpy(values_[variable.index()].bytes().data(), value.data, value.bytes());
+    std::memcpy(value_of(variable).bytes().data(), value.data, value.bytes());
   }
   void read_variable(plan::TensorId variable, std::span<std::byte> into) const override {
-    std::ranges::copy(values_[variable.index()].bytes(), into.begin());
+    std::ranges::copy(value_of(variable).bytes(), into.begin());
   }
   std::span<std::byte> input(plan::TensorId, size_t slot) override { return inputs_[slot].bytes(); }
 
   void launch(const Call& call, size_t input_slot, size_t output_slot) override {
     if (backend_.on_launch) backend_.on_launch(call);
     launched_[output_slot] = call.step;
+    if (backend_.timed) began_ = Profile::now();
     if (backend_.beside) backend_.calls.push_back("launch " + std::to_string(call.step));
     std::ranges::copy(inputs_[input_slot].bytes(), values_[kX.index()].bytes().begin());
     compute(call.step);
     for (size_t i = 0; i < options_.deliverables.size(); ++i)
       if (call.wanted[i])
-        std::ranges::copy(values_[options_.deliverables[i].index()].bytes(),
+        std::ranges::copy(value_of(options_.deliverables[i]).bytes(),
                           outputs_[output_slot][i].bytes().begin());
     if (job_.train) update(call.learning_rate);
   }
@@ -56,13 +63,30 @@ class FakeProgram : public Program {
     const auto found = std::ranges::find(options_.deliverables, tensor);
     return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].view();
   }
+  std::vector<TimedStep> timed_steps() const override {
+    if (!backend_.timed) return {};
+    return {{"y/rarely", "add", ""}, {"y/often", "add", "by hand"}};
+  }
+  std::span<const int64_t> step_times(size_t slot) const override {
+    if (!backend_.timed) return {};
+    const int64_t rarely = launched_[slot] % 2 == 0 ? 1000 : 0;
+    times_ = {began_, began_ + rarely, began_ + rarely + 3000};
+    return times_;
+  }
   std::optional<Fault> fault(size_t slot) const override {
     if (backend_.faulty_step != launched_[slot]) return std::nullopt;
     return Fault{"job.yaml:9:3", "labels", 3, 7, 5};
   }
 
  private:
-  std::span<float> floats(plan::TensorId id) { return values_[id.index()].as<float>(); }
+  /// Variables that a neighbour has are its own.
+  Array& value_of(plan::TensorId id) const {
+    for (const SharedVariable& shared : shared_)
+      if (shared.tensor == id)
+        return static_cast<const FakeProgram*>(shared.program)->value_of(shared.theirs);
+    return values_[id.index()];
+  }
+  std::span<float> floats(plan::TensorId id) { return value_of(id).as<float>(); }
 
   void compute(int64_t step) {
     const auto x = floats(kX), w = floats(kW), y = floats(kY);
@@ -93,9 +117,13 @@ class FakeProgram : public Program {
   const PrepareOptions options_;
   FakeBackend& backend_;
   MemoryReport memory_;
-  std::vector<Array> values_, inputs_;
+  mutable std::vector<Array> values_;  // as memory is that programs share
+  std::vector<SharedVariable> shared_;
+  std::vector<Array> inputs_;
   std::vector<std::vector<Array>> outputs_;
   std::vector<int64_t> launched_;  // steps, by output slot
+  int64_t began_ = 0;
+  mutable std::array<int64_t, 3> times_{};
 };
 
 plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int rows) {

@@ -44,6 +44,7 @@ struct FakeBackend : Backend {
   std::optional<int64_t> faulty_step, nan_step;  // the label is wrong, the loss is not a number
   int prepared = 0;
   bool beside = false;             // as a device that runs beside the host
+  bool timed = false;              // says that two steps took 3000 and, in even calls, 1000 ns
   std::vector<std::string> calls;  // "launch 0", "wait 0", by step
 };
 

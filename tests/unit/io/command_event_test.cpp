@@ -32,7 +32,7 @@ TEST_CASE("an event is one line of JSON without spaces") {
 }
 
 TEST_CASE("an event of a scope says what the tensor is") {
-  CommandEvent event{"watch_diff", "net/out/matmul", "", 3, 0, "0"};
+  CommandEvent event{"watch_diff", "net/out/matmul", "", 3, 0};
   event.scope = "net/out";
   event.op = "matmul";
   event.placement = "cpu";
@@ -40,6 +40,17 @@ TEST_CASE("an event of a scope says what the tensor is") {
         R"({"flow":1,"event":"watch_diff","job":"train","name":"net/out/matmul","step":3,)"
         R"("epoch":0,"scope":"net/out","op":"matmul","placement":"cpu","value":0,"arrays":[]})"
         "\n");
+}
+
+TEST_CASE("an event of a job that another one calls says where that one stands") {
+  CommandEvent event{"return", "loss", "", 3, 0};
+  event.main_step = 600;
+  event.scope = "net";
+  CHECK(event_line("eval", event, {}) ==
+        R"({"flow":1,"event":"return","job":"eval","name":"loss","step":3,"epoch":0,)"
+        R"("main_step":600,"scope":"net","op":"","placement":"","value":0,"arrays":[]})"
+        "\n");
+  CHECK(event_environment("eval", event, {}).at("FLOW_MAIN_STEP") == "600");
 }
 
 TEST_CASE("the first and the last event say what the run is and how it ended") {
@@ -94,7 +105,7 @@ TEST_CASE("as text an array has a row a line") {
 
 TEST_CASE("a spawned command finds its event in the environment") {
   const Array a(DType::kFloat32, {100, 10}), b(DType::kInt32, {});
-  CommandEvent event{"return", "returns", "", 7, 2, "[0,1]"};
+  CommandEvent event{"return", "returns", "", 7, 2};
   event.arrays = {{"a", a.view()}, {"b", b.view()}};
   CHECK(event_environment("eval", event, encode(event.arrays)) ==
         std::map<std::string, std::string>{{"FLOW_EVENT", "return"},

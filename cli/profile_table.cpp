@@ -1,0 +1,83 @@
+// Where the time of a run went, as people read it.
+#include "cli/profile_table.h"
+
+#include <fmt/format.h>
+
+#include "cli/table.h"
+
+namespace flow::cli {
+
+namespace {
+
+/// So many steps are listed; profile.json has all.
+constexpr size_t kListed = 40;
+
+double share(double seconds, double of) { return of > 0 ? 100 * seconds / of : 0; }
+
+/// calls, total ms, share, median us
+std::vector<std::string> numbers(const exec::ProfileRow& row, double of) {
+  return {std::to_string(row.calls), fmt::format("{:.1f}", 1e3 * row.seconds),
+          fmt::format("{:.1f} %", share(row.seconds, of)), fmt::format("{:.1f}", 1e6 * row.median)};
+}
+
+/// A table whose columns from `first` on are those numbers.
+Table table_of_numbers(std::vector<std::string> titles) {
+  Table table;
+  for (const char* title : {"calls", "total ms", "share", "median us"}) {
+    table.align_right(titles.size());
+    titles.emplace_back(title);
+  }
+  table.row(std::move(titles));
+  return table;
+}
+
+void add(Table& table, std::vector<std::string> cells, const exec::ProfileRow& row, double of) {
+  for (std::string& number : numbers(row, of)) cells.push_back(std::move(number));
+  table.row(std::move(cells));
+}
+
+Table threads_table(const exec::ProfileReport& report) {
+  Table table = table_of_numbers({"thread", "does"});
+  double known = 0;
+  for (const exec::ProfileRow& row : report.compute) {
+    add(table, {"compute", row.name}, row, report.seconds);
+    known += row.seconds;
+  }
+  const double rest = report.seconds - known;
+  table.row({"compute", "else", "", fmt::format("{:.1f}", 1e3 * rest),
+             fmt::format("{:.1f} %", share(rest, report.seconds)), ""});
+  for (const exec::ProfileRow& row : report.beside)
+    add(table, {"beside it", row.name}, row, report.seconds);
+  return table;
+}
+
+Table steps_table(const exec::ProfileReport& report) {
+  Table table = table_of_numbers({"step", "op", "kernel"});
+  exec::ProfileRow others;
+  for (size_t i = 0; i < report.steps.size(); ++i) {
+    const exec::ProfileRow& row = report.steps[i];
+    if (i < kListed) {
+      add(table, {row.name, row.op, row.kernel}, row, report.seconds);
+      continue;
+    }
+    others.calls += row.calls;
+    others.seconds += row.seconds;
+  }
+  if (others.calls > 0)
+    table.row({fmt::format("{} others", report.steps.size() - kListed), "", "",
+               std::to_string(others.calls), fmt::format("{:.1f}", 1e3 * others.seconds),
+               fmt::format("{:.1f} %", share(others.seconds, report.seconds)), ""});
+  return table;
+}
+
+}  // namespace
+
+std::string profile_table(const exec::ProfileReport& report) {
+  const double a_step =
+      report.calls > 0 ? 1e3 * report.seconds / static_cast<double>(report.calls) : 0;
+  return fmt::format("profile of {}: {} step{} of {:.3g} ms\n{}\n{}", report.job, report.calls,
+                     report.calls == 1 ? "" : "s", a_step, threads_table(report).str(),
+                     steps_table(report).str());
+}
+
+}  // namespace flow::cli

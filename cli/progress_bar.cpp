@@ -1,0 +1,119 @@
+// Progress on standard error.
+#include "cli/progress_bar.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/console.h"
+#include "runtime/base/check.h"
+#include "runtime/plan/json.h"
+
+namespace flow::cli {
+
+namespace {
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string rate_text(double steps_a_second) {
+  if (steps_a_second >= 100) return fmt::format("  {:.0f} steps/s", steps_a_second);
+  if (steps_a_second >= 1) return fmt::format("  {:.3g} steps/s", steps_a_second);
+  return fmt::format("  {} a step", human_seconds(1 / steps_a_second));
+}
+
+std::string count_text(const exec::Progress& at) {
+  if (at.steps == 0) return fmt::format(" {}", at.step);
+  const std::string all = std::to_string(at.steps);
+  return fmt::format(" {:>{}}/{}", at.step, all.size(), all);
+}
+
+}  // namespace
+
+std::string bar_text(const std::string& job, const exec::Progress& at, int64_t first, int width) {
+  const double rate = at.seconds > 0 ? static_cast<double>(at.step - first) / at.seconds : 0;
+  const std::string count = count_text(at);
+  std::array<std::string, 3> more;  // rate, loss, time left
+  if (rate > 0) more[0] = rate_text(rate);
+  if (at.loss) more[1] = fmt::format("  loss {:.4g}", *at.loss);
+  if (rate > 0 && at.steps > 0)
+    more[2] =
+        fmt::format("  {} left", human_seconds(static_cast<double>(at.steps - at.step) / rate));
+
+  const auto room =
+      [&] {  // the last column stays free: some terminals go on to the next line there
+        return width - 1 -
+               static_cast<int>(job.size() + count.size() + more[0].size() + more[1].size() +
+                                more[2].size());
+      };
+  for (const size_t least : {0, 2, 1})
+    if (room() < 0) more[least].clear();
+  std::string bar;
+  constexpr int kLeast = 8, kFrame = 3, kMost = 60;
+  if (at.steps > 0 && room() >= kLeast + kFrame) {
+    const int length = std::min(kMost, room() - kFrame);
+    const auto full = static_cast<size_t>(
+        length * (static_cast<double>(at.step) / static_cast<double>(at.steps)));
+    bar = fmt::format(" [{:<{}}]", std::string(full, '='), length);
+  }
+  std::string text = job + bar + count + more[0] + more[1] + more[2];
+  text.resize(std::min(text.size(), static_cast<size_t>(std::max(0, width - 1))));
+  return text;
+}
+
+void ProgressBar::begin() {
+  if (style_ == Style::kBar) draw(job_ + "  starting", terminal_width());
+}
+
+void ProgressBar::show(const exec::Progress& progress) {
+  if (style_ == Style::kSilent) return;
+  if (first_ < 0) first_ = progress.step - 1;
+  // Ten times a second is as often as an eye follows.
+  if (shown_at_ >= 0 && progress.seconds - shown_at_ < 0.1 && progress.step != progress.steps)
+    return;
+  shown_at_ = progress.seconds;
+  if (style_ == Style::kBar) {
+    const int width = terminal_width();
+    return draw(bar_text(job_, progress, first_, width), width);
+  }
+  OrderedJson line{{"event", "progress"}, {"job", job_}, {"step", progress.step}};
+  if (progress.steps > 0) line["steps"] = progress.steps;
+  line["epoch"] = progress.epoch;
+  if (progress.loss) line["loss"] = *progress.loss;
+  line["seconds"] = progress.seconds;
+  tell(line.dump() + "\n");
+}
+
+/// What was drawn may take more than a line by now: the terminal may have become narrower.
+void ProgressBar::draw(const std::string& text, int width) {
+  const int lines_above = drawn_ > 0 ? (drawn_ - 1) / std::max(1, width) : 0;
+  const std::string up = lines_above > 0 ? fmt::format("\033[{}A", lines_above) : "";
+  tell(fmt::format("\r{}\033[J{}", up, text));
+  drawn_ = static_cast<int>(text.size());
+}
+
+void ProgressBar::clear() {
+  if (drawn_ > 0) draw("", terminal_width());
+}
+
+std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar) {
+  const cookie_io_functions_t functions{
+      .read = nullptr,
+      .write = [](void* cookie, const char* text, size_t bytes) -> ssize_t {
+        static_cast<ProgressBar*>(cookie)->clear();
+        const size_t written = std::fwrite(text, 1, bytes, stdout);
+        return std::fflush(stdout) == 0 ? static_cast<ssize_t>(written) : 0;
+      },
+      .seek = nullptr,
+      .close = nullptr};
+  std::unique_ptr<std::FILE, CloseFile> file(::fopencookie(&bar, "w", functions));
+  FLOW_CHECK(file != nullptr, "a stream");
+  return file;
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,122 @@
+// What the memory of a job is for, as people read it.
+#include "cli/show_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "cli/table.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/memory.h"
+
+namespace flow::cli {
+
+namespace {
+
+constexpr size_t kWidth = 40;  // characters of a drawing
+
+size_t bytes_of_role(const plan::Job& job, plan::Role role) {
+  size_t bytes = 0;
+  for (const plan::Tensor& tensor : job.tensors)
+    if (tensor.role == role) bytes += exec::bytes_of(tensor);
+  return bytes;
+}
+
+/// A call's results: who lives when, and how much that is at each step.
+struct Results {
+  explicit Results(const plan::Job& job)
+      : holdings(exec::list_holdings(
+            job, exec::share_memory(job, [](plan::TensorId, plan::TensorId) { return true; }))) {
+    std::vector<plan::Block> blocks;
+    for (const exec::Holding& holding : holdings) blocks.push_back(holding.block);
+    live = exec::live_bytes(blocks, job.steps.size());
+    fullest = static_cast<size_t>(std::ranges::max_element(live) - live.begin());
+  }
+  size_t peak() const { return live.empty() ? 0 : live[fullest]; }
+
+  std::vector<exec::Holding> holdings;
+  std::vector<size_t> live;  // by step
+  size_t fullest = 0;        // step
+};
+
+/// "conv1 9.8 MiB until 14, ..."
+std::string made_text(const plan::Job& job, const Results& results, size_t step) {
+  std::vector<std::string> texts;
+  for (const auto& [tensor, block] : results.holdings)
+    if (block.first == step)
+      texts.push_back(fmt::format("{} {}{}", job[tensor].name, human_bytes(block.bytes),
+                                  block.last > step ? fmt::format(" until {}", block.last) : ""));
+  return join(texts, ", ");
+}
+
+Table steps_table(const plan::Job& job, const Results& results) {
+  Table table;
+  table.align_right(0);
+  table.align_right(2);
+  table.row({"#", "step", "holds", "", "makes"});
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    const double part = static_cast<double>(results.live[i]) / static_cast<double>(results.peak());
+    const auto full = static_cast<size_t>(part * static_cast<double>(kWidth));
+    table.row({std::to_string(i), job.steps[i].name, human_bytes(results.live[i]),
+               std::string(full, i == results.fullest ? '#' : '='), made_text(job, results, i)});
+  }
+  return table;
+}
+
+/// Where a block lives among the steps of a call: "...=====......"
+std::string lifeline(const plan::Block& block, size_t steps) {
+  const size_t width = std::min(kWidth, steps);
+  std::string line(width, '.');
+  for (size_t step = block.first; step <= block.last; ++step) line[step * width / steps] = '=';
+  return line;
+}
+
+Table holders_table(const plan::Job& job, Results results) {
+  std::ranges::stable_sort(results.holdings, std::greater<>{},
+                           [](const exec::Holding& holding) { return holding.block.bytes; });
+  Table table;
+  table.align_right(1);
+  for (const auto& [tensor, block] : results.holdings)
+    if (block.first <= results.fullest && results.fullest <= block.last && block.bytes > 0)
+      table.row({job[tensor].name, human_bytes(block.bytes),
+                 fmt::format("{}..{}", block.first, block.last),
+                 lifeline(block, job.steps.size())});
+  return table;
+}
+
+}  // namespace
+
+std::string show_memory(const plan::Job& job) {
+  const Results results(job);
+  const size_t variables = bytes_of_role(job, plan::Role::kVariable);
+  const size_t inputs = bytes_of_role(job, plan::Role::kInput);
+  std::string text = fmt::format(
+      "job {}: {} at the peak, in plain sizes\n  variables {}\n  inputs    {}\n  results   {}\n",
+      job.name, human_bytes(variables + inputs + results.peak()), human_bytes(variables),
+      human_bytes(inputs), human_bytes(results.peak()));
+  if (results.peak() == 0) return text;
+  text += "\nsteps\n" + steps_table(job, results).str();
+  text += fmt::format("\nheld at step {}, {}, which holds most\n{}", results.fullest,
+                      job.steps[results.fullest].name, holders_table(job, results).str());
+  return text;
+}
+
+std::string memory_text(const exec::JobMemory& job) {
+  const exec::MemoryReport& memory = job.memory;
+  std::string text =
+      fmt::format("job {}: {} at the peak\n  variables {}\n  inputs    {}\n  outputs   {}\n",
+                  job.job, human_bytes(memory.total()), human_bytes(memory.variables),
+                  human_bytes(memory.inputs), human_bytes(memory.outputs));
+  if (memory.columns > 0) text += fmt::format("  datasets  {}\n", human_bytes(memory.columns));
+  text += fmt::format("  arena     {}{}\n", human_bytes(memory.arena),
+                      memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
+  for (const auto& holder : memory.at_peak)
+    text += fmt::format("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
+  if (memory.pinned > 0)
+    text += fmt::format("  and {} of the host's\n", human_bytes(memory.pinned));
+  return text;
+}
+
+}  // namespace flow::cli
