@@ -10,6 +10,7 @@
 #include "cli/exit_code.h"
 #include "cli/job_source.h"
 #include "cli/plan_graph.h"
+#include "cli/show_memory.h"
 #include "cli/show_plan.h"
 #include "cli/templates.h"
 #include "compiler/compile.h"
@@ -29,7 +30,7 @@ struct Options {
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job";
   std::vector<std::string> sets;
-  bool commands = false;
+  bool commands = false, memory = false;
 };
 
 CompileRequest request_of(const Options& options) {
@@ -91,7 +92,14 @@ int draw(const plan::Plan& plan, const std::string& format) {
   return kDone;
 }
 
+std::string show_text(const plan::Job& job, const Options& options) {
+  if (options.commands) return show_commands(job);
+  return options.memory ? show_memory(job) : show_job(job);
+}
+
 int show(const Options& options) {
+  if (options.memory && options.commands)
+    throw RequestError("--memory and --commands: each shows one thing only", "leave one out");
   plan::Plan plan;
   if (!load(request_of(options), &plan)) return kRequestWrong;
   if (!options.job.empty()) {
@@ -104,8 +112,7 @@ int show(const Options& options) {
   }
   if (options.format != "table") return draw(plan, options.format);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
-    fmt::print("{}{}", i ? "\n" : "",
-               options.commands ? show_commands(plan.jobs[i]) : show_job(plan.jobs[i]));
+    fmt::print("{}{}", i ? "\n" : "", show_text(plan.jobs[i], options));
   return kDone;
 }
 
@@ -244,6 +251,8 @@ int run(int argc, char** argv) {
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
   shows->add_option("--format", options.format, "table, json, dot or svg")
       ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
+  shows->add_flag("--memory", options.memory,
+                  "only what each step holds in memory, and who holds most of it");
   shows->add_flag("--commands", options.commands, "only the commands that its runs start");
   add_sets(shows);
 

@@ -68,6 +68,43 @@ class Commands(FlowTest):
         self.call("flowc", "build", "broken.yaml", "-o", "old.plan", status=2)
         self.assertEqual((self.dir / "old.plan").read_text(), "precious")
 
+    def test_show_memory_says_who_holds_how_much_when(self):
+        """y takes 4 MiB and is cut off in its own place; z 8 MiB; both live at step 2, as w reads them."""
+        self.write("job.yaml", """flow: 1
+jobs:
+  look:
+    type: predict
+    inputs: {x: {shape: [1024, 1024], dtype: float32, from: {type: random_normal}}}
+    graph:
+      y: {op: exp, in: x}
+      cut: {op: relu, in: y}
+      z: {op: concat, in: [cut, cut], axis: 1}
+      w: {op: matmul, a: cut, b: z}
+      mean: {op: reduce_mean, in: w}
+    returns: {value: mean}
+""")
+        lines = self.call("flowc", "show", "job.yaml", "--memory").stdout.splitlines()
+        self.assertEqual(lines[0], "job look: 24.0 MiB at the peak, in plain sizes")
+        self.assertEqual([line.split()[-2:] for line in lines[1:4]], [["0", "B"], ["4.00", "MiB"], ["20.0", "MiB"]])
+        steps = {line.split()[1]: line for line in lines if line.strip()[:1].isdigit()}
+        self.assertIn("z 8.00 MiB until 3", steps["z"])
+        self.assertEqual(steps["w"].count("#"), 40)
+        self.assertEqual(steps["y"].count("="), 8)
+        held = lines[lines.index("held at step 3, w, which holds most") + 1:]
+        self.assertEqual([line.split() for line in held],
+                         [["z", "8.00", "MiB", "2..3", "..==."], ["w", "8.00", "MiB", "3..4", "...=="], ["y", "4.00", "MiB", "0..3", "====."]])
+        # What the CPU takes is as much, and what it adds of its own.
+        exact = self.call("flowrun", "job.yaml", "--dry-run").stdout.splitlines()
+        self.assertRegex(exact[0], r"^job look: 3\d\.\d MiB at the peak$")
+        self.assertRegex("\n".join(exact), r"arena +20\.\d MiB, fullest at w\n")
+        self.call("flowc", "show", "job.yaml", "--memory", "--commands", status=2)
+
+    def test_show_says_what_a_tap_costs(self):
+        watched = "+jobs.train.hooks=[{watch: mlp/hidden/matmul, every: 10}]"
+        shown = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--set", watched).stdout
+        self.assertRegex(shown, r"taps\n  mlp/hidden/matmul:tap  about \d+ % of a call, where a hook that needs it fires\n")
+        self.assertNotIn("taps", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train").stdout)
+
     def test_show_draws_one_job_as_a_graph(self):
         self.assertIn("--job", self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "svg", status=2).stderr)
         job = (JOBS / "mlp.yaml", "--job", "train")
