@@ -35,6 +35,17 @@ class SameBits(FlowTest):
         watched = self.train("lenet", "watched", "--watch", "lenet/**:2", "--watch-diff", "lenet/*/weight:2", "--watch-diff", "lenet/*/bias")
         self.assertEqual(quiet, watched)
 
+    def test_watching_everything_changes_no_bit(self):
+        """Every tensor, variable and gradient, those inside fused steps too; as many as a plan has."""
+        for net, least, sets in (("lenet", 30, ["vars.batch=20"]), ("resnet18", 150, ["vars.width=4", "vars.batch=10"]),
+                                 ("gpt_tiny", 80, ["vars.width=16", "vars.batch=4"])):
+            with self.subTest(net):
+                small = [word for change in sets for word in ("--set", change)]
+                quiet = self.train(net, f"{net}-quiet", *small, steps=4)
+                watched = self.train(net, f"{net}-watched", *small, "--watch", "**:2", "--watch-diff", "**", steps=4)
+                self.assertEqual(quiet, watched)
+                self.assertGreater(sum(path.endswith("value.npy") for path in self.files(f"{net}-watched/watch")), least)
+
     def test_a_resumed_run_ends_in_the_bits_of_an_uninterrupted_one(self):
         for name, optimizer in (("momentum", ("--set", "jobs.train.optimizer.momentum=0.9")), ("adam", ADAM)):
             shuffled = ("--set", "jobs.train.run.shuffle=true", *optimizer)
