@@ -13,6 +13,7 @@
 #include "cli/profile_table.h"
 #include "cli/progress_bar.h"
 #include "cli/run_directory.h"
+#include "cli/run_options.h"
 #include "cli/show_memory.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -23,17 +24,6 @@
 
 namespace flow::cli {
 namespace {
-
-struct Options {
-  std::string job, file;
-  std::optional<std::string> directory, load, save, root;
-  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes;
-  std::optional<int64_t> steps;
-  std::string device = "auto";
-  int threads = 0;
-  bool quiet = false, json = false, dry_run = false, force = false, resume = false;
-  bool eager = false, profile = false, no_commands = false;
-};
 
 /// The signal that asked the run to stop; the handler may touch nothing else.
 volatile std::sig_atomic_t stop_signal = 0;
@@ -55,24 +45,19 @@ void catch_stop_signals() {
   std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
 }
 
-/// A single word is the file: JOB may be left out.
-void read_words(Options& options) {
-  if (options.file.empty()) std::swap(options.job, options.file);
-}
-
 RunError no_gpu(const std::string& what, const exec::Gpu& gpu) {
   return RunError(fmt::format("{}, and none can be used: {}", what, gpu.problem()),
                   gpu.remedy() + "; or run on the CPU: --device cpu");
 }
 
-exec::Gpu find_gpu(const Options& options) {
+exec::Gpu find_gpu(const RunOptions& options) {
   if (options.device == "cpu") return {"--device cpu", ""};
   exec::Gpu gpu = exec::find_gpu();
   if (options.device == "gpu" && !gpu.found()) throw no_gpu("--device gpu asks for a GPU", gpu);
   return gpu;
 }
 
-CompileRequest compile_request(const Options& options, const exec::Gpu& gpu) {
+CompileRequest compile_request(const RunOptions& options, const exec::Gpu& gpu) {
   CompileRequest request;
   request.file = options.file;
   request.sets = options.sets;
@@ -85,7 +70,7 @@ CompileRequest compile_request(const Options& options, const exec::Gpu& gpu) {
   return request;
 }
 
-const plan::Job& choose_job(const plan::Plan& plan, const Options& options) {
+const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
   if (!options.job.empty()) return find_job(plan, options.job);
   if (plan.jobs.size() == 1) return plan.jobs.front();
   throw RequestError(
@@ -93,32 +78,8 @@ const plan::Job& choose_job(const plan::Plan& plan, const Options& options) {
       fmt::format("name one: flowrun {} {}", plan.jobs.front().name, options.file));
 }
 
-std::vector<std::string> overrides_of(const Options& options) {
-  std::vector<std::string> overrides;
-  const auto add = [&](const char* flag, const std::vector<std::string>& values) {
-    for (const std::string& value : values) overrides.push_back(std::string(flag) + " " + value);
-  };
-  add("--set", options.sets);
-  add("--input", options.inputs);
-  add("--watch", options.watches);
-  add("--watch-diff", options.watch_diffs);
-  add("--watch-scope", options.watch_scopes);
-  if (options.steps) overrides.push_back(fmt::format("--steps {}", *options.steps));
-  return overrides;
-}
-
-/// "flowrun train lenet.yaml -o DIR --resume", with the overrides that shaped the run.
-std::string resume_command(const Options& options, const std::string& job,
-                           const fs::path& directory) {
-  std::string command =
-      fmt::format("flowrun {} {} -o {} --resume", job, options.file, directory.string());
-  for (const std::string& set : options.sets) command += fmt::format(" --set '{}'", set);
-  if (options.no_commands) command += " --no-commands";
-  return command;
-}
-
 /// The last line on standard error: what a person would do now.
-void tell_next(const Options& options, const plan::Job& job, const fs::path& directory,
+void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
     tell(fmt::format("flowrun: stopped after step {}{}; go on with: {}\n", outcome.steps,
@@ -138,7 +99,7 @@ void tell_next(const Options& options, const plan::Job& job, const fs::path& dir
                    job.name, outcome.steps, took, loss, directory.string()));
 }
 
-int finish(const Options& options, const plan::Job& job, const fs::path& directory,
+int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,
            const exec::RunOutcome& outcome) {
   if (!outcome.error.empty()) tell_error("flowrun", outcome.error, "");
   if (options.json) {
@@ -164,7 +125,7 @@ int finish(const Options& options, const plan::Job& job, const fs::path& directo
   return outcome.exit_status;
 }
 
-ProgressBar::Style progress_style(const Options& options) {
+ProgressBar::Style progress_style(const RunOptions& options) {
   if (options.quiet) return ProgressBar::Style::kSilent;
   if (options.json) return ProgressBar::Style::kJson;
   return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
@@ -198,7 +159,7 @@ void check_force(exec::Backend& backend, const exec::RunRequest& request) {
   exec::dry_run(backend, request);
 }
 
-std::unique_ptr<exec::Backend> make_backend(const plan::Job& job, const Options& options,
+std::unique_ptr<exec::Backend> make_backend(const plan::Job& job, const RunOptions& options,
                                             const exec::Gpu& gpu) {
   if (job.device == plan::DeviceKind::kCpu) return cpu::make_backend();
   if (options.device == "cpu")
@@ -210,7 +171,7 @@ std::unique_ptr<exec::Backend> make_backend(const plan::Job& job, const Options&
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
-void tell_start(const Options& options, const exec::RunRequest& request,
+void tell_start(const RunOptions& options, const exec::RunRequest& request,
                 const exec::Backend& backend, const exec::Gpu& gpu) {
   if (options.quiet || options.json) return;
   const std::string instead =
@@ -219,7 +180,7 @@ void tell_start(const Options& options, const exec::RunRequest& request,
                    instead, request.directory.string()));
 }
 
-int execute(const Options& options) {
+int execute(const RunOptions& options) {
   const exec::Gpu gpu = find_gpu(options);
   plan::Plan plan;
   if (!load(compile_request(options, gpu), &plan)) return kRequestWrong;
@@ -284,56 +245,8 @@ int execute(const Options& options) {
 int run(int argc, char** argv) {
   CLI::App app("Runs a job of a job file, or of a plan that flowc built.", "flowrun");
   dress(app, "flowrun");
-  Options options;
-  app.add_option("JOB", options.job, "the job to run; not needed for a file with a single one")
-      ->required()
-      ->type_name("");
-  app.add_option("FILE", options.file, "a job file or a plan")->type_name("");
-  app.add_option("-o,--output", options.directory,
-                 "where outputs go; default: the next free runs/<file>-<job>-NNN")
-      ->type_name("DIR");
-  const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
-                               const char* text) {
-    app.add_option(flag, values, text)->type_name(type)->expected(1)->take_all();
-  };
-  add_many("--set", options.sets, "PATH=YAML", "change a node of the job file, as in vars.lr=0.02");
-  add_many("--input", options.inputs, "NAME=SPEC", "give an input: @x.npy, or random_uniform:-1:1");
-  add_many("--watch", options.watches, "NAME[:N]", "write this tensor every N steps");
-  add_many("--watch-diff", options.watch_diffs, "NAME[:N]", "write its gradient every N steps");
-  add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
-           "write all that is made under this name, and the gradients");
-  app.add_option("--load", options.load,
-                 "start from this checkpoint or run; `none`: from fresh variables")
-      ->type_name("CKPT");
-  app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
-      ->type_name("PATH");
-  app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
-  app.add_option("--steps", options.steps, "stop at this global step")
-      ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--device", options.device, "auto, cpu or gpu")
-      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
-  app.add_flag("--eager", options.eager, "on a GPU: run without graphs, to the same bits");
-  app.add_option("--threads", options.threads, "at most so many threads compute; changes no number")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--root", options.root, "what the paths of the job are relative to")
-      ->type_name("DIR");
-  app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
-  app.add_flag("--dry-run", options.dry_run,
-               "prepare everything, say how much memory it takes, run nothing");
-  app.add_flag("--profile", options.profile,
-               "say at the end where the time of a step went; DIR/profile.json is for "
-               "ui.perfetto.dev");
-  app.add_flag("--no-commands", options.no_commands,
-               "run no command sinks; `flowc show --commands` lists them");
-  app.add_flag("--quiet", options.quiet, "no progress and no remarks");
-  app.add_flag("--json", options.json, "progress and print sinks as objects, one a line");
-  app.footer(
-      "Exit status: 0 done; 1 a check failed (a non-finite loss or checked tensor); 2 the request "
-      "is wrong;\n"
-      "3 the run failed; 70 a defect of flow.\nExample: flowrun train jobs/lenet.yaml -o out --set "
-      "vars.lr=0.05");
+  RunOptions options;
+  add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   read_words(options);
   return execute(options);

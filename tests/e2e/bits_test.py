@@ -1,7 +1,8 @@
 """The same bits: two runs, any number of threads, hooks or none, interrupted and resumed."""
+import re
+import shlex
 import signal
 import subprocess
-import time
 import unittest
 
 from flow import BIN, JOBS, FlowTest
@@ -59,7 +60,8 @@ class SameBits(FlowTest):
             self.assertEqual(metrics, [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(name)])
 
     def test_an_interrupted_run_saves_dies_of_the_signal_and_goes_on(self):
-        command = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out"]
+        shape = ["--set", "jobs.train.returns.to={type: print}", "--steps", "500", "--watch", "mlp:100", "--device", "cpu"]
+        command = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out", *shape]
         run = subprocess.Popen(command, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in run.stdout:  # two printed losses: it is running
             if line.count(":") and run.stdout.readline():
@@ -67,11 +69,13 @@ class SameBits(FlowTest):
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, -signal.SIGINT, errors)
-        last = errors.strip().splitlines()[-1]
-        self.assertIn("--resume", last)
-        step = int(self.checkpoint("out").name)
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--resume", "--steps", step + 3)
-        self.assertEqual([line["step"] for line in self.metrics("out")], list(range(step + 3)))
+        said = re.fullmatch(r"flowrun: stopped after step (\d+); go on with: flowrun (.*)", errors.strip().splitlines()[-1])
+        self.assertEqual(int(said[1]), int(self.checkpoint("out").name))
+        self.flowrun(*shlex.split(said[2]))
+        self.assertEqual([line["step"] for line in self.metrics("out")], list(range(500)))
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "whole", *shape)
+        for folder in ("watch", "checkpoints/000500/mlp"):
+            self.assertEqual(self.files(f"out/{folder}"), self.files(f"whole/{folder}"))
 
 
 if __name__ == "__main__":

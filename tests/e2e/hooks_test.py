@@ -248,7 +248,7 @@ class Ends(Hooks):
         self.train([f"{{watch: logits, to: {json.dumps({**hook, 'ack': True})}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--save", "final")
         self.assertRegex(done.stderr, r"train.yaml:14:10: step 37: the command .* asks to stop\n")
-        self.assertIn("stopped after step 38, as a command asked; go on with: flowrun train train.yaml -o out --resume", done.stderr)
+        self.assertIn("stopped after step 38, as a command asked; go on with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
         self.assertEqual(self.checkpoint("out").name, "000038")
         self.assertEqual(self.files("final")["logits/weight.npy"], self.files("out/checkpoints/000038")["logits/weight.npy"])
 

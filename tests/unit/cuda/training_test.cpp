@@ -191,7 +191,8 @@ TEST_CASE("a dataset that stays on the device gives the bits of one that is fed"
   runs.run_gpu("mlp.yaml", wanted, "kept");
   test::FakeGpu gpu;
   const plan::Plan plan = compiled("mlp.yaml", wanted);
-  const exec::MemoryReport memory = exec::dry_run(*gpu.backend, runs.request(plan, wanted, "dry"));
+  const exec::MemoryReport memory =
+      exec::dry_run(*gpu.backend, runs.request(plan, wanted, "dry"))[0].memory;
   // Bytes as they lie in the file, and a table of what they mean for each of the two columns.
   CHECK(memory.columns == kRows * 784 + 128 + 256 + 2 * 1024);
   test::FakeDevice small;

@@ -1,0 +1,41 @@
+// The command line of flowrun.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flow::cli {
+
+struct RunOptions {
+  std::string job, file;
+  std::optional<std::string> directory, load, save, root;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes;
+  std::optional<int64_t> steps;
+  std::string device = "auto";
+  int threads = 0;
+  bool quiet = false, json = false, dry_run = false, force = false, resume = false;
+  bool eager = false, profile = false, no_commands = false;
+};
+
+/// Fills `options`, which outlives the parsing.
+void add_options(CLI::App& app, RunOptions& options);
+
+/// A single word is the file: JOB may be left out.
+void read_words(RunOptions& options);
+
+/// What shapes the run, for its record: "--set vars.lr=0.1".
+std::vector<std::string> overrides_of(const RunOptions& options);
+
+/// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run.
+std::string resume_command(const RunOptions& options, const std::string& job,
+                           const fs::path& directory);
+
+}  // namespace flow::cli
