@@ -30,7 +30,7 @@ struct Options {
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job";
   std::vector<std::string> sets;
-  bool commands = false, memory = false;
+  bool commands = false, memory = false, full = false, minimal = false;
 };
 
 CompileRequest request_of(const Options& options) {
@@ -150,6 +150,22 @@ void deliver(const Options& options, const std::string& text) {
     fmt::print("{}", text);
   else
     write_text_atomically(options.output, text);
+}
+
+int config(const Options& options) {
+  CompileRequest request = request_of(options);
+  request.writing = options.full      ? Writing::kFull
+                    : options.minimal ? Writing::kMinimal
+                                      : Writing::kResolved;
+  const CompileResult result = compile(request, wants_color(stderr));
+  fmt::print(stderr, "{}", result.messages);
+  if (result.errors > 0) {
+    fmt::print(stderr, "{}: {} error{}\n", options.file, result.errors,
+               result.errors == 1 ? "" : "s");
+    return kRequestWrong;
+  }
+  deliver(options, result.job_file);
+  return kDone;
 }
 
 int write_schema(const Options& options) {
@@ -272,6 +288,20 @@ int run(int argc, char** argv) {
   inits->add_option("-o,--output", options.output, "where it goes; default: NAME.yaml")
       ->type_name("FILE");
 
+  CLI::App* configs = app.add_subcommand(
+      "config", "the job file as it is understood: includes and variables put in");
+  configs->footer(
+      "What is written is a job file of the same plan; comments are lost. Paths in it stay "
+      "relative "
+      "to the folder of FILE.\nExample: flowc config jobs/lenet.yaml --full --set vars.lr=0.05");
+  configs->add_option("FILE", options.file, "a job file")->required()->type_name("");
+  CLI::Option* full = configs->add_flag("--full", options.full, "with every default written out");
+  configs->add_flag("--minimal", options.minimal, "only what differs from the defaults")
+      ->excludes(full);
+  configs->add_option("-o,--output", options.output, "where it goes; default: standard output")
+      ->type_name("FILE");
+  add_sets(configs);
+
   CLI::App* schemas = app.add_subcommand("schema", "the JSON Schema by which editors complete");
   schemas->footer(
       "A file names its schema in its first line:\n  # yaml-language-server: "
@@ -292,6 +322,7 @@ int run(int argc, char** argv) {
   if (*ops) return show_ops(options);
   if (*diffs) return diff(options);
   if (*inits) return init(options);
+  if (*configs) return config(options);
   if (*schemas) return write_schema(options);
   return explain(options);
 }

@@ -8,15 +8,18 @@
 
 #include "compiler/job/also.h"
 #include "compiler/job/bind.h"
+#include "compiler/job/defaults.h"
 #include "compiler/job/drive.h"
 #include "compiler/job/include.h"
 #include "compiler/job/instantiate.h"
 #include "compiler/job/overrides.h"
+#include "compiler/job/resolve.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/shared_variables.h"
 #include "compiler/lower/lower.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/yaml/tree.h"
+#include "compiler/yaml/write.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -145,6 +148,17 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   result.plan = std::move(plan);
 }
 
+/// The file without variables, and with or without its defaults. It has no errors, so what is found
+/// once more on the way has been told.
+std::string written(Sources& sources, int32_t source, yaml::Node file, Writing writing) {
+  Diags known(sources);
+  job::Reader reader(sources, known, source);
+  job::resolve(reader, file);
+  if (writing == Writing::kFull) job::write_defaults(reader, file);
+  if (writing == Writing::kMinimal) job::drop_defaults(reader, file);
+  return yaml::write(file);
+}
+
 }  // namespace
 
 CompileResult compile(const CompileRequest& request, bool color) {
@@ -161,8 +175,11 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
   if (tree.is_mapping()) {
     job::include_files(reader, tree);
     job::apply_overrides(reader, tree, request.sets);
+    yaml::Node as_given = request.writing ? tree : yaml::Node{};
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);
+    if (request.writing && !diags.has_errors())
+      result.job_file = written(result.sources, source, std::move(as_given), *request.writing);
   }
 
   result.messages = diags.render(color);

@@ -19,6 +19,9 @@ struct Target {
   bool forced = false;  // `--device cpu`: placements of the file give way
 };
 
+/// How a job file is written out: values where variables stood, and every default besides, or none.
+enum class Writing { kResolved, kFull, kMinimal };
+
 struct CompileRequest {
   std::string file;                  // path of the job file, as the user wrote it
   std::vector<std::string> sets;     // --set texts: "vars.lr=0.02", "+jobs.train...", "~..."
@@ -26,7 +29,8 @@ struct CompileRequest {
   std::vector<std::string> watch_diffs, watch_scopes;
   std::optional<std::string> job;  // compile this job alone
   Target target;
-  std::string dump_after;  // a pass's name: its graph is appended to `dump`
+  std::string dump_after;               // a pass's name: its graph is appended to `dump`
+  std::optional<Writing> writing = {};  // wanted as `job_file`
 };
 
 struct CompileResult {
@@ -35,6 +39,7 @@ struct CompileResult {
   size_t errors = 0;
   std::optional<plan::Plan> plan;  // when there were no errors
   std::string dump;
+  std::string job_file;  // a job file of the same plan, without includes; empty after errors
 };
 
 /// Compiles. Reads the job file and what it includes; opens no data. RequestError when the file

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/job/also.h"
+#include "compiler/job/resolve.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
@@ -45,22 +46,6 @@ void read_training(const Fields& fields, Job& job) {
         .error(Diagnosis::kNoOptimizer, fields.owner(),
                fmt::format("the train job `{}` needs an `optimizer`", job.name.text))
         .with_hint("optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}");
-  }
-}
-
-/// Puts variables in wherever no other names can stand: graphs know more of them.
-void put_in(Variables& variables, yaml::Node& file) {
-  for (yaml::Entry& section : file.entries) {
-    if (section.key == "note" || section.key == "vars") continue;
-    const bool parts = section.key == "networks" || section.key == "jobs";
-    if (!parts || !section.value.is_mapping()) variables.substitute(section.value);
-    if (section.key != "jobs") continue;
-    for (yaml::Entry& job : section.value.entries) {
-      if (!job.value.is_mapping()) variables.substitute(job.value);
-      for (yaml::Entry& field : job.value.entries)
-        if (field.key != "note" && (field.key != "graph" || !field.value.is_mapping()))
-          variables.substitute(field.value);
-    }
   }
 }
 

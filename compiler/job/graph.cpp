@@ -20,7 +20,7 @@ class GraphReader {
     Graph graph;
     std::optional<std::string> first;
     if (!in_job && inputs_.size() == 1) first = inputs_[0].text;
-    const auto above = entries_above(node, first);
+    const auto above = entries_above(node, first, reader_.file);
     for (size_t i = 0; i < node.entries.size(); ++i) {
       graph.entries.push_back(read_field(node.entries[i], above[i]));
       check_name(graph.entries.back().name);
@@ -30,23 +30,6 @@ class GraphReader {
   }
 
  private:
-  /// The entry that stands above each in the job file; above the first, `first`. Nothing for those
-  /// that come from elsewhere, or in part.
-  std::vector<std::optional<std::string>> entries_above(const yaml::Node& node,
-                                                        std::optional<std::string> first) const {
-    const auto here = [this](Span span) { return span.source == reader_.file; };
-    std::vector<size_t> in_file;
-    for (size_t i = 0; i < node.entries.size(); ++i)
-      if (here(node.entries[i].key_span)) in_file.push_back(i);
-    std::ranges::sort(in_file, {}, [&](size_t i) { return node.entries[i].key_span.begin; });
-    std::vector<std::optional<std::string>> above(node.entries.size());
-    for (const size_t i : in_file) {
-      if (here(node.entries[i].value.span)) above[i] = first;
-      first = node.entries[i].key;
-    }
-    return above;
-  }
-
   Entry read_field(const yaml::Entry& field, const std::optional<std::string>& above) {
     yaml::Entry once = field;
     if (once.value.is_scalar()) networks_.variables().substitute(once.value, locals_);
@@ -120,6 +103,22 @@ class GraphReader {
 };
 
 }  // namespace
+
+std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
+                                                      std::optional<std::string> first,
+                                                      int32_t file) {
+  const auto here = [file](Span span) { return span.source == file; };
+  std::vector<size_t> in_file;
+  for (size_t i = 0; i < graph.entries.size(); ++i)
+    if (here(graph.entries[i].key_span)) in_file.push_back(i);
+  std::ranges::sort(in_file, {}, [&](size_t i) { return graph.entries[i].key_span.begin; });
+  std::vector<std::optional<std::string>> above(graph.entries.size());
+  for (const size_t i : in_file) {
+    if (here(graph.entries[i].value.span)) above[i] = first;
+    first = graph.entries[i].key;
+  }
+  return above;
+}
 
 Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
                  Networks& networks, const Locals& locals, bool in_job) {

@@ -328,6 +328,12 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   return returns;
 }
 
+std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value) {
+  const auto read = read_value(reader, value);
+  if (!read) return {};
+  return infer(*read).str();
+}
+
 void check_expected(Reader& reader, const yaml::Node& to, const std::string& given) {
   const auto declared = TypeParser(given).parse();
   FLOW_CHECK(declared && declared->type, "`{}` is no type", given);

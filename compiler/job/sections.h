@@ -28,6 +28,11 @@ std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
 /// variables, and `locals` before them.
 Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
                  Networks& networks, const Locals& locals, bool in_job);
+/// The entry that stands above each in the job file, whose source `file` is; above the first,
+/// `first`. Nothing for those that come from elsewhere, or in part.
+std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
+                                                      std::optional<std::string> first,
+                                                      int32_t file);
 /// One entry, or one copy of it. `fallback`: what `in:` is where it is left out, or nothing.
 Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
                  const std::optional<std::string>& fallback);
@@ -46,6 +51,8 @@ std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, 
                                         std::string_view precision);
 plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key);
 std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key);
+/// The type of a `value:` that declares none; nothing after an error.
+std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value);
 /// `train`: gradients exist.
 std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train);
 /// A hook from the command line, NAME or NAME:EVERY.

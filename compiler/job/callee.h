@@ -1,0 +1,28 @@
+// What an entry of a resolved file calls, as far as its text says.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ops/op_def.h"
+#include "compiler/yaml/tree.h"
+
+namespace flow::job {
+
+/// A built-in op, or a network of the file; neither where variables hide which.
+struct Callee {
+  const OpDef* op = nullptr;
+  const yaml::Node* network = nullptr;
+};
+
+Callee callee_of(const yaml::Node& file, const yaml::Node& entry);
+
+/// Does the entry read the one above it, unless it says `in:`?
+bool may_read_above(const yaml::Node& file, const yaml::Node& entry);
+/// The same of an entry that says no `in:`.
+bool reads_above(const yaml::Node& file, const yaml::Node& entry);
+/// Adds `in:` behind `op:`.
+void say_what_is_read(yaml::Node& entry, const std::string& name);
+
+}  // namespace flow::job

@@ -1,0 +1,93 @@
+// Defaults of tables as nodes.
+#include "compiler/job/default_values.h"
+
+#include <algorithm>
+
+#include "compiler/job/values.h"
+#include "compiler/ops/describe.h"
+#include "compiler/ops/initializers.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// "[1, 1]"
+yaml::Node list_node(std::string_view text) {
+  yaml::Node list;
+  list.kind = yaml::Kind::kList;
+  for (std::string item : split(text.substr(1, text.size() - 2), ',')) {
+    item.erase(0, item.find_first_not_of(' '));
+    if (!item.empty()) list.items.push_back(scalar_node(item));
+  }
+  return list;
+}
+
+/// "zeros", or a normal with its deviation: random_normal(0.02).
+yaml::Node initializer_node(std::string_view text) {
+  const plan::Initializer made = default_initializer(text);
+  if (made.values.empty()) return scalar_node(made.type);
+  yaml::Node node;
+  node.kind = yaml::Kind::kMapping;
+  node.entries.push_back({"type", {}, scalar_node(made.type)});
+  node.entries.push_back({"stddev", {}, scalar_node(shortest(made.values.at("stddev")))});
+  return node;
+}
+
+}  // namespace
+
+yaml::Node scalar_node(std::string_view text) {
+  yaml::Node node;
+  node.scalar = text;
+  return node;
+}
+
+bool same_value(const yaml::Node& a, const yaml::Node& b) {
+  if (a.kind != b.kind) return false;
+  if (a.is_scalar()) {
+    if (a.scalar == b.scalar) return true;
+    const auto number = parse_number(a.scalar);
+    return number && number == parse_number(b.scalar);
+  }
+  if (a.is_list()) return std::ranges::equal(a.items, b.items, same_value);
+  return a.entries.size() == b.entries.size() &&
+         std::ranges::all_of(a.entries, [&b](const yaml::Entry& entry) {
+           const yaml::Node* other = b.find(entry.key);
+           return other && same_value(entry.value, *other);
+         });
+}
+
+std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
+                                     const yaml::Node& entry) {
+  const std::string_view text = def.fallback;
+  if (text.empty()) return {};
+  if (names_attribute(op, text)) {
+    const yaml::Node* other = entry.find(text);
+    return other ? std::optional(*other) : std::nullopt;
+  }
+  switch (def.type) {
+    case AttributeType::kRegularizer:
+      return {};
+    case AttributeType::kInitializer:
+      return initializer_node(text);
+    case AttributeType::kNumber:  // "-inf" and "1/sqrt(D)" cannot be written
+      return parse_number(text) ? std::optional(scalar_node(text)) : std::nullopt;
+    default:
+      return text.starts_with('[') ? list_node(text) : scalar_node(text);
+  }
+}
+
+void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
+                const std::vector<std::string_view>& order) {
+  const auto rank = [&order](std::string_view name) { return std::ranges::find(order, name); };
+  const auto known = [&](const yaml::Entry& entry) { return rank(entry.key) != order.end(); };
+  auto place = std::ranges::find_if(mapping.entries, known);
+  for (auto entry = place; entry != mapping.entries.end(); ++entry)
+    if (rank(entry->key) < rank(key)) place = entry + 1;
+  mapping.entries.insert(place, {std::string(key), {}, std::move(value)});
+}
+
+void remove_key(yaml::Node& mapping, std::string_view key) {
+  std::erase_if(mapping.entries, [key](const yaml::Entry& entry) { return entry.key == key; });
+}
+
+}  // namespace flow::job
