@@ -125,6 +125,31 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   return outcome.exit_status;
 }
 
+void tell_profile(const RunOptions& options, const exec::ProfileReport& profile) {
+  if (!options.json) return tell(profile_table(profile) + "\n");
+  const OrderedJson line{{"event", "profile"},
+                         {"job", profile.job},
+                         {"calls", profile.calls},
+                         {"seconds", profile.seconds}};
+  tell(line.dump() + "\n");  // profile.json has the rest
+}
+
+void tell_remark(const RunOptions& options, const std::string& text) {
+  if (!options.json) return tell(fmt::format("flowrun: {}\n", text));
+  const OrderedJson line{{"event", "remark"}, {"text", text}};
+  tell(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+}
+
+/// Of the job and those that it calls.
+void tell_memory(const std::vector<exec::JobMemory>& jobs) {
+  size_t total = 0;
+  for (const exec::JobMemory& job : jobs) {
+    fmt::print("{}", memory_text(job));
+    total += job.memory.total();
+  }
+  if (jobs.size() > 1) fmt::print("all: {}\n", human_bytes(total));
+}
+
 ProgressBar::Style progress_style(const RunOptions& options) {
   if (options.quiet) return ProgressBar::Style::kSilent;
   if (options.json) return ProgressBar::Style::kJson;
@@ -208,7 +233,7 @@ int execute(const RunOptions& options) {
                                [&](const std::string& text) {
                                  if (options.quiet) return;
                                  bar.clear();
-                                 tell(fmt::format("flowrun: {}\n", text));
+                                 tell_remark(options, text);
                                },
                            .stop_signal = [] { return static_cast<int>(stop_signal); }};
   for (const std::string& input : options.inputs) {
@@ -219,8 +244,7 @@ int execute(const RunOptions& options) {
     request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
   if (options.dry_run) {
-    for (const exec::JobMemory& of : exec::dry_run(*backend, request))
-      fmt::print("{}", memory_text(of));
+    tell_memory(exec::dry_run(*backend, request));
     return kDone;
   }
   if (options.resume && !options.directory)
@@ -238,7 +262,7 @@ int execute(const RunOptions& options) {
   bar.begin();
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
-  for (const exec::ProfileReport& profile : outcome.profiles) tell(profile_table(profile) + "\n");
+  for (const exec::ProfileReport& profile : outcome.profiles) tell_profile(options, profile);
   return finish(options, job, request.directory, outcome);
 }
 

@@ -143,6 +143,7 @@ class AlsoTest(FlowTest):
         # All variables are those of `train`: 75 floats and as many of momentum, each in whole 64 bytes.
         self.assertEqual([line.split()[1:] for line in told.splitlines() if line.startswith("  variables")],
                          [["896", "B"], ["0", "B"], ["0", "B"]])
+        self.assertRegex(told.splitlines()[-1], r"^all: \S+ KiB$")
 
     def same_runs(self, one, other):
         a, b = ({name: data for name, data in self.files(run).items()

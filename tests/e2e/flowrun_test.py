@@ -235,6 +235,9 @@ class Manners(FlowTest):
         table, = trace["jobs"]
         self.assertAlmostEqual(sum(row["seconds"] for row in table["steps"]), sum(event["dur"] for event in steps) * 1e-6, places=6)
         self.assertFalse((self.dir / "quiet/profile.json").exists())
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "json", "--profile", "--json", *words)
+        told = [json.loads(line) for line in done.stderr.splitlines()]
+        self.assertEqual([(line["job"], line["calls"]) for line in told if line["event"] == "profile"], [("train", 30)])
 
     def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)

@@ -41,6 +41,8 @@ jobs:
 )";
 
 TEST_CASE("from the second step on a training step on the CPU allocates nothing") {
+  const bool profile = GENERATE(false, true);
+  CAPTURE(profile);
   CompileRequest request;
   request.file = "job.yaml";
   const CompileResult compiled = compile_text(request, kJob);
@@ -55,6 +57,7 @@ TEST_CASE("from the second step on a training step on the CPU allocates nothing"
                        .root = home.path(),
                        .directory = home.path()};
   run.threads = 2;
+  run.profile = profile;
   run.stop_signal = [&counts] {  // asked before each step, on the thread that computes
     counts.push_back(allocations_of_this_thread());
     return 0;
