@@ -5,42 +5,23 @@
 
 #include <algorithm>
 
+#include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "runtime/plan/sharing.h"
 
 namespace flow::job {
 namespace {
 
-void read_every(const Fields& fields, bool has_dataset, plan::Also& also) {
-  Reader& reader = fields.reader();
-  const yaml::Node* node = fields.require("every");
-  if (!node) return;
-  const Fields every(reader, *node, fields.key_span("every"), every_section());
-  if (!every.is_mapping()) return;
-  const yaml::Node *steps = every.find("steps"), *epochs = every.find("epochs");
-  if (!steps == !epochs) {
-    reader.error(
-        Diagnosis::kAlso, fields.key_span("every"),
-        steps ? "`every` has `steps` or `epochs`, not both" : "`every` needs `steps` or `epochs`");
-    return;
-  }
-  if (steps)
-    also.every_steps = every.integer("steps").value_or(0);
-  else
-    also.every_epochs = every.integer("epochs").value_or(0);
-  if (epochs && !has_dataset)
-    reader
-        .error(Diagnosis::kEpochsWithoutData, every.key_span("epochs"),
-               "no input comes from a dataset, so there are no epochs")
-        .with_hint("count `steps` instead");
-}
-
 void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
   const Fields fields(reader, node, start, also_section());
   const auto text = fields.text("job");
   plan::Also also;
-  read_every(fields, has_dataset, also);
+  if (const yaml::Node* every = fields.require("every")) {
+    const Period period = read_period(fields, *every, has_dataset);
+    also.every_steps = period.steps;
+    also.every_epochs = period.epochs;
+  }
   if (!text) return;
   const Span name = fields.find("job")->span;
   also.job = *text;

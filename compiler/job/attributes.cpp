@@ -138,6 +138,13 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
 /// {l1: 0.01, l2: 0.02}: at least one of them.
 void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef& def,
                       Entry& entry) {
+  if (node.is_scalar() && parse_number(node.scalar)) {
+    reader
+        .error(Diagnosis::kWrongKind, node,
+               fmt::format("`{}` is a number, which may be `l1` or `l2`", def.name))
+        .with_hint(fmt::format("write `{{l2: {}}}`", node.scalar));
+    return;
+  }
   const Fields fields(reader, node, node.span, fmt::format("`{}`", def.name),
                       regularizer_section().keys);
   if (!fields.is_mapping()) return;

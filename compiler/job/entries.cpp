@@ -213,7 +213,7 @@ class EntryReader {
       if (def.fallback.empty() && !node_.find(def.name))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} needs `{}`", callee(), def.name))
-            .with_hint(std::string(def.doc));
+            .with_hint(fmt::format("`{}`: {}", def.name, def.doc));
   }
 
   /// `variables: ENTRY`, which decides alone whether they are trained.

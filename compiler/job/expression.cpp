@@ -203,6 +203,8 @@ class Evaluator {
     if (const std::string_view word = peek_word(); !word.empty()) {
       at_ += word.size();
       if (word == "min" || word == "max") return extreme(from, word == "min");
+      if (take("("))
+        return fail(from, fmt::format("`{}` is no function, there are `min` and `max`", word));
       ExpressionError missing{from, {}};
       const auto value = lookup_(word, missing);
       return value ? *value : fail(from, missing.message);

@@ -1,8 +1,11 @@
 // How a variable starts: `zeros`, `0.1`, or `{type: truncated_normal, stddev: 0.1}`.
+#include <fmt/format.h>
+
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "compiler/job/variety.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 
@@ -21,6 +24,11 @@ std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::No
     else
       made.values[text] = 1;
   }
+  if (made.values.contains("max") && made.values.contains("min") &&
+      made.values["min"] >= made.values["max"])
+    reader.error(Diagnosis::kOutOfRange, *given.fields().find("max"),
+                 fmt::format("`min` is {} and `max` {}, it must be larger",
+                             shortest(made.values["min"]), shortest(made.values["max"])));
   return made;
 }
 

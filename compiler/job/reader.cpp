@@ -34,8 +34,9 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what) {
   if (node.kind == kind) return true;
+  const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
   error(Diagnosis::kWrongKind, node,
-        fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), yaml::name_of(kind)));
+        fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), wanted));
   return false;
 }
 

@@ -12,23 +12,8 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
   if (has_dataset) return;
   reader
       .error(Diagnosis::kEpochsWithoutData, span,
-             "no input comes from a dataset, so there are "
-             "no epochs")
+             "no input comes from a dataset, so there are no epochs")
       .with_hint("count `steps` instead");
-}
-
-void read_every(const Fields& checkpoint, bool has_dataset, plan::Checkpointing& made) {
-  const yaml::Node* node = checkpoint.find("every");
-  if (!node) return;
-  Reader& reader = checkpoint.reader();
-  const Fields every(reader, *node, checkpoint.key_span("every"), every_section());
-  if (!every.is_mapping()) return;
-  made.every_steps = every.integer("steps").value_or(0);
-  made.every_epochs = every.integer("epochs").value_or(0);
-  if (every.find("epochs")) epochs_need_data(reader, every.key_span("epochs"), has_dataset);
-  if (!every.find("steps") && !every.find("epochs"))
-    reader.error(Diagnosis::kMissingKey, checkpoint.key_span("every"),
-                 "`every` needs `steps` or `epochs`");
 }
 
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
@@ -48,7 +33,11 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
     made.save = fields.text("save");
     made.save_where = reader.sources.where(save->span);
   }
-  read_every(fields, has_dataset, made);
+  if (const yaml::Node* every = fields.find("every")) {
+    const Period period = read_period(fields, *every, has_dataset);
+    made.every_steps = period.steps;
+    made.every_epochs = period.epochs;
+  }
   made.keep = *fields.integer("keep");
   return made;
 }
@@ -68,6 +57,22 @@ std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
 }
 
 }  // namespace
+
+Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset) {
+  Period period;
+  const Span key = owner.key_span("every");
+  const Fields every(owner.reader(), node, key, every_section());
+  if (!every.is_mapping()) return period;
+  const bool steps = every.find("steps"), epochs = every.find("epochs");
+  if (steps == epochs)
+    owner.reader().error(
+        Diagnosis::kEvery, key,
+        steps ? "`every` has `steps` or `epochs`, not both" : "`every` needs `steps` or `epochs`");
+  period.steps = every.integer("steps").value_or(0);
+  period.epochs = every.integer("epochs").value_or(0);
+  if (epochs) epochs_need_data(owner.reader(), every.key_span("epochs"), has_dataset);
+  return period;
+}
 
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
   Placement placement;
@@ -96,6 +101,9 @@ plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train,
   run.steps = fields.integer("steps");
   if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
   run.shuffle = *fields.flag("shuffle");
+  if (run.shuffle && !has_dataset)
+    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span("shuffle"),
+                 "no input comes from a dataset, so there are no rows to shuffle");
   run.pipeline = *fields.integer("pipeline");
   run.log_every = *fields.integer("log_every");
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";

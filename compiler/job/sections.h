@@ -64,7 +64,11 @@ plan::Sink read_command(const Fields& fields);
 /// What the command sinks in `to:` expect is compared with the type of what they are given.
 void check_expected(Reader& reader, const yaml::Node& to, const std::string& given);
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key);
-/// `has_dataset`: an epoch is known.
+/// `every: {steps: N}` or `{epochs: N}`; the other is 0. `has_dataset`: an epoch is known.
+struct Period {
+  int64_t steps = 0, epochs = 0;
+};
+Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset);
 plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset);
 
 /// "0..50000", the second number left out.

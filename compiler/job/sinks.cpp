@@ -45,6 +45,9 @@ std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node) {
   const auto add = [&](const yaml::Node& item) {
     if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));
   };
+  if (node.is_list() && node.items.empty())
+    reader.error(Diagnosis::kBadScalar, node, "`to` is empty")
+        .with_hint("`to: none` delivers nothing");
   if (node.is_list())
     for (const yaml::Node& item : node.items) add(item);
   else

@@ -10,15 +10,24 @@ namespace {
 
 using ir::kMixedRows;
 
+/// The axis for which the bias would do.
+std::string other_axis_hint(const Shape& x, const Shape& bias) {
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (bias == Shape{x[axis]}) return fmt::format("it fits `axis: {}`", axis);
+  return "a bias has one number for each channel";
+}
+
 void infer_bias_add(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis || !inference.same_dtype()) return;
   const ir::Value& x = inference.operand(0);
   const ir::Value& bias = inference.operand(1);
   if (bias.shape != Shape{x.shape[*axis]}) {
-    inference.bad_operand(1, Diagnosis::kShapeMismatch,
-                          fmt::format("a bias of {} for {}, it must be [{}] for axis {}",
-                                      bias.shape.str(), x.shape.str(), x.shape[*axis], *axis));
+    inference
+        .bad_operand(1, Diagnosis::kShapeMismatch,
+                     fmt::format("a bias of {} for {}, it must be [{}] for axis {}",
+                                 bias.shape.str(), x.shape.str(), x.shape[*axis], *axis))
+        .with_hint(other_axis_hint(x.shape, bias.shape));
     return;
   }
   int rows = x.rows;

@@ -39,10 +39,14 @@ Span AttributeSpans::of_operand(size_t i) const {
 Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size_t chain_of) {
   failed_ = true;
   Diag& diag = diags_.error(diagnosis, span, fmt::format("{}: {}", name_, message));
-  if (chain_of < operands_.size()) {
-    const std::string chain = shape_chain(graph_, diags_.sources(), operands_[chain_of]);
+  if (chain_of >= operands_.size()) return diag;
+  const auto show_chain = [&](size_t i) {
+    const std::string chain = shape_chain(graph_, diags_.sources(), operands_[i]);
     if (!chain.empty()) diag.with_note(chain);
-  }
+  };
+  // What does not agree is mostly the first operand and another.
+  if (diagnosis == Diagnosis::kShapeMismatch && operands_[chain_of] != operands_[0]) show_chain(0);
+  show_chain(chain_of);
   return diag;
 }
 

@@ -40,29 +40,43 @@ int rows_of(const ir::Value& operand, const Side& side, int out_axis, const Shap
   return out[axis] == operand.shape[operand.rows] ? axis : kMixedRows;
 }
 
+/// Which of the two would fit the other way around.
+std::string transposing_hint(const Side& left, const Side& right, bool a, bool b) {
+  if (left.summed == right.kept) return fmt::format("with `transpose_b: {}` they fit", !b);
+  if (left.kept == right.summed) return fmt::format("with `transpose_a: {}` they fit", !a);
+  return "the first has as many columns as the second has rows";
+}
+
 void infer_matmul(Inference& inference) {
   for (size_t i = 0; i < 2; ++i)
     if (inference.shape(i).rank() < 2)
-      inference.bad_operand(i, Diagnosis::kRankMismatch,
-                            fmt::format("{} has fewer than two dimensions, a matrix has two",
-                                        inference.shape(i).str()));
+      inference
+          .bad_operand(i, Diagnosis::kRankMismatch,
+                       fmt::format("{} has fewer than two dimensions, a matrix has two",
+                                   inference.shape(i).str()))
+          .with_hint("`expand_dims` makes a row or a column of a vector");
   if (inference.failed()) return;
   const ir::Value& a = inference.operand(0);
   const ir::Value& b = inference.operand(1);
-  const Side left = side_of(a.shape, !inference.attribute<bool>("transpose_a"));
-  const Side right = side_of(b.shape, inference.attribute<bool>("transpose_b"));
+  const auto transpose_a = inference.attribute<bool>("transpose_a");
+  const auto transpose_b = inference.attribute<bool>("transpose_b");
+  const Side left = side_of(a.shape, !transpose_a), right = side_of(b.shape, transpose_b);
   if (!inference.same_dtype()) return;
   if (left.summed != right.summed) {
-    inference.bad_operand(1, Diagnosis::kShapeMismatch,
-                          fmt::format("{} and {} have no product: {} columns against {} rows",
-                                      a.shape.str(), b.shape.str(), left.summed, right.summed));
+    inference
+        .bad_operand(1, Diagnosis::kShapeMismatch,
+                     fmt::format("{} and {} have no product: {} columns against {} rows",
+                                 a.shape.str(), b.shape.str(), left.summed, right.summed))
+        .with_hint(transposing_hint(left, right, transpose_a, transpose_b));
     return;
   }
   const auto batch = broadcast(left.batch, right.batch);
   if (!batch) {
-    inference.bad_operand(1, Diagnosis::kShapeMismatch,
-                          fmt::format("the leading dimensions of {} and {} do not broadcast",
-                                      a.shape.str(), b.shape.str()));
+    inference
+        .bad_operand(1, Diagnosis::kShapeMismatch,
+                     fmt::format("the leading dimensions of {} and {} do not broadcast",
+                                 a.shape.str(), b.shape.str()))
+        .with_hint("from the last of them on, extents must be equal or 1");
     return;
   }
   std::vector<int64_t> extents = batch->extents();

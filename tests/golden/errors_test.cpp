@@ -1,5 +1,6 @@
 // Each file in errors/ is a job file followed by what the compiler must say of it, every line of
 // that behind `#| `. FLOW_REBASE=1 in the environment rewrites what is expected: look at the diff.
+#include <fmt/format.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "compiler/compile.h"
 #include "compiler/diag/diag.h"
 #include "compiler/diag/display.h"
+#include "compiler/ops/op_def.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
@@ -119,6 +121,16 @@ TEST_CASE("Each diagnosis is provoked by a golden file") {
     CAPTURE(info.kind);
     const bool provoked = expected.find("[" + std::string(info.code) + "]\n") != std::string::npos;
     CHECK(provoked != kNotByFile.contains(info.kind));
+  }
+}
+
+TEST_CASE("Each op is misused in a golden file") {
+  std::string quoted;  // the lines that messages show
+  for (const Golden& golden : all_goldens()) quoted += golden.expected;
+  for (const OpDef* op : all_ops()) {
+    if (op->internal) continue;
+    CAPTURE(op->name);
+    CHECK(std::regex_search(quoted, std::regex(fmt::format("\\| .*op: {}[,}}]", op->name))));
   }
 }
 

@@ -100,7 +100,10 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one") {
   maker.add("matmul", "net/y", {pool1, conv1});
   CHECK(maker.messages() ==
         "net/y: [64, 20, 6, 6] and [64, 20, 24, 24] have no product: 6 columns against 24 rows\n"
-        "  net/conv1 is [64, 20, 24, 24] <- conv2d (line 1) <- images [64, 1, 28, 28]\n");
+        "  net/pool1 is [64, 20, 6, 6] <- max_pool2d 4 (line 2) <- net/conv1 [64, 20, 24, 24] "
+        "(line 1) <- images [64, 1, 28, 28]\n"
+        "  net/conv1 is [64, 20, 24, 24] <- conv2d (line 1) <- images [64, 1, 28, 28]\n"
+        "  hint: the first has as many columns as the second has rows\n");
   ir::Attributes far;
   far.set("axis", int64_t{9});
   maker.builder.add(*find_op("argmax"), "net/z", {pool1}, far, op("relu"));

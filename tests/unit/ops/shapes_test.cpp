@@ -54,15 +54,22 @@ TEST_CASE("A product of what does not fit is refused with both shapes") {
           maker.add("matmul", "y", {maker.input("a", {3, 4}), maker.input("b", {5, 2})});
         }) ==
         "y: [3, 4] and [5, 2] have no product: 4 columns against 5 rows\n"
-        "  b is [5, 2]\n");
+        "  a is [3, 4]\n"
+        "  b is [5, 2]\n"
+        "  hint: the first has as many columns as the second has rows\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {4}), maker.input("b", {4, 2})});
-        }) == "y: [4] has fewer than two dimensions, a matrix has two\n  a is [4]\n");
+        }) ==
+        "y: [4] has fewer than two dimensions, a matrix has two\n"
+        "  a is [4]\n"
+        "  hint: `expand_dims` makes a row or a column of a vector\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {2, 3, 4}), maker.input("b", {3, 4, 2})});
         }) ==
         "y: the leading dimensions of [2, 3, 4] and [3, 4, 2] do not broadcast\n"
-        "  b is [3, 4, 2]\n");
+        "  a is [2, 3, 4]\n"
+        "  b is [3, 4, 2]\n"
+        "  hint: from the last of them on, extents must be equal or 1\n");
 }
 
 TEST_CASE("Elementwise shapes broadcast from the last dimension") {
@@ -77,6 +84,7 @@ TEST_CASE("Elementwise shapes broadcast from the last dimension") {
           other.add("add", "y", {other.input("a", {3, 4}), other.input("b", {3})});
         }) ==
         "y: [3, 4] and [3] do not broadcast\n"
+        "  a is [3, 4]\n"
         "  b is [3]\n"
         "  hint: from the last dimension on, extents must be equal or 1\n");
 }
@@ -121,7 +129,9 @@ TEST_CASE("A bias lies along its axis") {
         "far: [2, 3, 5] has no axis 3, it must be in [-3, 2]\n"
         "  x is [2, 3, 5]\n"
         "z: a bias of [5] for [2, 3, 5], it must be [3] for axis 1\n"
-        "  bias is [5]\n");
+        "  x is [2, 3, 5]\n"
+        "  bias is [5]\n"
+        "  hint: it fits `axis: 2`\n");
 }
 
 TEST_CASE("Same padding gives one window for each stride, the odd pixel at the end or beginning") {
