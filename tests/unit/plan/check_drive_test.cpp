@@ -1,0 +1,142 @@
+// What the plan check refuses of what drives a job's calls, one corruption at a time.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "tests/unit/plan/corruptions.h"
+#include "tests/unit/plan/sample.h"
+
+using namespace flow;
+using namespace flow::plan;
+using namespace flow::plan::sample;
+
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("deliveries have names, steps and formats that can be trusted") {
+  std::vector<Corruption> corruptions;
+  for (const char* format :
+       {"", "%", "%s", "%n", "%d", "%g %g", "%*g", "%.1234g", "%123g", "%lf", "plain", "%%"})
+    corruptions.push_back({"formats no number", [format](Job& j) {
+                             std::get<PrintSink>(j.hooks[0].sinks[0]).format = format;
+                           }});
+  check_corruptions(corruptions);
+  check_corruptions({
+      {"this cannot be a name", [](Job& j) { j.hooks[0].name = "../../x"; }},
+      {"it never fires", [](Job& j) { j.hooks[0].steps.clear(); }},
+      {"steps 5..5/1",
+       [](Job& j) {
+         j.hooks[0].steps = {{5, 5, 1}};
+       }},
+      {"steps 0..5/0",
+       [](Job& j) {
+         j.hooks[0].steps = {{0, 5, 0}};
+       }},
+      {"a factor of nan", [](Job& j) { j.hooks[0].factor = kNaN; }},
+      {"another hook writes this too", [](Job& j) { j.hooks.push_back(j.hooks[0]); }},
+      {"prints every 0", [](Job& j) { std::get<PrintSink>(j.hooks[0].sinks[0]).every = 0; }},
+      {"scales by inf", [](Job& j) { std::get<PrintSink>(j.hooks[0].sinks[0]).scale = INFINITY; }},
+      {"cannot name a folder", [](Job& j) { j.returns->value.items[1].keys[0] = ".."; }},
+      {"cannot name a folder", [](Job& j) { j.returns->value.items[1].keys[0] = "a/b"; }},
+      {"stands twice",
+       [](Job& j) {
+         auto& keys = j.returns->value.items[1].keys;
+         keys[0] = keys[1];
+       }},
+      {"1 keys for 2 returned values", [](Job& j) { j.returns->value.items[1].keys.pop_back(); }},
+      {"a returned array holds nothing",
+       [](Job& j) {
+         j.returns->value.items[1].items.clear();
+         j.returns->value.items[1].keys.clear();
+       }},
+  });
+}
+
+TEST_CASE("commands can be given to the system as they are") {
+  const auto changed = [](const char* message, void (*change)(CommandSink&)) {
+    return Corruption{message,
+                      [change](Job& j) { change(std::get<CommandSink>(j.hooks[0].sinks[2])); }};
+  };
+  check_corruptions({
+      changed("runs nothing", [](CommandSink& c) { c.run.clear(); }),
+      changed("runs nothing", [](CommandSink& c) { c.run[0].clear(); }),
+      changed("a shell is given 3 lines", [](CommandSink& c) { c.shell = true; }),
+      changed("holds a NUL", [](CommandSink& c) { c.run[2] = std::string(1, '\0'); }),
+      changed("no room for the name `A=B`", [](CommandSink& c) { c.env["A=B"] = ""; }),
+      changed("`LR` of a command's environment holds a NUL",
+              [](CommandSink& c) { c.env["LR"] = std::string("1\0", 2); }),
+      changed("given 0 seconds", [](CommandSink& c) { c.timeout = 0; }),
+      changed("given nan seconds", [](CommandSink& c) { c.timeout = kNaN; }),
+      changed("given 1e+300 seconds", [](CommandSink& c) { c.timeout = 1e300; }),
+      changed("acknowledges none", [](CommandSink& c) { c.mode = CommandSink::Mode::kSpawn; }),
+  });
+}
+
+TEST_CASE("optimizer, schedule and run section are whole") {
+  check_corruptions({
+      {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},
+      {"there is no such optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
+      {"it must be a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
+      {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "fast"; }},
+      {"3 rates for 1 boundaries",
+       [](Job& j) { j.optimizer->learning_rate.boundaries.pop_back(); }},
+      {"do not grow",
+       [](Job& j) {
+         j.optimizer->learning_rate.boundaries = {80, 80};
+       }},
+      {"is not finite", [](Job& j) { j.optimizer->learning_rate.rates[0] = kNaN; }},
+      {"constant lacks `base`",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {}, {}, {}};
+       }},
+      {"constant takes 1 numbers, not 2",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", 1}, {"steps", 2}}, {}, {}};
+       }},
+      {"constant has no boundaries",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", 1}}, {3}, {}};
+       }},
+      {"`steps` of the learning rate is 0",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"cosine", {{"alpha", 0}, {"base", 1}, {"steps", 0}}, {}, {}};
+       }},
+      {"`steps` of the learning rate is 1.5",
+       [](Job& j) {
+         j.optimizer->learning_rate = {
+             "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1.5}}, {}, {}};
+       }},
+      {"`base` of the learning rate is nan",
+       [](Job& j) {
+         j.optimizer->learning_rate = {"constant", {{"base", kNaN}}, {}, {}};
+       }},
+      {"unknown warm-up `slow`",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"slow", 10, 0.5};
+       }},
+      {"a warm-up of 0 steps",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"linear", 0, 0.5};
+       }},
+      {"a negative number", [](Job& j) { j.run.epochs = -1; }},
+      {"cannot be counted", [](Job& j) { j.run.log_every = 0; }},
+      {"cannot be counted", [](Job& j) { j.run.checkpoint.keep = 0; }},
+  });
+  Plan plan = sample::small_plan();
+  plan.jobs[0].run.epochs = 1;
+  CHECK_THAT(refusal(plan), Catch::Matchers::Contains("epochs without a dataset"));
+}
+
+TEST_CASE("jobs that are called are there, once, and share what they can") {
+  check_corruptions({
+      {"it calls the job `x`, which is not there", [](Job& j) { j.run.also[0].job = "x"; }},
+      {"twice, or is it", [](Job& j) { j.run.also[0].job = j.name; }},
+      {"twice, or is it", [](Job& j) { j.run.also.push_back(j.run.also[0]); }},
+      {"every 0 steps and 0 epochs", [](Job& j) { j.run.also[0].every_epochs = 0; }},
+      {"every -1 steps and 2 epochs", [](Job& j) { j.run.also[0].every_steps = -1; }},
+      {"run on different devices", [](Job& j) { j.device = DeviceKind::kGpu; }},
+  });
+}
