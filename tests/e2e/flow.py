@@ -52,6 +52,25 @@ class FlowTest(unittest.TestCase):
         return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
+def train_job(steps):
+    """A small train job on numbers made from the seed, its learning rate a variable; `hooks:` may be written behind it."""
+    return f"""flow: 1
+vars: {{lr: 0.1}}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {{shape: [8, 6], dtype: float32, from: {{type: random_uniform, low: -1, high: 1}}}}
+      labels: {{shape: [8], dtype: int32, from: {{type: random_int, low: 0, high: 4}}}}
+    graph:
+      hidden: {{op: dense, units: 8, in: x, activation: relu}}
+      logits: {{op: dense, units: 4}}
+      loss: {{op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: logits}}
+    optimizer: {{type: sgd, learning_rate: $lr, minimize: loss}}
+    run: {{steps: {steps}}}
+"""
+
+
 def relative(a, b):
     """Relative L2 distance from b."""
     return float(np.linalg.norm(np.asarray(a, np.float64) - b) / max(np.linalg.norm(b), 1e-300))

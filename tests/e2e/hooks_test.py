@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from flow import BIN, JOBS, FlowTest
+from flow import BIN, JOBS, FlowTest, train_job
 
 # A predict job of `steps` calls whose tensors are `x` (0, 1, 2, ... as floats) and `y`, its half below zero cut off.
 JOB = """flow: 1
@@ -20,20 +20,6 @@ jobs:
     inputs: {{x: {{shape: $shape, dtype: float32, from: {{type: random_uniform, low: -1, high: 1}}}}}}
     graph: {{y: {{op: relu, in: x}}}}
     run: {{steps: $steps}}
-"""
-# A train job that needs no data file.
-TRAIN = """flow: 1
-jobs:
-  train:
-    type: train
-    inputs:
-      x: {shape: [8, 6], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}
-      labels: {shape: [8], dtype: int32, from: {type: random_int, low: 0, high: 4}}
-    graph:
-      logits: {op: dense, units: 4, in: x}
-      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: logits}
-    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
-    run: {steps: 200}
 """
 # What a shell hook does with each event in text of `rows` rows; the start has none.
 COUNT = "n=-1; while read line; do n=$((n+1)); done; echo $n > $FLOW_RUN_DIR/lines"
@@ -49,7 +35,7 @@ class Hooks(FlowTest):
         return range(first, first + len(sinks))
 
     def train(self, hooks):
-        self.write("train.yaml", TRAIN + "    hooks:\n" + "".join(f"      - {hook}\n" for hook in hooks))
+        self.write("train.yaml", train_job(200) + "    hooks:\n" + "".join(f"      - {hook}\n" for hook in hooks))
 
     def script(self, name, body):
         """A hook in Python; `flowhook` is found beside it."""
@@ -220,7 +206,7 @@ class Ends(Hooks):
         hook = self.script("hook.py", "import sys, flowhook\nfor event in flowhook.events():\n    pass\nsys.exit(5)\n")
         self.train([f"{{watch: logits, to: {json.dumps(hook)}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--steps", 4, status=3)
-        self.assertRegex(done.stderr, r"train.yaml:14:10: the command .* exited with status 5\n")
+        self.assertRegex(done.stderr, r"train.yaml:16:10: the command .* exited with status 5\n")
         self.assertTrue((self.dir / "out/checkpoints/000004/checkpoint.json").exists(), "the run was complete, and is kept")
 
     def test_a_hung_hook_fails_the_run_after_its_timeout(self):
@@ -247,7 +233,7 @@ class Ends(Hooks):
         hook = self.script("hook.py", "import sys, flowhook\nfor event in flowhook.events():\n    event.step == 37 and sys.exit(10)\n")
         self.train([f"{{watch: logits, to: {json.dumps({**hook, 'ack': True})}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--save", "final")
-        self.assertRegex(done.stderr, r"train.yaml:14:10: step 37: the command .* asks to stop\n")
+        self.assertRegex(done.stderr, r"train.yaml:16:10: step 37: the command .* asks to stop\n")
         self.assertIn("stopped after step 38, as a command asked; go on with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
         self.assertEqual(self.checkpoint("out").name, "000038")
         self.assertEqual(self.files("final")["logits/weight.npy"], self.files("out/checkpoints/000038")["logits/weight.npy"])

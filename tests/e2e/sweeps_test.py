@@ -7,29 +7,13 @@ import subprocess
 import time
 import unittest
 
-from flow import BIN, JOBS, FlowTest
-
-POINT = """flow: 1
-vars: {lr: 0.1}
-jobs:
-  train:
-    type: train
-    inputs:
-      x: {shape: [8, 6], dtype: float32, from: {type: random_uniform, low: -1, high: 1}}
-      labels: {shape: [8], dtype: int32, from: {type: random_int, low: 0, high: 4}}
-    graph:
-      hidden: {op: dense, units: 8, in: x, activation: relu}
-      logits: {op: dense, units: 4}
-      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: logits}
-    optimizer: {type: sgd, learning_rate: $lr, minimize: loss}
-    run: {steps: 30}
-"""
+from flow import BIN, JOBS, FlowTest, train_job
 
 
 class Sweeps(FlowTest):
     def setUp(self):
         super().setUp()
-        self.write("point.yaml", POINT)
+        self.write("point.yaml", train_job(30))
 
     def sweep(self, script, *words, status=0, **env):
         done = subprocess.run([JOBS / "sweeps" / script, *words], cwd=self.dir, capture_output=True, text=True, timeout=600,
