@@ -10,6 +10,7 @@
 
 #include "compiler/job/bind_optimizer.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::job {
 namespace {
@@ -23,7 +24,7 @@ class Binder {
 
   Bindings run() {
     bound_.complete = !instance_.poisoned();
-    bound_.context.float64 = job_.precision == "float64";
+    bound_.context.narrow = plan::narrow_of(job_.precision);
     if (job_.returns) bind_return(job_.returns->value);
     for (const Hook& hook : job_.hooks) bind_hook(hook);
     check_outputs();

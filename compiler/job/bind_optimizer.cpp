@@ -116,6 +116,7 @@ class OptimizerBinder {
   void bind_update() {
     training_.update = update_op(optimizer_.type, optimizer_.numbers);
     training_.clip_norm = optimizer_.clip_norm;
+    bind_loss_scale();
     const auto number = [this](std::string_view name) {
       const auto found = optimizer_.numbers.find(std::string(name));
       return found == optimizer_.numbers.end() ? std::nullopt : std::optional(found->second);
@@ -129,6 +130,17 @@ class OptimizerBinder {
       else
         training_.attributes.set(def.name, *value);
     }
+  }
+
+  void bind_loss_scale() {
+    const std::map<std::string, double>& numbers = optimizer_.loss_scale;
+    if (numbers.empty()) return;
+    training_.job = job_.name.text;
+    if (numbers.contains("value"))
+      training_.loss_scale = {.initial = numbers.at("value")};
+    else
+      training_.loss_scale = {numbers.at("initial"), true, numbers.at("growth_factor"),
+                              numbers.at("backoff_factor"), numbers.at("growth_interval")};
   }
 
   Reader& reader_;

@@ -66,14 +66,27 @@ class Drive {
     return made;
   }
 
-  plan::Hook hook(const Watched& watched, double loss_elements) const {
+  std::optional<plan::DynamicLossScale> loss_scale(const passes::Context& context) const {
+    if (!context.loss_scale.valid()) return {};
+    return plan::DynamicLossScale{tensor(context.loss_scale), tensor(context.factor)};
+  }
+
+  /// What a gradient of the scaled, summed loss is multiplied by.
+  double gradient_factor(const Hook& hook, const passes::Context& context) const {
+    const passes::Training& training = *context.training;
+    return (hook.mean ? 1 / static_cast<double>(training.loss_elements(graph_)) : 1) /
+           training.static_scale();
+  }
+
+  plan::Hook hook(const Watched& watched, const passes::Context& context) const {
     const Hook& hook = *watched.hook;
     const bool diff = watched.kind == plan::Hook::Kind::kWatchDiff;
     plan::Hook made;
     made.kind = watched.kind;
     made.name = watched.name;
-    made.tensor = tensor(diff ? graph_.gradient_of(watched.value) : watched.value);
-    made.factor = hook.mean ? 1 / loss_elements : 1;
+    made.tensor =
+        tensor(diff ? passes::delivered_gradient(graph_, context, watched.value) : watched.value);
+    made.factor = diff ? gradient_factor(hook, context) : 1;
     made.steps = hook.steps;
     made.check_finite = hook.check_finite;
     made.per_device = hook.per_device;
@@ -112,12 +125,14 @@ void write_drive(Reader& reader, const File& file, const Job& job, const ir::Gra
                     job.returns->sinks, reader.sources.where(job.returns->span)};
   }
   const auto& training = bindings.context.training;
-  const double elements = training ? static_cast<double>(training->loss_elements(graph)) : 1;
   for (const Watched& watched : bindings.watched)
-    made.hooks.push_back(drive.hook(watched, elements));
+    made.hooks.push_back(drive.hook(watched, bindings.context));
   if (training)
-    made.optimizer = {job.optimizer->type, job.optimizer->learning_rate,
-                      drive.tensor(bindings.context.mean_loss), training->loss_name(),
+    made.optimizer = {job.optimizer->type,
+                      job.optimizer->learning_rate,
+                      drive.tensor(bindings.context.mean_loss),
+                      training->loss_name(),
+                      drive.loss_scale(bindings.context),
                       reader.sources.where(job.optimizer->span)};
 }
 

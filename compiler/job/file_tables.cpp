@@ -1,6 +1,7 @@
 // The file, its data, networks and jobs, and what a job reads.
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/tables.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::job {
 namespace {
@@ -141,8 +142,9 @@ const Section& job_section() {
        {.name = "precision",
         .type = KeyType::kWord,
         .fallback = "float32",
-        .doc = "what floats are computed in; tf32: float32 with products of fewer bits on GPUs",
-        .words = {"float32", "float64", "tf32"}},
+        .doc = "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
+               "mixed: float32 with products that read 16 bits",
+        .words = {plan::kPrecisions.begin(), plan::kPrecisions.end()}},
        section("inputs", "none", "what it reads, with shapes", inputs_section()),
        section("graph", "", "entries; each reads the one above unless it says `in:`",
                graph_section()),

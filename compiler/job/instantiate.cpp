@@ -7,6 +7,7 @@
 
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::job {
 namespace {
@@ -27,7 +28,7 @@ void Usage::warn(Reader& reader) const {
 
 Instance::Instance(Reader& reader, const File& file, const Job& job, Usage& usage)
     : reader_(reader), file_(file), job_(job), usage_(usage), builder_(graph, reader.diags) {
-  if (job.precision == "float64") graph.number = DType::kFloat64;
+  graph.number = plan::number_of(job.precision);
   add_inputs();
   run(job.graph.entries, scope_);
 }
@@ -41,7 +42,7 @@ void Instance::add_inputs() {
     }
     value = builder_.add_input(input.name.text, input.dtype, input.shape,
                                input.rows ? 0 : ir::kNoRows, input.name.span);
-    if (job_.precision == "float64" && input.dtype == DType::kFloat32)
+    if (graph.number == DType::kFloat64 && input.dtype == DType::kFloat32)
       value = builder_.add("cast", input.name.text + ":float64", {value},
                            {{"dtype", DType::kFloat64}}, input.name.span);
   }
@@ -170,7 +171,7 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
 /// As written, but float32 means float64 in a float64 job, also where it is the default.
 ir::Attributes Instance::attributes_of(const Entry& entry) const {
   ir::Attributes attributes = entry.attributes;
-  if (job_.precision != "float64") return attributes;
+  if (graph.number != DType::kFloat64) return attributes;
   for (const AttributeDef& def : entry.def->attributes) {
     if (def.type != AttributeType::kDType) continue;
     const bool narrow = attributes.has(def.name)

@@ -82,6 +82,7 @@ struct Optimizer {
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm;
+  std::map<std::string, double> loss_scale;  // the numbers of its variety; empty: none
   Span span;
   bool complete = true;  // false after an error
 };

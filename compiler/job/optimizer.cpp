@@ -6,6 +6,7 @@
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/variety.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::job {
 namespace {
@@ -40,15 +41,18 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
   return norm == values.numbers.end() ? std::nullopt : std::optional(norm->second);
 }
 
-/// Nothing computes in float16, so that a loss scale can only be a mistake.
-void read_loss_scale(Reader& reader, const yaml::Node& node, Span key, std::string_view precision) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`loss_scale`")) return;
+/// The numbers of its variety. Only 16-bit floats lose what a scale would keep.
+std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
+                                              std::string_view precision) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "`loss_scale`")) return {};
   const Variety* variety = pick_variety(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
-  if (variety) read_values(fields, *variety);
-  reader.error(Diagnosis::kLossScale, key,
-               fmt::format("`loss_scale` is for `precision: mixed_float16`, the job computes in {}",
-                           precision));
+  if (!plan::narrow_of(precision))
+    reader.error(Diagnosis::kLossScale, key,
+                 fmt::format("`loss_scale` is for `precision: mixed_float16` or `mixed_bfloat16`, "
+                             "the job computes in {}",
+                             precision));
+  return variety ? read_values(fields, *variety).numbers : std::map<std::string, double>();
 }
 
 /// Keys that do not go together.
@@ -94,7 +98,8 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
   if (const yaml::Node* clipping = fields.find("grad_clipping"))
     optimizer.clip_norm = read_clip_norm(reader, *clipping, fields.key_span("grad_clipping"));
   if (const yaml::Node* scale = fields.find("loss_scale"))
-    read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);
+    optimizer.loss_scale =
+        read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void infer_bias_add_grad(Inference& inference) {
   if (!axis) return;
   const ir::Value& dy = inference.operand(0);
   const int rows = dy.rows < 0 ? dy.rows : dy.rows == *axis ? 0 : kMixedRows;
-  inference.result(dy.dtype, {dy.shape[*axis]}, rows);
+  inference.result(inference.number(), {dy.shape[*axis]}, rows);
 }
 
 std::vector<ir::ValueId> bias_add_gradient(GradientContext& context) {

@@ -46,7 +46,7 @@ void infer_convolution(Inference& inference) {
       !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype())
     return;
   if (const auto y = convolved(inference, inference.shape(0), inference.shape(1)))
-    inference.result(inference.operand(0).dtype, *y, rows_of_images(inference.operand(0).rows));
+    inference.result(inference.number(), *y, rows_of_images(inference.operand(0).rows));
 }
 
 std::optional<Shape> four_extents(Inference& inference, std::string_view name) {
@@ -73,7 +73,7 @@ void infer_convolution_grad_data(Inference& inference) {
       !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype() ||
       !is_result(inference, 0, *x, inference.shape(1)))
     return;
-  inference.result(inference.operand(0).dtype, *x, rows_of_images(inference.operand(0).rows));
+  inference.result(inference.number(), *x, rows_of_images(inference.operand(0).rows));
 }
 
 void infer_convolution_grad_weight(Inference& inference) {
@@ -83,7 +83,7 @@ void infer_convolution_grad_weight(Inference& inference) {
       !is_result(inference, 1, inference.shape(0), *weight))
     return;
   const bool rows = inference.operand(0).rows != kNoRows || inference.operand(1).rows != kNoRows;
-  inference.result(inference.operand(0).dtype, *weight, rows ? kMixedRows : kNoRows);
+  inference.result(inference.number(), *weight, rows ? kMixedRows : kNoRows);
 }
 
 /// The gradient of operand i by a convolution of the same windows, or one of its gradients, which

@@ -88,7 +88,7 @@ void infer_matmul(Inference& inference) {
   const int rows = from_a == kNoRows || from_a == from_b ? from_b
                    : from_b == kNoRows                   ? from_a
                                                          : kMixedRows;
-  inference.result(a.dtype, out, rows);
+  inference.result(inference.number(), out, rows);
 }
 
 /// With dy the gradient of y = a b: da = dy b^T, db = a^T dy; a transposed operand has the

@@ -127,6 +127,8 @@ class Inference : public CallSite {
   /// The same where the primitive has another name for it than the file.
   void replace(std::string_view name, std::string_view by, ir::Attribute value);
 
+  /// The float dtype that the job computes in.
+  DType number() const { return graph().number; }
   /// Rows of the batch that the job's inputs carry, or 0 where none does.
   int64_t batch() const;
 

@@ -44,6 +44,12 @@ void infer_clip_factor(Inference& inference) {
   inference.result(inference.operand(0).dtype, {}, ir::kMixedRows);
 }
 
+void infer_move_loss_scale(Inference& inference) {
+  check_alike(inference, 3);
+  if (inference.failed()) return;
+  for (int i = 0; i < 2; ++i) inference.result(inference.number(), {}, ir::kNoRows);
+}
+
 AttributeDef number(std::string_view name, std::string_view doc) {
   return {name, AttributeType::kNumber, "", doc};
 }
@@ -196,11 +202,42 @@ OpDef clip_factor() {
           .internal = true};
 }
 
+OpDef unscale_factor() {
+  return {
+      .name = "unscale_factor",
+      .doc = "What undoes a loss scale, and clips; NaN where a gradient is not finite.",
+      .formula = "min(1, clip_norm / |scale g / loss_scale|) / loss_scale; clip_norm 0: no clip",
+      .operands = {{"loss_scale", "a scalar"},
+                   {.name = "gradients", .doc = "of the scaled loss", .variadic = true}},
+      .attributes = {number("clip_norm", "the greatest norm, 0: any"), scale()},
+      .results = {"factor"},
+      .infer = infer_clip_factor,
+      .internal = true};
+}
+
+OpDef move_loss_scale() {
+  return {.name = "move_loss_scale",
+          .doc = "The loss scale of the next step.",
+          .formula =
+              "where the factor is NaN, scale backoff_factor; after growth_interval steps "
+              "where it is not, scale growth_factor; never out of float32's normal numbers",
+          .operands = {{"factor", "NaN: a gradient was not finite"},
+                       {"loss_scale", "a scalar"},
+                       {"finite_steps", "since the scale has moved"}},
+          .attributes = {number("backoff_factor", "what it shrinks by"),
+                         number("growth_factor", "what it grows by"),
+                         number("growth_interval", "finite steps before it grows")},
+          .results = {"updated", "finite_steps"},
+          .infer = infer_move_loss_scale,
+          .internal = true};
+}
+
 }  // namespace
 
 std::span<const OpDef> optimizer() {
-  static const OpDef kOps[] = {sgd(),  momentum(), adam(),       rmsprop(),    centered_rmsprop(),
-                               lars(), lamb(),     regularize(), clip_factor()};
+  static const OpDef kOps[] = {
+      sgd(),  momentum(),   adam(),        rmsprop(),        centered_rmsprop(), lars(),
+      lamb(), regularize(), clip_factor(), unscale_factor(), move_loss_scale()};
   return kOps;
 }
 

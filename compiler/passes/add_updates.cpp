@@ -20,12 +20,13 @@ class Updates {
   void run() {
     const Training& training = *context_.training;
     add_mean_loss();
-    scale_ = 1 / static_cast<double>(training.loss_elements(graph_));
+    scale_ = 1 / (static_cast<double>(training.loss_elements(graph_)) * training.static_scale());
     for (const ValueId variable : training.variables)
       if (const ValueId gradient = graph_.gradient_of(variable); gradient.valid())
         trained_.push_back({variable, regularized(variable, gradient)});
-    const ValueId factor = add_clipping();
+    const ValueId factor = context_.loss_scale.valid() ? add_unscaling() : add_clipping();
     for (const Trained& trained : trained_) add_update(trained, factor);
+    if (context_.loss_scale.valid()) add_scale_update();
     place_early();
   }
 
@@ -58,19 +59,64 @@ class Updates {
     const ir::Variable& variable = *graph_.variable_of(id);
     if (variable.l1 == 0 && variable.l2 == 0) return gradient;
     const ir::Value value = graph_[id];
-    return builder_.add("regularize", value.name + ":regularized", {gradient, id},
-                        {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, value.span);
+    const std::string name = value.name + ":regularized";
+    const auto regularize = [&](std::string made, ValueId of) {
+      return builder_.add("regularize", std::move(made), {of, id},
+                          {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, value.span);
+    };
+    const ValueId scale = context_.loss_scale;
+    if (!scale.valid()) return regularize(name, gradient);
+    // Another scale in each step: it is undone and done again.
+    const ValueId unscaled =
+        builder_.add("divide", name + ".unscaled", {gradient, scale}, {}, value.span);
+    return builder_.add("multiply", name, {regularize(name + ".sum", unscaled), scale}, {},
+                        value.span);
   }
 
   /// The factor that clips all gradients; invalid where none does.
   ValueId add_clipping() {
     const std::optional<double> norm = context_.training->clip_norm;
     if (!norm || trained_.empty()) return {};
-    std::vector<ValueId> gradients;
-    for (const Trained& trained : trained_) gradients.push_back(trained.gradient);
-    return builder_.add("clip_factor", "minimize/clip_factor", std::move(gradients),
+    return builder_.add("clip_factor", "minimize/clip_factor", gradients(),
                         {{"clip_norm", *norm}, {"scale", scale_}},
                         context_.training->losses.front().span);
+  }
+
+  std::vector<ValueId> gradients() const {
+    std::vector<ValueId> all;
+    for (const Trained& trained : trained_) all.push_back(trained.gradient);
+    return all;
+  }
+
+  /// What undoes a dynamic scale, and clips; it says too that nothing is to be updated.
+  ValueId add_unscaling() {
+    std::vector<ValueId> operands{context_.loss_scale};
+    for (const ValueId gradient : gradients()) operands.push_back(gradient);
+    context_.factor =
+        builder_.add("unscale_factor", "minimize/unscale_factor", std::move(operands),
+                     {{"clip_norm", context_.training->clip_norm.value_or(0)}, {"scale", scale_}},
+                     context_.training->losses.front().span);
+    graph_.results.push_back(context_.factor);
+    return context_.factor;
+  }
+
+  /// The scale grows and shrinks when all have read it.
+  void add_scale_update() {
+    const LossScale& rule = *context_.training->loss_scale;
+    const Span span = context_.training->losses.front().span;
+    const ValueId finite_steps = builder_.add_variable(context_.training->job + "/finite_steps",
+                                                       graph_.number, {}, {}, false, true, span);
+    ir::Attributes attributes;
+    attributes.set("backoff_factor", rule.backoff_factor);
+    attributes.set("growth_factor", rule.growth_factor);
+    attributes.set("growth_interval", rule.growth_interval);
+    AttributeSpans spans;
+    spans.op = span;
+    const std::vector<ValueId> updated = builder_.add(
+        *find_op("move_loss_scale"), "minimize/move_loss_scale",
+        {context_.factor, context_.loss_scale, finite_steps}, std::move(attributes), spans);
+    set_updated(context_.loss_scale, updated[0]);
+    set_updated(finite_steps, updated[1]);
   }
 
   void add_update(const Trained& trained, ValueId factor) {

@@ -1,4 +1,5 @@
-// Gradients: backward from the sum of the loss's elements, whose gradient is ones.
+// Gradients: backward from the sum of the loss's elements, whose gradient is ones, or
+// the loss's scale.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +16,10 @@ using ir::ValueId;
 
 class Autodiff {
  public:
-  Autodiff(ir::Graph& graph, const Training& training, Diags& diags)
+  Autodiff(ir::Graph& graph, Context& context, Diags& diags)
       : graph_(graph),
-        training_(training),
+        context_(context),
+        training_(*context.training),
         diags_(diags),
         builder_(graph, diags),
         forward_(graph.nodes.size()),
@@ -33,12 +35,12 @@ class Autodiff {
     mark_needed();
     mark_reached();
     if (!check_variables()) return;
+    if (training_.scales_dynamically()) add_scale();
     for (const Loss& loss : training_.losses) seed(loss);
     for (size_t i = forward_; i-- > 0 && !diags_.has_errors();)
       if (is_on_path(graph_.nodes[i])) differentiate(graph_.nodes[i]);
     for (const ValueId of : training_.gradients_of)
-      if (const ValueId gradient = graph_.gradient_of(of); gradient.valid())
-        graph_.watched.push_back(gradient);
+      if (graph_.gradient_of(of).valid()) graph_.watched.push_back(delivered(of));
   }
 
  private:
@@ -158,15 +160,38 @@ class Autodiff {
     return {};
   }
 
-  /// The part of the loss's gradient that is its own: ones.
+  void add_scale() {
+    plan::Initializer initial{"constant", {{"value", training_.loss_scale->initial}}, ""};
+    context_.loss_scale =
+        builder_.add_variable(training_.job + "/loss_scale", graph_.number, {}, std::move(initial),
+                              false, true, training_.losses.front().span);
+  }
+
+  /// The part of the loss's gradient that is its own: ones, or the loss's scale.
   void seed(const Loss& of) {
     const ir::Value loss = graph_[of.value];
     const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
-    arrive(of.value,
-           builder_.add("fill", name, {},
-                        {{"value", 1.0}, {"shape", loss.shape.extents()}, {"dtype", loss.dtype}},
-                        loss.span),
-           loss.span);
+    const std::vector<int64_t> shape = loss.shape.extents();
+    const ValueId part =
+        context_.loss_scale.valid()
+            ? builder_.add("broadcast_to", name, {context_.loss_scale}, {{"shape", shape}},
+                           loss.span)
+            : builder_.add(
+                  "fill", name, {},
+                  {{"value", training_.static_scale()}, {"shape", shape}, {"dtype", loss.dtype}},
+                  loss.span);
+    arrive(of.value, part, loss.span);
+  }
+
+  /// The gradient as hooks read it: a dynamic scale undone.
+  ValueId delivered(ValueId of) {
+    const ValueId gradient = graph_.gradient_of(of);
+    const bool known = delivered_gradient(graph_, context_, of) != gradient;
+    if (context_.loss_scale.valid() && !known)
+      context_.unscaled.emplace_back(
+          of, builder_.add("divide", graph_[gradient].name + "/unscaled",
+                           {gradient, context_.loss_scale}, {}, graph_[gradient].span));
+    return delivered_gradient(graph_, context_, of);
   }
 
   void differentiate(const ir::Node& node) {
@@ -212,6 +237,7 @@ class Autodiff {
   }
 
   ir::Graph& graph_;
+  Context& context_;
   const Training& training_;
   Diags& diags_;
   ir::Builder builder_;
@@ -225,7 +251,7 @@ class Autodiff {
 }  // namespace
 
 void autodiff(ir::Graph& graph, Context& context, Diags& diags) {
-  if (context.training) Autodiff(graph, *context.training, diags).run();
+  if (context.training) Autodiff(graph, context, diags).run();
 }
 
 }  // namespace flow::passes

@@ -1,5 +1,5 @@
-// bias_add and relu are fused onto the product or convolution before them, relu onto batch
-// normalization too.
+// bias_add, relu and rounding to 16 bits are fused onto the product or convolution before them,
+// relu onto batch normalization too.
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
@@ -37,13 +37,14 @@ class PostFuser {
 
   /// The index of the node that `node` can be fused onto.
   size_t host_of(const ir::Node& node) const {
-    const bool bias = node.op->name == "bias_add";
-    if (node.tap || (!bias && node.op->name != "relu")) return kNobody;
+    const bool bias = node.op->name == "bias_add", cast = node.op->name == "cast";
+    if (node.tap || (!bias && !cast && node.op->name != "relu")) return kNobody;
     const ValueId running = node.operands[0];
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
     if (host.results[0] != running) return kNobody;
+    if (cast) return takes_rounding(host, node) ? index : kNobody;
     const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
     if (host.op->name == "batch_norm" || host.op->name == "batch_norm_predict")
       return !bias && last.empty() ? index : kNobody;
@@ -56,6 +57,12 @@ class PostFuser {
       return bias_by == kNobody || bias_by < index ? index : kNobody;
     }
     return last.empty() || last == "bias_add" ? index : kNobody;
+  }
+
+  static bool takes_rounding(const ir::Node& host, const ir::Node& cast) {
+    return is_narrow(cast.attributes.get<DType>("dtype")) &&
+           (host.op->name == "matmul" || host.op->name == "convolution" ||
+            host.op->name == "convolution_grad_data");
   }
 
   void fuse(ir::Node& host, const ir::Node& node) const {

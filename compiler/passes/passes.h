@@ -30,7 +30,11 @@ void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 /// by themselves what relu has passed on, from the same bits.
 void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Fuses bias_add and relu onto the product or convolution whose result they alone read.
+/// Mixed precision: products read their operands rounded to 16 bits.
+void narrow_products(ir::Graph& graph, Context& context, Diags& diags);
+
+/// Fuses bias_add, relu and the rounding to 16 bits onto the product or convolution whose result
+/// they alone read.
 void fuse_posts(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Fuses sgd_update onto the product that makes its gradient.

@@ -14,6 +14,7 @@ constexpr Pass kPasses[] = {
     {"remove_dead", remove_dead},
     {"move_relu_grad", move_relu_grad},
     {"fuse_relu_grad", fuse_relu_grad},
+    {"narrow_products", narrow_products},
     {"fuse_posts", fuse_posts},
     {"fuse_updates", fuse_updates},
 };
@@ -28,6 +29,12 @@ std::string Training::loss_name() const {
 
 int64_t Training::loss_elements(const ir::Graph& graph) const {
   return graph[losses.front().value].shape.elements();
+}
+
+ir::ValueId delivered_gradient(const ir::Graph& graph, const Context& context, ir::ValueId value) {
+  for (const auto& [of, gradient] : context.unscaled)
+    if (of == value) return gradient;
+  return graph.gradient_of(value);
 }
 
 std::span<const Pass> pipeline() { return kPasses; }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/diag/diag.h"
@@ -19,6 +20,14 @@ struct Loss {
   Span span;
 };
 
+/// The scale of the loss that keeps small gradients from vanishing in 16 bits.
+struct LossScale {
+  double initial = 1;
+  /// Where it follows the gradients: growth after `growth_interval` finite ones.
+  bool dynamic = false;
+  double growth_factor = 2, backoff_factor = 0.5, growth_interval = 2000;
+};
+
 /// What the job file says about training; data for the passes. Absent in predict jobs.
 struct Training {
   std::vector<Loss> losses;               // at least one, of equally many elements
@@ -29,18 +38,33 @@ struct Training {
   double weight_decay = 0;                // of those that decay, where the op knows it
   std::vector<ir::ValueId> decayed;
   std::optional<double> clip_norm;
+  std::optional<LossScale> loss_scale;
+  std::string job;  // its name, for the loss scale's variables
 
   /// "a", "a + b"
   std::string loss_name() const;
   /// Of each loss.
   int64_t loss_elements(const ir::Graph& graph) const;
+  bool scales_dynamically() const { return loss_scale && loss_scale->dynamic; }
+  /// By which gradients are larger in every step; a dynamic scale stands apart.
+  double static_scale() const {
+    return loss_scale && !loss_scale->dynamic ? loss_scale->initial : 1;
+  }
 };
 
 struct Context {
   std::optional<Training> training;
-  bool float64 = false;   // precision
-  ir::ValueId mean_loss;  // out: the scalar that is logged
+  std::optional<DType> narrow;  // the 16-bit dtype of products, in mixed jobs
+  // Made by the passes:
+  ir::ValueId mean_loss;           // the scalar that is logged
+  ir::ValueId loss_scale, factor;  // dynamic: the variable; what gradients are multiplied by
+  /// Gradients that hooks read, with a dynamic scale undone: (value, its gradient).
+  std::vector<std::pair<ir::ValueId, ir::ValueId>> unscaled;
 };
+
+/// The gradient with respect to `value` that hooks read, still larger by a static scale; invalid
+/// when the loss does not depend on it.
+ir::ValueId delivered_gradient(const ir::Graph& graph, const Context& context, ir::ValueId value);
 
 struct Pass {
   std::string_view name;

@@ -14,6 +14,7 @@
 #include "runtime/cpu/program.h"
 #include "runtime/cpu/stage.h"
 #include "runtime/exec/memory.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::cpu {
 namespace {
@@ -44,7 +45,9 @@ class CpuBackend : public exec::Backend {
   std::string device() const override { return "cpu"; }
   std::string instruction_set() const override { return cpu::instruction_set(); }
   std::map<std::string, std::string> libraries() const override {
-    return {{"onednn", onednn_version()}};
+    std::map<std::string, std::string> versions{{"onednn", onednn_version()}};
+    if (!products_.empty()) versions["products"] = products_;
+    return versions;
   }
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
@@ -53,6 +56,7 @@ class CpuBackend : public exec::Backend {
       throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which only GPUs know",
                                      job.where, job.name),
                          "write `precision: float32`");
+    if (const auto narrow = plan::narrow_of(job.precision)) products_ = describe_products(*narrow);
     const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
     const size_t available = available_memory();
     exec::check_tensors_fit(job, available, "memory");
@@ -77,7 +81,14 @@ class CpuBackend : public exec::Backend {
   }
 
  private:
+  static std::string describe_products(DType narrow) {
+    if (multiplies_narrow(narrow)) return fmt::format("in {}", name_of(narrow));
+    return fmt::format("in float32 of operands rounded to {}, which is no faster on this CPU",
+                       name_of(narrow));
+  }
+
   std::span<const KernelEntry> kernels_;
+  std::string products_;  // of the last mixed job: how they are computed
 };
 
 }  // namespace

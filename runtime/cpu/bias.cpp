@@ -50,16 +50,22 @@ Kernel bias_add(const Request& request) {
 }
 
 Kernel bias_add_grad(const Request& request) {
+  const DType dtype = request.inputs[0].dtype;
+  if (dtype == DType::kFloat16) return {};
   const int axis = axis_of(request);
   std::vector<bool> reduced(static_cast<size_t>(request.inputs[0].shape.rank()), true);
   reduced[static_cast<size_t>(axis)] = false;
   const Reduction reduction(ReducedAxes(request.inputs[0], reduced));
   Kernel kernel;
   kernel.workspace = reduction.workspace();
-  kernel.launch = [reduction, threads = request.threads](const Buffers& buffers, const CallState&) {
-    reduction.sum(threads, input<float>(buffers, 0), 1, output<float>(buffers, 0),
-                  buffers.workspace);
+  const auto sum = [reduction, threads = request.threads]<typename T>(const T*) -> Launch {
+    return [reduction, threads](const Buffers& buffers, const CallState&) {
+      reduction.sum(threads, input<T>(buffers, 0), 1, output<float>(buffers, 0), buffers.workspace);
+    };
   };
+  const bool narrow = dtype == DType::kBFloat16;
+  kernel.launch =
+      narrow ? sum(static_cast<const uint16_t*>(nullptr)) : sum(static_cast<const float*>(nullptr));
   return kernel;
 }
 

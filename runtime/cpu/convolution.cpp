@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/cpu/convolution_pass.h"
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/narrow_convolution.h"
 #include "runtime/cpu/parallel.h"
 
 namespace flow::cpu::fast {
@@ -20,19 +21,6 @@ size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 FLOW_VECTORISED void accumulate(const float* in, float* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
-}
-
-/// Images of a chunk: about a tenth of them, at most 20 while that makes at most 32 chunks, and no
-/// fewer than are worth a primitive's launch.
-int64_t chunk_images(const ConvolutionGeometry& g) {
-  constexpr double kChunkFlops = 2e6;
-  const double flops =
-      2.0 * static_cast<double>(g.y.elements(1, 4)) * static_cast<double>(g.weight.elements(1, 4));
-  const int64_t images = g.x[0];
-  const int64_t worth = static_cast<int64_t>(kChunkFlops / std::max(1.0, flops));
-  const int64_t most = std::max<int64_t>(20, (images + 31) / 32);
-  const int64_t least = std::max<int64_t>(1, std::min(worth, images));
-  return std::max(std::clamp<int64_t>(images / 10, 1, most), least);
 }
 
 /// The memory objects that one thread uses to run one pass, and the arguments made of them.
@@ -228,6 +216,7 @@ Kernel empty_convolution(const Request& request) {
 }
 
 Kernel make_convolution(const Request& request) {
+  if (is_narrow(request.inputs[0].dtype)) return narrow_convolution(request);
   ConvolutionGeometry geometry = convolution_geometry(request);
   if (geometry.x.elements() == 0 || geometry.y.elements() == 0 || geometry.weight.elements() == 0)
     return empty_convolution(request);

@@ -1,6 +1,7 @@
 // Choice and construction of oneDNN's convolution primitives.
 #include "runtime/cpu/convolution_pass.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "runtime/base/error.h"
@@ -172,6 +173,17 @@ ConvolutionGeometry convolution_geometry(const Request& request) {
   g.padding = {padding[0], padding[1], padding[2], padding[3]};
   g.groups = request.step.attributes.get<int64_t>("groups");
   return g;
+}
+
+int64_t chunk_images(const ConvolutionGeometry& g) {
+  constexpr double kChunkFlops = 2e6;
+  const double flops =
+      2.0 * static_cast<double>(g.y.elements(1, 4)) * static_cast<double>(g.weight.elements(1, 4));
+  const int64_t images = g.x[0];
+  const int64_t worth = static_cast<int64_t>(kChunkFlops / std::max(1.0, flops));
+  const int64_t most = std::max<int64_t>(20, (images + 31) / 32);
+  const int64_t least = std::max<int64_t>(1, std::min(worth, images));
+  return std::max(std::clamp<int64_t>(images / 10, 1, most), least);
 }
 
 memory::desc plain_weights(const ConvolutionGeometry& geometry) {

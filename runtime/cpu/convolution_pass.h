@@ -29,6 +29,10 @@ struct ConvolutionGeometry {
 /// The step's. REQUIRES: its op is one of the three convolutions.
 ConvolutionGeometry convolution_geometry(const Request& request);
 
+/// Images of a chunk, by shapes alone: about a tenth of them, at most 20 while that makes at most
+/// 32 chunks, and no fewer than are worth a primitive's launch.
+int64_t chunk_images(const ConvolutionGeometry& geometry);
+
 /// An activation of a pass: as the tensor lies, and as the primitive wants it; equal or not.
 struct Activation {
   int argument = 0;  // DNNL_ARG_...

@@ -34,6 +34,14 @@ std::string instruction_set() {
   }
 }
 
+bool multiplies_narrow(DType dtype) {
+  if (dtype != DType::kBFloat16) return false;
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  // On Intel's CPUs without tiles bfloat16 is slower than float32, on AMD's it is not.
+  return isa == dnnl_cpu_isa_avx512_core_amx ||
+         (isa == dnnl_cpu_isa_avx512_core_bf16 && __builtin_cpu_is("amd"));
+}
+
 std::string onednn_version() {
   const dnnl_version_t& version = *dnnl_version();
   return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);

@@ -1,6 +1,7 @@
 // What this CPU can do, and how loops are compiled for it while the binary runs on any x86-64.
 #pragma once
 
+#include "runtime/base/dtype.h"
 #include "runtime/base/vectorised.h"
 
 #include <string>
@@ -9,6 +10,10 @@ namespace flow::cpu {
 
 /// The widest instruction set that oneDNN uses here: "avx512_core_amx".
 std::string instruction_set();
+
+/// Do products of that 16-bit dtype pay here? They do for bfloat16 where the CPU has tiles (AMX),
+/// or instructions that are as fast as they should be; else they are computed in float32.
+bool multiplies_narrow(DType dtype);
 
 /// "2.6.3"
 std::string onednn_version();

@@ -3,6 +3,7 @@
 #include "runtime/base/functions.h"
 
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/narrow.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {
@@ -52,6 +53,31 @@ Kernel gradient_kernel(const Request& request, F f,
   return kernel;
 }
 
+/// The same of bfloat16: widened, computed and rounded some elements at a time.
+template <typename F>
+Kernel narrow_gradient_kernel(const Request& request, F f,
+                              void (*run)(F, const float*, const float*, float*, int64_t)) {
+  if (request.inputs[0].dtype != DType::kBFloat16) return {};
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    const auto *dy = input<uint16_t>(buffers, 0), *v = input<uint16_t>(buffers, 1);
+    auto* dx = output<uint16_t>(buffers, 0);
+    for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+      constexpr int64_t kBlock = 1024;
+      float wide_dy[kBlock], wide_v[kBlock];
+      for (int64_t i = first; i < end; i += kBlock) {
+        const int64_t count = std::min(kBlock, end - i);
+        widen_bfloat16(dy + i, wide_dy, count);
+        widen_bfloat16(v + i, wide_v, count);
+        run(f, wide_dy, wide_v, wide_dy, count);
+        round_to_bfloat16(wide_dy, dx + i, count);
+      }
+    });
+  };
+  return kernel;
+}
+
 template <template <typename> class F>
 Kernel integer_kernel(const Request& request) {
   return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -95,6 +121,8 @@ bool approximates_by_tanh(const Request& request) {
   Kernel op##_grad(const Request& request) {                               \
     const auto f = functions::with_attributes<functions::Function, float>( \
         request.step.attributes __VA_OPT__(, ) __VA_ARGS__);               \
+    if (is_narrow(request.inputs[0].dtype))                                \
+      return narrow_gradient_kernel(request, f, op##_grad_piece);          \
     return gradient_kernel(request, f, op##_grad_piece);                   \
   }
 #include "runtime/base/functions.def"

@@ -2,8 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/cpu/features.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/update.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -42,14 +41,35 @@ struct Part {
   int64_t first, end;
 };
 
-std::vector<Part> parts_of(const Request& request) {
+std::vector<Part> parts_of(const Request& request, size_t first_operand) {
   std::vector<Part> parts;
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
+  for (size_t i = first_operand; i < request.inputs.size(); ++i) {
     const int64_t n = request.inputs[i].shape.elements();
     for (int64_t first = 0; first < n; first += kPiece)
       parts.push_back({i, first, std::min(n, first + kPiece)});
   }
   return parts;
+}
+
+/// The result is factor_of(buffers, sum of squares of the operands from `first_operand` on).
+template <typename FactorOf>
+Kernel kernel_of_squares(const Request& request, size_t first_operand, FactorOf factor_of) {
+  const std::vector<Part> parts = parts_of(request, first_operand);
+  Kernel kernel;
+  kernel.workspace = parts.size() * sizeof(double);
+  kernel.launch = [parts, factor_of, threads = request.threads](const Buffers& buffers,
+                                                                const CallState&) {
+    double* sums = reinterpret_cast<double*>(buffers.workspace);
+    parallel_for(threads, static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      sums[i] =
+          sum_squares(input<float>(buffers, part.operand) + part.first, part.end - part.first);
+    });
+    double total = 0;
+    for (size_t i = 0; i < parts.size(); ++i) total += sums[i];
+    *output<float>(buffers, 0) = static_cast<float>(factor_of(buffers, total));
+  };
+  return kernel;
 }
 
 }  // namespace
@@ -70,23 +90,32 @@ Kernel regularize(const Request& request) {
 }
 
 Kernel clip_factor(const Request& request) {
-  const std::vector<Part> parts = parts_of(request);
+  return kernel_of_squares(request, 0,
+                           [scale = number(request, "scale"), limit = number(request, "clip_norm")](
+                               const Buffers&, double squares) {
+                             const double norm = std::abs(scale) * std::sqrt(squares);
+                             return norm > limit ? limit / norm : 1;
+                           });
+}
+
+Kernel unscale_factor(const Request& request) {
+  return kernel_of_squares(request, 1,
+                           [scale = number(request, "scale"), limit = number(request, "clip_norm")](
+                               const Buffers& buffers, double squares) {
+                             return flow::unscale_factor(
+                                 squares, scale, static_cast<double>(*input<float>(buffers, 0)),
+                                 limit);
+                           });
+}
+
+Kernel move_loss_scale(const Request& request) {
   Kernel kernel;
-  kernel.workspace = parts.size() * sizeof(double);
-  kernel.launch = [parts, threads = request.threads,
-                   scale = request.step.attributes.get<double>("scale"),
-                   limit = request.step.attributes.get<double>("clip_norm")](const Buffers& buffers,
-                                                                             const CallState&) {
-    double* sums = reinterpret_cast<double*>(buffers.workspace);
-    parallel_for(threads, static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
-      const Part& part = parts[static_cast<size_t>(i)];
-      sums[i] =
-          sum_squares(input<float>(buffers, part.operand) + part.first, part.end - part.first);
-    });
-    double total = 0;
-    for (size_t i = 0; i < parts.size(); ++i) total += sums[i];
-    const double norm = std::abs(scale) * std::sqrt(total);
-    *output<float>(buffers, 0) = norm > limit ? static_cast<float>(limit / norm) : 1;
+  kernel.launch = [rule = loss_scale_rule(request)](const Buffers& buffers, const CallState&) {
+    float loss_scale = *input<float>(buffers, 1), finite_steps = *input<float>(buffers, 2);
+    flow::move_loss_scale(rule, static_cast<double>(*input<float>(buffers, 0)), loss_scale,
+                          finite_steps);
+    *output<float>(buffers, 0) = loss_scale;
+    *output<float>(buffers, 1) = finite_steps;
   };
   return kernel;
 }

@@ -64,7 +64,7 @@ struct CallState {
 using Launch = std::function<void(const Buffers&, const CallState&)>;
 
 struct Kernel {
-  Launch launch;
+  Launch launch;             // none: a narrow kernel that does not pay for this call or on this CPU
   size_t workspace = 0;      // bytes, for the duration of the step
   size_t fused = 0;          // how many of the step's posts it does itself (from the first on);
                              // the backend runs the others apart, in place on output 0
@@ -79,6 +79,7 @@ struct KernelEntry {
   std::string_view op;
   Prepare prepare;
   Layouts layouts;
+  bool narrow = false;  // takes and makes 16-bit floats; for others the backend widens them
 };
 
 /// Float32 kernels (and integer ones), and the reference kernels: plain loops in float64.

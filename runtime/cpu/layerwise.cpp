@@ -123,6 +123,7 @@ Kernel lars_update(const Request& request) {
                                                                    const CallState& state) {
     const UpdateArrays<2> arrays(buffers);
     const double scale = gradient_scale(buffers);
+    if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
     const TwoSums sums = sum_pieces(
         threads, n, reinterpret_cast<TwoSums*>(buffers.workspace),
         [&](int64_t i, int64_t end) { return squares(arrays.from[0] + i, arrays.g + i, end - i); });
@@ -148,7 +149,9 @@ Kernel lamb_update(const Request& request) {
                    weight_decay = number(request, "weight_decay")](const Buffers& buffers,
                                                                    const CallState& state) {
     const UpdateArrays<3> arrays(buffers);
-    const LambRates rates{static_cast<float>(gradient_scale(buffers)),
+    const double scale = gradient_scale(buffers);
+    if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
+    const LambRates rates{static_cast<float>(scale),
                           static_cast<float>(beta1),
                           static_cast<float>(1 - beta1),
                           static_cast<float>(beta2),

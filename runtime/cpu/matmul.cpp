@@ -1,42 +1,24 @@
 // matmul: out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], as products of tiles. Tiles depend on
-// shapes alone and each is one single-threaded dnnl_sgemm, so that bits do not depend on the
+// shapes alone and each is one single-threaded product of oneDNN, so that bits do not depend on the
 // number of threads. What follows the product (bias, relu, the SGD update) runs on each tile while
 // it is hot. Few tiles of long K are cut along K too; their parts are summed in order.
 #include <dnnl.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/kernel.h"
+#include "runtime/cpu/narrow_products.h"
 #include "runtime/cpu/parallel.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// What is done to a row of the product on its way out.
-struct Epilogue {
-  bool bias = false, relu = false, sgd = false;
-  double scale = 0;  // of the SGD update
-  size_t fused = 0;  // posts that it stands for
-};
-
-FLOW_VECTORISED void add_bias(const float* in, const float* bias, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = in[i] + bias[i];
-}
-
-FLOW_VECTORISED void add_bias_relu(const float* in, const float* bias, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float sum = in[i] + bias[i];
-    out[i] = sum > 0 ? sum : 0;
-  }
-}
-
-FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = in[i] > 0 ? in[i] : 0;
-}
 
 /// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
 FLOW_VECTORISED void update(const float* gradient, float a, float* w, int64_t n) {
@@ -114,8 +96,11 @@ std::vector<BatchOffsets> batch_offsets(const Shape& a, const Shape& b, const Sh
 
 class Product {
  public:
-  Product(const Request& request, const Epilogue& epilogue)
-      : epilogue_(epilogue), threads_(request.threads) {
+  Product(const Request& request, const Epilogue& epilogue, std::optional<double> sgd_scale)
+      : epilogue_(epilogue),
+        sgd_scale_(sgd_scale),
+        narrow_(is_narrow(request.inputs[0].dtype)),
+        threads_(request.threads) {
     const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
     const Shape& out = request.outputs[0].shape;
     transpose_a_ = request.step.attributes.get<bool>("transpose_a");
@@ -132,8 +117,26 @@ class Product {
     tiling_ = choose_tiling(std::max<int64_t>(1, batches()), m_, n_, k_);
   }
 
+  /// Makes products of 16-bit floats ready. False where there are none.
+  bool prepare_narrow() {
+    const auto sizes = [](int64_t tile, int64_t all) {
+      return std::array{std::min(tile, all), all % std::max<int64_t>(1, tile)};
+    };
+    auto products = std::make_shared<NarrowProducts>(
+        threads_, transpose_a_, transpose_b_,
+        NarrowProducts::Strides{row_of_a(), row_of_b(), tiling_.n});
+    for (const int64_t m : sizes(tiling_.m, m_))
+      for (const int64_t n : sizes(tiling_.n, n_))
+        for (const int64_t k : sizes(tiling_.k, k_))
+          if (m > 0 && n > 0 && k > 0 && !products->add(m, n, k)) return false;
+    narrow_products_ = std::move(products);
+    return true;
+  }
+
   /// Rows that span the whole width need no buffer: the product's row stride is the same.
-  bool direct() const { return tiling_.columns == 1 && tiling_.depth == 1 && !epilogue_.sgd; }
+  bool direct() const {
+    return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_scale_ && !epilogue_.narrow;
+  }
 
   size_t workspace() const {
     const int64_t buffers = direct()            ? 0
@@ -144,27 +147,29 @@ class Product {
 
   void launch(const Buffers& buffers, const CallState& call) const {
     Operands operands;
-    operands.a = reinterpret_cast<const float*>(buffers.inputs[0]);
-    operands.b = reinterpret_cast<const float*>(buffers.inputs[1]);
-    operands.out = reinterpret_cast<float*>(buffers.outputs[0]);
+    operands.a = buffers.inputs[0];
+    operands.b = buffers.inputs[1];
+    operands.out = buffers.outputs[0];
     operands.workspace = reinterpret_cast<float*>(buffers.workspace);
     if (epilogue_.bias) operands.bias = reinterpret_cast<const float*>(buffers.post_operands[0][0]);
-    if (epilogue_.sgd) operands.rate = static_cast<float>(-call.learning_rate * epilogue_.scale);
+    if (sgd_scale_) operands.rate = static_cast<float>(-call.learning_rate * *sgd_scale_);
     if (m_ == 0 || n_ == 0 || batches() == 0) return;
     if (tiling_.depth > 1) return launch_deep(operands);
     parallel_for(threads_, tiles(), [&](int64_t index, int worker) {
       const Tile tile = tile_at(index);
-      float* out = operands.out + tile.out;
-      float* product = direct() ? out : operands.workspace + worker * tiling_.m * tiling_.n;
-      multiply(operands, tile, 0, k_, product);
+      float* product = direct() ? reinterpret_cast<float*>(operands.out) + tile.out
+                                : operands.workspace + worker * tiling_.m * tiling_.n;
+      multiply(operands, tile, 0, k_, worker, product);
       finish(operands, tile, 0, tile.m, product);
     });
   }
 
  private:
   struct Operands {
-    const float *a = nullptr, *b = nullptr, *bias = nullptr;
-    float *out = nullptr, *workspace = nullptr;
+    const std::byte *a = nullptr, *b = nullptr;
+    std::byte* out = nullptr;
+    const float* bias = nullptr;
+    float* workspace = nullptr;
     float rate = 0;
   };
   struct Tile {
@@ -191,46 +196,51 @@ class Product {
 
   /// product[tile.m, tile.n], rows tiling_.n apart, from K in [first, first + depth).
   void multiply(const Operands& operands, const Tile& tile, int64_t first, int64_t depth,
-                float* product) const {
+                int worker, float* product) const {
     if (depth == 0) {
       for (int64_t row = 0; row < tile.m; ++row)
         std::fill_n(product + row * tiling_.n, tile.n, 0.0f);
       return;
     }
-    const int64_t lda = transpose_a_ ? m_ : k_, ldb = transpose_b_ ? k_ : n_;
-    const float* a = operands.a + tile.a + (transpose_a_ ? first * m_ : first);
-    const float* b = operands.b + tile.b + (transpose_b_ ? first : first * n_);
-    dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth, 1.0f, a,
-               lda, b, ldb, 0.0f, product, tiling_.n);
+    const int64_t a = tile.a + (transpose_a_ ? first * m_ : first);
+    const int64_t b = tile.b + (transpose_b_ ? first : first * n_);
+    if (narrow_)
+      narrow_products_->run(worker, tile.m, tile.n, depth,
+                            reinterpret_cast<const uint16_t*>(operands.a) + a,
+                            reinterpret_cast<const uint16_t*>(operands.b) + b, product);
+    else
+      dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth, 1.0f,
+                 reinterpret_cast<const float*>(operands.a) + a, row_of_a(),
+                 reinterpret_cast<const float*>(operands.b) + b, row_of_b(), 0.0f, product,
+                 tiling_.n);
   }
+
+  /// How far rows of a and b as they are stored lie apart.
+  int64_t row_of_a() const { return transpose_a_ ? m_ : k_; }
+  int64_t row_of_b() const { return transpose_b_ ? k_ : n_; }
 
   /// Rows [first, last) of the tile: from `product`, its own rows tiling_.n apart, to the output.
   void finish(const Operands& operands, const Tile& tile, int64_t first, int64_t last,
-              const float* product) const {
+              float* product) const {
     const float* bias = operands.bias ? operands.bias + tile.column : nullptr;
+    const int64_t size = epilogue_.narrow ? sizeof(uint16_t) : sizeof(float);
     for (int64_t row = first; row < last; ++row) {
-      const float* in = product + row * tiling_.n;
-      float* out = operands.out + tile.out + row * n_;
-      if (epilogue_.sgd)
-        update(in, operands.rate, out, tile.n);
-      else if (bias && epilogue_.relu)
-        add_bias_relu(in, bias, out, tile.n);
-      else if (bias)
-        add_bias(in, bias, out, tile.n);
-      else if (epilogue_.relu)
-        relu_row(in, out, tile.n);
-      else if (in != out)
-        std::memcpy(out, in, static_cast<size_t>(tile.n) * sizeof(float));
+      float* in = product + row * tiling_.n;
+      std::byte* out = operands.out + (tile.out + row * n_) * size;
+      if (sgd_scale_)
+        update(in, operands.rate, reinterpret_cast<float*>(out), tile.n);
+      else
+        epilogue_.finish(in, bias, out, tile.n);
     }
   }
 
   /// Parts of K beside each other in the workspace, then summed in order, some rows at a time.
   void launch_deep(const Operands& operands) const {
     const int64_t size = tiling_.m * tiling_.n;
-    parallel_for(threads_, tiles() * tiling_.depth, [&](int64_t part, int) {
+    parallel_for(threads_, tiles() * tiling_.depth, [&](int64_t part, int worker) {
       const int64_t first = part % tiling_.depth * tiling_.k;
       multiply(operands, tile_at(part / tiling_.depth), first, std::min(tiling_.k, k_ - first),
-               operands.workspace + part * size);
+               worker, operands.workspace + part * size);
     });
     constexpr int64_t kRows = 16;
     const int64_t blocks = ceil_div(tiling_.m, kRows);
@@ -246,38 +256,34 @@ class Product {
   }
 
   Epilogue epilogue_;
+  std::optional<double> sgd_scale_;  // of the gradient, where a variable is updated by the product
+  bool narrow_;
   int threads_;
   bool transpose_a_ = false, transpose_b_ = false;
   int64_t m_ = 0, n_ = 0, k_ = 0;
   std::vector<BatchOffsets> offsets_;
   Tiling tiling_;
+  std::shared_ptr<NarrowProducts> narrow_products_;
 };
 
-Epilogue choose_epilogue(const Request& request) {
-  Epilogue epilogue;
-  const Shape& out = request.outputs[0].shape;
-  for (const plan::Post& post : request.step.posts) {
-    const bool first = epilogue.fused == 0;
-    if (post.op == "bias_add" && first && post.attributes.get<int64_t>("axis") == out.rank() - 1)
-      epilogue.bias = true;
-    else if (post.op == "relu" && !epilogue.relu && !epilogue.sgd)
-      epilogue.relu = true;
-    else if (post.op == "sgd_update" && first)
-      epilogue.sgd = true, epilogue.scale = post.attributes.get<double>("scale");
-    else
-      break;
-    ++epilogue.fused;
-  }
-  return epilogue;
+/// The update that is the only post, where it is.
+std::optional<double> sgd_scale_of(const Request& request) {
+  const std::vector<plan::Post>& posts = request.step.posts;
+  if (posts.size() != 1 || posts.front().op != "sgd_update") return {};
+  return posts.front().attributes.get<double>("scale");
 }
 
 }  // namespace
 
 Kernel matmul(const Request& request) {
-  const Epilogue epilogue = choose_epilogue(request);
-  Product product(request, epilogue);
+  const bool narrow = is_narrow(request.inputs[0].dtype);
+  if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
+  const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
+  const std::optional<double> sgd_scale = sgd_scale_of(request);
+  Product product(request, epilogue, sgd_scale);
+  if (narrow && !product.prepare_narrow()) return {};
   Kernel kernel;
-  kernel.fused = epilogue.fused;
+  kernel.fused = sgd_scale ? 1 : epilogue.fused;
   kernel.workspace = product.workspace();
   kernel.library = "oneDNN sgemm";
   kernel.launch = [product = std::move(product)](const Buffers& b, const CallState& call) {

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/narrow.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/window.h"
 
@@ -13,6 +15,10 @@ namespace flow::cpu::fast {
 namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+// Of a float, or of a bfloat16 that has one's value.
+inline void store(float x, float& to) { to = x; }
+inline void store(float x, uint16_t& to) { to = static_cast<uint16_t>(bits_as<uint32_t>(x) >> 16); }
 
 /// The gradient's and the forward kernel's loops go over planes: a whole image where channels are
 /// innermost, one channel of an image where they are not.
@@ -29,16 +35,16 @@ Planes planes_of(const TensorDesc& desc) {
 /// One row of windows: x is an input plane [H, W, C], y and places are rows [OW, C]. The loops
 /// over channels are plain ones on a block that stays in registers or L1: GCC splits its vector
 /// types into scalars before it inlines into the clones for wider instruction sets.
-template <typename Place>
+template <typename T, typename Place>
 [[gnu::always_inline]] inline void pool_row(const Window& w, int64_t channels, int64_t row,
-                                            const float* x, float* y, Place* places) {
+                                            const T* x, T* y, Place* places) {
   constexpr int64_t kBlock = 64;
   const Places kh = w.rows.inside(row);
   for (int64_t column = 0; column < w.columns.output; ++column) {
     const Places kw = w.columns.inside(column);
     const bool empty = kh.first >= kh.end || kw.first >= kw.end;
     const int64_t first = empty ? 0 : kh.first * w.columns.size + kw.first;
-    const float* window =
+    const T* window =
         x + (w.rows.start(row) * w.columns.input + w.columns.start(column)) * channels;
     for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
       const int64_t count = std::min(kBlock, channels - c0);
@@ -50,17 +56,20 @@ template <typename Place>
       }
       for (int64_t i = kh.first; i < kh.end; ++i) {
         for (int64_t k = kw.first; k < kw.end; ++k) {
-          const float* values = window + (i * w.columns.input + k) * channels + c0;
+          const T* values = window + (i * w.columns.input + k) * channels + c0;
           const auto place = static_cast<int32_t>(i * w.columns.size + k);
 #pragma omp simd
           for (int64_t c = 0; c < count; ++c) {
-            const bool larger = !(values[c] <= best[c]) & (best[c] == best[c]);
-            best[c] = larger ? values[c] : best[c];
+            const float value = wide(values[c]);
+            const bool larger = !(value <= best[c]) & (best[c] == best[c]);
+            best[c] = larger ? value : best[c];
             best_place[c] = larger ? place : best_place[c];
           }
         }
       }
-      std::copy_n(best, count, y + column * channels + c0);
+      T* results = y + column * channels + c0;
+#pragma omp simd
+      for (int64_t c = 0; c < count; ++c) store(best[c], results[c]);
       if (!places) continue;
       Place* to = places + column * channels + c0;
 #pragma omp simd
@@ -70,9 +79,9 @@ template <typename Place>
 }
 
 /// The same of a plane [H, W] of one channel, side by side for neighbouring windows.
-template <typename Place>
-[[gnu::always_inline]] inline void pool_row_of_one(const Window& w, int64_t row, const float* x,
-                                                   float* y, Place* places) {
+template <typename T, typename Place>
+[[gnu::always_inline]] inline void pool_row_of_one(const Window& w, int64_t row, const T* x, T* y,
+                                                   Place* places) {
   constexpr int64_t kBlock = 64;
   const Places kh = w.rows.inside(row);
   const int64_t stride = w.columns.stride;
@@ -87,63 +96,78 @@ template <typename Place>
       best_place[c] = empty ? 0 : static_cast<int32_t>(kh.first * w.columns.size + kw.first);
     }
     for (int64_t i = kh.first; i < kh.end; ++i) {
-      const float* line = x + (w.rows.start(row) + i) * w.columns.input;
+      const T* line = x + (w.rows.start(row) + i) * w.columns.input;
       for (int64_t k = 0; k < w.columns.size; ++k) {
         const Reach reach = w.columns.reach(k);
         const int64_t end = std::min(reach.end - c0, count);
         const auto place = static_cast<int32_t>(i * w.columns.size + k);
-        const float* values = line + w.columns.start(c0) + k;
+        const T* values = line + w.columns.start(c0) + k;
 #pragma omp simd
         for (int64_t c = std::max<int64_t>(reach.first - c0, 0); c < end; ++c) {
-          const float value = values[c * stride];
+          const float value = wide(values[c * stride]);
           const bool larger = !(value <= best[c]) & (best[c] == best[c]);
           best[c] = larger ? value : best[c];
           best_place[c] = larger ? place : best_place[c];
         }
       }
     }
-    std::copy_n(best, count, y + c0);
+#pragma omp simd
+    for (int64_t c = 0; c < count; ++c) store(best[c], y[c0 + c]);
     if (!places) continue;
 #pragma omp simd
     for (int64_t c = 0; c < count; ++c) places[c0 + c] = static_cast<Place>(best_place[c]);
   }
 }
 
-FLOW_VECTORISED void pool_row_bytes(const Window& w, int64_t channels, int64_t row, const float* x,
-                                    float* y, uint8_t* places) {
+template <typename T, typename Place>
+[[gnu::always_inline]] inline void pool_any_row(const Window& w, int64_t channels, int64_t row,
+                                                const T* x, T* y, Place* places) {
   if (channels == 1)
     pool_row_of_one(w, row, x, y, places);
   else
     pool_row(w, channels, row, x, y, places);
 }
 
-FLOW_VECTORISED void pool_row_ints(const Window& w, int64_t channels, int64_t row, const float* x,
-                                   float* y, int32_t* places) {
-  if (channels == 1)
-    pool_row_of_one(w, row, x, y, places);
+// A function for each, since not every compiler clones templates for what the CPU has.
+#define FLOW_POOL_ROW(T, Place)                                                                   \
+  FLOW_VECTORISED void pool_one(const Window& w, int64_t channels, int64_t row, const T* x, T* y, \
+                                Place* places) {                                                  \
+    pool_any_row(w, channels, row, x, y, places);                                                 \
+  }
+FLOW_POOL_ROW(float, uint8_t)
+FLOW_POOL_ROW(float, int32_t)
+FLOW_POOL_ROW(uint16_t, uint8_t)
+FLOW_POOL_ROW(uint16_t, int32_t)
+#undef FLOW_POOL_ROW
+
+/// bfloat16 is written alone: its bits cannot be added.
+template <bool kAssigns, typename T>
+[[gnu::always_inline]] inline void put(T part, T& to) {
+  if constexpr (kAssigns)
+    to = part;
   else
-    pool_row(w, channels, row, x, y, places);
+    to += part;
 }
 
-/// The gradient of one row of windows: dx is a plane [H, W, C]. Where windows tile the plane each
-/// element is written; else gradients are added to it.
-template <bool kTiles, typename Place>
+/// The gradient of one row of windows: dx is a plane [H, W, C]. Gradients are written where each
+/// element is in one window at most; else they are added.
+template <bool kAssigns, typename T, typename Place>
 [[gnu::always_inline]] inline void spread_row(const Window& w, int64_t channels, int64_t row,
-                                              const float* dy, const Place* places, float* dx) {
+                                              const T* dy, const Place* places, T* dx) {
   const Places kh = w.rows.inside(row);
   for (int64_t column = 0; column < w.columns.output; ++column) {
     const Places kw = w.columns.inside(column);
-    float* window = dx + (w.rows.start(row) * w.columns.input + w.columns.start(column)) * channels;
-    const float* gradient = dy + column * channels;
+    T* window = dx + (w.rows.start(row) * w.columns.input + w.columns.start(column)) * channels;
+    const T* gradient = dy + column * channels;
     const Place* taken = places + column * channels;
     for (int64_t i = kh.first; i < kh.end; ++i) {
       for (int64_t k = kw.first; k < kw.end; ++k) {
         const auto place = static_cast<int32_t>(i * w.columns.size + k);
-        float* to = window + (i * w.columns.input + k) * channels;
+        T* to = window + (i * w.columns.input + k) * channels;
 #pragma omp simd
         for (int64_t c = 0; c < channels; ++c) {
-          const float part = static_cast<int32_t>(taken[c]) == place ? gradient[c] : 0.0f;
-          to[c] = kTiles ? part : to[c] + part;
+          const T part = static_cast<int32_t>(taken[c]) == place ? gradient[c] : T{0};
+          put<kAssigns>(part, to[c]);
         }
       }
     }
@@ -151,58 +175,56 @@ template <bool kTiles, typename Place>
 }
 
 /// The same into a plane [H, W] of one channel.
-template <bool kTiles, typename Place>
-[[gnu::always_inline]] inline void spread_row_of_one(const Window& w, int64_t row, const float* dy,
-                                                     const Place* places, float* dx) {
+template <bool kAssigns, typename T, typename Place>
+[[gnu::always_inline]] inline void spread_row_of_one(const Window& w, int64_t row, const T* dy,
+                                                     const Place* places, T* dx) {
   const Places kh = w.rows.inside(row);
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const int64_t stride = w.columns.stride;
   for (int64_t i = kh.first; i < kh.end; ++i) {
-    float* line = dx + (w.rows.start(row) + i) * w.columns.input;
+    T* line = dx + (w.rows.start(row) + i) * w.columns.input;
     for (int64_t k = 0; k < w.columns.size; ++k) {
       const Reach reach = w.columns.reach(k);
       const auto place = static_cast<int32_t>(i * w.columns.size + k);
-      float* to = line + w.columns.start(0) + k;
+      T* to = line + w.columns.start(0) + k;
 #pragma omp simd
       for (int64_t c = reach.first; c < reach.end; ++c) {
-        const uint32_t all = uint32_t{0} - static_cast<uint32_t>(places[c] == place);
-        const auto part = std::bit_cast<float>(std::bit_cast<uint32_t>(dy[c]) & all);
-        to[c * stride] = kTiles ? part : to[c * stride] + part;
+        const auto all = static_cast<Bits>(Bits{0} - static_cast<Bits>(places[c] == place));
+        const auto part = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(dy[c]) & all));
+        put<kAssigns>(part, to[c * stride]);
       }
     }
   }
 }
 
-template <bool kTiles, typename Place>
+template <bool kAssigns, typename T, typename Place>
 [[gnu::always_inline]] inline void spread_any_row(const Window& w, int64_t channels, int64_t row,
-                                                  const float* dy, const Place* places, float* dx) {
+                                                  const T* dy, const Place* places, T* dx) {
   if (channels == 1)
-    spread_row_of_one<kTiles>(w, row, dy, places, dx);
+    spread_row_of_one<kAssigns>(w, row, dy, places, dx);
   else
-    spread_row<kTiles>(w, channels, row, dy, places, dx);
+    spread_row<kAssigns>(w, channels, row, dy, places, dx);
 }
 
-FLOW_VECTORISED void spread_row_bytes(const Window& w, int64_t channels, int64_t row,
-                                      const float* dy, const uint8_t* places, float* dx) {
-  if (w.tiles())
-    spread_any_row<true>(w, channels, row, dy, places, dx);
-  else
-    spread_any_row<false>(w, channels, row, dy, places, dx);
-}
+#define FLOW_SPREAD_ROW(T, Place)                                                              \
+  FLOW_VECTORISED void spread_one(const Window& w, int64_t channels, int64_t row, const T* dy, \
+                                  const Place* places, T* dx) {                                \
+    if (std::is_same_v<T, uint16_t> || w.tiles())                                              \
+      spread_any_row<true>(w, channels, row, dy, places, dx);                                  \
+    else                                                                                       \
+      spread_any_row<false>(w, channels, row, dy, places, dx);                                 \
+  }
+FLOW_SPREAD_ROW(float, uint8_t)
+FLOW_SPREAD_ROW(float, int32_t)
+FLOW_SPREAD_ROW(uint16_t, uint8_t)
+FLOW_SPREAD_ROW(uint16_t, int32_t)
+#undef FLOW_SPREAD_ROW
 
-FLOW_VECTORISED void spread_row_ints(const Window& w, int64_t channels, int64_t row,
-                                     const float* dy, const int32_t* places, float* dx) {
-  if (w.tiles())
-    spread_any_row<true>(w, channels, row, dy, places, dx);
-  else
-    spread_any_row<false>(w, channels, row, dy, places, dx);
-}
-
-template <typename Place>
-Kernel pool(const Request& request,
-            void (*pool_one)(const Window&, int64_t, int64_t, const float*, float*, Place*)) {
+template <typename T, typename Place>
+Kernel pool(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   Kernel kernel;
-  kernel.launch = [pool_one, threads = request.threads, planes = planes_of(x),
+  kernel.launch = [threads = request.threads, planes = planes_of(x),
                    window = Window(request.step.attributes, x.shape, y.shape)](
                       const Buffers& buffers, const CallState&) {
     const int64_t row_size = window.columns.output * planes.channels;
@@ -213,20 +235,19 @@ Kernel pool(const Request& request,
                [&](int64_t first, int64_t end) {
                  for (int64_t i = first; i < end; ++i)
                    pool_one(window, planes.channels, i % rows,
-                            input<float>(buffers, 0) + i / rows * plane_size,
-                            output<float>(buffers, 0) + i * row_size,
+                            input<T>(buffers, 0) + i / rows * plane_size,
+                            output<T>(buffers, 0) + i * row_size,
                             places ? places + i * row_size : nullptr);
                });
   };
   return kernel;
 }
 
-template <typename Place>
-Kernel spread(const Request& request, void (*spread_one)(const Window&, int64_t, int64_t,
-                                                         const float*, const Place*, float*)) {
+template <typename T, typename Place>
+Kernel spread(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   Kernel kernel;
-  kernel.launch = [spread_one, threads = request.threads, planes = planes_of(dx),
+  kernel.launch = [threads = request.threads, planes = planes_of(dx),
                    window = Window(request.step.attributes, dx.shape, dy.shape)](
                       const Buffers& buffers, const CallState&) {
     const int64_t row_size = window.columns.output * planes.channels;
@@ -235,11 +256,11 @@ Kernel spread(const Request& request, void (*spread_one)(const Window&, int64_t,
     for_pieces(threads, planes.count, std::max<int64_t>(1, kPiece / plane_size),
                [&](int64_t first, int64_t end) {
                  for (int64_t plane = first; plane < end; ++plane) {
-                   float* to = output<float>(buffers, 0) + plane * plane_size;
-                   if (!window.tiles()) std::fill_n(to, plane_size, 0.0f);
+                   T* to = output<T>(buffers, 0) + plane * plane_size;
+                   if (!window.tiles()) std::fill_n(to, plane_size, T{0});
                    for (int64_t row = plane * rows; row < (plane + 1) * rows; ++row)
                      spread_one(window, planes.channels, row % rows,
-                                input<float>(buffers, 0) + row * row_size,
+                                input<T>(buffers, 0) + row * row_size,
                                 input<Place>(buffers, 1) + row * row_size, to);
                  }
                });
@@ -247,16 +268,35 @@ Kernel spread(const Request& request, void (*spread_one)(const Window&, int64_t,
   return kernel;
 }
 
+template <typename T>
+Kernel spread_of(const Request& request) {
+  if (request.inputs[1].dtype == DType::kUInt8) return spread<T, uint8_t>(request);
+  return spread<T, int32_t>(request);
+}
+
+template <typename T>
+Kernel pool_of(const Request& request) {
+  if (request.outputs[1].dtype == DType::kUInt8) return pool<T, uint8_t>(request);
+  return pool<T, int32_t>(request);
+}
+
+/// Is an element in two windows?
+bool windows_overlap(const Request& request) {
+  const Window window(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
+  return window.rows.size > window.rows.stride || window.columns.size > window.columns.stride;
+}
+
 }  // namespace
 
 Kernel max_pool2d(const Request& request) {
-  if (request.outputs[1].dtype == DType::kUInt8) return pool<uint8_t>(request, pool_row_bytes);
-  return pool<int32_t>(request, pool_row_ints);
+  const DType dtype = request.inputs[0].dtype;
+  if (!is_narrow(dtype)) return pool_of<float>(request);
+  return dtype == DType::kBFloat16 ? pool_of<uint16_t>(request) : Kernel{};
 }
 
 Kernel max_pool2d_grad(const Request& request) {
-  if (request.inputs[1].dtype == DType::kUInt8) return spread<uint8_t>(request, spread_row_bytes);
-  return spread<int32_t>(request, spread_row_ints);
+  if (!is_narrow(request.inputs[0].dtype)) return spread_of<float>(request);
+  return windows_overlap(request) ? Kernel{} : spread_of<uint16_t>(request);
 }
 
 }  // namespace flow::cpu::fast

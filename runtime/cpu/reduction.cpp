@@ -2,6 +2,7 @@
 #include "runtime/cpu/reduction.h"
 
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/narrow.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu {
@@ -10,23 +11,26 @@ namespace {
 constexpr int64_t kColumnsPerPiece = 4096;
 
 /// sums[k] += the sum of `rows` rows of x, which lie `stride` apart. Four at a time, in pairs.
-FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
-                              float* sums) {
+template <typename T>
+[[gnu::always_inline]] inline void add_any_rows(const T* x, int64_t rows, int64_t stride,
+                                                int64_t columns, float* sums) {
   int64_t row = 0;
   for (; row + 4 <= rows; row += 4) {
-    const float *x0 = x + row * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+    const T *x0 = x + row * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
 #pragma omp simd
-    for (int64_t k = 0; k < columns; ++k) sums[k] += (x0[k] + x1[k]) + (x2[k] + x3[k]);
+    for (int64_t k = 0; k < columns; ++k)
+      sums[k] += (wide(x0[k]) + wide(x1[k])) + (wide(x2[k]) + wide(x3[k]));
   }
   for (; row < rows; ++row) {
-    const float* x0 = x + row * stride;
+    const T* x0 = x + row * stride;
 #pragma omp simd
-    for (int64_t k = 0; k < columns; ++k) sums[k] += x0[k];
+    for (int64_t k = 0; k < columns; ++k) sums[k] += wide(x0[k]);
   }
 }
 
 /// The sum of n adjacent floats: 64 running sums, each over at most 64 elements, then float64.
-FLOW_VECTORISED double sum_run(const float* x, int64_t n) {
+template <typename T>
+[[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
   constexpr int64_t kSums = 64, kBlock = 64 * kSums;
   double total = 0;
   int64_t i = 0;
@@ -34,18 +38,33 @@ FLOW_VECTORISED double sum_run(const float* x, int64_t n) {
     float sums[kSums] = {};
     for (const int64_t end = std::min(n, i + kBlock); i + kSums <= end; i += kSums) {
 #pragma omp simd
-      for (int64_t k = 0; k < kSums; ++k) sums[k] += x[i + k];
+      for (int64_t k = 0; k < kSums; ++k) sums[k] += wide(x[i + k]);
     }
     for (const float sum : sums) total += static_cast<double>(sum);
   }
-  for (; i < n; ++i) total += static_cast<double>(x[i]);
+  for (; i < n; ++i) total += static_cast<double>(wide(x[i]));
   return total;
 }
+
+FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
+                              float* sums) {
+  add_any_rows(x, rows, stride, columns, sums);
+}
+
+FLOW_VECTORISED void add_rows(const uint16_t* x, int64_t rows, int64_t stride, int64_t columns,
+                              float* sums) {
+  add_any_rows(x, rows, stride, columns, sums);
+}
+
+FLOW_VECTORISED double sum_run(const float* x, int64_t n) { return sum_any_run(x, n); }
+
+FLOW_VECTORISED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
 
 }  // namespace
 
 /// Rows [first, end) of those that are added up, all columns.
-void Reduction::sum_rows(const float* x, int64_t first, int64_t end, float* sums) const {
+template <typename T>
+void Reduction::sum_rows(const T* x, int64_t first, int64_t end, float* sums) const {
   std::fill_n(sums, axes_.columns, 0.0f);
   axes_.for_rows(first, end, [&](int64_t offset, int64_t rows, int64_t stride) {
     for (int64_t k = 0; k < axes_.columns; k += kColumnsPerPiece)
@@ -55,7 +74,8 @@ void Reduction::sum_rows(const float* x, int64_t first, int64_t end, float* sums
 }
 
 /// Elements [first, end) of those that go into one sum.
-double Reduction::sum_runs(const float* x, int64_t first, int64_t end) const {
+template <typename T>
+double Reduction::sum_runs(const T* x, int64_t first, int64_t end) const {
   double total = 0;
   axes_.for_runs(first, end,
                  [&](int64_t offset, int64_t count) { total += sum_run(x + offset, count); });
@@ -68,7 +88,8 @@ size_t Reduction::workspace() const {
                        : sums * static_cast<size_t>(axes_.columns) * sizeof(float);
 }
 
-void Reduction::sum(int threads, const float* x, double factor, float* out,
+template <typename T>
+void Reduction::sum(int threads, const T* x, double factor, float* out,
                     std::byte* workspace) const {
   const int64_t n = reduced_elements();
   if (axes_.run > 1) {
@@ -104,5 +125,8 @@ void Reduction::sum(int threads, const float* x, double factor, float* out,
                }
              });
 }
+
+template void Reduction::sum(int, const float*, double, float*, std::byte*) const;
+template void Reduction::sum(int, const uint16_t*, double, float*, std::byte*) const;
 
 }  // namespace flow::cpu

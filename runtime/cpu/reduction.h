@@ -17,15 +17,19 @@ class Reduction {
   explicit Reduction(ReducedAxes axes) : axes_(std::move(axes)) {}
 
   size_t workspace() const;  // bytes
-  /// out = factor * the sums of x. REQUIRES: x and out do not overlap.
-  void sum(int threads, const float* x, double factor, float* out, std::byte* workspace) const;
+  /// out = factor * the sums of x, of floats, or of bfloat16 as its bits. REQUIRES: x and out do
+  /// not overlap.
+  template <typename T>
+  void sum(int threads, const T* x, double factor, float* out, std::byte* workspace) const;
 
   /// How many elements go into one sum.
   int64_t reduced_elements() const { return axes_.reduced_elements(); }
 
  private:
-  void sum_rows(const float* x, int64_t first, int64_t end, float* sums) const;
-  double sum_runs(const float* x, int64_t first, int64_t end) const;
+  template <typename T>
+  void sum_rows(const T* x, int64_t first, int64_t end, float* sums) const;
+  template <typename T>
+  double sum_runs(const T* x, int64_t first, int64_t end) const;
 
   ReducedAxes axes_;
 };

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/layout.h"
+#include "runtime/plan/signature.h"
 
 namespace flow::cpu {
 namespace {
@@ -135,7 +136,8 @@ class StageBuilder {
   }
 
   static bool moved(const Value& given, const Value& wanted) {
-    return given.operand.kind != wanted.operand.kind;
+    return given.operand.kind != wanted.operand.kind ||
+           given.operand.offset != wanted.operand.offset;
   }
 
   /// True when writing `output` early would destroy an operand of a post.
@@ -148,22 +150,78 @@ class StageBuilder {
     return false;
   }
 
-  /// Adds the actions of one op: reorders, the kernel, its posts, reorders.
-  void run(const plan::Step& step, std::vector<Value> inputs, std::vector<Value> outputs) {
+  /// Adds the actions of one op: reorders, the kernel, its posts, reorders. 16-bit floats that the
+  /// kernel does not take are widened for it, and its results rounded.
+  void run(const plan::Step& step, const std::vector<Value>& inputs,
+           const std::vector<Value>& outputs) {
     const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
+    const bool narrow = computes_narrow(step, inputs);
+    if ((narrow && !entry.narrow) || !run_as_given(entry, step, inputs, outputs))
+      run_widened(entry, step, inputs, outputs);
+  }
+
+  /// Does the op compute from 16-bit floats, or round its result, rather than move them?
+  static bool computes_narrow(const plan::Step& step, const std::vector<Value>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_factor(step, inputs, i)) return true;
+    return !step.posts.empty() && step.posts.back().op == "cast";
+  }
+
+  static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
+    return is_narrow(inputs[i].desc.dtype) &&
+           plan::find_signature(step.op)->operand(i).kind == "narrow";
+  }
+
+  void run_widened(const KernelEntry& entry, const plan::Step& step, std::vector<Value> inputs,
+                   const std::vector<Value>& outputs) {
+    const auto wide = [this](TensorDesc desc) {
+      desc.dtype = DType::kFloat32;
+      return temporary(std::move(desc));
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_factor(step, inputs, i)) continue;
+      const Value given = std::exchange(inputs[i], wide(inputs[i].desc));
+      add_cast(given, inputs[i]);
+    }
+    std::vector<Value> made = outputs;
+    for (Value& value : made)
+      if (is_narrow(value.desc.dtype)) value = wide(value.desc);
+    plan::Step widened = step;
+    if (!step.posts.empty() && step.posts.back().op == "cast") widened.posts.pop_back();
+    FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);
+    for (size_t i = 0; i < made.size(); ++i)
+      if (moved(outputs[i], made[i])) add_cast(made[i], outputs[i]);
+  }
+
+  void add_cast(const Value& from, const Value& to) {
+    plan::Step step;
+    step.op = "cast";
+    step.attributes.set("dtype", to.desc.dtype);
+    run(step, {from}, {to});
+  }
+
+  /// False, and nothing is added, where the kernel does not take these operands.
+  bool run_as_given(const KernelEntry& entry, const plan::Step& step,
+                    const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
+    const size_t reserved = stage_.workspace;
     const Layout common =
         entry.layouts == Layouts::kSame ? common_layout(inputs, outputs) : Layout::kPlain;
     std::vector<Value> in = as_wanted(inputs, entry, common);
     std::vector<Value> out = as_wanted(outputs, entry, common);
-    for (size_t i = 0; i < in.size(); ++i)
-      if (moved(inputs[i], in[i])) add_reorder(inputs[i], in[i]);
-
     std::vector<std::vector<Value>> post_operands;
     for (const plan::Post& post : step.posts) {
       post_operands.emplace_back();
       for (TensorId id : post.operands) post_operands.back().push_back(value_of(id));
     }
     const Kernel kernel = prepare_kernel(entry, step, in, out, post_operands);
+    // Posts apart work in place, on what the kernel has not yet rounded.
+    const bool apart = kernel.fused < step.posts.size() && is_narrow(out[0].desc.dtype);
+    if (!kernel.launch || apart) {
+      stage_.workspace = reserved;
+      return false;
+    }
+    for (size_t i = 0; i < in.size(); ++i)
+      if (moved(inputs[i], in[i])) add_reorder(inputs[i], in[i]);
     FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
     const bool posts_apart = kernel.fused < step.posts.size();
     if (posts_apart && overwrites_post_operand(out[0])) out[0] = temporary(out[0].desc);
@@ -175,6 +233,7 @@ class StageBuilder {
     }
     for (size_t i = posts_apart ? 1 : 0; i < out.size(); ++i)
       if (moved(outputs[i], out[i])) add_reorder(out[i], outputs[i]);
+    return true;
   }
 
   void run_post(const plan::Post& post, const Value& running, const Value& result) {

@@ -7,8 +7,19 @@
 namespace flow::cpu {
 namespace {
 
+constexpr std::string_view kNarrow[] = {
+#define FLOW_CPU_KERNEL(op, layouts)
+#define FLOW_CPU_NARROW_KERNEL(op) #op,
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+};
+
+constexpr bool is_narrow_kernel(std::string_view op) {
+  return std::ranges::find(kNarrow, op) != std::end(kNarrow);
+}
+
 constexpr KernelEntry kFast[] = {
-#define FLOW_CPU_KERNEL(op, layouts) {#op, fast::op, Layouts::layouts},
+#define FLOW_CPU_KERNEL(op, layouts) {#op, fast::op, Layouts::layouts, is_narrow_kernel(#op)},
 #include "runtime/cpu/kernels.def"
 #undef FLOW_CPU_KERNEL
 };

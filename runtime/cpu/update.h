@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/loss_scale.h"
 #include "runtime/base/power.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
@@ -33,6 +34,13 @@ struct UpdateArrays {
   }
 };
 
+/// A variable and its slots stay as they are.
+template <typename T, size_t kMoved>
+void keep(const std::array<const T*, kMoved>& from, const std::array<T*, kMoved>& to, int64_t n) {
+  for (size_t i = 0; i < kMoved; ++i)
+    if (to[i] != from[i]) std::copy_n(from[i], n, to[i]);
+}
+
 /// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots,
 /// where there is one.
 class GradientScale {
@@ -41,6 +49,7 @@ class GradientScale {
       : scale_(request.step.attributes.get<double>("scale")),
         operand_(1 + moved),
         clipped_(request.inputs.size() > operand_) {}
+  /// NaN: nothing is updated.
   template <typename T = float>
   double operator()(const Buffers& buffers) const {
     return clipped_ ? scale_ * static_cast<double>(*input<T>(buffers, operand_)) : scale_;
@@ -54,6 +63,11 @@ class GradientScale {
 
 inline double number(const Request& request, std::string_view name) {
   return request.step.attributes.get<double>(name);
+}
+
+inline LossScaleRule loss_scale_rule(const Request& request) {
+  return {number(request, "backoff_factor"), number(request, "growth_factor"),
+          number(request, "growth_interval")};
 }
 
 /// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.
@@ -70,7 +84,9 @@ Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
                    scale = GradientScale(request, kMoved)](const Buffers& buffers,
                                                            const CallState& state) {
     const UpdateArrays<kMoved> arrays(buffers);
-    const auto of_call = rates(scale(buffers), state);
+    const double factor = scale(buffers);
+    if (std::isnan(factor)) return keep(arrays.from, arrays.to, n);
+    const auto of_call = rates(factor, state);
     for_pieces(threads, n, kPiece,
                [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
   };

@@ -154,7 +154,11 @@ bool Executor::await_turn(int64_t step) {
 
 void Executor::choose_wanted(int64_t step) {
   std::ranges::fill(wanted_, 0);
-  if (run_.job.optimizer) wanted_[0] = 1;
+  if (run_.job.optimizer)
+    plan::visit_tensors(*run_.job.optimizer, [this](TensorId id) {
+      wanted_[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] =
+          1;
+    });
   for (size_t i = 0; i < wanted_by_.size(); ++i)
     if (run_.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
 }
@@ -236,7 +240,12 @@ void Executor::inspect(StepRecord& record, size_t slot) {
   if (const std::optional<Fault> fault = run_.program.fault(slot))
     throw fault_error(*fault, record.step);
   if (!run_.job.optimizer) return;
-  record.loss = read_scalar(run_.program.delivered(deliverables_[0], slot));
+  const auto scalar = [&](TensorId id) { return read_scalar(run_.program.delivered(id, slot)); };
+  record.loss = scalar(run_.job.optimizer->loss);
+  if (const auto& scale = run_.job.optimizer->loss_scale) {
+    record.loss_scale = scalar(scale->scale);
+    record.skipped = std::isnan(scalar(scale->factor));
+  }
   if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
   loss_failure_ = fmt::format("{}: step {}: the loss `{}` is {}", run_.job.optimizer->where,
                               record.step, run_.job.optimizer->loss_name, shortest(*record.loss));
@@ -360,7 +369,8 @@ size_t output_slots(const plan::Job& job, const Backend& backend) {
 std::vector<TensorId> list_deliverables(const plan::Job& job,
                                         const std::vector<Delivery>& deliveries) {
   std::vector<TensorId> list;
-  if (job.optimizer) list.push_back(job.optimizer->loss);
+  if (job.optimizer)
+    plan::visit_tensors(*job.optimizer, [&list](TensorId id) { list.push_back(id); });
   for (const Delivery& delivery : deliveries)
     if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
   return list;

@@ -37,10 +37,12 @@ std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
 struct StepRecord {
   int64_t step = 0;
   double learning_rate = 0;
-  std::optional<double> loss;  // train jobs
-  double seconds = 0;          // since the first call
-  bool saves = false;          // the state after it is captured
-  bool delivers = false;       // something of it leaves: the delivery thread's work
+  std::optional<double> loss;        // train jobs
+  std::optional<double> loss_scale;  // of those with a dynamic one
+  bool skipped = false;              // a gradient was not finite: nothing is updated
+  double seconds = 0;                // since the first call
+  bool saves = false;                // the state after it is captured
+  bool delivers = false;             // something of it leaves: the delivery thread's work
 };
 
 /// Threads of the crew that execute() takes.

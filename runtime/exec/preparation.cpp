@@ -35,8 +35,10 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
   std::vector<uint8_t> always;
   for (const plan::TensorId id : deliverables) {
     const auto is_it = [&](const Delivery& d) { return d.every_step && d.tensor == id; };
-    const bool loss = job.optimizer && job.optimizer->loss == id;
-    always.push_back(loss || std::ranges::any_of(deliveries, is_it));
+    bool logged = false;
+    if (job.optimizer)
+      plan::visit_tensors(*job.optimizer, [&](plan::TensorId read) { logged |= read == id; });
+    always.push_back(logged || std::ranges::any_of(deliveries, is_it));
   }
   return always;
 }
@@ -160,6 +162,9 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   program = prepare_program(backend, request, job, feed, deliveries, end - first, {});
   state.write_to(job, *program);
   called.prepare(backend, request, *program, state);
+  const std::map<std::string, std::string> libraries = backend.libraries();
+  if (const auto products = libraries.find("products"); request.say && products != libraries.end())
+    request.say("products are computed " + products->second);
   say_remarks(request);
 }
 

@@ -65,6 +65,7 @@ class Run {
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
   void warn_nonfinite(const StepRecord& record);
+  void say_skipped(const StepRecord& record) const;
   plan::CheckpointRecord checkpoint_record(int64_t step) const;
   void save_step(int64_t step);
   void save_last(const Ending& ending);
@@ -209,15 +210,24 @@ void Run::keep_books(const StepRecord& record) {
   steps_ = record.step + 1;
   if (record.loss) {
     if (record.step % job_.run.log_every == 0)
-      metrics_->append(
-          {record.step, position.epoch, *record.loss, record.learning_rate, record.seconds});
+      metrics_->append({record.step, position.epoch, *record.loss, record.learning_rate,
+                        record.seconds, record.loss_scale, record.skipped});
     warn_nonfinite(record);
+    if (record.skipped) say_skipped(record);
   }
   if (record.saves) save_step(steps_);
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
         {steps_, known ? prepared_.end : 0, position.epoch, record.loss, record.seconds});
+}
+
+void Run::say_skipped(const StepRecord& record) const {
+  if (request_.say)
+    request_.say(
+        fmt::format("{}: step {}: a gradient is not finite at loss scale {}, so nothing is "
+                    "updated and the scale shrinks",
+                    job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
 void Run::warn_nonfinite(const StepRecord& record) {

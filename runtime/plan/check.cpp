@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/lifetimes.h"
+#include "runtime/plan/precision.h"
 #include "runtime/plan/sharing.h"
 
 namespace flow::plan {
@@ -26,8 +27,8 @@ void check_lifetimes(const Job& job, const Site& site) {
 }
 
 void check_job(const Job& job, const Site& site) {
-  site.require(job.precision == "float32" || job.precision == "float64" || job.precision == "tf32",
-               "precision `{}`", job.precision);
+  site.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(), "precision `{}`",
+               job.precision);
   check_ids(job, site);
   check_tensors(job, site);
   check_steps(job, site);

@@ -7,6 +7,7 @@
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/names.h"
+#include "runtime/plan/precision.h"
 
 namespace flow::plan {
 namespace {
@@ -70,7 +71,7 @@ void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std
 
 void check_variable(const Job& job, const Variable& variable, const Site& site) {
   const Initializer& initializer = variable.initializer;
-  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  const DType number = number_of(job.precision);
   site.require(job[variable.tensor].dtype == number, "it is {} in a job of {}",
                name_of(job[variable.tensor].dtype), name_of(number));
   check_variety(initializers(), initializer.type, initializer.values, site);
@@ -188,7 +189,7 @@ void check_optimizer(const Job& job, const Site& site) {
   here.require(is_optimizer(optimizer.type), "there is no such optimizer");
   check_schedule(optimizer.learning_rate, here);
   const Tensor& loss = job[optimizer.loss];
-  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+  const DType number = number_of(job.precision);
   here.require(loss.role == Role::kResult && loss.dtype == number && loss.shape.elements() == 1,
                "the loss `{}` is {} {}, it must be a scalar {}", loss.name, name_of(loss.dtype),
                loss.shape.str(), name_of(number));

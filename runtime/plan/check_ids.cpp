@@ -20,7 +20,8 @@ class IdCheck {
     for (const Input& input : job_.inputs) must_be(input.tensor, "inputs");
     for (const Hook& hook : job_.hooks) must_be(hook.tensor, "hooks");
     if (job_.returns) in_return(job_.returns->value);
-    if (job_.optimizer) must_be(job_.optimizer->loss, "loss");
+    if (job_.optimizer)
+      visit_tensors(*job_.optimizer, [this](TensorId id) { must_be(id, "optimizer"); });
   }
 
  private:

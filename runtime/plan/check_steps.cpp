@@ -5,29 +5,24 @@
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/names.h"
+#include "runtime/plan/precision.h"
 #include "runtime/plan/signature.h"
 
 namespace flow::plan {
 namespace {
 
-/// The sequences of posts that kernels know.
-struct Fusion {
-  std::string_view op;
-  std::vector<std::string_view> posts;
-};
-const std::vector<Fusion>& fusions() {
-  static const std::vector<Fusion> kAll = {
-      {"matmul", {"bias_add"}},
-      {"matmul", {"bias_add", "relu"}},
-      {"matmul", {"relu"}},
-      {"matmul", {"sgd_update"}},
-      {"convolution", {"bias_add"}},
-      {"convolution", {"bias_add", "relu"}},
-      {"convolution", {"relu"}},
-      {"batch_norm", {"relu"}},
-      {"batch_norm_predict", {"relu"}},
+/// Do kernels know this sequence of posts? A bias, a rectifier and a rounding follow products, each
+/// perhaps absent; or an update.
+bool can_be_fused(std::string_view op, std::span<const std::string_view> posts) {
+  if (posts.size() == 1 && posts.front() == "sgd_update") return op == "matmul";
+  const auto take = [&posts](std::string_view post) {
+    if (!posts.empty() && posts.front() == post) posts = posts.subspan(1);
   };
-  return kAll;
+  const bool product = op == "matmul" || op == "convolution";
+  if (product) take("bias_add");
+  if (product || op == "batch_norm" || op == "batch_norm_predict") take("relu");
+  if (product || op == "convolution_grad_data") take("cast");
+  return posts.empty();
 }
 
 /// A variable that a step updates: operand and result. Optimizers update what is trained and their
@@ -43,7 +38,8 @@ class StepCheck {
   StepCheck(const Job& job, const Site& site)
       : job_(job),
         site_(site),
-        number_(job.precision == "float64" ? DType::kFloat64 : DType::kFloat32),
+        number_(number_of(job.precision)),
+        narrow_(narrow_of(job.precision)),
         maker_(job.tensors.size(), nullptr),
         readable_(job.tensors.size()),
         updated_(job.tensors.size()),
@@ -98,7 +94,7 @@ class StepCheck {
     std::vector<const Tensor*> operands;
     for (const TensorId id : step.inputs) operands.push_back(&job_[id]);
     const auto results =
-        check_call(signature, Call(site, std::move(operands), step.attributes, number_));
+        check_call(signature, Call(site, std::move(operands), step.attributes, number_, narrow_));
     site.require(step.outputs.size() == results.size(), "{} results, {} has {}",
                  step.outputs.size(), step.op, results.size());
     for (size_t i = 0; i < results.size(); ++i) {
@@ -107,7 +103,8 @@ class StepCheck {
         continue;
       }
       const Tensor& made = job_[step.outputs[i]];
-      const auto& [dtype, shape] = results[i];
+      const DType dtype = i == 0 ? dtype_after_posts(step, results[i].first) : results[i].first;
+      const Shape& shape = results[i].second;
       site.require(made.dtype == dtype && made.shape == shape,
                    "the result `{}` is {} {}, it must be {} {}", made.name, name_of(made.dtype),
                    made.shape.str(), name_of(dtype), shape.str());
@@ -115,23 +112,29 @@ class StepCheck {
     check_posts(step, site);
   }
 
+  /// All ops that can be fused keep dtype and shape, but for a cast, the last.
+  static DType dtype_after_posts(const Step& step, DType dtype) {
+    const bool cast = !step.posts.empty() && step.posts.back().op == "cast";
+    const Attribute* to = cast ? step.posts.back().attributes.find("dtype") : nullptr;
+    return to && std::holds_alternative<DType>(*to) ? std::get<DType>(*to) : dtype;
+  }
+
   void check_posts(const Step& step, const Site& site) const {
     if (step.posts.empty()) return;
     std::vector<std::string_view> ops;
     for (const Post& post : step.posts) ops.push_back(post.op);
-    site.require(std::ranges::any_of(fusions(),
-                                     [&](const Fusion& fusion) {
-                                       return fusion.op == step.op && fusion.posts == ops;
-                                     }),
-                 "its posts cannot be fused onto {}", step.op);
-    const Tensor& running = job_[step.outputs[0]];
+    site.require(can_be_fused(step.op, ops), "its posts cannot be fused onto {}", step.op);
+    Tensor running = job_[step.outputs[0]];
+    running.dtype = number_;
     for (const Post& post : step.posts) {
       site.require(is_safe_name(post.name), "`{}` cannot be the name of a post", post.name);
       std::vector<const Tensor*> operands{&running};
       for (const TensorId id : post.operands) operands.push_back(&job_[id]);
-      // All ops that can be fused keep dtype and shape.
       const Signature& signature = signature_of(post.op, site);
-      check_call(signature, Call(site, std::move(operands), post.attributes, number_));
+      check_call(signature, Call(site, std::move(operands), post.attributes, number_, narrow_));
+      if (post.op == "cast")
+        site.require(post.attributes.get<DType>("dtype") == narrow_, "a product is not cast to {}",
+                     name_of(post.attributes.get<DType>("dtype")));
       site.require(!signature.updated_operand(0) || post.operands.size() == 1,
                    "the fused {} takes the variable alone", post.op);
     }
@@ -194,7 +197,8 @@ class StepCheck {
     for (size_t i = 0; i < step.outputs.size(); ++i)
       if (const auto operand = signature.updated_operand(i))
         updates.push_back(
-            {step.inputs[*operand], step.outputs[i], *operand > 1 ? Of::kSlot : Of::kTrained});
+            {step.inputs[*operand], step.outputs[i],
+             signature.operand(*operand).name == "variable" ? Of::kTrained : Of::kSlot});
     if (!step.posts.empty() && find_signature(step.posts.back().op)->updated_operand(0))
       updates.push_back({step.posts.back().operands[0], step.outputs[0], Of::kTrained});
     return updates;
@@ -265,6 +269,7 @@ class StepCheck {
   const Job& job_;
   const Site& site_;
   const DType number_;
+  const std::optional<DType> narrow_;
   std::vector<const Step*> maker_;  // by tensor; null: none yet
   std::vector<bool> readable_;      // by tensor: outer ones, and results that have been made
   std::vector<bool> updated_;       // by tensor: variables that have been

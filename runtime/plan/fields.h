@@ -234,10 +234,16 @@ void fields(auto& text, Is<Schedule> auto& schedule) {
   text("warmup", schedule.warmup);
 }
 
+void fields(auto& text, Is<DynamicLossScale> auto& scale) {
+  text("factor", scale.factor);
+  text("scale", scale.scale);
+}
+
 void fields(auto& text, Is<Optimizer> auto& optimizer) {
   text("learning_rate", optimizer.learning_rate);
   text("loss", optimizer.loss);
   text("loss_name", optimizer.loss_name);
+  text("loss_scale", optimizer.loss_scale);
   text("type", optimizer.type);
   text.remark("where", optimizer.where);
 }

@@ -49,7 +49,7 @@ void assign_lifetimes(Job& job) {
   // What is delivered is read when the call is complete.
   for (const Hook& hook : job.hooks) extend(tensor(hook.tensor), end);
   if (job.returns) extend_returned(job, job.returns->value, end);
-  if (job.optimizer) extend(tensor(job.optimizer->loss), end);
+  if (job.optimizer) visit_tensors(*job.optimizer, [&](TensorId id) { extend(tensor(id), end); });
 
   const std::vector<TensorId> roots = alias_roots(job);
   for (size_t i = 0; i < roots.size(); ++i) extend(tensor(roots[i]), job.tensors[i].last);

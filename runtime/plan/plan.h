@@ -220,13 +220,29 @@ struct Schedule {
   std::optional<Warmup> warmup = {};
 };
 
+/// A loss scale that follows the gradients.
+struct DynamicLossScale {
+  TensorId scale;   // the variable
+  TensorId factor;  // what this call's gradients are multiplied by; NaN: nothing is updated
+};
+
 struct Optimizer {
   std::string type;  // "sgd", ...: its updates are steps
   Schedule learning_rate;
   TensorId loss;  // scalar: the mean that is minimised
   std::string loss_name;
+  std::optional<DynamicLossScale> loss_scale = {};
   std::string where;
 };
+
+/// Calls visit(id) with the tensors of it that are read of every call, the loss first.
+template <typename AnyOptimizer, typename Visit>
+void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
+  visit(optimizer.loss);
+  if (!optimizer.loss_scale) return;
+  visit(optimizer.loss_scale->scale);
+  visit(optimizer.loss_scale->factor);
+}
 
 struct Checkpointing {
   std::optional<std::string> load, save;      // paths as written
@@ -259,8 +275,8 @@ struct Job {
   std::string name;
   bool train = false;
   DeviceKind device = DeviceKind::kCpu;
-  int64_t devices = 1;  // that share the rows of a batch
-  std::string precision = "float32";
+  int64_t devices = 1;                // that share the rows of a batch
+  std::string precision = "float32";  // see precision.h
   uint64_t seed = 0;
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;

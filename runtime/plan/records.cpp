@@ -17,11 +17,13 @@ std::string to_json_line(const Metrics& metrics) {
   const auto number = [](double value) {
     return std::isfinite(value) ? json_number(value) : std::string("null");
   };
-  const std::string main_step =
-      metrics.main_step ? fmt::format(R"(,"main_step":{})", *metrics.main_step) : "";
+  std::string more;
+  if (metrics.loss_scale) more = R"(,"loss_scale":)" + number(*metrics.loss_scale);
+  if (metrics.skipped) more += R"(,"skipped":true)";
+  if (metrics.main_step) more += fmt::format(R"(,"main_step":{})", *metrics.main_step);
   return fmt::format(R"({{"step":{},"epoch":{},"loss":{},"learning_rate":{},"seconds":{}{}}})",
                      metrics.step, metrics.epoch, number(metrics.loss),
-                     number(metrics.learning_rate), number(metrics.seconds), main_step);
+                     number(metrics.learning_rate), number(metrics.seconds), more);
 }
 
 std::string to_json(const CheckpointRecord& record) {

@@ -13,9 +13,12 @@ namespace flow::plan {
 struct Metrics {
   int64_t step = 0, epoch = 0;
   double loss = 0, learning_rate = 0, seconds = 0;
+  std::optional<double> loss_scale = {};  // where it is dynamic
+  bool skipped = false;                   // nothing was updated
   std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
 };
-/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null;
+/// {"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02}; a non-finite loss is null.
+/// With a dynamic loss scale `,"loss_scale":65536` follows, and `,"skipped":true` where it shrinks;
 /// "main_step" last, where it is known.
 std::string to_json_line(const Metrics& metrics);
 

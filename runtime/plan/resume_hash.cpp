@@ -25,7 +25,7 @@ void visit_read_ids(Job& job, const Visit& visit) {
   for (Variable& variable : job.variables) visit(variable.tensor);
   for (Input& input : job.inputs) visit(input.tensor);
   if (job.returns) visit_ids(job.returns->value, visit);
-  if (job.optimizer) visit(job.optimizer->loss);
+  if (job.optimizer) visit_tensors(*job.optimizer, visit);
 }
 
 /// Leaves out what comes and goes with hooks: taps, second results that only hooks read,

@@ -18,15 +18,20 @@ namespace flow::plan {
 /// A primitive with its operands, as its shape rule sees it, and what the rule says it results in.
 class Call {
  public:
-  /// Borrows all of it. `number` is the job's float dtype.
+  /// Borrows all of it. `number` is the job's float dtype, `narrow` the 16-bit one of its products.
   Call(const Site& site, std::vector<const Tensor*> operands, const Attributes& attributes,
-       DType number)
-      : site_(site), operands_(std::move(operands)), attributes_(attributes), number_(number) {}
+       DType number, std::optional<DType> narrow = {})
+      : site_(site),
+        operands_(std::move(operands)),
+        attributes_(attributes),
+        number_(number),
+        narrow_(narrow) {}
 
   std::span<const Tensor* const> operands() const { return operands_; }
   const Shape& shape(size_t i) const { return operands_[i]->shape; }
   DType dtype(size_t i) const { return operands_[i]->dtype; }
   DType number() const { return number_; }
+  std::optional<DType> narrow() const { return narrow_; }
   const Attributes& attributes() const { return attributes_; }
   template <typename T>
   const T& attribute(std::string_view name) const {
@@ -41,6 +46,12 @@ class Call {
     site_.require(good, format, std::forward<Args>(args)...);
   }
 
+  /// Operands 0 and 1 are of one dtype.
+  void require_same_dtypes() const {
+    require(dtype(0) == dtype(1), "operands of {} and {}, which must agree", name_of(dtype(0)),
+            name_of(dtype(1)));
+  }
+
   void result(DType dtype, Shape shape) { results_.emplace_back(dtype, std::move(shape)); }
   const std::vector<std::pair<DType, Shape>>& results() const { return results_; }
 
@@ -49,6 +60,7 @@ class Call {
   std::vector<const Tensor*> operands_;
   const Attributes& attributes_;
   DType number_;
+  std::optional<DType> narrow_;
   std::vector<std::pair<DType, Shape>> results_;
 };
 

@@ -71,8 +71,7 @@ Shape reduced(const Call& call, const Shape& x) {
 namespace rules {
 
 void arithmetic(Call& call) {
-  call.require(call.dtype(0) == call.dtype(1), "operands of {} and {}, which must agree",
-               name_of(call.dtype(0)), name_of(call.dtype(1)));
+  call.require_same_dtypes();
   call.result(call.dtype(0), broadcast_operands(call));
 }
 
@@ -96,6 +95,11 @@ void where(Call& call) {
 }
 
 void spread(Call& call) { call.result(call.number(), broadcast_operands(call)); }
+
+void rectifier_grad(Call& call) {
+  call.require_same_dtypes();
+  elementwise(call);
+}
 
 void elementwise(Call& call) {
   require_same_shapes(call);
@@ -166,9 +170,10 @@ void bias_add(Call& call) {
   call.result(call.dtype(0), x);
 }
 
-void bias_add_grad(Call& call) { call.result(call.dtype(0), {call.shape(0)[axis_of(call)]}); }
+void bias_add_grad(Call& call) { call.result(call.number(), {call.shape(0)[axis_of(call)]}); }
 
 void matmul(Call& call) {
+  call.require_same_dtypes();
   const Shape &a = call.shape(0), &b = call.shape(1);
   call.require(a.rank() >= 2 && b.rank() >= 2, "{} and {} are no matrices", a.str(), b.str());
   const bool ta = call.attribute<bool>("transpose_a"), tb = call.attribute<bool>("transpose_b");

@@ -29,6 +29,19 @@ void clip_factor(Call& call) {
   call.result(call.number(), {});
 }
 
+void unscale_factor(Call& call) {
+  call.require(call.operands().size() > 1 && call.shape(0).rank() == 0, "a loss scale {}",
+               call.shape(0).str());
+  call.result(call.number(), {});
+}
+
+void move_loss_scale(Call& call) {
+  for (size_t i = 0; i < call.operands().size(); ++i)
+    call.require(call.shape(i).rank() == 0, "a loss scale's {}, which must be a scalar",
+                 call.shape(i).str());
+  for (size_t i = 0; i < 2; ++i) call.result(call.number(), {});
+}
+
 }  // namespace rules
 
 }  // namespace flow::plan

@@ -35,6 +35,7 @@ std::array<int64_t, 2> count_windows(const Call& call, const Shape& x,
 
 /// The shape of the convolution of `x` with `weight`.
 Shape convolved(const Call& call, const Shape& x, const Shape& weight) {
+  call.require_same_dtypes();
   require_images(call, x);
   require_images(call, weight);
   const int64_t groups = call.attribute<int64_t>("groups");
@@ -89,7 +90,7 @@ void convolution_grad_weight(Call& call) {
 
 void max_pool2d(Call& call) {
   const Shape y = pooled(call, call.shape(0));
-  call.result(call.number(), y);
+  call.result(call.dtype(0), y);
   call.result(place_dtype(call), y);
 }
 
@@ -108,7 +109,7 @@ void max_pool2d_grad(Call& call) {
   require_shape(call, 1, y);
   call.require(call.dtype(1) == place_dtype(call), "places are {}, they must be {}",
                name_of(call.dtype(1)), name_of(place_dtype(call)));
-  call.result(call.number(), x);
+  call.result(call.dtype(0), x);
 }
 
 }  // namespace rules

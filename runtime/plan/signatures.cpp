@@ -72,8 +72,10 @@ bool is_of_kind(const Attribute& value, std::string_view kind) {
          Shape(*list).checked_elements();
 }
 
-bool is_of_kind(DType dtype, std::string_view kind, DType number) {
+bool is_of_kind(DType dtype, std::string_view kind, const Call& call) {
+  const DType number = call.number();
   if (kind == "number") return dtype == number;
+  if (kind == "narrow") return dtype == number || dtype == call.narrow();
   if (kind == "arithmetic") return dtype == number || is_integer(dtype);
   if (kind == "integer") return is_integer(dtype);
   if (kind == "bool") return dtype == DType::kBool;
@@ -94,10 +96,10 @@ void check_operands(const Signature& signature, const Call& call) {
   for (size_t i = 0; i < given; ++i) {
     const Signature::Part& part = signature.operand(i);
     const std::string_view name = part.name, kind = part.kind;
-    call.require(is_of_kind(call.dtype(i), kind, call.number()),
+    call.require(is_of_kind(call.dtype(i), kind, call),
                  "operand `{}` of {} is {} in a job of {}, it must be {}", name, signature.op,
                  name_of(call.dtype(i)), name_of(call.number()),
-                 kind == "number" ? name_of(call.number()) : kind);
+                 kind == "number" || kind == "narrow" ? name_of(call.number()) : kind);
   }
 }
 

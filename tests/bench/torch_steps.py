@@ -2,7 +2,7 @@
 Usage: torch_steps.py NET THREADS LAYOUT STEPS [MODE]
 
 NET is lenet, mlp, mlp_small, resnet18 (16 filters in its first stage) or gpt_tiny; LAYOUT contiguous or channels_last; MODE cpu, cuda, or cuda-compiled (torch.compile,
-reduce-overhead), in plain float32, or tf32 with `-tf32` behind it. Everything that helps is done: the whole training set is
+reduce-overhead), in plain float32, tf32 with `-tf32` behind it, or under bfloat16's autocast with `-bfloat16`. Everything that helps is done: the whole training set is
 converted beforehand and lies on the device, batches are slices of it, gradients are set to None, and the loss is read every
 20th step only. Prints one number.
 """
@@ -60,7 +60,8 @@ batch = 32 if net in ("mlp_small", "gpt_tiny") else 100
 
 
 def forward(x, y):
-    logits = model(x)
+    with torch.autocast(device, torch.bfloat16, enabled=mode.endswith("-bfloat16")):
+        logits = model(x).float()
     return F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training steps per second beside PyTorch, interleaved in one run; the machine's GEMM roof; time to the first step; compile time.
 
-Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--nets lenet,mlp,mlp_small,resnet18,gpt_tiny] [--out FILE]
+Usage: tests/bench/train_bench.py [--torch PYTHON] [--rounds N] [--threads 1,2] [--nets lenet,lenet-bfloat16,mlp,mlp-bfloat16,...] [--out FILE]
 
 PYTHON is an interpreter that has PyTorch (default: Debian's /usr/bin/python3, if it has one). Figures are medians over the rounds;
-each round runs every contestant once, in turn, so that a machine whose speed drifts is fair to all.
+each round runs every contestant once, in turn, so that a machine whose speed drifts is fair to all. A net
+with `-bfloat16` behind its name is trained with `precision: mixed_bfloat16`, by PyTorch under autocast.
 """
 import argparse
 import json
@@ -27,6 +28,10 @@ NETS = {  # name: (job file, overrides, steps of ours, steps of PyTorch, layouts
     "resnet18": ("resnet18.yaml", ["vars.width=16"], 40, 20, ["contiguous", "channels_last"], None),
     "gpt_tiny": ("gpt_tiny.yaml", [], 300, 150, ["contiguous"], None),
 }
+MIXED = "-bfloat16"
+for name in ("lenet", "mlp", "resnet18", "gpt_tiny"):
+    job, sets, *rest = NETS[name]
+    NETS[name + MIXED] = (job, [*sets, "+jobs.train.precision=mixed_bfloat16"], *rest[:-1], None)
 
 
 def output(*words, env=None):
@@ -60,7 +65,8 @@ def openblas_core():
 def torch_steps(python, net, threads, steps):
     env = {"LD_LIBRARY_PATH": OPENBLAS + ":" + os.environ.get("LD_LIBRARY_PATH", ""), "OMP_NUM_THREADS": str(threads),
            "OPENBLAS_CORETYPE": openblas_core()}
-    return max(float(output(python, HERE / "torch_steps.py", net, threads, layout, steps, env=env)) for layout in NETS[net][4])
+    plain, mode = net.removesuffix(MIXED), "cpu-bfloat16" if net.endswith(MIXED) else "cpu"
+    return max(float(output(python, HERE / "torch_steps.py", plain, threads, layout, steps, mode, env=env)) for layout in NETS[net][4])
 
 
 def has_torch(python):

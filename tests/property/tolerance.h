@@ -42,7 +42,8 @@ inline void require_near(const KernelCase& one, const Array& got, const Array& e
   const Tolerance tolerance(one, got.dtype());
   for (int64_t i = 0; i < got.shape().elements(); ++i) {
     const double a = number_at(got, i), b = number_at(expected, i);
-    const bool near = is_float(got.dtype()) ? tolerance.admits(a, b) : a == b;
+    const bool same = a == b || (std::isnan(a) && std::isnan(b));
+    const bool near = same || (is_float(got.dtype()) && tolerance.admits(a, b));
     if (near) continue;
     INFO("element " << i << " of " << got.shape().str());
     FAIL(a << " instead of " << b);

@@ -7,6 +7,17 @@
 namespace flow::cpu::reference {
 namespace {
 
+/// A Launch that leaves the variable and its slots as they are where the factor is NaN.
+template <typename T, size_t kMoved>
+Launch unless_skipped(const Request& request, Launch update) {
+  return [update = std::move(update), n = request.outputs[0].shape.elements(),
+          scale = GradientScale(request, kMoved)](const Buffers& buffers, const CallState& state) {
+    if (!std::isnan(scale.template operator()<T>(buffers))) return update(buffers, state);
+    for (size_t k = 0; k < kMoved; ++k)
+      std::copy_n(input<T>(buffers, 1 + k), n, output<T>(buffers, k));
+  };
+}
+
 /// A Kernel that calls move(g, values, rate, step) for each element: `values` are the variable and
 /// its slots, and become what follows them.
 template <size_t kMoved, typename Move>
@@ -25,6 +36,7 @@ Kernel elementwise_update(const Request& request, Move move) {
         for (size_t k = 0; k < kMoved; ++k) output<T>(buffers, k)[i] = static_cast<T>(values[k]);
       }
     };
+    kernel.launch = unless_skipped<T, kMoved>(request, std::move(kernel.launch));
   });
   return kernel;
 }
@@ -49,6 +61,7 @@ Kernel sgd_update(const Request& request) {
       const auto a = static_cast<T>(-state.learning_rate * scale.operator()<T>(buffers));
       for (int64_t i = 0; i < n; ++i) output<T>(buffers, 0)[i] = w[i] + a * g[i];
     };
+    kernel.launch = unless_skipped<T, 1>(request, std::move(kernel.launch));
   });
   return kernel;
 }
@@ -125,6 +138,7 @@ Kernel lars_update(const Request& request) {
         output<T>(buffers, 1)[i] = static_cast<T>(moved);
       }
     };
+    kernel.launch = unless_skipped<T, 2>(request, std::move(kernel.launch));
   });
   return kernel;
 }
@@ -157,6 +171,7 @@ Kernel lamb_update(const Request& request) {
         output<T>(buffers, 0)[i] =
             static_cast<T>(static_cast<double>(w[i]) - state.learning_rate * ratio * movement[i]);
     };
+    kernel.launch = unless_skipped<T, 3>(request, std::move(kernel.launch));
   });
   return kernel;
 }
@@ -192,6 +207,38 @@ Kernel clip_factor(const Request& request) {
         sum += squares(input<T>(buffers, i), elements[i]);
       const double norm = std::abs(scale) * std::sqrt(sum);
       *output<T>(buffers, 0) = norm > limit ? static_cast<T>(limit / norm) : T{1};
+    };
+  });
+  return kernel;
+}
+
+Kernel unscale_factor(const Request& request) {
+  std::vector<int64_t> elements;
+  for (const TensorDesc& desc : request.inputs) elements.push_back(desc.shape.elements());
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [elements, scale = number(request, "scale"),
+                     limit = number(request, "clip_norm")](const Buffers& buffers,
+                                                           const CallState&) {
+      double sum = 0;
+      for (size_t i = 1; i < elements.size(); ++i)
+        sum += squares(input<T>(buffers, i), elements[i]);
+      *output<T>(buffers, 0) = static_cast<T>(
+          flow::unscale_factor(sum, scale, static_cast<double>(*input<T>(buffers, 0)), limit));
+    };
+  });
+  return kernel;
+}
+
+Kernel move_loss_scale(const Request& request) {
+  Kernel kernel;
+  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
+    kernel.launch = [rule = loss_scale_rule(request)](const Buffers& buffers, const CallState&) {
+      T loss_scale = *input<T>(buffers, 1), finite_steps = *input<T>(buffers, 2);
+      flow::move_loss_scale(rule, static_cast<double>(*input<T>(buffers, 0)), loss_scale,
+                            finite_steps);
+      *output<T>(buffers, 0) = loss_scale;
+      *output<T>(buffers, 1) = finite_steps;
     };
   });
   return kernel;

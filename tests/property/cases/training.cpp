@@ -1,5 +1,6 @@
 // Random calls: dropout, losses, updates and what is done to gradients before.
 #include <cmath>
+#include <limits>
 
 #include "tests/property/cases/draw.h"
 
@@ -87,6 +88,11 @@ void make_squares(Array& slot) {
   for (float& x : slot.as<float>()) x = 0.25f + 0.75f * std::abs(x);
 }
 
+/// Of clipped gradients; NaN where nothing is to be updated.
+float factor_of(Random& random) {
+  return random_between(random, 0, 2) == 0 ? std::numeric_limits<float>::quiet_NaN() : 0.375f;
+}
+
 KernelCase update(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   const UpdateNumbers numbers = numbers_of(op, random);
@@ -102,7 +108,7 @@ KernelCase update(const std::string& op, Random& random) {
   if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square
     for (float& x : one.inputs[3].as<float>()) x *= 0.25f;
   if (random_between(random, 0, 1) == 1)
-    one.inputs.push_back(array_of<float>({}, {0.375f}));  // the factor of clipped gradients
+    one.inputs.push_back(array_of<float>({}, {factor_of(random)}));
   return one;
 }
 
@@ -120,6 +126,27 @@ KernelCase clip_factor(const std::string& op, Random& random) {
   for (int64_t i = random_between(random, 1, 6); i > 0; --i)
     one.inputs.push_back(random_array(random, kF, any_shape(random)));
   return one;
+}
+
+KernelCase unscale_factor(const std::string& op, Random& random) {
+  KernelCase one = clip_factor(op, random);
+  one.attributes[0].second = random_between(random, 0, 1) == 1 ? 0.5 : 0.0;
+  one.inputs.insert(one.inputs.begin(), array_of<float>({}, {1024.0f}));
+  if (random_between(random, 0, 3) == 0)
+    one.inputs.back().as<float>()[0] = std::numeric_limits<float>::infinity();
+  return one;
+}
+
+/// A factor that is NaN or not, around the step at which the scale grows.
+KernelCase move_loss_scale(const std::string& op, Random& random) {
+  const bool skipped = random_between(random, 0, 2) == 0;
+  const float factor = skipped ? std::numeric_limits<float>::quiet_NaN() : 0x1p-10f;
+  const auto steps = static_cast<float>(random_between(random, 0, 4));
+  return {
+      op,
+      {{"backoff_factor", 0.5}, {"growth_factor", 2.0}, {"growth_interval", 3.0}},
+      {array_of<float>({}, {factor}), array_of<float>({}, {1024.0f}), array_of<float>({}, {steps})},
+      {{kF, {}, 1}, {kF, {}, 2}}};
 }
 
 /// Squares added up.
@@ -151,9 +178,11 @@ std::span<const CaseMaker> training_cases() {
       {"lamb_update", update, norm_terms},
       {"lars_update", update, norm_terms},
       {"momentum_update", update, update_terms},
+      {"move_loss_scale", move_loss_scale},
       {"regularize", regularize, update_terms},
       {"rmsprop_update", update, update_terms},
       {"sgd_update", update, update_terms},
+      {"unscale_factor", unscale_factor, clip_terms},
   };
   return kCases;
 }

@@ -1,0 +1,27 @@
+// The dtypes that a job's `precision` stands for.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "runtime/base/dtype.h"
+
+namespace flow::plan {
+
+inline constexpr std::array<std::string_view, 5> kPrecisions = {"float32", "float64", "tf32",
+                                                                "mixed_bfloat16", "mixed_float16"};
+
+/// The float dtype of variables and of all that is computed.
+inline DType number_of(std::string_view precision) {
+  return precision == "float64" ? DType::kFloat64 : DType::kFloat32;
+}
+
+/// The 16-bit float dtype that products read in a mixed job; nothing in others.
+inline std::optional<DType> narrow_of(std::string_view precision) {
+  if (precision == "mixed_bfloat16") return DType::kBFloat16;
+  if (precision == "mixed_float16") return DType::kFloat16;
+  return {};
+}
+
+}  // namespace flow::plan
