@@ -302,7 +302,8 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   add_sets(configs);
 
-  CLI::App* schemas = app.add_subcommand("schema", "the JSON Schema by which editors complete");
+  CLI::App* schemas =
+      app.add_subcommand("schema", "the JSON Schema of job files or plans, for editors");
   schemas->footer(
       "A file names its schema in its first line:\n  # yaml-language-server: "
       "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");

@@ -20,6 +20,7 @@ yaml::Node empty_mapping() {
 
 std::vector<std::string_view> names_of(const std::vector<KeyDef>& keys) {
   std::vector<std::string_view> names;
+  names.reserve(keys.size());
   for (const KeyDef& key : keys) names.push_back(key.name);
   return names;
 }
@@ -35,11 +36,6 @@ std::optional<std::string> only_input(const yaml::Node& network) {
 bool is_optional(const KeyDef& def) {
   return def.type == KeyType::kSection && !def.required() && !def.section->each &&
          def.section->one_of.empty() && std::ranges::none_of(def.section->keys, &KeyDef::required);
-}
-
-bool has_variables(const OpDef& op) {
-  return std::ranges::find(op.attributes, AttributeType::kInitializer, &AttributeDef::type) !=
-         op.attributes.end();
 }
 
 class Defaults {
@@ -161,8 +157,7 @@ class Defaults {
     const Callee callee = callee_of(file_, node);
     if (callee.op) visit_attributes(node, *callee.op);
     if (callee.network) visit_arguments(node, *callee.network);
-    if (callee.network || (callee.op && has_variables(*callee.op)))
-      visit_keys(node, variable_keys());
+    if (callee.network || (callee.op && callee.op->expand)) visit_keys(node, variable_keys());
   }
 
   void visit_attributes(yaml::Node& node, const OpDef& op) {

@@ -3,44 +3,39 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
 
-/// Mappings whose keys are the user's names: a plain override must not add to them, or a typing
-/// error would. `*` stands for any one key. Keys elsewhere are checked when they are read.
-constexpr std::array<std::string_view, 10> kNamedByUser = {"vars",
-                                                           "data",
-                                                           "data.*",
-                                                           "networks",
-                                                           "networks.*.graph",
-                                                           "networks.*.params",
-                                                           "jobs",
-                                                           "jobs.*.inputs",
-                                                           "jobs.*.graph",
-                                                           "jobs.*.returns.value"};
-
-bool matches(std::string_view pattern, const std::vector<std::string>& path) {
-  const std::vector<std::string> parts = split(pattern, '.');
-  return std::ranges::equal(parts, path, [](const std::string& part, const std::string& key) {
-    return part == "*" || part == key;
-  });
+/// What the tables say of the value that the path leads to; null where they do not reach.
+const KeyDef* definition_at(const std::vector<std::string>& path) {
+  static const KeyDef kFile{
+      .name = "", .type = KeyType::kSection, .fallback = "", .doc = "", .section = &file_section()};
+  const KeyDef* at = &kFile;
+  for (const std::string& key : path) {
+    if (at->type == KeyType::kFree || at->type == KeyType::kNested) return at;
+    if (at->type != KeyType::kSection) return nullptr;
+    at = at->section->each ? &*at->section->each : find_key(at->section->keys, key);
+    if (!at) return nullptr;
+  }
+  return at;
 }
 
+/// Are the keys of the mapping at this path the user's names? A plain override must not add to
+/// them, or a typing error would. Keys elsewhere are checked when they are read.
 bool named_by_user(const std::vector<std::string>& path) {
-  // What is inside of a variable is the user's, however deep.
-  return (!path.empty() && path[0] == "vars") ||
-         std::ranges::any_of(kNamedByUser, [&](std::string_view p) { return matches(p, path); });
+  const KeyDef* at = definition_at(path);
+  return at && (at->type == KeyType::kFree || at->type == KeyType::kNested ||
+                (at->type == KeyType::kSection && at->section->each));
 }
 
 /// Lists whose items a `+` may begin.
 bool is_list_key(const std::vector<std::string>& path) {
-  return matches("jobs.*.hooks", path) || matches("jobs.*.run.also", path);
+  const KeyDef* at = definition_at(path);
+  return at && (at->type == KeyType::kHooks || at->type == KeyType::kSections);
 }
 
 class Override {

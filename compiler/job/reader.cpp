@@ -138,14 +138,14 @@ std::optional<double> Fields::number(std::string_view key) const {
 std::optional<std::string> Fields::text(std::string_view key) const {
   const KeyDef& def = definition(key);
   if (const yaml::Node* node = given(def))
-    if (const auto value = read_text(reader_, *node, quoted(key))) return value;
+    if (auto value = read_text(reader_, *node, quoted(key))) return value;
   return def.has_default() ? std::optional<std::string>(def.fallback) : std::nullopt;
 }
 
 std::optional<std::string> Fields::word(std::string_view key) const {
   const KeyDef& def = definition(key);
   if (const yaml::Node* node = given(def))
-    if (const auto value = read_choice(reader_, *node, quoted(key), def.words)) return value;
+    if (auto value = read_choice(reader_, *node, quoted(key), def.words)) return value;
   return def.has_default() ? std::optional<std::string>(def.fallback) : std::nullopt;
 }
 

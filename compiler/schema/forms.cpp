@@ -127,7 +127,7 @@ OrderedJson text(std::string_view pattern) {
   return matching(fmt::format("[$]|{}", pattern));
 }
 
-OrderedJson described(OrderedJson schema, std::string_view doc) {
+OrderedJson described(const OrderedJson& schema, std::string_view doc) {
   OrderedJson made = OrderedJson::object();
   if (!doc.empty()) made["description"] = doc;
   made.update(schema);

@@ -29,7 +29,7 @@ OrderedJson list_of(OrderedJson item, bool one, size_t at_least = 0);
 OrderedJson text(std::string_view pattern);
 
 /// The same schema with what the value is for, and the value that an absent one has.
-OrderedJson described(OrderedJson schema, std::string_view doc);
+OrderedJson described(const OrderedJson& schema, std::string_view doc);
 OrderedJson with_default(OrderedJson schema, std::string_view fallback);
 
 /// A mapping with these keys and no others, `note` besides where `notes`.

@@ -151,7 +151,7 @@ class Help(FlowTest):
     """FLOW_REBASE=1 writes the texts anew."""
 
     def test_help_texts_are_the_golden_ones(self):
-        commands = ("check", "build", "show", "ops", "diff", "init", "schema", "explain")
+        commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain")
         for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"]):
             text = self.call(*words, "--help").stdout
             golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")
