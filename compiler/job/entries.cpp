@@ -170,9 +170,12 @@ class EntryReader {
   }
 
   void too_many() {
-    error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("`in` has {} operand{}, {} takes {}", in_.size(), in_.size() == 1 ? "" : "s",
-                      callee(), ports_.empty() ? "none" : std::to_string(ports_.size())));
+    const auto named = std::ranges::count(entry_.operands, true, &Operand::given);
+    error(
+        Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
+        fmt::format("`in` has {} operand{}{}, {} takes {}", in_.size(), in_.size() == 1 ? "" : "s",
+                    named > 0 ? fmt::format(" beside {} given by name", named) : "", callee(),
+                    ports_.empty() ? "none" : std::to_string(ports_.size())));
   }
 
   void too_few(const std::vector<std::string>& missing) {
@@ -225,10 +228,18 @@ class EntryReader {
     else
       entry_.poisoned = true;
     for (const yaml::Entry& field : node_.entries)
-      if (field.key == "trainable")
+      if (is_of_variables(field.key))
         error(Diagnosis::kBadAttribute, field.key_span,
-              "`trainable` is said where the variables are made, not where they are shared")
+              fmt::format("`{}` is said where the variables are made, not where they are shared",
+                          field.key))
             .label(node->span, "they are shared here");
+  }
+
+  /// Whether a key says how variables start or are trained, and not what the entry computes.
+  bool is_of_variables(std::string_view key) const {
+    const AttributeDef* def = attribute(key);
+    return key == "trainable" || (def && (def->type == AttributeType::kInitializer ||
+                                          def->type == AttributeType::kRegularizer));
   }
 
   void call_network(Networks& networks) {
