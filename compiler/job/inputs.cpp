@@ -131,8 +131,13 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   input.shape = read_extents.value_or(Shape{});
   input.dtype = read_type.value_or(DType::kFloat32);
   input.shape_span = shape ? shape->span : entry.key_span;
-  input.rows = *fields.flag("rows") && input.shape.rank() > 0;
+  input.rows = *fields.flag("rows");
   if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);
+  if (!input.rows && std::holds_alternative<plan::FromDataset>(input.source))
+    reader.error(Diagnosis::kRowShape, fields.key_span("rows"),
+                 fmt::format("`{}` takes rows from a dataset, they lie along its leading axis",
+                             input.name.text));
+  if (input.shape.rank() == 0) input.rows = false;
   return input;
 }
 

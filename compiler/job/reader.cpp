@@ -35,8 +35,10 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what) {
   if (node.kind == kind) return true;
   const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
-  error(Diagnosis::kWrongKind, node,
-        fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), wanted));
+  Diag& diag = error(Diagnosis::kWrongKind, node,
+                     fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), wanted));
+  if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
+    diag.with_hint(fmt::format("write `[{}]`", node.scalar));
   return false;
 }
 

@@ -77,6 +77,11 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
   Placement placement;
   placement.ids_span = key;
+  if (node.is_scalar()) {
+    reader.error(Diagnosis::kWrongKind, node, "`placement` is a text, not a mapping")
+        .with_hint("write `{device: cpu}` or `{device: gpu, ids: \"0:0\"}`");
+    return placement;
+  }
   const Fields fields(reader, node, key, placement_section());
   placement.type = *fields.word("device");
   if (const yaml::Node* ids = fields.find("ids")) {
