@@ -2,7 +2,7 @@
 #include "runtime/cpu/narrow_products.h"
 
 #include <algorithm>
-#include <string>
+#include <string_view>
 
 #include "runtime/base/check.h"
 
@@ -25,13 +25,25 @@ memory::desc matrix(int64_t rows, int64_t columns, memory::data_type type, int64
   return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
-/// The implementation on top of the library's matrix multiplication. Others ask the CPU how large
-/// its tiles are, and crash on virtual machines that have tiles but do not say.
-bool choose_implementation(dnnl::matmul::primitive_desc& description) {
-  do {
-    if (std::string(description.impl_info_str()).starts_with("gemm")) return true;
-  } while (description.next_impl());
-  return false;
+/// The implementation on top of the library's matrix multiplication; none where there is none.
+/// Others ask the CPU how large its tiles are, and crash on virtual machines that have tiles but do
+/// not say. The iterator of the C++ interface ends behind the first implementation.
+dnnl::primitive make_product(const dnnl::matmul::desc& description,
+                             const dnnl::primitive_attr& attributes, const dnnl::engine& engine) {
+  dnnl_primitive_desc_iterator_t all = nullptr;
+  dnnl_status_t status = dnnl_primitive_desc_iterator_create(
+      &all, &description.data, attributes.get(), engine.get(), nullptr);
+  dnnl_primitive_t made = nullptr;
+  while (status == dnnl_success && !made) {
+    const dnnl_primitive_desc_t one = dnnl_primitive_desc_iterator_fetch(all);
+    const char* name = "";
+    dnnl_primitive_desc_query(one, dnnl_query_impl_info_str, 0, &name);
+    if (std::string_view(name).starts_with("gemm")) dnnl_primitive_create(&made, one);
+    dnnl_primitive_desc_destroy(one);
+    status = dnnl_primitive_desc_iterator_next(all);
+  }
+  dnnl_primitive_desc_iterator_destroy(all);
+  return made ? dnnl::primitive(made) : dnnl::primitive();
 }
 
 }  // namespace
@@ -48,9 +60,8 @@ bool NarrowProducts::add(int64_t m, int64_t n, int64_t k, bool accumulate) {
     dnnl::post_ops posts;
     if (accumulate) posts.append_sum(1.0f);
     attributes.set_post_ops(posts);
-    dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, out), attributes, engine_);
-    if (!choose_implementation(description)) return false;
-    Product product{size, dnnl::matmul(description), {}};
+    Product product{size, make_product({a, b, out}, attributes, engine_), {}};
+    if (!product.primitive) return false;
     for (int worker = 0; worker < workers_; ++worker) {
       Arguments arguments{{a, engine_, DNNL_MEMORY_NONE},
                           {b, engine_, DNNL_MEMORY_NONE},

@@ -140,6 +140,14 @@ FLOW_POOL_ROW(uint16_t, uint8_t)
 FLOW_POOL_ROW(uint16_t, int32_t)
 #undef FLOW_POOL_ROW
 
+/// x or 0, by a mask of 32 bits, for which every instruction set has what it takes.
+[[gnu::always_inline]] inline float where(bool holds, float x) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & (uint32_t{0} - uint32_t{holds}));
+}
+[[gnu::always_inline]] inline uint16_t where(bool holds, uint16_t x) {
+  return static_cast<uint16_t>(x & (uint32_t{0} - uint32_t{holds}));
+}
+
 /// bfloat16 is written alone: its bits cannot be added.
 template <bool kAssigns, typename T>
 [[gnu::always_inline]] inline void put(T part, T& to) {
@@ -166,7 +174,7 @@ template <bool kAssigns, typename T, typename Place>
         T* to = window + (i * w.columns.input + k) * channels;
 #pragma omp simd
         for (int64_t c = 0; c < channels; ++c) {
-          const T part = static_cast<int32_t>(taken[c]) == place ? gradient[c] : T{0};
+          const T part = where(static_cast<int32_t>(taken[c]) == place, gradient[c]);
           put<kAssigns>(part, to[c]);
         }
       }
@@ -179,7 +187,6 @@ template <bool kAssigns, typename T, typename Place>
 [[gnu::always_inline]] inline void spread_row_of_one(const Window& w, int64_t row, const T* dy,
                                                      const Place* places, T* dx) {
   const Places kh = w.rows.inside(row);
-  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   const int64_t stride = w.columns.stride;
   for (int64_t i = kh.first; i < kh.end; ++i) {
     T* line = dx + (w.rows.start(row) + i) * w.columns.input;
@@ -189,8 +196,7 @@ template <bool kAssigns, typename T, typename Place>
       T* to = line + w.columns.start(0) + k;
 #pragma omp simd
       for (int64_t c = reach.first; c < reach.end; ++c) {
-        const auto all = static_cast<Bits>(Bits{0} - static_cast<Bits>(places[c] == place));
-        const auto part = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(dy[c]) & all));
+        const T part = where(static_cast<int32_t>(places[c]) == place, dy[c]);
         put<kAssigns>(part, to[c * stride]);
       }
     }

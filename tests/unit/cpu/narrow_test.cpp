@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/cpu/narrow.h"
+#include "tests/property/tolerance.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"
 
@@ -117,6 +118,28 @@ TEST_CASE("the products of a mixed job read 16 bits, each value rounded once", "
   }
   CHECK(find_tensor(job, "a/weight")->dtype == DType::kFloat32);
   CHECK(find_tensor(job, "a/weight:update")->dtype == DType::kFloat32);
+}
+
+TEST_CASE("updates leave variables and slots as they are where the factor is NaN", "[cpu]") {
+  const Array nan = array_of<float>({}, {std::numeric_limits<float>::quiet_NaN()});
+  for (const cpu::KernelEntry& entry : cpu::fast_kernels()) {
+    const std::string op(entry.op);
+    if (!op.ends_with("_update")) continue;
+    INFO(op);
+    Random random(3);
+    KernelCase one = random_case(op, random);
+    const size_t moved = one.results.size();
+    one.inputs.resize(1 + moved);
+    one.inputs.push_back(nan);
+    for (const bool in_place : {true, false}) {
+      for (Result& result : one.results)
+        if (!in_place) result.alias = -1;
+      for (const auto kernels : {cpu::fast_kernels(), cpu::reference_kernels()}) {
+        const KernelRun done = run_kernel(one, {kernels});
+        for (size_t i = 0; i < moved; ++i) CHECK(same_bits(done.outputs[i], one.inputs[1 + i]));
+      }
+    }
+  }
 }
 
 TEST_CASE("rounding of rows is that of single numbers", "[cpu][narrow]") {
