@@ -167,7 +167,7 @@ plan::Job make_job(bool train, int64_t batch) {
   if (train) {
     plan::Schedule rate;
     rate.values["base"] = 0.125;
-    job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", "job.yaml:8:5"};
+    job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, "job.yaml:8:5"};
   } else {
     job.run.checkpoint.load = "none";
   }
