@@ -193,13 +193,9 @@ bool Executor::leaves_something(int64_t step) {
 }
 
 void Executor::await_device(int64_t step) {
-  if (run_.launches_ahead) {
-    const Timed timed(run_.profile, Activity::kAwaitDevice, step);
-    run_.program.wait(output_slot(step));
-  } else {
-    run_.program.wait(output_slot(step));
-  }
-  if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(output_slot(step)));
+  Profile* const profile = run_.launches_ahead ? run_.profile : nullptr;  // else it is the host
+  const Timed timed(profile, Activity::kAwaitDevice, step);
+  run_.program.wait(output_slot(step));
 }
 
 /// A few sums at most: waking a thread for them takes longer.
@@ -213,6 +209,7 @@ void Executor::settle(int64_t step) {
   const size_t slot = output_slot(step);
   StepRecord& record = record_of(step);
   await_device(step);
+  if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(slot));
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
   record.seconds = std::chrono::duration<double>(now - begin_).count();
@@ -347,34 +344,6 @@ Ending Executor::execute() {
 }
 
 }  // namespace
-
-int64_t pipeline_of(const plan::Job& job) {
-  return job.returns && job.returns->callback ? job.run.pipeline : 1;
-}
-
-size_t input_slots(const plan::Job& job) {
-  constexpr size_t kSmall = size_t{4} << 20;
-  size_t bytes = 0;
-  for (const plan::Input& input : job.inputs) {
-    const plan::Tensor& tensor = job[input.tensor];
-    bytes += static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-  }
-  return std::max<size_t>(bytes <= kSmall ? 4 : 2, static_cast<size_t>(pipeline_of(job)));
-}
-
-size_t output_slots(const plan::Job& job, const Backend& backend) {
-  return std::max<size_t>(backend.asynchronous() ? 2 : 1, static_cast<size_t>(pipeline_of(job)));
-}
-
-std::vector<TensorId> list_deliverables(const plan::Job& job,
-                                        const std::vector<Delivery>& deliveries) {
-  std::vector<TensorId> list;
-  if (job.optimizer)
-    plan::visit_tensors(*job.optimizer, [&list](TensorId id) { list.push_back(id); });
-  for (const Delivery& delivery : deliveries)
-    if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
-  return list;
-}
 
 Ending execute(const Execution& execution) { return Executor(execution).execute(); }
 

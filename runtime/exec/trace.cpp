@@ -33,6 +33,7 @@ std::string row_json(const ProfileRow& row) {
 
 std::string rows_json(const std::vector<ProfileRow>& rows) {
   std::vector<std::string> texts;
+  texts.reserve(rows.size());
   for (const ProfileRow& row : rows) texts.push_back(row_json(row));
   return "[\n" + join(texts, ",\n") + "]";
 }
