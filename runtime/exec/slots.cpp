@@ -27,7 +27,7 @@ std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
                                               const std::vector<Delivery>& deliveries) {
   std::vector<plan::TensorId> list;
   if (job.optimizer)
-    plan::visit_tensors(*job.optimizer, [&list](TensorId id) { list.push_back(id); });
+    plan::visit_tensors(*job.optimizer, [&list](plan::TensorId id) { list.push_back(id); });
   for (const Delivery& delivery : deliveries)
     if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
   return list;

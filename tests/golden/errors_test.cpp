@@ -100,7 +100,7 @@ std::string messages_of(const Golden& golden) {
 
 }  // namespace
 
-TEST_CASE("The compiler says of each wrong file what its golden text says") {
+TEST_CASE("The compiler says of each wrong file what its golden text says", "[golden]") {
   const FreshDirectory directory;
   const char* rebase = ::getenv("FLOW_REBASE");
   for (const Golden& golden : all_goldens()) {

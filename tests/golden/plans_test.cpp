@@ -13,7 +13,8 @@
 
 using namespace flow;
 
-TEST_CASE("the jobs compile to the plans that are kept, whatever directory they lie in") {
+TEST_CASE("the jobs compile to the plans that are kept, whatever directory they lie in",
+          "[golden]") {
   const char* rebase = ::getenv("FLOW_REBASE");
   struct Kept {
     std::string plan, job;
