@@ -19,6 +19,7 @@ from onnx_ops import Left, dtype_name
 
 DATA = pathlib.Path("/usr/share/libonnx-testdata/data")
 
+
 class Tensor:
     """A tensor of a case: its shape and dtype, its value where that is known before the run, how the job file refers to it."""
 
@@ -96,8 +97,10 @@ class Case:
             self.translate(Node(self, proto, opset))
         for i, info in enumerate(model.graph.output):
             tensor = self.tensors.get(info.name)
+            if tensor and tensor.reference is None:
+                raise Left("nothing is computed")
             if tensor:
-                self.results.append((self.refer(tensor), Tensor.read(folder / "test_data_set_0" / f"output_{i}.pb")))
+                self.results.append((tensor.reference, Tensor.read(folder / "test_data_set_0" / f"output_{i}.pb")))
             else:
                 self.missing.append(info.name)
         if any(0 in tensor.shape for tensor in [*self.inputs.values(), *(expected for _, expected in self.results)]):
@@ -123,7 +126,7 @@ class Case:
         return tensors
 
     def fresh(self):
-        return f"{self.prefix}_{len(self.entries) + len(self.inputs)}"
+        return f"{self.prefix}__{len(self.entries) + len(self.inputs)}"
 
     def refer(self, tensor):
         """The name of a tensor in the job file. What is known becomes an input where it is first referred to."""
