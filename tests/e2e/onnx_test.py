@@ -37,7 +37,7 @@ class Onnx(FlowTest):
         """All cases in one job: the results that ONNX expects."""
         taken = [case for case in self.cases.values() if not isinstance(case, str) and (precision == "float64" or not case.wide)]
         onnx_data.write_job(self.dir, taken)
-        self.flowrun("onnx", "job.yaml", "-o", "out", "--load", "ckpt", "--set", f"jobs.onnx.precision={precision}")
+        self.flowrun("onnx", "job.yaml", "-o", "out", "--load", "ckpt", "--threads", 1, "--set", f"jobs.onnx.precision={precision}")
         for case in taken:
             for name, expected in case.results:
                 with self.subTest(case.name, result=name):
