@@ -77,6 +77,7 @@ struct Section {
   std::vector<KeyDef> keys;
   std::optional<KeyDef> each = {};
   bool notes = true;                          // `note:` is allowed
+  bool reserved = false;                      // names may be words of the language
   std::vector<std::string_view> one_of = {};  // one of these keys at least is there
 };
 

@@ -44,8 +44,10 @@ KeyDef to() {
 }
 
 const Section& environment_section() {
-  static const Section kSection{
-      .what = "`env`", .keys = {}, .each = KeyDef{"", KeyType::kAnyText, "none", "its value"}};
+  static const Section kSection{.what = "`env`",
+                                .keys = {},
+                                .each = KeyDef{"", KeyType::kAnyText, "none", "its value"},
+                                .reserved = true};
   return kSection;
 }
 

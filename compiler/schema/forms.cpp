@@ -34,7 +34,7 @@ OrderedJson matching(std::string_view pattern) {
 OrderedJson name() {
   OrderedJson reserved = OrderedJson::array();
   for (const std::string_view one : job::reserved_names()) reserved.push_back(one);
-  return {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}, {"not", {{"enum", reserved}}}};
+  return {{"$ref", "#/$defs/any_name"}, {"not", {{"enum", reserved}}}};
 }
 
 /// Names as deep as need be; keys name folders.
@@ -88,6 +88,7 @@ OrderedJson common_definitions() {
        or_variable(
            {{{"type", "array"}, {"maxItems", plan::kMaxRank}, {"items", integer({.min = 1})}}})},
       {"nested", nested()},
+      {"any_name", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
       {"name", name()},
       {"name_or_note", any_of({{{"const", "note"}}, reference("name")})}};
 }

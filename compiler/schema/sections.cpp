@@ -159,7 +159,9 @@ OrderedJson Tables::keys(const job::Section& section) {
 
 OrderedJson Tables::names(const job::Section& section) {
   OrderedJson made = {{"type", "object"}};
-  made["propertyNames"] = reference(section.notes ? "name_or_note" : "name");
+  made["propertyNames"] = reference(section.reserved ? "any_name"
+                                    : section.notes  ? "name_or_note"
+                                                     : "name");
   if (section.notes) made["properties"] = {{"note", reference("scalar")}};
   made["additionalProperties"] = property(*section.each);
   return made;

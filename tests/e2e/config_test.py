@@ -16,7 +16,7 @@ vars:
   width: 8
   index: 3
   price: 5$$
-  sink: {type: command, run: "cat > $FLOW_RUN_DIR/$width", env: {WIDTH: "$(width)$$"}}
+  sink: {type: command, run: "cat > $FLOW_RUN_DIR/$width", env: {WIDTH: "$(width)$$", in: words}}
 networks:
   block:
     inputs: [x]
@@ -105,7 +105,7 @@ class Config(FlowTest):
         self.assertEqual(train["graph"]["blocks"]["units"], "$(index + 1)")
         sink, printed = train["hooks"][0]["to"]
         self.assertEqual(sink["run"], "cat > $FLOW_RUN_DIR/$width")
-        self.assertEqual(sink["env"], {"WIDTH": "8$$"})
+        self.assertEqual(sink["env"], {"WIDTH": "8$$", "in": "words"})
         self.assertEqual(printed["label"], "5$$")
         full, minimal = yaml.safe_load(full), yaml.safe_load(minimal)
         self.assertEqual(full["jobs"]["train"]["graph"]["a"]["rate"], 0.5)
