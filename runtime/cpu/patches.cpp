@@ -4,13 +4,30 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/cpu/features.h"
+
 namespace flow::cpu {
 namespace {
 
-/// Copies n elements, up to 8 more on both sides: without a tail to handle.
-inline void copy_run(const uint16_t* from, uint16_t* to, int64_t n) {
-  constexpr int64_t kStep = 8;
+/// Copies n elements, and up to 31 more: without a tail to handle.
+[[gnu::always_inline]] inline void copy_run(const uint16_t* from, uint16_t* to, int64_t n) {
+  constexpr int64_t kStep = PatchCutter::kSlack;
   for (int64_t i = 0; i < n; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(uint16_t));
+}
+
+/// The patches of a padded image.
+FLOW_VECTORISED void cut_padded(const PatchGeometry& g, int64_t padded_row, const uint16_t* padded,
+                                uint16_t* to) {
+  // The pixels of a row of the kernel lie together where it has no gaps.
+  const int64_t runs = g.dilation[1] == 1 ? 1 : g.kernel[1];
+  const int64_t run = g.kernel[1] / runs * g.channels;
+  for (int64_t i = 0; i < g.rows; ++i) {
+    const uint16_t* row = padded + i * g.strides[0] * padded_row;
+    for (int64_t j = 0; j < g.columns; ++j, row += g.strides[1] * g.channels)
+      for (int64_t k = 0; k < g.kernel[0]; ++k)
+        for (int64_t l = 0; l < runs; ++l, to += run)
+          copy_run(row + k * g.dilation[0] * padded_row + l * g.dilation[1] * g.channels, to, run);
+  }
 }
 
 }  // namespace
@@ -35,19 +52,8 @@ void PatchCutter::pad(const uint16_t* image, uint16_t* padded) const {
 }
 
 void PatchCutter::cut(const uint16_t* image, uint16_t* scratch, uint16_t* to) const {
-  const PatchGeometry& g = geometry_;
   pad(image, scratch);
-  const int64_t padded_row = padded_columns_ * g.channels;
-  // The pixels of a row of the kernel lie together where it has no gaps.
-  const int64_t runs = g.dilation[1] == 1 ? 1 : g.kernel[1];
-  const int64_t run = g.kernel[1] / runs * g.channels;
-  for (int64_t i = 0; i < g.rows; ++i) {
-    const uint16_t* row = scratch + i * g.strides[0] * padded_row;
-    for (int64_t j = 0; j < g.columns; ++j, row += g.strides[1] * g.channels)
-      for (int64_t k = 0; k < g.kernel[0]; ++k)
-        for (int64_t l = 0; l < runs; ++l, to += run)
-          copy_run(row + k * g.dilation[0] * padded_row + l * g.dilation[1] * g.channels, to, run);
-  }
+  cut_padded(geometry_, padded_columns_ * geometry_.channels, scratch, to);
 }
 
 }  // namespace flow::cpu
