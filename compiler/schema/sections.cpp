@@ -102,7 +102,7 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kVariety:
       return varieties(*def.varieties);
     case KeyType::kVarieties:
-      return list_of(varieties(*def.varieties), true);
+      return list_of(varieties(*def.varieties), true, 1);
     case KeyType::kSource:
       return source(def);
     case KeyType::kHooks:

@@ -94,7 +94,8 @@ Ending CalledJob::call(const CallSite& site) {
   const auto keep_books = [&](const StepRecord& record) {
     if (record.loss)
       metrics_->append({record.step, feed_.positions().at(record.step).epoch, *record.loss,
-                        record.learning_rate, record.seconds, site.main_step});
+                        record.learning_rate, record.seconds, record.loss_scale, record.skipped,
+                        site.main_step});
   };
   return execute({.job = job_,
                   .program = *program_,
