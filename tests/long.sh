@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What takes too long for every change: twenty epochs of both networks for three seeds, and a
-# longer fuzzing. About half an hour on two cores. Usage: tests/long.sh [SECONDS OF EACH FUZZER]
+# What takes too long for every change: the CUDA module for every architecture, twenty epochs of
+# both networks for three seeds, and a longer fuzzing. About half an hour on two cores. Usage: tests/long.sh [SECONDS OF EACH FUZZER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ./setup.sh test
-cmake --preset release >/dev/null
+cmake --preset release -U CMAKE_CUDA_ARCHITECTURES >/dev/null
 cmake --build --preset release
 bin=$PWD/build/release/bin
 out=$(mktemp -d)

@@ -19,7 +19,7 @@ build() {  # PRESET [FLAG...]: configures and builds
   cmake --build "build/$preset"
 }
 
-# One architecture and its PTX, which newer GPUs compile when they load it: a tenth of the time of all.
+# One architecture and its PTX, which newer GPUs compile when they load it; tests/long.sh takes all.
 build release -DCMAKE_CUDA_ARCHITECTURES=75
 ctest --test-dir build/release --output-on-failure --parallel "$(nproc)"
 [[ ${1:-} == --quick ]] && exit 0
