@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the CUDA module for every architecture, twenty epochs of
-# both networks for three seeds, and a longer fuzzing. About half an hour on two cores. Usage: tests/long.sh [SECONDS OF EACH FUZZER]
+# both networks for three seeds, and a longer fuzzing. About half an hour on two cores.
+# Usage: tests/long.sh [SECONDS OF EACH FUZZER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
