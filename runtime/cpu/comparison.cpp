@@ -2,6 +2,9 @@
 // connects bools; and where, which chooses by them.
 #include "runtime/base/pairs.h"
 
+#include <algorithm>
+#include <array>
+
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/operands.h"
 
@@ -17,15 +20,48 @@ Kernel compare_as(const Request& request) {
   });
 }
 
+/// Elements widened at a time: two arrays of them stay in the first cache.
+constexpr int64_t kWidened = 512;
+
+/// wide[i] = x[i * stride], of any integer dtype, for i below n.
+void widen(DType dtype, const std::byte* x, int64_t first, int64_t stride, int64_t n,
+           int64_t* wide) {
+  visit_integer(dtype, [&]<typename T>(T) {
+    const T* from = reinterpret_cast<const T*>(x) + first;
+    for (int64_t i = 0; i < n; ++i) wide[i] = static_cast<int64_t>(from[i * stride]);
+  });
+}
+
+/// Of integers of two dtypes, by value. A loop for each pair of them would be a hundred.
+template <typename F>
+Kernel compare_widened(const Request& request) {
+  return broadcast_kernel(request, [a = request.inputs[0].dtype, b = request.inputs[1].dtype](
+                                       const Block& block, const Buffers& buffers) {
+    std::array<int64_t, kWidened> wide_a, wide_b;
+    for (int64_t row = 0; row < block.rows; ++row) {
+      bool* y = output<bool>(buffers, 0) + block.out + row * block.columns;
+      for (int64_t i = 0; i < block.columns; i += kWidened) {
+        const int64_t n = std::min(kWidened, block.columns - i);
+        const auto widen_operand = [&](size_t k, DType dtype, int64_t* wide) {
+          const int64_t first = block.first[k] + row * block.row[k] + i * block.column[k];
+          widen(dtype, buffers.inputs[k], first, block.column[k], n, wide);
+        };
+        widen_operand(0, a, wide_a.data());
+        widen_operand(1, b, wide_b.data());
+        for (int64_t j = 0; j < n; ++j) y[i + j] = F{}(wide_a[j], wide_b[j]);
+      }
+    }
+  });
+}
+
 template <typename F>
 Kernel compare(const Request& request) {
   const DType a = request.inputs[0].dtype, b = request.inputs[1].dtype;
   if (a == DType::kBool) return compare_as<F, bool, bool>(request);
   if (is_float(a))
     return visit_float(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
-  return visit_integer(a, [&]<typename A>(A) {
-    return visit_integer(b, [&]<typename B>(B) { return compare_as<F, A, B>(request); });
-  });
+  if (a != b) return compare_widened<F>(request);
+  return visit_integer(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
 }
 
 struct Choose {

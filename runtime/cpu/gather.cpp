@@ -25,7 +25,7 @@ template <typename T>
 void gather_rows(const Sizes& sizes, DType dtype, const T* params, const std::byte* indices, T* out,
                  int64_t first, int64_t end) {
   for (int64_t row = first; row < end; ++row) {
-    const int64_t o = row / sizes.count, index = label_at(dtype, indices, row - o * sizes.count);
+    const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
     T* to = out + row * sizes.inner;
     const T* from = params + (o * sizes.n + index) * sizes.inner;
     if (index < 0 || index >= sizes.n)
@@ -98,7 +98,7 @@ Kernel one_hot_with(const Request& request, T on, T off) {
                  T* out = output<T>(buffers, 0);
                  std::fill(out + first * depth, out + end * depth, off);
                  for (int64_t i = first; i < end; ++i) {
-                   const int64_t index = label_at(dtype, buffers.inputs[0], i);
+                   const int64_t index = integer_at(dtype, buffers.inputs[0], i);
                    if (0 <= index && index < depth) out[i * depth + index] = on;
                  }
                });

@@ -26,11 +26,4 @@ struct LabelCheck {
   int64_t rows, limit;
 };
 
-/// Label `row`, widened.
-inline int64_t label_at(DType dtype, const std::byte* labels, int64_t row) {
-  return visit_integer(dtype, [&]<typename T>(T) {
-    return static_cast<int64_t>(reinterpret_cast<const T*>(labels)[row]);
-  });
-}
-
 }  // namespace flow::cpu

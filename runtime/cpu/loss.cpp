@@ -46,7 +46,7 @@ Kernel sparse_softmax_cross_entropy_with_logits(const Request& request) {
       const int64_t end = std::min(rows, (piece + 1) * rows_a_piece);
       for (int64_t row = piece * rows_a_piece; row < end; ++row) {
         float* prob = keeps_prob ? output<float>(buffers, 1) + row * classes : spare;
-        const int64_t label = label_at(check.dtype, buffers.inputs[0], row);
+        const int64_t label = integer_at(check.dtype, buffers.inputs[0], row);
         loss[row] = loss_row(x + row * classes, prob, classes, label);
       }
     });
@@ -66,7 +66,7 @@ Kernel sparse_softmax_cross_entropy_with_logits_grad(const Request& request) {
                [&](int64_t first, int64_t end) {
                  for (int64_t row = first; row < end; ++row) {
                    const int64_t at = row * classes;
-                   const int64_t label = label_at(dtype, buffers.inputs[0], row);
+                   const int64_t label = integer_at(dtype, buffers.inputs[0], row);
                    const bool known = label >= 0 && label < classes;
                    const float target = known ? p[at + label] : 0.0f;
                    scaled_copy(p + at, dy[row], dx + at, classes);

@@ -22,6 +22,13 @@ T* output(const Buffers& buffers, size_t i) {
   return reinterpret_cast<T*>(buffers.outputs[i]);
 }
 
+/// Element i of an array of an integer dtype.
+inline int64_t integer_at(DType dtype, const std::byte* elements, int64_t i) {
+  return visit_integer(dtype, [&]<typename T>(T) {
+    return static_cast<int64_t>(reinterpret_cast<const T*>(elements)[i]);
+  });
+}
+
 inline int64_t pieces_of(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
 
 /// Calls body(first, end) for the pieces of [0, n), on up to `threads` threads. The pieces do not

@@ -12,12 +12,15 @@ Kernel compare(const Request& request, F f) {
   if (a == DType::kBool) return map_pairs<bool, bool, bool>(request, f);
   if (is_float(a))
     return visit_float(a, [&]<typename T>(T) { return map_pairs<T, T, bool>(request, f); });
-  return visit_integer(a, [&]<typename A>(A) {
-    return visit_integer(b, [&]<typename B>(B) {
-      return map_pairs<A, B, bool>(
-          request, [f](A x, B y) { return f(static_cast<int64_t>(x), static_cast<int64_t>(y)); });
-    });
-  });
+  Kernel kernel;
+  kernel.launch = [=, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
+                   b_shape = request.inputs[1].shape](const Buffers& buffers, const CallState&) {
+    for (int64_t i = 0, n = out.elements(); i < n; ++i)
+      output<bool>(buffers, 0)[i] =
+          f(integer_at(a, buffers.inputs[0], operand_index(out, i, a_shape)),
+            integer_at(b, buffers.inputs[1], operand_index(out, i, b_shape)));
+  };
+  return kernel;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Kernel sparse_softmax_cross_entropy_with_logits(const Request& request) {
       for (int64_t row = 0; row < check.rows; ++row) {
         const T* x = input<T>(buffers, 1) + row * classes;
         const LogSumExp total = log_sum_exp(x, classes);
-        const int64_t label = label_at(check.dtype, buffers.inputs[0], row);
+        const int64_t label = integer_at(check.dtype, buffers.inputs[0], row);
         output<T>(buffers, 0)[row] =
             label >= 0 && label < classes
                 ? static_cast<T>(total.log_sum + (total.max - static_cast<double>(x[label])))
@@ -57,7 +57,7 @@ Kernel sparse_softmax_cross_entropy_with_logits_grad(const Request& request) {
     kernel.launch = [=, dtype = labels.dtype, n = prob.shape.elements()](const Buffers& buffers,
                                                                          const CallState&) {
       for (int64_t i = 0; i < n; ++i) {
-        const bool hit = label_at(dtype, buffers.inputs[0], i / classes) == i % classes;
+        const bool hit = integer_at(dtype, buffers.inputs[0], i / classes) == i % classes;
         const auto dy = static_cast<double>(input<T>(buffers, 2)[i / classes]);
         const auto p = static_cast<double>(input<T>(buffers, 1)[i]);
         output<T>(buffers, 0)[i] = static_cast<T>(dy * (p - (hit ? 1.0 : 0.0)));

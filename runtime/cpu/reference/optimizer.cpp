@@ -49,6 +49,26 @@ double squares(const T* x, int64_t n) {
   return sum;
 }
 
+/// The sum of squares of all gradients: the operands from `first` on.
+class SquaresOfGradients {
+ public:
+  SquaresOfGradients(const Request& request, size_t first) : first_(first) {
+    for (const TensorDesc& desc : request.inputs) elements_.push_back(desc.shape.elements());
+  }
+
+  template <typename T>
+  double sum(const Buffers& buffers) const {
+    double sum = 0;
+    for (size_t i = first_; i < elements_.size(); ++i)
+      sum += squares(input<T>(buffers, i), elements_[i]);
+    return sum;
+  }
+
+ private:
+  size_t first_;
+  std::vector<int64_t> elements_;
+};
+
 }  // namespace
 
 /// w += a * g with a = -lr * scale, rounded to the job's float type.
@@ -195,17 +215,12 @@ Kernel regularize(const Request& request) {
 
 /// min(1, limit / norm)
 Kernel clip_factor(const Request& request) {
-  std::vector<int64_t> elements;
-  for (const TensorDesc& desc : request.inputs) elements.push_back(desc.shape.elements());
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [elements, scale = number(request, "scale"),
+    kernel.launch = [gradients = SquaresOfGradients(request, 0), scale = number(request, "scale"),
                      limit = number(request, "clip_norm")](const Buffers& buffers,
                                                            const CallState&) {
-      double sum = 0;
-      for (size_t i = 0; i < elements.size(); ++i)
-        sum += squares(input<T>(buffers, i), elements[i]);
-      const double norm = std::abs(scale) * std::sqrt(sum);
+      const double norm = std::abs(scale) * std::sqrt(gradients.template sum<T>(buffers));
       *output<T>(buffers, 0) = norm > limit ? static_cast<T>(limit / norm) : T{1};
     };
   });
@@ -213,18 +228,14 @@ Kernel clip_factor(const Request& request) {
 }
 
 Kernel unscale_factor(const Request& request) {
-  std::vector<int64_t> elements;
-  for (const TensorDesc& desc : request.inputs) elements.push_back(desc.shape.elements());
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [elements, scale = number(request, "scale"),
+    kernel.launch = [gradients = SquaresOfGradients(request, 1), scale = number(request, "scale"),
                      limit = number(request, "clip_norm")](const Buffers& buffers,
                                                            const CallState&) {
-      double sum = 0;
-      for (size_t i = 1; i < elements.size(); ++i)
-        sum += squares(input<T>(buffers, i), elements[i]);
+      const auto loss_scale = static_cast<double>(*input<T>(buffers, 0));
       *output<T>(buffers, 0) = static_cast<T>(
-          flow::unscale_factor(sum, scale, static_cast<double>(*input<T>(buffers, 0)), limit));
+          flow::unscale_factor(gradients.template sum<T>(buffers), scale, loss_scale, limit));
     };
   });
   return kernel;

@@ -59,7 +59,7 @@ Kernel gather(const Request& request) {
     check.run(buffers.inputs[1], state);
     for (int64_t i = 0; i < n; ++i) {
       const int64_t o = i / (count * params.inner);
-      const int64_t index = label_at(dtype, buffers.inputs[1], i / params.inner % count);
+      const int64_t index = integer_at(dtype, buffers.inputs[1], i / params.inner % count);
       std::byte* to = buffers.outputs[0] + static_cast<size_t>(i) * element;
       const int64_t from = (o * params.extent + index) * params.inner + i % params.inner;
       if (index < 0 || index >= params.extent)
@@ -83,7 +83,7 @@ Kernel gather_grad(const Request& request) {
       std::fill_n(out, dx.outer * dx.extent * dx.inner, T{0});
       for (int64_t i = 0; i < n; ++i) {
         const int64_t o = i / (count * dx.inner);
-        const int64_t index = label_at(dtype, buffers.inputs[0], i / dx.inner % count);
+        const int64_t index = integer_at(dtype, buffers.inputs[0], i / dx.inner % count);
         if (index < 0 || index >= dx.extent) continue;
         out[(o * dx.extent + index) * dx.inner + i % dx.inner] += input<T>(buffers, 1)[i];
       }
@@ -104,7 +104,7 @@ Kernel one_hot(const Request& request) {
                                                                   const CallState& state) {
       check.run(buffers.inputs[0], state);
       for (int64_t i = 0; i < n; ++i) {
-        const bool there = label_at(dtype, buffers.inputs[0], i / depth) == i % depth;
+        const bool there = integer_at(dtype, buffers.inputs[0], i / depth) == i % depth;
         output<T>(buffers, 0)[i] = convert<T>(there ? on : off);
       }
     };
