@@ -1,7 +1,6 @@
 // What the plan check refuses of what drives a job's calls, one corruption at a time.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <limits>
 
 #include "tests/unit/plan/corruptions.h"
 #include "tests/unit/plan/sample.h"
@@ -9,12 +8,6 @@
 using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
-
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 TEST_CASE("deliveries have names, steps and formats that can be trusted") {
   std::vector<Corruption> corruptions;

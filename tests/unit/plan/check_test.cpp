@@ -1,7 +1,6 @@
 // What the plan check refuses of a job's tensors, variables and inputs, one corruption at a time.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <limits>
 
 #include "tests/unit/plan/corruptions.h"
 #include "tests/unit/plan/sample.h"
@@ -9,13 +8,6 @@
 using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
-
-namespace {
-
-using Integers = std::vector<int64_t>;
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 TEST_CASE("the sample plans pass the check") {
   CHECK(refusal(sample::small_plan()).empty());

@@ -1,7 +1,9 @@
 // Corruptions of a sample plan, each of which the check must refuse.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,9 @@
 #include "runtime/plan/plan.h"
 
 namespace flow::plan::sample {
+
+using Integers = std::vector<int64_t>;
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// What the check says of a plan called a.plan; nothing when it passes.
 std::string refusal(const Plan& plan);
