@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 ./setup.sh test
 cmake_flags=(-DFLOW_WERROR=ON)
 # What one checkout has compiled another need not.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 command -v ccache >/dev/null && cmake_flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 build() {  # PRESET [FLAG...]: configures and builds

@@ -2,11 +2,12 @@
 #include <catch2/catch.hpp>
 
 #include "tests/property/tolerance.h"
+#include "tests/support/sanitized.h"
 
 namespace flow::test {
 namespace {
 
-constexpr int kCases = 25;
+constexpr int kCases = 25 / kCasesPerTried;
 
 /// Calls check(case) for random calls of every kernel of the list.
 template <typename Check>

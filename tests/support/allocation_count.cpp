@@ -10,14 +10,10 @@
 #include <new>
 #include <string_view>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define FLOW_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define FLOW_SANITIZED
+#include "tests/support/sanitized.h"
+
+#if defined(FLOW_SANITIZED) || !defined(__GLIBC__)
+#define FLOW_UNCOUNTED
 #endif
 
 namespace {
@@ -30,7 +26,7 @@ namespace flow {
 
 int64_t allocations_of_this_thread() { return allocations; }
 
-#ifdef FLOW_SANITIZED
+#ifdef FLOW_UNCOUNTED
 bool allocations_are_counted() { return false; }
 #else
 bool allocations_are_counted() { return true; }
@@ -38,7 +34,7 @@ bool allocations_are_counted() { return true; }
 
 }  // namespace flow
 
-#ifndef FLOW_SANITIZED
+#ifndef FLOW_UNCOUNTED
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/support/fresh_directory.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {
@@ -65,10 +66,10 @@ TEST_CASE("sinks see a hundred thousand small steps once and in order") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = asynchronous(make_job(false, 2), 8);
-  job.run.steps = 100000;
+  job.run.steps = 100000 / test::kCasesPerTried;
   TestRun run(job, home.path());
   run.run();
-  std::vector<double> all(100000);
+  std::vector<double> all(static_cast<size_t>(*job.run.steps));
   std::iota(all.begin(), all.end(), 0);
   CHECK(numbers(run / "returns/loss/steps.npy") == all);
 }
