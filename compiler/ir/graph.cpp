@@ -35,4 +35,8 @@ const Variable* Graph::variable_of(ValueId value) const {
   return found == index_.variable_of.end() ? nullptr : &variables[found->second];
 }
 
+void Graph::set_updated(ValueId variable, ValueId updated) {
+  variables[static_cast<size_t>(variable_of(variable) - variables.data())].updated = updated;
+}
+
 }  // namespace flow::ir

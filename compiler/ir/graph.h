@@ -102,6 +102,8 @@ struct Graph {
   ValueId gradient_of(ValueId value) const;
   /// The variable whose value is `value`, or null.
   const Variable* variable_of(ValueId value) const;
+  /// What a variable holds after the call. REQUIRES: variable_of(variable).
+  void set_updated(ValueId variable, ValueId updated);
 
  private:
   /// What the look-ups above have seen of the vectors, which only grow.

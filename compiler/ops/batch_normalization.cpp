@@ -20,11 +20,6 @@ ValueId latest(const ir::Graph& graph, ValueId variable) {
   return updated.valid() ? updated : variable;
 }
 
-void set_updated(ir::Graph& graph, ValueId variable, ValueId updated) {
-  const auto at = graph.variable_of(variable) - graph.variables.data();
-  graph.variables[static_cast<size_t>(at)].updated = updated;
-}
-
 /// The moving statistics take in those of this call. `normalised`: the first result of batch_norm.
 void move_statistics(const LayerContext& context, ValueId normalised, ValueId moving_mean,
                      ValueId moving_variance) {
@@ -41,8 +36,8 @@ void move_statistics(const LayerContext& context, ValueId normalised, ValueId mo
        latest(graph, moving_variance)},
       {{"momentum", *context.attributes.find("momentum")}, {"unbias", unbias}}, context.spans.op);
   if (!moved.valid()) return;
-  set_updated(graph, moving_mean, moved);
-  set_updated(graph, moving_variance, graph[graph[moved].producer].results[1]);
+  graph.set_updated(moving_mean, moved);
+  graph.set_updated(moving_variance, graph[graph[moved].producer].results[1]);
 }
 
 ValueId expand_batch_normalization(LayerContext& context) {

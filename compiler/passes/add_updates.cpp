@@ -115,8 +115,8 @@ class Updates {
     const std::vector<ValueId> updated = builder_.add(
         *find_op("move_loss_scale"), "minimize/move_loss_scale",
         {context_.factor, context_.loss_scale, finite_steps}, std::move(attributes), spans);
-    set_updated(context_.loss_scale, updated[0]);
-    set_updated(finite_steps, updated[1]);
+    graph_.set_updated(context_.loss_scale, updated[0]);
+    graph_.set_updated(finite_steps, updated[1]);
   }
 
   void add_update(const Trained& trained, ValueId factor) {
@@ -135,7 +135,7 @@ class Updates {
     const std::vector<ValueId> updated =
         builder_.add(op, value.name + ":update", std::move(operands),
                      attributes_of(op, trained.variable), spans);
-    for (size_t i = 0; i < moved.size(); ++i) set_updated(moved[i], updated[i]);
+    for (size_t i = 0; i < moved.size(); ++i) graph_.set_updated(moved[i], updated[i]);
   }
 
   ir::Attributes attributes_of(const OpDef& op, ValueId variable) const {
@@ -148,11 +148,6 @@ class Updates {
       attributes.set("weight_decay", decays ? training.weight_decay : 0.0);
     }
     return attributes;
-  }
-
-  void set_updated(ValueId variable, ValueId updated) {
-    graph_.variables[static_cast<size_t>(graph_.variable_of(variable) - graph_.variables.data())]
-        .updated = updated;
   }
 
   /// Moves each new node up, behind what makes its operands and, for an update writes in place,
