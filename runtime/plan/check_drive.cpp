@@ -188,14 +188,21 @@ void check_optimizer(const Job& job, const Site& site) {
   const Site here = site.at("optimizer", optimizer.type);
   here.require(is_optimizer(optimizer.type), "there is no such optimizer");
   check_schedule(optimizer.learning_rate, here);
-  const Tensor& loss = job[optimizer.loss];
-  const DType number = number_of(job.precision);
-  here.require(loss.role == Role::kResult && loss.dtype == number && loss.shape.elements() == 1,
-               "the loss `{}` is {} {}, it must be a scalar {}", loss.name, name_of(loss.dtype),
-               loss.shape.str(), name_of(number));
-  for (const Step& step : job.steps)
-    here.require(!step.tap || std::ranges::find(step.outputs, optimizer.loss) == step.outputs.end(),
-                 "a tap makes the loss `{}`", loss.name);
+  const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
+    const Tensor& tensor = job[id];
+    const DType number = number_of(job.precision);
+    here.require(tensor.role == role && tensor.dtype == number && tensor.shape.elements() == 1,
+                 "the {} `{}` is {} {}, it must be a scalar {} {}", what, tensor.name,
+                 name_of(tensor.dtype), tensor.shape.str(), name_of(number),
+                 role == Role::kVariable ? "variable" : "result");
+    for (const Step& step : job.steps)
+      here.require(!step.tap || std::ranges::find(step.outputs, id) == step.outputs.end(),
+                   "a tap makes the {} `{}`", what, tensor.name);
+  };
+  check_scalar(optimizer.loss, Role::kResult, "loss");
+  if (!optimizer.loss_scale) return;
+  check_scalar(optimizer.loss_scale->scale, Role::kVariable, "loss scale");
+  check_scalar(optimizer.loss_scale->factor, Role::kResult, "factor of the gradients");
 }
 
 void check_run(const Job& job, const Site& site) {

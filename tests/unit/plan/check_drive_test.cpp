@@ -73,6 +73,14 @@ TEST_CASE("optimizer, schedule and run section are whole") {
       {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},
       {"there is no such optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
       {"it must be a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
+      {"the loss scale `net/conv/weight` is float32 [2, 1, 3, 3], it must be a scalar",
+       [](Job& j) {
+         j.optimizer->loss_scale = {j.variables[0].tensor, j.optimizer->loss};
+       }},
+      {"the loss scale `loss:mean` is float32 [], it must be a scalar float32 variable",
+       [](Job& j) {
+         j.optimizer->loss_scale = {j.optimizer->loss, j.optimizer->loss};
+       }},
       {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "fast"; }},
       {"3 rates for 1 boundaries",
        [](Job& j) { j.optimizer->learning_rate.boundaries.pop_back(); }},
