@@ -26,20 +26,37 @@ CALLS = [
     ("scaled_dot_product_attention(f32[1,8,1024,64], f32[1,8,1024,64], f32[1,8,1024,64]) causal=true", "attention(a, b, c)"),
     ("convolution(f32[100,16,28,28], f32[16,16,3,3]) strides=[1,1] padding=[1,1,1,1] dilation=[1,1] groups=1", "F.conv2d(a, b, padding=1)"),
     ("convolution(f32[100,64,14,14], f32[64,64,3,3]) strides=[1,1] padding=[1,1,1,1] dilation=[1,1] groups=1", "F.conv2d(a, b, padding=1)"),
+    ("convolution(f32[100,1,28,28], f32[32,1,5,5]) padding=same", "F.conv2d(a, b, padding=2)"),
+    ("convolution(f32[100,32,14,14], f32[64,32,5,5]) padding=same", "F.conv2d(a, b, padding=2)"),
+    ("convolution(f32[100,16,28,28], f32[32,16,3,3]) strides=[2,2] padding=[1,1,1,1]", "F.conv2d(a, b, stride=2, padding=1)"),
+    ("convolution(f32[100,16,28,28], f32[32,16,1,1]) strides=[2,2] padding=[0,0,0,0]", "F.conv2d(a, b, stride=2)"),
+    ("batch_norm(f32[100,16,28,28], f32[16], f32[16])", "F.batch_norm(a, None, None, b, c, True)"),
+    ("batch_norm(f32[100,128,4,4], f32[128], f32[128])", "F.batch_norm(a, None, None, b, c, True)"),
+    ("layer_normalize(f32[32,64,64], f32[64], f32[64]) axis=2", "F.layer_norm(a, (64,), b, c)"),
+    ("max_pool2d(f32[100,32,28,28]) ksize=2", "F.max_pool2d(a, 2)"),
+    ("avg_pool2d(f32[100,64,28,28]) ksize=[2,2]", "F.avg_pool2d(a, 2)"),
+    ("dropout(f32[100,512]) rate=0.5", "F.dropout(a, 0.5)"),
     ("add(f32[100,64,28,28], f32[100,64,28,28])", "a + b"),
+    ("add(f32[32,64,64], f32[64,64])", "a + b"),
+    ("subtract(f32[100,128], f32[100,128])", "a - b"),
+    ("multiply(f32[100,128], f32[100,128])", "a * b"),
     ("relu(f32[100,64,28,28])", "F.relu(a)"),
+    ("leaky_relu(f32[100,784]) alpha=0.2", "F.leaky_relu(a, 0.2)"),
     ("gelu(f32[2048,256])", "F.gelu(a)"),
     ("tanh(f32[100,784])", "torch.tanh(a)"),
+    ("sigmoid(f32[100,784])", "torch.sigmoid(a)"),
+    ("square(f32[100,128])", "torch.square(a)"),
     ("softmax(f32[2048,128])", "torch.softmax(a, -1)"),
     ("log_softmax(f32[2048,128])", "torch.log_softmax(a, -1)"),
     ("sparse_softmax_cross_entropy_with_logits(i64[2048], f32[2048,128])", "F.cross_entropy(b, a, reduction='none')"),
     ("sigmoid_cross_entropy_with_logits(f32[100,784], f32[100,784])", "F.binary_cross_entropy_with_logits(b, a, reduction='none')"),
     ("reduce_sum(f32[2048,256]) axis=1", "a.sum(1)"),
     ("reduce_mean(f32[100,64,28,28]) axis=[0,2,3]", "a.mean((0, 2, 3))"),
+    ("argmax(f32[100,10])", "a.argmax(-1)"),
     ("transpose(f32[32,64,3,4,16]) perm=[2,0,3,1,4]", "a.permute(2, 0, 3, 1, 4).contiguous()"),
     ("transpose(f32[32,4,64,16]) perm=[0,2,1,3]", "a.permute(0, 2, 1, 3).contiguous()"),
+    ("slice(f32[32,64,192]) index=[:,:,64:128]", "a[:, :, 64:128].contiguous()"),
     ("gather(f32[128,64], i64[32,64])", "a[b]"),
-    ("avg_pool2d(f32[100,64,28,28]) ksize=[2,2]", "F.avg_pool2d(a, 2)"),
 ]
 
 TORCH = """
@@ -74,8 +91,12 @@ for call, expression in zip(sys.argv[2::2], sys.argv[3::2]):
     f = eval("lambda a=None, b=None, c=None: " + expression)
     wanted = [x for x in operands if x.requires_grad]
     with torch.no_grad():
-        forward, dy = milliseconds(lambda: f(*operands)), torch.rand_like(f(*operands))
-    print(forward, milliseconds(lambda: torch.autograd.grad(f(*operands), wanted, dy)))
+        forward, y = milliseconds(lambda: f(*operands)), f(*operands)
+    if y.is_floating_point():
+        dy = torch.rand_like(y)
+        print(forward, milliseconds(lambda: torch.autograd.grad(f(*operands), wanted, dy)))
+    else:
+        print(forward, forward)
 """
 
 
