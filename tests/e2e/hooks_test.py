@@ -250,15 +250,16 @@ class Ends(Hooks):
         self.train([f"{{watch: logits, to: {json.dumps(hook)}}}"])
         words = [str(BIN / "flowrun"), "train", "train.yaml", "-o", "out", "--steps", "100000000", "--set", "~jobs.train.run.steps"]
         with subprocess.Popen(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+            seen = []
             for line in run.stdout:
+                seen.append(line.rstrip())
                 if line.startswith("watch 5 "):
                     os.killpg(run.pid, signal.SIGINT)  # as the terminal does
-                    break
-            rest, said = run.stdout.read().splitlines(), run.stderr.read()
+            said = run.stderr.read()
             self.assertEqual(run.wait(), -signal.SIGINT, said)
-        self.assertEqual(rest[-1], "end None stopped")
+        self.assertEqual(seen[-1], "end None stopped")
         steps = int(re.search(r"stopped after step (\d+); go on with", said)[1])
-        self.assertEqual(rest[-2], f"watch {steps - 1} None", "every step that was complete has reached the hook")
+        self.assertEqual(seen[-2], f"watch {steps - 1} None", "every step that was complete has reached the hook")
         self.assertTrue((self.dir / f"out/checkpoints/{steps:06}/checkpoint.json").exists())
 
     def test_a_resumed_run_tells_its_hooks_where_it_goes_on(self):
