@@ -6,25 +6,19 @@
 #include "runtime/plan/json.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/ignored_pipe_signal.h"
+#include "tests/support/shell_sink.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {
 namespace {
 
 using plan::ReturnValue;
-
-plan::CommandSink shell(const std::string& line) {
-  plan::CommandSink sink;
-  sink.shell = true;
-  sink.run = {line};
-  sink.format = plan::CommandSink::Format::kText;
-  return sink;
-}
+using test::shell_sink;
 
 /// A command that acknowledges the start and each event, a line and a number, and exits with
 /// `status` at that of step `last`.
 plan::CommandSink until(int64_t last, int status) {
-  plan::CommandSink sink = shell(
+  plan::CommandSink sink = shell_sink(
       "read l; echo >&3; while read l; do read a; case $l in *'\"step\":" + std::to_string(last) +
       ",'*) exit " + std::to_string(status) + ";; esac; echo >&3; done");
   sink.ack = true;
@@ -47,7 +41,7 @@ plan::Job train_job(plan::CommandSink sink) {
 
 TEST_CASE("a return of several tensors is one event, a hook's value comes before") {
   const Home home;
-  const plan::CommandSink sink = shell("cat > events");
+  const plan::CommandSink sink = shell_sink("cat > events");
   plan::Job job = make_job(false, 2);
   job.returns = returns(kY, {sink});
   const ReturnValue y{ReturnValue::Kind::kNumpy, kY, {}, {}, "y"};
@@ -109,7 +103,7 @@ TEST_CASE("a command that fails in a step fails the run in that step") {
 
 TEST_CASE("a command that fails at the end fails a run that is complete and kept") {
   const Home home;
-  TestRun run(train_job(shell("cat > all; exit 9")), home.directory.path());
+  TestRun run(train_job(shell_sink("cat > all; exit 9")), home.directory.path());
   int exit_status = 0;
   CHECK(run.refusal(&exit_status).starts_with("job.yaml:10:5: the command `cat > all; exit 9` "));
   CHECK(exit_status == 3);
@@ -119,7 +113,7 @@ TEST_CASE("a command that fails at the end fails a run that is complete and kept
 
 TEST_CASE("a run that was asked for no commands runs none") {
   const Home home;
-  TestRun run(train_job(shell("touch ran; exit 9")), home.directory.path());
+  TestRun run(train_job(shell_sink("touch ran; exit 9")), home.directory.path());
   run.request.commands = false;
   CHECK(run.run().steps == 6);
   CHECK_FALSE(fs::exists(home.directory / "ran"));

@@ -6,20 +6,14 @@
 #include "runtime/base/text.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/ignored_pipe_signal.h"
+#include "tests/support/shell_sink.h"
 #include "tests/unit/io/sink_case.h"
 
 namespace flow::io {
 namespace {
 
+using test::shell_sink;
 using Mode = plan::CommandSink::Mode;
-
-plan::CommandSink shell(const std::string& line) {
-  plan::CommandSink sink;
-  sink.shell = true;
-  sink.run = {line};
-  sink.format = plan::CommandSink::Format::kText;
-  return sink;
-}
 
 /// A run's commands in a directory of their own, and a value to give them.
 struct Stage {
@@ -65,7 +59,7 @@ const std::string kWatch =
 
 TEST_CASE("a stream reads the start, its events and the end") {
   Stage stage;
-  const size_t place = stage.add(shell("cat > out; echo $FLOW_RUN_DIR >> out"));
+  const size_t place = stage.add(shell_sink("cat > out; echo $FLOW_RUN_DIR >> out"));
   stage.commands.start();
   stage.deliver(place, 0);
   stage.commands.end("done");
@@ -80,7 +74,7 @@ TEST_CASE("a stream reads the start, its events and the end") {
 
 TEST_CASE("streams that are written alike share a process, others have their own") {
   Stage stage;
-  plan::CommandSink alike = shell("echo started >> log; cat >> out"), other = alike;
+  plan::CommandSink alike = shell_sink("echo started >> log; cat >> out"), other = alike;
   other.env["LR"] = "0.1";
   const size_t a = stage.commands.add(alike, "a", "job.yaml:1:1");
   const size_t b = stage.commands.add(alike, "b", "job.yaml:2:1");
@@ -94,7 +88,7 @@ TEST_CASE("streams that are written alike share a process, others have their own
 
 TEST_CASE("a spawned command is a process an event, and has ended when the event is delivered") {
   Stage stage;
-  plan::CommandSink sink = shell("{ echo $FLOW_STEP $FLOW_NAME; cat; } >> out");
+  plan::CommandSink sink = shell_sink("{ echo $FLOW_STEP $FLOW_NAME; cat; } >> out");
   sink.mode = Mode::kSpawn;
   const size_t place = stage.add(sink);
   stage.commands.start();
@@ -108,7 +102,7 @@ TEST_CASE("a spawned command is a process an event, and has ended when the event
 TEST_CASE("a spawned command need not look at what it is given") {
   Stage stage;
   stage.value = Array(DType::kFloat32, {100'000});
-  plan::CommandSink sink = shell("echo $FLOW_SHAPE >> out");
+  plan::CommandSink sink = shell_sink("echo $FLOW_SHAPE >> out");
   sink.mode = Mode::kSpawn;
   const size_t place = stage.add(sink);
   stage.deliver(place, 0);
@@ -119,8 +113,8 @@ TEST_CASE("a spawned command need not look at what it is given") {
 TEST_CASE("with ack an event has reached its command when the command says so") {
   Stage stage;
   // Each event is a line and two more; the start is a line alone.
-  plan::CommandSink sink =
-      shell("read l; echo >&3; while read l; do read a; read b; echo $a >> out; echo >&3; done");
+  plan::CommandSink sink = shell_sink(
+      "read l; echo >&3; while read l; do read a; read b; echo $a >> out; echo >&3; done");
   sink.ack = true;
   const size_t place = stage.add(sink);
   stage.commands.start();
@@ -133,7 +127,7 @@ TEST_CASE("with ack an event has reached its command when the command says so") 
 
 TEST_CASE("a command that fails names its place, the step, itself and how it ended") {
   Stage stage;
-  plan::CommandSink sink = shell("read l; echo >&3; read l; exit 7");
+  plan::CommandSink sink = shell_sink("read l; echo >&3; read l; exit 7");
   sink.ack = true;
   const size_t place = stage.add(sink);
   stage.commands.start();
@@ -142,7 +136,7 @@ TEST_CASE("a command that fails names its place, the step, itself and how it end
         "with status 7");
 
   Stage other;
-  plan::CommandSink spawn = shell("kill -9 $$");
+  plan::CommandSink spawn = shell_sink("kill -9 $$");
   spawn.mode = Mode::kSpawn;
   const size_t spawned = other.add(spawn);
   CHECK(other.failure([&] { other.deliver(spawned, 5); }) ==
@@ -152,7 +146,7 @@ TEST_CASE("a command that fails names its place, the step, itself and how it end
 
 TEST_CASE("a command that fails may be done without") {
   Stage stage;
-  plan::CommandSink sink = shell("read l; echo >&3; read l; echo once >> out; exit 7");
+  plan::CommandSink sink = shell_sink("read l; echo >&3; read l; echo once >> out; exit 7");
   sink.ack = true;
   sink.on_error = plan::CommandSink::OnError::kWarn;
   const size_t place = stage.add(sink);
@@ -178,7 +172,7 @@ TEST_CASE("a command that ends well or closes its input wants no more, which is 
   for (const char* line : {"read l; exit 0", "read l; exec <&-; exec sleep 1000"}) {
     Stage stage;
     CAPTURE(line);
-    plan::CommandSink sink = shell(line);
+    plan::CommandSink sink = shell_sink(line);
     sink.on_error = plan::CommandSink::OnError::kWarn;  // sleeping on after the end
     sink.timeout = 1;
     const size_t place = stage.add(sink);
@@ -194,7 +188,7 @@ TEST_CASE("a command that ends well or closes its input wants no more, which is 
 TEST_CASE("exit status 10 asks the run to stop") {
   for (const Mode mode : {Mode::kStream, Mode::kSpawn}) {
     Stage stage;
-    plan::CommandSink sink = shell(mode == Mode::kSpawn ? "exit 10" : "read l; exit 10");
+    plan::CommandSink sink = shell_sink(mode == Mode::kSpawn ? "exit 10" : "read l; exit 10");
     sink.mode = mode;
     const size_t place = stage.add(sink);
     stage.commands.start();
@@ -209,7 +203,7 @@ TEST_CASE("exit status 10 asks the run to stop") {
 
 TEST_CASE("a hung command fails after its timeout, and is ended") {
   Stage stage;
-  plan::CommandSink sink = shell("exec sleep 1000");
+  plan::CommandSink sink = shell_sink("exec sleep 1000");
   sink.timeout = 0.05;
   SECTION("reading nothing") {
     const size_t place = stage.add(sink);
@@ -243,8 +237,8 @@ TEST_CASE("a hung command fails after its timeout, and is ended") {
 
 TEST_CASE("a command that ends badly at the end fails the run, after all have ended") {
   Stage stage;
-  stage.add(shell("cat > /dev/null; exit 4"));
-  stage.add(shell("cat > /dev/null; echo ended > out"));
+  stage.add(shell_sink("cat > /dev/null; exit 4"));
+  stage.add(shell_sink("cat > /dev/null; echo ended > out"));
   stage.commands.start();
   CHECK(stage.failure([&] { stage.commands.end("done"); }) ==
         "job.yaml:9:7: the command `cat > /dev/null; exit 4` exited with status 4");
@@ -256,7 +250,7 @@ TEST_CASE("commands of a run that fails are told so") {
   IgnoredPipeSignal ignored;
   {
     Commands commands({.job = "a", .plan_hash = "b", .directory = directory.path()});
-    commands.add(shell("tail -n 1 > out"), "x", "");
+    commands.add(shell_sink("tail -n 1 > out"), "x", "");
     commands.start();
   }
   CHECK(read_text(directory / "out") ==
