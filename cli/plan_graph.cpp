@@ -51,6 +51,7 @@ PlanGraph graph_of(const plan::Job& job) {
     for (const plan::Post& post : step.posts) op += " + " + post.op;
     if (!step.outputs.empty() && step.outputs[0].valid())
       op += " -> " + job[step.outputs[0]].shape.str();
+    if (step.device) op += fmt::format(" on {}", plan::name_of(*step.device));
     node.lines.push_back(op);
     std::vector<TensorId> reads = step.inputs;
     for (const plan::Post& post : step.posts)

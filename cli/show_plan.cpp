@@ -104,15 +104,21 @@ void add_commands(Table& table, const std::string& whose, const std::string& whe
 
 Table steps_table(const plan::Job& job) {
   Table table;
-  table.row({"#", "step", "op", "result", "fused", "where"});
+  const bool two_devices = plan::has_two_devices(job);
+  const auto row = [&](std::vector<std::string> cells, std::string_view device) {
+    if (two_devices) cells.insert(cells.begin() + 1, std::string(device));
+    table.row(std::move(cells));
+  };
+  row({"#", "step", "op", "result", "fused", "where"}, "device");
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
     std::vector<std::string> posts;
     for (const plan::Post& post : step.posts) posts.push_back(post.op);
     std::string result;
     if (!step.outputs.empty() && step.outputs[0].valid()) result = type_of(job[step.outputs[0]]);
-    table.row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op, result,
-               join(posts, " "), step.where});
+    row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op, result,
+         join(posts, " "), step.where},
+        plan::name_of(job.device_of(step)));
   }
   return table;
 }
@@ -140,6 +146,13 @@ Table outputs_table(const plan::Job& job) {
   return table;
 }
 
+/// "gpu", or where a part of it is placed apart, "gpu and cpu"
+std::string devices_text(const plan::Job& job) {
+  const std::string own(plan::name_of(job.device));
+  if (!plan::has_two_devices(job)) return own;
+  return own + (job.device == plan::DeviceKind::kCpu ? " and gpu" : " and cpu");
+}
+
 }  // namespace
 
 std::string show_job(const plan::Job& job) {
@@ -148,18 +161,17 @@ std::string show_job(const plan::Job& job) {
   for (const plan::Variable& variable : job.variables) {
     const plan::Tensor& tensor = job[variable.tensor];
     if (!variable.slot) parameters += tensor.shape.elements();
+    std::string remark = variable.slot ? "slot" : variable.trainable ? "" : "not trained";
+    if (tensor.device)
+      remark += fmt::format("{}on {}", remark.empty() ? "" : ", ", name_of(*tensor.device));
     variables.row({tensor.name, type_of(tensor),
-                   variable.initializer.type + values_text(variable.initializer.values),
-                   variable.slot        ? "slot"
-                   : variable.trainable ? ""
-                                        : "not trained"});
+                   variable.initializer.type + values_text(variable.initializer.values), remark});
   }
   for (const plan::Input& input : job.inputs)
     inputs.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});
 
   std::string text = fmt::format("job {}: {}, {}, {}, seed {}; {} steps a call, {} parameters\n",
-                                 job.name, job.train ? "train" : "predict",
-                                 job.device == plan::DeviceKind::kCpu ? "cpu" : "gpu",
+                                 job.name, job.train ? "train" : "predict", devices_text(job),
                                  job.precision, job.seed, job.steps.size(), parameters);
   const auto section = [&text](std::string_view title, const Table& table) {
     if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());

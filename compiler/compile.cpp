@@ -13,6 +13,7 @@
 #include "compiler/job/include.h"
 #include "compiler/job/instantiate.h"
 #include "compiler/job/overrides.h"
+#include "compiler/job/placement.h"
 #include "compiler/job/resolve.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/shared_variables.h"
@@ -75,7 +76,7 @@ bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
 std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   job::Reader& reader = all.reader;
   job::check_implied_rows(reader, all.file, job);
-  job::Instance instance(reader, all.file, job, all.usage);
+  job::Instance instance(reader, all.file, job, all.request.target, all.usage);
   job::Bindings bindings = job::bind(reader, instance, job);
   all.variables.check(reader, job, instance.graph);
   if (!is_wanted(all, job)) return {};

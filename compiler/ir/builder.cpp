@@ -65,8 +65,8 @@ std::string Builder::unique(std::string name) const {
 ValueId Builder::add_input(std::string name, DType dtype, Shape shape, int rows, Span span) {
   if (!countable(shape, name, span, diags_)) return {};
   const ValueId id(graph_.values.size());
-  graph_.values.push_back(
-      {unique(std::move(name)), dtype, std::move(shape), rows, NodeId(), plan::Role::kInput, span});
+  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), rows, NodeId(),
+                           plan::Role::kInput, span, device_});
   graph_.inputs.push_back(id);
   return id;
 }
@@ -76,7 +76,7 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
   if (!countable(shape, name, span, diags_)) return {};
   const ValueId id(graph_.values.size());
   graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), kNoRows, NodeId(),
-                           plan::Role::kVariable, span});
+                           plan::Role::kVariable, span, device_});
   graph_.variables.push_back({id, std::move(initializer), trainable, slot, ValueId()});
   return id;
 }
@@ -117,16 +117,22 @@ std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector
   const size_t count = inference.results().size();
   FLOW_CHECK(count == op.results.size() || op.results.back().ends_with('*'), "{}", op.name);
 
-  Node node{
-      &op,     unique(std::move(name)), std::move(operands), {}, std::move(attributes), {}, false,
-      spans.op};
+  Node node{&op,
+            unique(std::move(name)),
+            std::move(operands),
+            {},
+            std::move(attributes),
+            {},
+            false,
+            spans.op,
+            device_};
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
     const auto& [dtype, shape, rows] = inference.results()[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
         {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, result_name(op, i))), dtype,
-         shape, rows, id, plan::Role::kResult, spans.op});
+         shape, rows, id, plan::Role::kResult, spans.op, device_});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

@@ -15,7 +15,11 @@ namespace flow::ir {
 
 class Builder {
  public:
-  Builder(Graph& graph, Diags& diags) : graph_(graph), diags_(diags) {}
+  /// Places what it adds on the job's device.
+  Builder(Graph& graph, Diags& diags) : graph_(graph), diags_(diags), device_(graph.device) {}
+
+  /// From now on nodes, their results and variables are placed there.
+  void place_on(plan::DeviceKind device) { device_ = device; }
 
   /// An input of the job, or a variable. Reports a shape that is too large and returns an invalid
   /// id then.
@@ -52,6 +56,7 @@ class Builder {
   bool check_operands(const OpDef& op, CallSite& site) const;
   Graph& graph_;
   Diags& diags_;
+  plan::DeviceKind device_;
 };
 
 }  // namespace flow::ir

@@ -35,7 +35,8 @@ struct Value {
   int rows = kNoRows;
   NodeId producer;
   plan::Role role = plan::Role::kResult;
-  Span span;  // where the user asked for it
+  Span span;                                         // where the user asked for it
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // where it lies
 };
 
 /// An elementwise op fused onto a node's first result by a pass.
@@ -56,6 +57,7 @@ struct Node {
   std::vector<Post> posts;
   bool tap = false;  // read by hooks alone: runs only when one of them fires
   Span span;         // the `op:` that asked for it; a gradient's is that of the forward op
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // what runs it; its results lie there
 };
 
 struct Variable {
@@ -75,7 +77,8 @@ struct Alias {
 };
 
 struct Graph {
-  DType number = DType::kFloat32;  // the float dtype that the job computes in
+  DType number = DType::kFloat32;                    // the float dtype that the job computes in
+  plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's, of all that is not placed apart
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
   std::vector<ValueId> inputs;

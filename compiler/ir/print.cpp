@@ -62,22 +62,29 @@ class Printer {
     return join(names, ", ");
   }
 
+  std::string elsewhere(plan::DeviceKind device) const {
+    if (device == graph_.device) return {};
+    return device == plan::DeviceKind::kGpu ? " on gpu" : " on cpu";
+  }
+
   void print(const Variable& variable) {
     const Value& value = graph_[variable.value];
     std::string start = variable.initializer.type;
     for (const auto& [name, number] : variable.initializer.values)
       start += fmt::format(" {}={}", name, shortest(number));
     const std::string_view kind = variable.slot ? "slot" : "variable";
-    line("{} {}: {} = {}{}{}", kind, value.name, type_text(value), start,
+    line("{} {}: {} = {}{}{}{}", kind, value.name, type_text(value), start,
          variable.trainable || variable.slot ? "" : ", not trained",
-         variable.updated.valid() ? ", then " + graph_[variable.updated].name : "");
+         variable.updated.valid() ? ", then " + graph_[variable.updated].name : "",
+         elsewhere(value.device));
   }
 
   void print(const Node& node) {
     std::vector<std::string> types;
     for (const ValueId result : node.results) types.push_back(type_text(graph_[result]));
-    line("{}{} = {}({}){}: {}", node.tap ? "tap " : "", names(node.results), node.op->name,
-         names(node.operands), attributes_text(node.attributes), join(types, ", "));
+    line("{}{} = {}({}){}: {}{}", node.tap ? "tap " : "", names(node.results), node.op->name,
+         names(node.operands), attributes_text(node.attributes), join(types, ", "),
+         elsewhere(node.device));
     for (const Post& post : node.posts)
       line("  + {}({}){}", post.op->name, names(post.operands), attributes_text(post.attributes));
   }

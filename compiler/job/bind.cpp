@@ -232,35 +232,4 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
   std::erase_if(bindings.watched, has_none);
 }
 
-void place(Reader& reader, const Job& job, const Target& target, plan::Job& made) {
-  const Placement& placement = job.placement;
-  const bool to_cpu = target.forced && target.device == plan::DeviceKind::kCpu;
-  plan::DeviceKind device = target.device;
-  if (placement.type == "cpu" || to_cpu) device = plan::DeviceKind::kCpu;
-  if (placement.type == "gpu" && !to_cpu) device = plan::DeviceKind::kGpu;
-  const int64_t end = placement.first + placement.devices;
-  if (device == plan::DeviceKind::kCpu && end > plan::kMaxDevices)
-    reader
-        .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names device {}, CPU devices are 0 to {}", end - 1,
-                           plan::kMaxDevices - 1))
-        .with_hint("name fewer devices: each takes its part of the batch");
-  if (device == plan::DeviceKind::kGpu && end > 1)
-    reader
-        .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names GPU {}, a job runs on GPU 0", end - 1))
-        .with_hint("write \"0:0\"; CUDA_VISIBLE_DEVICES chooses which GPU that is");
-  for (const Input& input : job.inputs)
-    if (!input.poisoned && input.rows && input.shape.rank() > 0 &&
-        input.shape[0] % placement.devices != 0)
-      reader
-          .error(Diagnosis::kPlacement, input.shape_span,
-                 fmt::format("{} rows cannot be shared evenly by {} devices", input.shape[0],
-                             placement.devices))
-          .label(placement.ids_span, "the devices")
-          .with_hint("`rows: false` on the input gives all of it to each");
-  made.device = device;
-  made.devices = placement.devices;
-}
-
 }  // namespace flow::job

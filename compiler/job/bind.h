@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compile.h"
 #include "compiler/job/instantiate.h"
 #include "compiler/job/job.h"
 #include "compiler/passes/pipeline.h"
@@ -32,9 +31,5 @@ Bindings bind(Reader& reader, Instance& instance, const Job& job);
 
 /// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
-
-/// Chooses the devices that the job runs on; errors where the target has them not, or an input's
-/// rows cannot be shared among them.
-void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
 
 }  // namespace flow::job

@@ -158,6 +158,9 @@ class Defaults {
     if (callee.op) visit_attributes(node, *callee.op);
     if (callee.network) visit_arguments(node, *callee.network);
     if (callee.network || (callee.op && callee.op->expand)) visit_keys(node, variable_keys());
+    // One that is absent means another's, so that its default is not dropped.
+    yaml::Node* placement = node.find("placement");
+    if (placement && writes_) visit_section(*placement, entry_placement_section());
   }
 
   void visit_attributes(yaml::Node& node, const OpDef& op) {

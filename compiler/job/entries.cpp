@@ -60,6 +60,7 @@ class EntryReader {
     bind();
     read_attributes();
     read_sharing();
+    read_own_placement();
     if (network_) call_network(networks);
   }
 
@@ -240,6 +241,13 @@ class EntryReader {
     const AttributeDef* def = attribute(key);
     return key == "trainable" || (def && (def->type == AttributeType::kInitializer ||
                                           def->type == AttributeType::kRegularizer));
+  }
+
+  void read_own_placement() {
+    for (const yaml::Entry& field : node_.entries)
+      if (field.key == "placement")
+        entry_.placement =
+            read_placement(reader_, field.value, field.key_span, entry_placement_section());
   }
 
   void call_network(Networks& networks) {

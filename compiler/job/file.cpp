@@ -68,7 +68,8 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   const Fields fields(reader, entry.value, entry.key_span, job_section());
   job.train = fields.word("type") == "train";
   if (const yaml::Node* placement = fields.find("placement"))
-    job.placement = read_placement(reader, *placement, fields.key_span("placement"));
+    job.placement =
+        read_placement(reader, *placement, fields.key_span("placement"), placement_section());
   job.precision = *fields.word("precision");
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);

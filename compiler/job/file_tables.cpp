@@ -165,7 +165,9 @@ const std::vector<KeyDef>& call_keys() {
   static const std::vector<KeyDef> kAll = {
       {"op", KeyType::kText, "", "a built-in op, or a network of this file"},
       {"repeat", KeyType::kInteger, "none", "copies, each of which reads the one before",
-       Bounds{.min = 1, .max = 10'000}}};
+       Bounds{.min = 1, .max = 10'000}},
+      section("placement", "none", "where it runs; default: where its network or job does",
+              entry_placement_section())};
   return kAll;
 }
 

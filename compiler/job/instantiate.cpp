@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/job/placement.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/precision.h"
@@ -26,8 +27,16 @@ void Usage::warn(Reader& reader) const {
           .with_hint("return it, watch it, or leave it out");
 }
 
-Instance::Instance(Reader& reader, const File& file, const Job& job, Usage& usage)
-    : reader_(reader), file_(file), job_(job), usage_(usage), builder_(graph, reader.diags) {
+Instance::Instance(Reader& reader, const File& file, const Job& job, const Target& target,
+                   Usage& usage)
+    : reader_(reader),
+      file_(file),
+      job_(job),
+      target_(target),
+      usage_(usage),
+      builder_(graph, reader.diags) {
+  graph.device = scope_.device = job::device_of(job.placement, target);
+  builder_.place_on(graph.device);
   graph.number = plan::number_of(job.precision);
   add_inputs();
   run(job.graph.entries, scope_);
@@ -100,8 +109,17 @@ ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std
   if (owner) own = *owner;
   owners_[name] = own;
   const Span shared_at = entry.variables ? entry.variables->span : scope.shared_at;
-  const ir::ValueId value = call({entry, name, own, shared_at, first}, scope);
+  const ir::ValueId value =
+      call({entry, name, own, shared_at, first, device_of(entry, scope)}, scope);
   return owner || !entry.variables ? value : ir::ValueId();
+}
+
+/// Its own, or that of the network or job that it stands in.
+plan::DeviceKind Instance::device_of(const Entry& entry, const Scope& scope) {
+  if (!entry.placement) return scope.device;
+  const plan::DeviceKind device = job::device_of(*entry.placement, target_);
+  check_entry_placement(reader_, entry, job_, device);
+  return device;
 }
 
 /// The entry that `variables:` names, by the name under which its variables stand; its copy of the
@@ -134,8 +152,13 @@ ir::ValueId Instance::call(const Call& call, const Scope& scope) {
 ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>& arguments,
                                    const Scope& scope) {
   const Network& network = file_.networks[*call.entry.network];
-  Scope inner{call.name + "/", {}, scope.trainable && call.entry.trainable, call.variables + "/",
-              call.shared_at,  {}};
+  Scope inner{call.name + "/",
+              {},
+              scope.trainable && call.entry.trainable,
+              call.variables + "/",
+              call.shared_at,
+              {},
+              call.device};
   for (size_t i = 0; i < network.inputs.size(); ++i) {
     const std::string& input = network.inputs[i].text;
     if (arguments[i].number)
@@ -153,6 +176,7 @@ ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>
 ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
                               const Scope& scope) {
   const Entry& entry = call.entry;
+  builder_.place_on(call.device);
   std::vector<ir::ValueId> operands;
   for (size_t i = 0; i < arguments.size(); ++i) {
     operands.push_back(arguments[i].number ? add_number(call, i, arguments) : arguments[i].value);

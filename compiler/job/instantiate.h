@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compiler/compile.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/graph.h"
 #include "compiler/job/job.h"
@@ -35,7 +36,7 @@ struct Resolved {
 /// A job's graph as its author sees it.
 class Instance {
  public:
-  Instance(Reader& reader, const File& file, const Job& job, Usage& usage);
+  Instance(Reader& reader, const File& file, const Job& job, const Target& target, Usage& usage);
 
   /// The tensor, variable, input or entry called `name` from within the job.
   Resolved find(std::string_view name) const;
@@ -48,7 +49,7 @@ class Instance {
   /// reader, whose names begin with `prefix`.
   void mark_read(std::string_view name, std::string_view prefix = {});
 
-  ir::Graph graph;
+  ir::Graph graph;  // each node placed
   /// An error left something of the graph out.
   bool poisoned() const { return !poisoned_.empty(); }
 
@@ -61,6 +62,7 @@ class Instance {
     std::string variables;  // like prefix, for the names of variables: another entry's, if shared
     Span shared_at;         // of the `variables:` that says so
     std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
+    plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries that do not say another
   };
   /// Where one entry, or one copy of it, is called.
   struct Call {
@@ -69,6 +71,7 @@ class Instance {
     std::string variables;   // the entry whose variables it uses; its own name, or another's
     Span shared_at;          // of the `variables:` that says so
     ir::ValueId first = {};  // valid: stands in for the first operand
+    plan::DeviceKind device = plan::DeviceKind::kCpu;
   };
   /// What an operand gives: a value, or a number that has no dtype yet.
   struct Argument {
@@ -86,6 +89,7 @@ class Instance {
   ir::ValueId call_network(const Call& call, const std::vector<Argument>& arguments,
                            const Scope& scope);
   ir::ValueId call_op(const Call& call, std::vector<Argument> arguments, const Scope& scope);
+  plan::DeviceKind device_of(const Entry& entry, const Scope& scope);
   std::optional<std::string> owner_of(const Entry& entry, const std::string& suffix,
                                       const Scope& scope);
   std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);
@@ -98,6 +102,7 @@ class Instance {
   Reader& reader_;
   const File& file_;
   const Job& job_;
+  const Target& target_;
   Usage& usage_;
   ir::Builder builder_;
   Scope scope_;

@@ -33,6 +33,13 @@ struct Operand {
   bool given = true;  // false: an optional operand that is absent
 };
 
+struct Placement {
+  std::string type = "auto";  // auto gpu cpu
+  Span ids_span;
+  bool has_ids = false;
+  int64_t first = 0, devices = 1;
+};
+
 /// An entry of a graph: a call of an op or of a network.
 struct Entry {
   Name name;
@@ -44,7 +51,8 @@ struct Entry {
   std::vector<std::pair<std::string, plan::Initializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
-  std::optional<Name> variables;  // the entry whose variables it uses
+  std::optional<Name> variables;       // the entry whose variables it uses
+  std::optional<Placement> placement;  // nothing: where its network or job is
   /// `repeat:` - the copies, each reading the one before as its first operand; the members above
   /// are those of the first, but for the operands: all that any copy reads.
   std::vector<Entry> copies;
@@ -118,12 +126,6 @@ struct Hook {
   Span span;
 
   static constexpr int64_t kForever = INT64_MAX;
-};
-
-struct Placement {
-  std::string type = "auto";  // auto gpu cpu
-  Span ids_span;
-  int64_t first = 0, devices = 1;
 };
 
 struct Job {

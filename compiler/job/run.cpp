@@ -1,4 +1,4 @@
-// `run:` and `placement:`: how long a job runs, what it keeps, and where.
+// `run:` - how long a job runs and what it keeps.
 #include <fmt/format.h>
 
 #include "compiler/job/sections.h"
@@ -42,20 +42,6 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   return made;
 }
 
-/// The first device that `ids` names and the last, or nothing where it cannot be read: "0:0-3".
-std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
-  constexpr int64_t kLargest = 1'000'000;
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) return {};
-  const size_t dash = text.find('-', colon);
-  const auto machine = parse_integer(text.substr(0, colon));
-  const auto first = parse_integer(text.substr(colon + 1, dash - colon - 1));
-  const auto last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
-  if (machine != 0 || !first || !last || *first < 0 || *last < *first || *last > kLargest)
-    return {};
-  return std::pair{*first, *last};
-}
-
 }  // namespace
 
 Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset) {
@@ -72,31 +58,6 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   period.epochs = every.integer("epochs").value_or(0);
   if (epochs) epochs_need_data(owner.reader(), every.key_span("epochs"), has_dataset);
   return period;
-}
-
-Placement read_placement(Reader& reader, const yaml::Node& node, Span key) {
-  Placement placement;
-  placement.ids_span = key;
-  if (node.is_scalar()) {
-    reader.error(Diagnosis::kWrongKind, node, "`placement` is a text, not a mapping")
-        .with_hint("write `{device: cpu}` or `{device: gpu, ids: \"0:0\"}`");
-    return placement;
-  }
-  const Fields fields(reader, node, key, placement_section());
-  placement.type = *fields.word("device");
-  if (const yaml::Node* ids = fields.find("ids")) {
-    placement.ids_span = ids->span;
-    const std::string text = *fields.text("ids");
-    const auto devices = parse_ids(text);
-    if (!devices)
-      reader
-          .error(Diagnosis::kPlacement, *ids,
-                 fmt::format("`ids` is `{}`, which names no devices", text))
-          .with_hint("write `machine:first-last`, as in `\"0:0\"`; there is one machine, 0");
-    placement.first = devices ? devices->first : 0;
-    placement.devices = devices ? devices->second - devices->first + 1 : 1;
-  }
-  return placement;
 }
 
 plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset) {

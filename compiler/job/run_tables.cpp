@@ -86,6 +86,11 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
   return made;
 }
 
+std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
+  return {word("device", "auto", "auto: a GPU where there is one", {"auto", "gpu", "cpu"}),
+          text("ids", ids, doc, R"(^0:\d+(-\d+)?$)")};
+}
+
 }  // namespace
 
 const Section& returns_section() {
@@ -114,10 +119,13 @@ const std::vector<Section>& hook_sections() {
 }
 
 const Section& placement_section() {
-  static const Section kSection{
-      "`placement`",
-      {word("device", "auto", "auto: a GPU where there is one", {"auto", "gpu", "cpu"}),
-       text("ids", "0:0", "machine:first-last", R"(^0:\d+(-\d+)?$)")}};
+  static const Section kSection{"`placement`", placement_keys("0:0", "machine:first-last")};
+  return kSection;
+}
+
+const Section& entry_placement_section() {
+  static const Section kSection{"`placement` of an entry",
+                                placement_keys("none", "as many CPU devices as its job has")};
   return kSection;
 }
 

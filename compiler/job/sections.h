@@ -63,7 +63,8 @@ std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
 plan::Sink read_command(const Fields& fields);
 /// What the command sinks in `to:` expect is compared with the type of what they are given.
 void check_expected(Reader& reader, const yaml::Node& to, const std::string& given);
-Placement read_placement(Reader& reader, const yaml::Node& node, Span key);
+/// `section`: the job's, or that of entries.
+Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const Section& section);
 /// `every: {steps: N}` or `{epochs: N}`; the other is 0. `has_dataset`: an epoch is known.
 struct Period {
   int64_t steps = 0, epochs = 0;

@@ -16,6 +16,7 @@ const Section& returns_section();
 /// What is watched, told apart by their first keys.
 const std::vector<Section>& hook_sections();
 const Section& placement_section();
+const Section& entry_placement_section();
 const Section& run_section();
 const Section& checkpoint_section();
 const Section& also_section();

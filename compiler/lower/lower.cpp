@@ -22,6 +22,7 @@ class Lowering {
   }
 
   Lowered run() {
+    job_.device = graph_.device;
     find_readers();
     for (const ValueId input : graph_.inputs) tensor(input);
     for (const ir::Variable& variable : graph_.variables)
@@ -67,9 +68,15 @@ class Lowering {
     made.role = value.role;
     made.rows = value.rows;
     made.where = sources_.where(value.span);
+    made.device = elsewhere(value.device);
     tensor = TensorId(job_.tensors.size());
     job_.tensors.push_back(std::move(made));
     return tensor;
+  }
+
+  /// The device, where it is not the job's.
+  std::optional<plan::DeviceKind> elsewhere(plan::DeviceKind device) const {
+    return device == graph_.device ? std::nullopt : std::optional(device);
   }
 
   std::vector<TensorId> read(const std::vector<ValueId>& values) const {
@@ -95,6 +102,7 @@ class Lowering {
     }
     step.tap = node.tap;
     step.where = sources_.where(node.span);
+    step.device = elsewhere(node.device);
     return step;
   }
 

@@ -15,9 +15,9 @@ struct Lowered {
   std::vector<plan::TensorId> tensor_of;  // by ValueId; invalid: not in the plan
 };
 
-/// Fills `job.tensors`, `job.variables`, `job.steps` and lifetimes from the graph. What drives the
-/// calls (inputs' sources, returns, hooks, schedule, run section) is the caller's, by tensor_of.
-/// Lifetimes are assigned by plan::assign_lifetimes once those stand.
+/// Fills `job.device`, `job.tensors`, `job.variables` and `job.steps` from the graph. What drives
+/// the calls (inputs' sources, returns, hooks, schedule, run section) is the caller's, by
+/// tensor_of. Lifetimes are assigned by plan::assign_lifetimes once those stand.
 Lowered lower(const ir::Graph& graph, const Sources& sources, plan::Job& job);
 
 }  // namespace flow

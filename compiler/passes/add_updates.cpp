@@ -1,4 +1,4 @@
-// The mean loss, optimizer slots, and the updates of variables.
+// The mean loss, optimizer slots, and the updates of variables, each where its variable lies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,6 +40,7 @@ class Updates {
     const std::vector<Loss>& losses = context_.training->losses;
     const auto mean = [&](const Loss& loss, std::string name) {
       if (graph_[loss.value].shape.rank() == 0) return loss.value;
+      builder_.place_on(graph_[loss.value].device);
       return builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
     };
     const std::string name = "minimize/mean_loss";
@@ -48,6 +49,7 @@ class Updates {
     for (size_t i = 1; i < losses.size(); ++i) {
       const bool last = i + 1 == losses.size();
       const ValueId part = mean(losses[i], fmt::format("{}.part{}", name, i + 1));
+      builder_.place_on(graph_[sum].device);
       sum = builder_.add("add", last ? name : fmt::format("{}.sum{}", name, i + 1), {sum, part}, {},
                          losses[i].span);
     }
@@ -60,6 +62,7 @@ class Updates {
     if (variable.l1 == 0 && variable.l2 == 0) return gradient;
     const ir::Value value = graph_[id];
     const std::string name = value.name + ":regularized";
+    builder_.place_on(value.device);
     const auto regularize = [&](std::string made, ValueId of) {
       return builder_.add("regularize", std::move(made), {of, id},
                           {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, value.span);
@@ -77,9 +80,24 @@ class Updates {
   ValueId add_clipping() {
     const std::optional<double> norm = context_.training->clip_norm;
     if (!norm || trained_.empty()) return {};
+    builder_.place_on(device_of_most());
     return builder_.add("clip_factor", "minimize/clip_factor", gradients(),
                         {{"clip_norm", *norm}, {"scale", scale_}},
                         context_.training->losses.front().span);
+  }
+
+  /// Where most of the gradients lie, counted by elements: what reads all of them there has the
+  /// least copied.
+  plan::DeviceKind device_of_most() const {
+    double here = 0, elsewhere = 0;
+    for (const Trained& trained : trained_) {
+      const ir::Value& gradient = graph_[trained.gradient];
+      (gradient.device == graph_.device ? here : elsewhere) +=
+          static_cast<double>(gradient.shape.elements());
+    }
+    if (here >= elsewhere) return graph_.device;
+    return graph_.device == plan::DeviceKind::kCpu ? plan::DeviceKind::kGpu
+                                                   : plan::DeviceKind::kCpu;
   }
 
   std::vector<ValueId> gradients() const {
@@ -92,6 +110,7 @@ class Updates {
   ValueId add_unscaling() {
     std::vector<ValueId> operands{context_.loss_scale};
     for (const ValueId gradient : gradients()) operands.push_back(gradient);
+    builder_.place_on(device_of_most());
     context_.factor =
         builder_.add("unscale_factor", "minimize/unscale_factor", std::move(operands),
                      {{"clip_norm", context_.training->clip_norm.value_or(0)}, {"scale", scale_}},
@@ -104,6 +123,7 @@ class Updates {
   void add_scale_update() {
     const LossScale& rule = *context_.training->loss_scale;
     const Span span = context_.training->losses.front().span;
+    builder_.place_on(graph_[context_.loss_scale].device);
     const ValueId finite_steps = builder_.add_variable(context_.training->job + "/finite_steps",
                                                        graph_.number, {}, {}, false, true, span);
     ir::Attributes attributes;
@@ -123,6 +143,7 @@ class Updates {
     const Training& training = *context_.training;
     const ir::Value value = graph_[trained.variable];
     const OpDef& op = *find_op(training.update);
+    builder_.place_on(value.device);
     std::vector<ValueId> operands{trained.gradient, trained.variable};
     for (size_t i = 2; i < op.operands.size() && !op.operands[i].optional; ++i)
       operands.push_back(

@@ -161,6 +161,7 @@ class Autodiff {
   }
 
   void add_scale() {
+    builder_.place_on(graph_[training_.losses.front().value].device);
     plan::Initializer initial{"constant", {{"value", training_.loss_scale->initial}}, ""};
     context_.loss_scale =
         builder_.add_variable(training_.job + "/loss_scale", graph_.number, {}, std::move(initial),
@@ -170,6 +171,7 @@ class Autodiff {
   /// The part of the loss's gradient that is its own: ones, or the loss's scale.
   void seed(const Loss& of) {
     const ir::Value loss = graph_[of.value];
+    builder_.place_on(loss.device);
     const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
     const std::vector<int64_t> shape = loss.shape.extents();
     const ValueId part =
@@ -187,6 +189,7 @@ class Autodiff {
   ValueId delivered(ValueId of) {
     const ValueId gradient = graph_.gradient_of(of);
     const bool known = delivered_gradient(graph_, context_, of) != gradient;
+    builder_.place_on(graph_[gradient].device);
     if (context_.loss_scale.valid() && !known)
       context_.unscaled.emplace_back(
           of, builder_.add("divide", graph_[gradient].name + "/unscaled",
@@ -195,6 +198,7 @@ class Autodiff {
   }
 
   void differentiate(const ir::Node& node) {
+    builder_.place_on(node.device);
     GradientContext context{builder_, node, {}, {}, {}};
     for (const ValueId result : node.results)
       context.result_gradients.push_back(gradients_[result.index()]);
@@ -221,7 +225,8 @@ class Autodiff {
     return uses_[of.index()] <= 1 ? name + ":diff" : fmt::format("{}:diff.{}", name, number);
   }
 
-  /// Adds a part to the gradient of `of` as soon as it is there, so that parts do not pile up.
+  /// Adds a part to the gradient of `of`, where that lies, as soon as it is there, so that parts do
+  /// not pile up.
   void arrive(ValueId of, ValueId part, Span span) {
     const int number = ++arrived_[of.index()];
     const int uses = uses_[of.index()];
@@ -230,6 +235,7 @@ class Autodiff {
       gradient = part;
     } else {
       const std::string name = graph_[of].name + ":diff";
+      builder_.place_on(graph_[of].device);
       gradient = builder_.add("add", number == uses ? name : fmt::format("{}.sum{}", name, number),
                               {gradient, part}, {}, span);
     }

@@ -43,7 +43,7 @@ class PostFuser {
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
-    if (host.results[0] != running) return kNobody;
+    if (host.results[0] != running || host.device != node.device) return kNobody;
     if (cast) return takes_rounding(host, node) ? index : kNobody;
     const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
     if (host.op->name == "batch_norm" || host.op->name == "batch_norm_predict")

@@ -37,7 +37,9 @@ class GradFuser {
   const ir::Node* normalisation_of(const ir::Node& relu_grad) const {
     const ir::Node* relu = producer(relu_grad.operands[1], "relu");
     const ir::Node* norm = relu ? producer(relu->operands[0], "batch_norm") : nullptr;
-    return norm && norm->results[0] == relu->operands[0] ? norm : nullptr;
+    const bool fits =
+        norm && norm->results[0] == relu->operands[0] && norm->device == relu_grad.device;
+    return fits ? norm : nullptr;
   }
 
   static bool is_gradient_of(const ir::Node& node, const ir::Node& norm) {

@@ -36,6 +36,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
     // The product writes the variable in place, so it must come after all that read it.
     const bool fuses = host.valid() && left[moved[host.index()]].op->name == "matmul" &&
                        left[moved[host.index()]].posts.empty() &&
+                       left[moved[host.index()]].device == node.device &&
                        reads[node.operands[0].index()] == 1 &&
                        last[node.operands[1].index()] <= host.index();
     if (!fuses) {

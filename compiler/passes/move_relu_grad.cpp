@@ -26,6 +26,7 @@ class Mover {
       if (!pool) continue;
       const ValueId pooled = pool->results[0];
       const ir::Node unpool = *producer(graph_.nodes[i].operands[0]);
+      builder_.place_on(unpool.device);
       const ValueId masked = builder_.add("relu_grad", graph_[pooled].name + ":diff/relu_grad",
                                           {unpool.operands[0], pooled}, {}, graph_.nodes[i].span);
       added[i] = graph_[masked].producer;
@@ -51,6 +52,7 @@ class Mover {
     const ir::Node* unpool = producer(node.operands[0]);
     if (!unpool || unpool->op->name != "max_pool2d_grad" || reads_[node.operands[0].index()] != 1)
       return nullptr;
+    if (unpool->device != node.device) return nullptr;
     const ir::Node* pool = producer(unpool->operands[1]);
     const bool of_this = pool && pool->op->name == "max_pool2d" &&
                          pool->operands[0] == node.operands[1] &&

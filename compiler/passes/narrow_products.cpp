@@ -78,6 +78,7 @@ class Narrowing {
     found = casts_.size();
     const std::string name = fmt::format("{}:{}", graph_[value].name, name_of(narrow_));
     const size_t node = graph_.nodes.size();
+    builder_.place_on(graph_.nodes[reader].device);
     casts_.push_back(
         {node, reader,
          builder_.add("cast", name, {value}, {{"dtype", narrow_}}, graph_.nodes[reader].span)});
@@ -98,7 +99,9 @@ class Narrowing {
   bool can_be_raised(const Cast& cast) const {
     const ValueId value = graph_.nodes[cast.node].operands[0];
     const ir::NodeId producer = graph_[value].producer;
-    return !cast.raised && producer.valid() && passes_rounded(graph_[producer], value) &&
+    return !cast.raised && producer.valid() &&
+           graph_[producer].device == graph_.nodes[cast.node].device &&
+           passes_rounded(graph_[producer], value) &&
            std::ranges::find(graph_.results, value) == graph_.results.end() &&
            std::ranges::all_of(readers_[value.index()], [this](size_t reader) {
              return graph_.nodes[reader].op->name == "bias_add_grad";

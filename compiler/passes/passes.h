@@ -40,4 +40,8 @@ void fuse_posts(ir::Graph& graph, Context& context, Diags& diags);
 /// Fuses sgd_update onto the product that makes its gradient.
 void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Adds the copies of what a node reads of the other device, each value copied once. Where all
+/// nodes are placed on one device, the job runs there.
+void place_devices(ir::Graph& graph, Context& context, Diags& diags);
+
 }  // namespace flow::passes

@@ -17,6 +17,7 @@ constexpr Pass kPasses[] = {
     {"narrow_products", narrow_products},
     {"fuse_posts", fuse_posts},
     {"fuse_updates", fuse_updates},
+    {"place_devices", place_devices},
 };
 
 }  // namespace

@@ -51,6 +51,10 @@ class Object {
     required_.push_back(key);
   }
   template <typename T>
+  void optional(std::string_view key, const std::optional<T>&) {
+    properties_[std::string(key)] = of(T{});
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     (*this)(key, list);
   }

@@ -1,5 +1,6 @@
 // reshape: the same elements in C order under another shape. A copy, or the reorder that brings a
 // channels-last operand into C order; where both are plain the backend mostly shares the memory.
+// copy: the same into memory that another device reaches.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +14,7 @@ bool is_plain(const TensorDesc& desc) {
   return desc.layout == Layout::kPlain || layouts_coincide(desc.shape);
 }
 
-void copy(int threads, size_t bytes, const std::byte* in, std::byte* out) {
+void copy_bytes(int threads, size_t bytes, const std::byte* in, std::byte* out) {
   if (in == out) return;
   constexpr size_t kChunk = size_t{1} << 18;
   parallel_for(threads, static_cast<int64_t>((bytes + kChunk - 1) / kChunk),
@@ -33,7 +34,7 @@ Kernel reshape(const Request& request) {
   Kernel kernel;
   if ((from_plain && to_plain) || (x.shape == y.shape && x.layout == y.layout)) {
     kernel.launch = [threads = request.threads, bytes](const Buffers& b, const CallState&) {
-      copy(threads, bytes, b.inputs[0], b.outputs[0]);
+      copy_bytes(threads, bytes, b.inputs[0], b.outputs[0]);
     };
     return kernel;
   }
@@ -52,5 +53,7 @@ Kernel reshape(const Request& request) {
   };
   return kernel;
 }
+
+Kernel copy(const Request& request) { return reshape(request); }
 
 }  // namespace flow::cpu::fast

@@ -23,7 +23,7 @@ io::CommandEvent event_of(const plan::Job& job, const Delivery& delivery) {
   if (delivery.scope.empty()) return event;
   event.scope = delivery.scope;
   event.op = delivery.op;
-  event.placement = job.device == plan::DeviceKind::kCpu ? "cpu" : "gpu";
+  event.placement = plan::name_of(job.device_of(job[delivery.tensor]));
   return event;
 }
 

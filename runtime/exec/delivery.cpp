@@ -123,13 +123,16 @@ void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) c
       return std::holds_alternative<plan::NpySink>(sink);
     };
     if (delivery.scope.empty() || std::ranges::none_of(delivery.sinks, is_npy)) continue;
-    records[delivery.scope].arrays.push_back(
-        {delivery.name, delivery.gradient ? "watch_diff" : "watch", delivery.op,
-         std::string(name_of(route.tensor->dtype)), route.tensor->shape.extents()});
+    plan::ScopeRecord& record = records[delivery.scope];
+    const std::string device(plan::name_of(job.device_of(*route.tensor)));
+    if (record.placement.empty()) record.placement = device;
+    if (record.placement != device) record.placement = "cpu+gpu";
+    record.arrays.push_back({delivery.name, delivery.gradient ? "watch_diff" : "watch", delivery.op,
+                             std::string(name_of(route.tensor->dtype)),
+                             route.tensor->shape.extents()});
   }
   for (auto& [scope, record] : records) {
     record.scope = scope;
-    record.placement = job.device == plan::DeviceKind::kCpu ? "cpu" : "gpu";
     write_text_atomically(options.directory / "watch" / scope / "scope.json",
                           plan::to_json(record));
   }

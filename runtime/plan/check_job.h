@@ -13,8 +13,8 @@ void check_ids(const Job& job, const Site& site);
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
 void check_tensors(const Job& job, const Site& site);
 
-/// Signatures, order (a tensor is made once, before it is read; taps are read by taps), and updates
-/// of variables.
+/// Signatures, order (a tensor is made once, before it is read; taps are read by taps), devices
+/// (only a copy reads of another), and updates of variables.
 void check_steps(const Job& job, const Site& site);
 
 /// What drives the calls: variables' initial values, inputs, datasets, deliveries, optimizer, run

@@ -1,4 +1,4 @@
-// The steps of a job: signatures, order, fused posts, what is written in place.
+// The steps of a job: signatures, order, devices, fused posts, what is written in place.
 #include <algorithm>
 #include <set>
 
@@ -58,13 +58,17 @@ class StepCheck {
       const Site here = site_.at("step", step.name);
       here.require(is_safe_name(step.name), "this cannot be a name");
       here.require(names.insert(step.name).second, "there are two of this name");
+      check_device(step.device, here);
       check_reads(step, here);
       check_signature(step, here);
       check_origins(step, here);
       check_outputs(step, here);
     }
-    for (size_t i = 0; i < job_.tensors.size(); ++i)
-      site_.at("tensor", job_.tensors[i].name).require(readable_[i], "no step makes this result");
+    for (size_t i = 0; i < job_.tensors.size(); ++i) {
+      const Site here = site_.at("tensor", job_.tensors[i].name);
+      here.require(readable_[i], "no step makes this result");
+      check_device(job_.tensors[i].device, here);
+    }
   }
 
  private:
@@ -74,8 +78,15 @@ class StepCheck {
     return *signature;
   }
 
+  void check_device(const std::optional<DeviceKind>& device, const Site& site) const {
+    site.require(device != job_.device, "the device of the job is not said again");
+  }
+
   void check_read(const Step& step, TensorId id, const Site& site) const {
     const Tensor& tensor = job_[id];
+    const bool here = job_.device_of(tensor) == job_.device_of(step);
+    site.require(here == (step.op != "copy"), "`{}` lies on {} device", tensor.name,
+                 here ? "the same" : "another");
     site.require(readable_[id.index()], "it reads `{}` before that is made", tensor.name);
     site.require(!updated_[id.index()], "it reads `{}` after its update", tensor.name);
     const Step* maker = maker_[id.index()];
@@ -179,6 +190,8 @@ class StepCheck {
       const Tensor& tensor = job_[id];
       site.require(tensor.role == Role::kResult && !maker_[id.index()],
                    "it makes `{}`, which is no result or is made already", tensor.name);
+      site.require(job_.device_of(tensor) == job_.device_of(step),
+                   "the result `{}` lies on another device", tensor.name);
       maker_[id.index()] = &step;
       if (std::ranges::find(updates, id, &Update::updated) == updates.end())
         check_in_place(step, id, site);

@@ -1,7 +1,8 @@
 // The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
-// object; text.lines(key, list) with one element a line; text.remark(key, value) as the first, but
-// outside the plan's hash, for what names nothing that runs.
+// object; text.optional(key, value) as the first, where there is a value; text.lines(key, list)
+// with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
+// what names nothing that runs.
 #pragma once
 
 #include <array>
@@ -79,6 +80,7 @@ inline constexpr bool kSpread = false;
 
 void fields(auto& text, Is<Tensor> auto& tensor) {
   text("alias", tensor.alias);
+  text.optional("device", tensor.device);
   text("dtype", tensor.dtype);
   text("first", tensor.first);
   text("last", tensor.last);
@@ -98,6 +100,7 @@ void fields(auto& text, Is<Post> auto& post) {
 
 void fields(auto& text, Is<Step> auto& step) {
   text("attributes", step.attributes);
+  text.optional("device", step.device);
   text("inputs", step.inputs);
   text("name", step.name);
   text("op", step.op);

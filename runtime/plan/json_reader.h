@@ -1,5 +1,6 @@
-// JSON to structs, by their fields (fields.h), strictly: every key must be there and none beside,
-// each of its type. RequestError names the file, the place and what was found.
+// JSON to structs, by their fields (fields.h), strictly: every key must be there, but optional
+// ones, and none beside, each of its type. RequestError names the file, the place and what was
+// found.
 #pragma once
 
 #include <limits>
@@ -40,6 +41,11 @@ class JsonReader {
   template <typename T>
   void operator()(std::string_view key, T& out) {
     child(key).read(out);
+  }
+  template <typename T>
+  void optional(std::string_view key, std::optional<T>& out) {
+    out.reset();
+    if (json_.contains(key)) child(key).read(out.emplace());
   }
   template <typename T>
   void lines(std::string_view key, std::vector<T>& out) {

@@ -36,6 +36,10 @@ class JsonWriter {
     put(value);
   }
   template <typename T>
+  void optional(std::string_view key, const std::optional<T>& value) {
+    if (value) (*this)(key, *value);
+  }
+  template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     begin_key(key);
     put_list(list, true);

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,11 @@ inline constexpr int kMixedRows = -2;  // made from several rows: a mean over th
 
 enum class Role { kInput, kVariable, kResult };
 
+enum class DeviceKind { kCpu, kGpu };
+
+/// "cpu", "gpu"
+std::string_view name_of(DeviceKind device);
+
 /// A tensor of one call. A variable outlives the call; an input is written before it; a result
 /// is made by a step and lives from `first` to `last`.
 struct Tensor {
@@ -50,6 +56,8 @@ struct Tensor {
   /// Invalid in a job without steps.
   StepId first, last;
   std::string where;  // "lenet.yaml:14:11"
+  /// Where it lies, if that is not the job's device.
+  std::optional<DeviceKind> device = {};
 };
 
 /// An elementwise op fused onto the result of a step, in order: bias_add, relu, sgd_update, ...
@@ -70,6 +78,9 @@ struct Step {
   std::vector<Post> posts;
   bool tap = false;  // runs only in calls in which one of its readers fires
   std::string where;
+  /// What runs it, if that is not the job's device. Its operands and results lie there; of a `copy`
+  /// the operand lies on the other device.
+  std::optional<DeviceKind> device = {};
 };
 
 /// How a variable starts. The numbers that `type` needs are in `values`.
@@ -269,14 +280,12 @@ struct Run {
   Checkpointing checkpoint;
 };
 
-enum class DeviceKind { kCpu, kGpu };
-
 struct Job {
   std::string name;
   bool train = false;
-  DeviceKind device = DeviceKind::kCpu;
-  int64_t devices = 1;                // that share the rows of a batch
-  std::string precision = "float32";  // see precision.h
+  DeviceKind device = DeviceKind::kCpu;  // of all that does not say another
+  int64_t devices = 1;                   // that share the rows of a batch
+  std::string precision = "float32";     // see precision.h
   uint64_t seed = 0;
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;
@@ -290,7 +299,13 @@ struct Job {
   std::string where;
 
   const Tensor& operator[](TensorId id) const { return tensors[id.index()]; }
+  /// Where a tensor lies, or what runs a step.
+  DeviceKind device_of(const Tensor& tensor) const { return tensor.device.value_or(device); }
+  DeviceKind device_of(const Step& step) const { return step.device.value_or(device); }
 };
+
+/// Is something of the job not on the job's device?
+bool has_two_devices(const Job& job);
 
 struct Plan {
   int version = kVersion;

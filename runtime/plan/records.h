@@ -63,7 +63,7 @@ struct ScopeRecord {
     std::string dtype;  // "float32"
     std::vector<int64_t> shape;
   };
-  std::string scope, placement;  // "output", "cpu"
+  std::string scope, placement;  // "output", "cpu"; "cpu+gpu" where it is on both
   std::vector<Array> arrays;
 };
 std::string to_json(const ScopeRecord& record);

@@ -20,6 +20,9 @@ std::string_view owner_of(std::string_view slot) { return slot.substr(0, slot.rf
 std::optional<std::string> conflict_of(const Job& a, const Variable& in_a, const Job& b,
                                        const Variable& in_b) {
   const Tensor &of_a = a[in_a.tensor], &of_b = b[in_b.tensor];
+  if (a.device_of(of_a) != b.device_of(of_b))
+    return fmt::format("the variable `{}` is on the {} in `{}`, but on the {} in `{}`", of_a.name,
+                       name_of(a.device_of(of_a)), a.name, name_of(b.device_of(of_b)), b.name);
   if (of_a.dtype == of_b.dtype && of_a.shape == of_b.shape && in_a.slot == in_b.slot) return {};
   return fmt::format("the variable `{}` is {} {} in `{}`, but {} {} in `{}`", of_a.name,
                      name_of(of_a.dtype), of_a.shape.str(), a.name, name_of(of_b.dtype),
@@ -29,7 +32,7 @@ std::optional<std::string> conflict_of(const Job& a, const Variable& in_a, const
 }  // namespace
 
 std::optional<std::string> sharing_conflict(const Job& a, const Job& b) {
-  if (a.device != b.device)
+  if (a.device != b.device && !has_two_devices(a) && !has_two_devices(b))
     return fmt::format("`{}` and `{}` run on different devices", a.name, b.name);
   std::map<std::string_view, const Variable*> by_name, slot_of;
   for (const Variable& variable : a.variables) {
@@ -57,6 +60,12 @@ std::vector<const Job*> also_jobs(const Plan& plan, const Job& job) {
     jobs.push_back(&*found);
   }
   return jobs;
+}
+
+bool needs_two_devices(const Plan& plan, const Job& job) {
+  return has_two_devices(job) || std::ranges::any_of(also_jobs(plan, job), [&](const Job* other) {
+           return has_two_devices(*other) || other->device != job.device;
+         });
 }
 
 std::string resume_hash(const Plan& plan, const Job& job) {

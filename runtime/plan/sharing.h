@@ -10,12 +10,16 @@
 namespace flow::plan {
 
 /// Why two jobs cannot share variables by name in one run; nothing where they can: what both have
-/// is of one shape and dtype, both run on one kind of device, and no variable is trained by both
-/// with optimizer slots.
+/// is of one shape and dtype and lies on one device, two jobs of one device each run on the same,
+/// and no variable is trained by both with optimizer slots.
 std::optional<std::string> sharing_conflict(const Job& a, const Job& b);
 
 /// The jobs that `job` calls, in the order of its `also`. REQUIRES: the plan is checked.
 std::vector<const Job*> also_jobs(const Plan& plan, const Job& job);
+
+/// Does a run of the job, or of what it calls, compute on two devices? REQUIRES: the plan is
+/// checked.
+bool needs_two_devices(const Plan& plan, const Job& job);
 
 /// What of a run must be the same for it to go on where it stopped: of the job and of all it calls.
 std::string resume_hash(const Plan& plan, const Job& job);

@@ -24,6 +24,7 @@ TEST_CASE("the jobs compile to the plans that are kept, whatever directory they 
       {"lenet", "lenet"},
       {"lenet_mixed", "lenet", {"+jobs.train.precision=mixed_bfloat16"}},
       {"mlp", "mlp"},
+      {"mlp_placed", "mlp", {"+networks.mlp.graph.hidden.placement={device: gpu}"}},
       {"mlp_scaled",
        "mlp",
        {"+jobs.train.precision=mixed_float16", "+jobs.train.optimizer.loss_scale={type: dynamic}"}},

@@ -17,6 +17,11 @@ KernelCase reshape(const std::string& op, Random& random) {
   return {op, {{"shape", out.extents()}}, {random_array(random, kF, x)}, {{kF, out}}};
 }
 
+KernelCase copy(const std::string& op, Random& random) {
+  const Shape shape = any_shape(random);
+  return {op, {}, {random_array(random, kF, shape)}, {{kF, shape}}};
+}
+
 KernelCase cast(const std::string& op, Random& random) {
   constexpr DType kDTypes[] = {
       kF, DType::kBool, DType::kInt8, DType::kInt32, DType::kInt64, DType::kUInt8};
@@ -39,6 +44,7 @@ std::span<const CaseMaker> data_cases() {
       {"broadcast_to", broadcast_to},
       {"reshape", reshape},
       {"cast", cast},
+      {"copy", copy},
       {"fill", fill},
   };
   return kCases;

@@ -1,0 +1,150 @@
+// Where a graph is placed on two devices, copies between them: each value that a node of the other
+// device reads is copied there once, as soon as it is made.
+#include <algorithm>
+#include <optional>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ops/op_def.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/reads.h"
+
+namespace flow::passes {
+namespace {
+
+using ir::ValueId;
+using plan::DeviceKind;
+
+DeviceKind other(DeviceKind device) {
+  return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
+}
+
+/// The device of every node that is no tap, where that is one.
+std::optional<DeviceKind> main_device(const ir::Graph& graph) {
+  std::optional<DeviceKind> found;
+  for (const ir::Node& node : graph.nodes) {
+    if (node.tap) continue;
+    if (found && *found != node.device) return {};
+    found = node.device;
+  }
+  return found;
+}
+
+class Placement {
+ public:
+  Placement(ir::Graph& graph, Diags& diags)
+      : graph_(graph),
+        builder_(graph, diags),
+        old_(graph.nodes.size()),
+        needs_(graph.values.size()),
+        copies_(graph.values.size()) {}
+
+  void run() {
+    place_statistics();
+    place_inputs();
+    find_needs();
+    add_copies();
+    read_copies();
+  }
+
+ private:
+  /// By whom a value is read on the device where it does not lie.
+  enum class Need { kNone, kTap, kMain };
+
+  /// Moving statistics are written where they lie, whichever entry's batch moves them.
+  void place_statistics() {
+    for (ir::Node& node : graph_.nodes) {
+      if (node.op->name != "move_statistics") continue;
+      node.device = graph_[node.operands[2]].device;
+      for (const ValueId result : node.results) graph_[result].device = node.device;
+    }
+  }
+
+  /// An input goes to the device that reads it; one that both read to the CPU, where it is made.
+  void place_inputs() {
+    std::vector<Need> on_cpu(graph_.values.size()), on_gpu(graph_.values.size());
+    for (const ir::Node& node : graph_.nodes)
+      for (const ValueId read : reads_of(node)) {
+        Need& need = (node.device == DeviceKind::kCpu ? on_cpu : on_gpu)[read.index()];
+        need = std::max(need, node.tap ? Need::kTap : Need::kMain);
+      }
+    for (const ValueId input : graph_.inputs) {
+      const Need cpu = on_cpu[input.index()], gpu = on_gpu[input.index()];
+      if (cpu == Need::kNone && gpu == Need::kNone) continue;
+      graph_[input].device = cpu >= gpu ? DeviceKind::kCpu : DeviceKind::kGpu;
+    }
+  }
+
+  void find_needs() {
+    for (const ir::Node& node : graph_.nodes)
+      for (const ValueId read : reads_of(node))
+        if (graph_[read].device != node.device)
+          needs_[read.index()] =
+              std::max(needs_[read.index()], node.tap ? Need::kTap : Need::kMain);
+  }
+
+  /// Behind what makes a value, so that hooks, which read it earlier or later, move nothing.
+  void add_copies() {
+    for (const ValueId input : graph_.inputs) copy(input);
+    for (const ir::Variable& variable : graph_.variables) copy(variable.value);
+    std::vector<ir::Node> placed;
+    const auto place_new = [&](size_t first) {
+      for (size_t i = first; i < graph_.nodes.size(); ++i)
+        placed.push_back(std::move(graph_.nodes[i]));
+    };
+    place_new(old_);
+    for (size_t i = 0; i < old_; ++i) {
+      const size_t first = graph_.nodes.size();
+      for (const ValueId made : made_by(graph_.nodes[i])) copy(made);
+      placed.push_back(std::move(graph_.nodes[i]));
+      place_new(first);
+    }
+    graph_.set_nodes(std::move(placed));
+  }
+
+  /// What a fused node makes on its way too: a tap may read it.
+  static std::vector<ValueId> made_by(const ir::Node& node) {
+    std::vector<ValueId> made;
+    for (const ir::Post& post : node.posts) made.push_back(post.replaced);
+    made.insert(made.end(), node.results.begin(), node.results.end());
+    return made;
+  }
+
+  void copy(ValueId value) {
+    const Need need = needs_[value.index()];
+    if (need == Need::kNone) return;
+    const ir::Value given = graph_[value];
+    const DeviceKind to = other(given.device);
+    builder_.place_on(to);
+    copies_[value.index()] = builder_.add(
+        "copy", given.name + (to == DeviceKind::kCpu ? ":cpu" : ":gpu"), {value}, {}, given.span);
+    graph_.nodes.back().tap = need == Need::kTap;
+  }
+
+  void read_copies() {
+    for (ir::Node& node : graph_.nodes) {
+      if (node.op->name == "copy") continue;
+      const auto read = [&](ValueId& id) {
+        if (graph_[id].device != node.device) id = copies_[id.index()];
+      };
+      std::ranges::for_each(node.operands, read);
+      for (ir::Post& post : node.posts) std::ranges::for_each(post.operands, read);
+    }
+  }
+
+  ir::Graph& graph_;
+  ir::Builder builder_;
+  const size_t old_;             // nodes before this one were there
+  std::vector<Need> needs_;      // by ValueId
+  std::vector<ValueId> copies_;  // by ValueId: on the other device
+};
+
+}  // namespace
+
+void place_devices(ir::Graph& graph, Context&, Diags& diags) {
+  graph.device = main_device(graph).value_or(graph.device);
+  const auto is_here = [&](const ir::Node& node) { return node.device == graph.device; };
+  if (!std::ranges::all_of(graph.nodes, is_here)) return Placement(graph, diags).run();
+  for (ir::Value& value : graph.values) value.device = graph.device;
+}
+
+}  // namespace flow::passes
