@@ -18,9 +18,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/exec/mixed.h"
 #include "runtime/exec/module.h"
 #include "runtime/exec/run.h"
 #include "runtime/plan/json.h"
+#include "runtime/plan/sharing.h"
 
 namespace flow::cli {
 namespace {
@@ -184,15 +186,23 @@ void check_force(exec::Backend& backend, const exec::RunRequest& request) {
   exec::dry_run(backend, request);
 }
 
-std::unique_ptr<exec::Backend> make_backend(const plan::Job& job, const RunOptions& options,
-                                            const exec::Gpu& gpu) {
-  if (job.device == plan::DeviceKind::kCpu) return cpu::make_backend();
+/// "lenet.yaml:36:3: job `train` is for a GPU", or what of it is.
+std::string what_is_for_gpu(const plan::Job& job) {
+  for (const plan::Step& step : job.steps)
+    if (step.device == plan::DeviceKind::kGpu && step.op != "copy")
+      return fmt::format("{}: `{}` of job `{}` is for a GPU", step.where, step.name, job.name);
+  return fmt::format("{}: job `{}` is for a GPU", job.where, job.name);
+}
+
+std::unique_ptr<exec::Backend> make_backend(const plan::Plan& plan, const plan::Job& job,
+                                            const RunOptions& options, const exec::Gpu& gpu) {
+  const bool mixed = plan::needs_two_devices(plan, job);
+  if (!mixed && job.device == plan::DeviceKind::kCpu) return cpu::make_backend();
   if (options.device == "cpu")
     throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
                        "compile it with flowc build --device cpu");
-  if (!gpu.found())
-    throw no_gpu(fmt::format("{}: job `{}` is for a GPU", job.where, job.name), gpu);
-  return gpu.open();
+  if (!gpu.found()) throw no_gpu(what_is_for_gpu(job), gpu);
+  return mixed ? exec::make_mixed_backend(cpu::make_backend(), gpu.open()) : gpu.open();
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
@@ -210,7 +220,7 @@ int execute(const RunOptions& options) {
   plan::Plan plan;
   if (!load(compile_request(options, gpu), &plan)) return kRequestWrong;
   const plan::Job& job = choose_job(plan, options);
-  const auto backend = make_backend(job, options, gpu);
+  const auto backend = make_backend(plan, job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
   const auto printed = output_beside(bar);

@@ -103,17 +103,28 @@ std::string show_memory(const plan::Job& job) {
   return text;
 }
 
-std::string memory_text(const exec::JobMemory& job) {
-  const exec::MemoryReport& memory = job.memory;
+namespace {
+
+std::string device_text(const exec::MemoryReport& memory) {
   std::string text =
-      fmt::format("job {}: {} at the peak\n  variables {}\n  inputs    {}\n  outputs   {}\n",
-                  job.job, human_bytes(memory.total()), human_bytes(memory.variables),
+      fmt::format("  variables {}\n  inputs    {}\n  outputs   {}\n", human_bytes(memory.variables),
                   human_bytes(memory.inputs), human_bytes(memory.outputs));
   if (memory.columns > 0) text += fmt::format("  datasets  {}\n", human_bytes(memory.columns));
   text += fmt::format("  arena     {}{}\n", human_bytes(memory.arena),
                       memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
   for (const auto& holder : memory.at_peak)
     text += fmt::format("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
+  return text;
+}
+
+}  // namespace
+
+std::string memory_text(const exec::JobMemory& job) {
+  const exec::MemoryReport& memory = job.memory;
+  std::string text = fmt::format("job {}: {} at the peak\n", job.job, human_bytes(memory.total()));
+  for (const exec::MemoryReport& part : memory.parts)
+    text += fmt::format("on {}: {}\n{}", part.device, human_bytes(part.total()), device_text(part));
+  if (memory.parts.empty()) text += device_text(memory);
   if (memory.pinned > 0)
     text += fmt::format("  and {} of the host's\n", human_bytes(memory.pinned));
   return text;

@@ -2,6 +2,7 @@
 #include "runtime/cpu/backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <utility>
@@ -34,7 +35,7 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
   size_t needed =
       report.variables + report.arena + report.inputs * std::max<size_t>(1, options.input_slots);
   for (plan::TensorId id : options.deliverables)
-    needed += exec::bytes_of(job[id]) * std::max<size_t>(1, options.output_slots);
+    if (id.valid()) needed += exec::bytes_of(job[id]) * std::max<size_t>(1, options.output_slots);
   return needed;
 }
 
@@ -48,6 +49,10 @@ class CpuBackend : public exec::Backend {
     std::map<std::string, std::string> versions{{"onednn", onednn_version()}};
     if (!products_.empty()) versions["products"] = products_;
     return versions;
+  }
+
+  exec::HostMemory host_memory(size_t bytes) override {
+    return {AlignedBytes(bytes, true).release(), [](std::byte* memory) { std::free(memory); }};
   }
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
@@ -72,8 +77,11 @@ class CpuBackend : public exec::Backend {
       workspaces.push_back(stages.back().workspace);
     }
     const auto shared = exec::shared_variables(job, options.neighbours);
-    exec::MemoryPlan memory = exec::plan_memory(
-        {.job = job, .owners = owners, .workspaces = workspaces, .shared = shared});
+    exec::MemoryPlan memory = exec::plan_memory({.job = job,
+                                                 .owners = owners,
+                                                 .workspaces = workspaces,
+                                                 .shared = shared,
+                                                 .passed = options.passed});
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),

@@ -45,7 +45,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   for (size_t i = 0; i < job.tensors.size(); ++i)
     tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, layouts[i], memory.tensors[i]});
   stages_.resize(stages.size());
-  plan_deliveries(job, options.deliverables);
+  plan_deliveries(job, options);
   const size_t input_slots = std::max<size_t>(1, options.input_slots);
   const size_t output_slots = std::max<size_t>(1, options.output_slots);
   report_.inputs = input_stride_ * input_slots;
@@ -58,22 +58,27 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   for (const exec::SharedVariable& variable : shared)
     neighbours_.push_back(
         static_cast<const CpuProgram*>(variable.program)->address(variable.theirs, 0));
+  for (const exec::PassedTensor& passed : options.passed) passed_.push_back(passed.memory);
+  segments_ = options.segments;
+  if (segments_.empty()) segments_.push_back(stages_.size());
   if (options.profile) prepare_timing(job, stages);
   bind(std::move(stages), memory.workspaces);
 }
 
-void CpuProgram::plan_deliveries(const plan::Job& job, const std::vector<TensorId>& deliverables) {
+void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options) {
+  const std::vector<TensorId>& deliverables = options.deliverables;
   std::vector<size_t> maker(job.tensors.size(), job.steps.size());
   for (size_t i = 0; i < job.steps.size(); ++i)
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = i;
-  std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables);
+  std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables, options.passed);
   for (size_t i = 0; i < stages_.size(); ++i) {
     stages_[i].tap = job.steps[i].tap;
     stages_[i].wanted_by = std::move(taps[i]);
   }
   for (size_t i = 0; i < deliverables.size(); ++i) {
     const TensorId id = deliverables[i];
+    if (!id.valid()) continue;
     const size_t step = maker[id.index()];
     (step < stages_.size() ? stages_[step].deliveries : early_).push_back({i, id, output_stride_});
     output_offsets_.emplace_back(id, output_stride_);
@@ -83,9 +88,13 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const std::vector<TensorI
 
 void CpuProgram::prepare_timing(const plan::Job& job, std::span<const Stage> stages) {
   timed_steps_.push_back({"inputs and variables", "deliver", ""});
-  for (size_t i = 0; i < stages.size(); ++i)
+  size_t segment = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    while (segments_[segment] <= i) ++segment;
     timed_steps_.push_back({job.steps[i].name, job.steps[i].op,
-                            stages[i].actions.empty() ? "none: a view" : stages[i].kernel});
+                            stages[i].actions.empty() ? "none: a view" : stages[i].kernel,
+                            segment});
+  }
   times_.assign(faults_.size(), std::vector<int64_t>(timed_steps_.size() + 1));
 }
 
@@ -100,6 +109,8 @@ std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
       return arena_.data() + place.offset;
     case Pool::kNeighbours:
       return neighbours_[place.offset];
+    case Pool::kPassed:
+      return passed_[place.offset];
     case Pool::kNone:
       break;
   }
@@ -186,9 +197,11 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
   flush_denormals();
   const SingleThreadedLibraries single;
   const Workers::Use use(workers_);
-  for (const InputPointer& input : input_pointers_)
-    *input.pointer = inputs_.data() + input_slot * input_stride_ + input.offset;
-  faults_[output_slot].reset();
+  if (call.segment == 0) {
+    for (const InputPointer& input : input_pointers_)
+      *input.pointer = inputs_.data() + input_slot * input_stride_ + input.offset;
+    faults_[output_slot].reset();
+  }
   if (timed_steps_.empty())
     launch_stages<false>(call, input_slot, output_slot);
   else
@@ -197,15 +210,21 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
 
 template <bool kTimed>
 void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot) {
-  [[maybe_unused]] int64_t* time = kTimed ? times_[output_slot].data() : nullptr;
+  const size_t first = call.segment == 0 ? 0 : segments_[call.segment - 1];
+  // Before the first stage: the begin, and what is delivered early.
+  [[maybe_unused]] int64_t* time =
+      kTimed ? times_[output_slot].data() + (call.segment == 0 ? 0 : 2 + first) : nullptr;
   const auto stamp = [&](bool ran) {
     if constexpr (kTimed) *time = ran ? nanoseconds_now() : time[-1], ++time;
   };
-  stamp(true);
-  deliver(early_, call, input_slot, output_slot);
-  stamp(!early_.empty());
+  if (call.segment == 0) {
+    stamp(true);
+    deliver(early_, call, input_slot, output_slot);
+    stamp(!early_.empty());
+  }
   const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
-  for (const BoundStage& stage : stages_) {
+  for (const BoundStage& stage :
+       std::span(stages_).subspan(first, segments_[call.segment] - first)) {
     const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
     if (stage.tap && std::ranges::none_of(stage.wanted_by, wanted)) {
       stamp(false);

@@ -20,6 +20,8 @@ class AlignedBytes {
   /// RunError when the system has no more.
   AlignedBytes(size_t bytes, bool zero);
   std::byte* data() const { return bytes_.get(); }
+  /// For std::free.
+  std::byte* release() { return bytes_.release(); }
 
  private:
   struct Free {
@@ -31,7 +33,8 @@ class AlignedBytes {
 /// Host memory, allocated once; calls run on the thread that launches them, and its Workers.
 class CpuProgram : public exec::Program {
  public:
-  /// `stages`: one for each step of the job.
+  /// `stages`: one for each step of the job. Calls that are cut into segments go through them in
+  /// order.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
              std::span<const Layout> layouts, std::vector<Stage> stages, exec::MemoryPlan memory,
              std::span<const exec::SharedVariable> shared, int threads);
@@ -93,7 +96,7 @@ class CpuProgram : public exec::Program {
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
   void prepare_timing(const plan::Job& job, std::span<const Stage> stages);
   void collect_input_pointers(const Stage& stage, BoundStage& bound);
-  void plan_deliveries(const plan::Job& job, const std::vector<plan::TensorId>& deliverables);
+  void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
   void deliver(const std::vector<Delivery>& deliveries, const exec::Call& call, size_t input_slot,
                size_t output_slot) const;
 
@@ -109,6 +112,8 @@ class CpuProgram : public exec::Program {
   std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
   std::vector<std::byte*> neighbours_;              // variables of other programs
+  std::vector<std::byte*> passed_;                  // tensors that go to or come from other devices
+  std::vector<size_t> segments_;                    // the stage behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
   std::vector<std::vector<int64_t>> times_;         // by output slot
 };

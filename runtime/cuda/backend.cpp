@@ -50,6 +50,11 @@ class CudaBackend : public exec::Backend {
     return versions;
   }
 
+  exec::HostMemory host_memory(size_t bytes) override {
+    return {driver_->allocate_pinned(bytes),
+            [this](std::byte* memory) { driver_->release_pinned(memory); }};
+  }
+
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
     if (plan::narrow_of(job.precision))
@@ -60,8 +65,12 @@ class CudaBackend : public exec::Backend {
     exec::check_tensors_fit(job, available, kMemory);
     const Grouped grouped = group_updates(expand_posts(job));
     // Copies to the host run beside what follows, so that what they read is kept.
-    const std::vector<TensorId>& kept = options.deliverables;
-    PreparedJob prepared{grouped, {}, {}, {}, {}, {}};
+    std::vector<TensorId> kept = options.deliverables;
+    std::erase(kept, TensorId());
+    PreparedJob prepared{.grouped = grouped,
+                         .passed = options.passed,
+                         .segments = segments_of(job, options.segments, grouped.job),
+                         .segment_count = std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
     std::vector<size_t> workspaces;
@@ -72,6 +81,7 @@ class CudaBackend : public exec::Backend {
                                                  .workspaces = workspaces,
                                                  .kept = kept,
                                                  .shared = prepared.shared,
+                                                 .passed = options.passed,
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);

@@ -2,6 +2,8 @@
 #include "runtime/cuda/expand.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/cuda/kernel.h"
@@ -137,6 +139,23 @@ Grouped group_updates(const plan::Job& job) {
   }
   plan::assign_lifetimes(made.job);
   return made;
+}
+
+std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> ends,
+                                const plan::Job& made) {
+  std::vector<size_t> segments(made.steps.size());
+  if (ends.size() < 2) return segments;
+  std::unordered_map<std::string_view, size_t> segment_of;
+  for (size_t i = 0, segment = 0; i < job.steps.size(); ++i) {
+    while (ends[segment] <= i) ++segment;
+    segment_of[job.steps[i].name] = segment;
+  }
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const size_t before = i > 0 ? segments[i - 1] : 0;
+    const auto found = segment_of.find(made.steps[i].name);
+    segments[i] = found == segment_of.end() ? before : std::max(before, found->second);
+  }
+  return segments;
 }
 
 }  // namespace flow::cuda

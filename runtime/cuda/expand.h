@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "runtime/plan/plan.h"
@@ -26,5 +27,10 @@ struct Grouped {
 /// more, and brings together those that can be launched as one. One whose result another step reads
 /// stays where it is.
 Grouped group_updates(const plan::Job& job);
+
+/// By step of `made`, which stems from `job`, the segment in which it runs: that of the step it
+/// comes from, or of what it was moved behind. `ends`: of the job's segments; empty: there is one.
+std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> ends,
+                                const plan::Job& made);
 
 }  // namespace flow::cuda

@@ -67,9 +67,11 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
              std::max<size_t>(1, options.output_slots)},
       stream_(driver, driver.create_stream()),
+      segments_(prepared.segment_count),
       columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
       memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
-              OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared)) {
+              OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared),
+              addresses(prepared.passed)) {
   const plan::Job& job = prepared.grouped.job;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     exec::Place& place = prepared.places[i];
@@ -77,7 +79,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       place.offset = memory_.input_layout().offsets[prepared.owners[i].index()];
     tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, place});
   }
-  for (size_t slot = 0; slot < sizes_.output_slots; ++slot)
+  for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
     done_.emplace_back(driver, driver.create_event());
   timeline_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
   driver.synchronize(stream_.get());
@@ -99,6 +101,12 @@ std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVaria
   return made;
 }
 
+std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::PassedTensor> passed) {
+  std::vector<std::byte*> made;
+  for (const exec::PassedTensor& tensor : passed) made.push_back(tensor.memory);
+  return made;
+}
+
 /// What every call wants; then all there is, where that is more.
 void CudaProgram::capture_forms(std::vector<uint8_t> always) {
   always.resize(deliverables_.size());
@@ -108,14 +116,15 @@ void CudaProgram::capture_forms(std::vector<uint8_t> always) {
     Form& form = forms_.emplace_back(Form{wanted, {}});
     for (size_t in = 0; in < sizes_.input_slots; ++in)
       for (size_t out = 0; out < sizes_.output_slots; ++out)
-        form.graphs.push_back(capture(wanted, in, out));
+        for (size_t segment = 0; segment < segments_; ++segment)
+          form.graphs.push_back(capture(segment, wanted, in, out));
   }
 }
 
-OwnedGraph CudaProgram::capture(std::span<const uint8_t> wanted, size_t input_slot,
+OwnedGraph CudaProgram::capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
                                 size_t output_slot) {
   Capture capture(driver_, stream_.get(), *timeline_);
-  timeline_->put(wanted, input_slot, output_slot);
+  timeline_->put(segment, wanted, input_slot, output_slot);
   return capture.end();
 }
 
@@ -180,25 +189,28 @@ const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) 
 }
 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
-  memory_.call(input_slot) = {call.step, call.learning_rate};
-  if (!times_.empty()) times_[output_slot].launched = nanoseconds_now();
+  if (call.segment == 0) {
+    memory_.call(input_slot) = {call.step, call.learning_rate};
+    if (!times_.empty()) times_[output_slot].launched = nanoseconds_now();
+  }
+  const size_t slots = input_slot * sizes_.output_slots + output_slot;
   try {
     if (forms_.empty())
-      timeline_->put(call.wanted, input_slot, output_slot);
+      timeline_->put(call.segment, call.wanted, input_slot, output_slot);
     else
-      driver_.launch(
-          form_for(call.wanted).graphs[input_slot * sizes_.output_slots + output_slot].get(),
-          stream_.get());
-    driver_.record(done_[output_slot].get(), stream_.get());
+      driver_.launch(form_for(call.wanted).graphs[slots * segments_ + call.segment].get(),
+                     stream_.get());
+    driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
   } catch (const RunError& error) {
     throw located(error);
   }
 }
 
-void CudaProgram::wait(size_t output_slot) {
+void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
+  const bool last = segment + 1 == segments_;
   try {
-    driver_.synchronize(done_[output_slot].get());
-    if (!times_.empty()) read_times(output_slot);
+    driver_.synchronize(done_[output_slot * segments_ + segment].get());
+    if (last && !times_.empty()) read_times(output_slot);
   } catch (const RunError& error) {
     throw located(error);
   }

@@ -26,7 +26,8 @@ class CudaProgram : public exec::Program {
   std::span<std::byte> input(plan::TensorId input, size_t slot) override;
   std::span<int64_t> rows(size_t slot) override { return memory_.rows(slot); }
   void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
-  void wait(size_t output_slot) override;
+  void wait(size_t output_slot) override { wait_segment(segments_ - 1, output_slot); }
+  void wait_segment(size_t segment, size_t output_slot) override;
   ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
   std::vector<exec::TimedStep> timed_steps() const override { return timeline_->timed_steps(); }
@@ -38,7 +39,7 @@ class CudaProgram : public exec::Program {
   /// What a call is asked for is chosen among few forms, each a graph for every pair of slots.
   struct Form {
     std::vector<uint8_t> wanted;     // by deliverable
-    std::vector<OwnedGraph> graphs;  // by input slot, then output slot
+    std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then segment
   };
   struct TensorInfo {
     DType dtype;
@@ -53,10 +54,12 @@ class CudaProgram : public exec::Program {
   };
 
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
+  static std::vector<std::byte*> addresses(std::span<const exec::PassedTensor> passed);
   void read_times(size_t output_slot);
   const TensorInfo& variable(plan::TensorId id, size_t bytes) const;
   void capture_forms(std::vector<uint8_t> always);
-  OwnedGraph capture(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+                     size_t output_slot);
   const Form& form_for(std::span<const uint8_t> wanted) const;
   RunError located(const RunError& error) const;
 
@@ -68,7 +71,8 @@ class CudaProgram : public exec::Program {
   Checks checks_;
   ProgramMemory::Sizes sizes_;
   OwnedStream stream_;
-  std::vector<OwnedEvent> done_;  // by output slot
+  size_t segments_;               // of a call
+  std::vector<OwnedEvent> done_;  // by output slot, then segment
   KeptColumns columns_;
   ProgramMemory memory_;
   std::optional<Timeline> timeline_;  // once it is known where inputs lie

@@ -45,7 +45,7 @@ OutputLayout::OutputLayout(const plan::Job& job, std::span<const plan::TensorId>
     : bytes(aligned(sizeof(FaultBlock))) {
   for (plan::TensorId id : deliverables) {
     offsets.push_back(bytes);
-    bytes += aligned(exec::bytes_of(job[id]));
+    if (id.valid()) bytes += aligned(exec::bytes_of(job[id]));
   }
 }
 
@@ -59,7 +59,8 @@ size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs
 }
 
 ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                             OutputLayout outputs, std::vector<std::byte*> neighbours)
+                             OutputLayout outputs, std::vector<std::byte*> neighbours,
+                             std::vector<std::byte*> passed)
     : input_layout_(std::move(inputs)),
       output_layout_(std::move(outputs)),
       variables_(allocate(driver, sizes.variables)),
@@ -68,7 +69,8 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       fault_(allocate(driver, sizeof(FaultBlock))),
       host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
       host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
-      neighbours_(std::move(neighbours)) {
+      neighbours_(std::move(neighbours)),
+      passed_(std::move(passed)) {
   if (sizes.variables > 0) driver.clear(variables_.get(), sizes.variables, stream);
 }
 
@@ -82,6 +84,8 @@ std::byte* ProgramMemory::address(const exec::Place& place) const {
       return arena_.get() + place.offset;
     case exec::Pool::kNeighbours:
       return neighbours_[place.offset];
+    case exec::Pool::kPassed:
+      return passed_[place.offset];
     case exec::Pool::kNone:
       break;
   }

@@ -44,15 +44,17 @@ class ProgramMemory {
     size_t variables = 0, arena = 0;  // bytes
     size_t input_slots = 1, output_slots = 1;
   };
-  /// `neighbours`: where variables of other programs lie, as Place::offset counts them.
+  /// `neighbours`: where variables of other programs lie, as Place::offset counts them; `passed`:
+  /// where tensors do that pass through host memory.
   ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                OutputLayout outputs, std::vector<std::byte*> neighbours);
+                OutputLayout outputs, std::vector<std::byte*> neighbours,
+                std::vector<std::byte*> passed = {});
   /// What the constructor takes from the device.
   static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
   static size_t pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
                              const OutputLayout& outputs);
 
-  // On the device.
+  // On the device, but for what is passed.
   std::byte* address(const exec::Place& place) const;
   std::byte* arena() const { return arena_.get(); }
   std::byte* device_inputs() const { return inputs_.get(); }
@@ -79,7 +81,7 @@ class ProgramMemory {
   OutputLayout output_layout_;
   DeviceBytes variables_, arena_, inputs_, fault_;
   PinnedBytes host_inputs_, host_outputs_;
-  std::vector<std::byte*> neighbours_;
+  std::vector<std::byte*> neighbours_, passed_;
 };
 
 }  // namespace flow::cuda

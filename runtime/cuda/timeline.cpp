@@ -36,7 +36,16 @@ Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
     add_updates(job, groups[group], job.stages.updates[group]);
     i = groups[group++].end - 1;
   }
+  end_segments(job);
   plan_deliveries(job, deliverables);
+}
+
+void Timeline::end_segments(const PreparedJob& job) {
+  segments_.resize(job.segment_count);
+  for (size_t step = 0; step < item_of_.size(); ++step)
+    segments_[job.segments[step]] = item_of_[step] + 1;
+  for (size_t i = 1; i < segments_.size(); ++i)
+    segments_[i] = std::max(segments_[i], segments_[i - 1]);
 }
 
 Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) const {
@@ -99,42 +108,51 @@ void Timeline::plan_deliveries(const PreparedJob& prepared,
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = &items_[item_of_[i]];
   for (size_t i = 0; i < deliverables.size(); ++i) {
+    if (!deliverables[i].valid()) continue;
     const size_t tensor = deliverables[i].index();
     std::vector<Delivery>& deliveries = maker[tensor] ? maker[tensor]->deliveries : outer_;
     deliveries.push_back({i, memory_.address(prepared.places[tensor]),
                           exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
   }
-  const std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables);
+  const std::vector<std::vector<size_t>> taps =
+      exec::readers_of_taps(job, deliverables, prepared.passed);
   for (size_t i = 0; i < job.steps.size(); ++i)
     if (job.steps[i].tap) items_[item_of_[i]].wanted_by = taps[i];
 }
 
-void Timeline::put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
+void Timeline::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+                   size_t output_slot) {
   const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
-  const auto outer_wanted = [&](const Delivery& delivery) { return is_wanted(delivery.index); };
-  mark(output_slot, 0);
-  put_inputs(input_slot);
-  deliver(outer_, wanted, output_slot);
-  mark(output_slot, 1);
-  size_t time = 1;
-  bool outer_copying = std::ranges::any_of(outer_, outer_wanted);
-  if (outer_copying) driver_.record(outer_copied_.get(), copies_.get());
-  for (const Item& item : items_) {
-    ++time;
+  if (segment == 0) begin(wanted, input_slot, output_slot);
+  for (size_t i = segment == 0 ? 0 : segments_[segment - 1]; i < segments_[segment]; ++i) {
+    const Item& item = items_[i];
+    const size_t time = 2 + i;
     if (item.tap && std::ranges::none_of(item.wanted_by, is_wanted)) {
       mark(output_slot, time, false);
       continue;
     }
     // A variable is delivered as it was before its update.
-    if (item.updates && std::exchange(outer_copying, false))
+    if (item.updates && std::exchange(outer_copying_, false))
       driver_.wait(stream_, outer_copied_.get());
     if (item.launch) item.launch(item.buffers, state_);
     deliver(item.deliveries, wanted, output_slot);
     mark(output_slot, time, static_cast<bool>(item.launch));
   }
-  driver_.copy(&memory_.fault(output_slot), memory_.fault(), sizeof(FaultBlock), stream_);
+  const bool last = segment + 1 == segments_.size();
+  if (last) driver_.copy(&memory_.fault(output_slot), memory_.fault(), sizeof(FaultBlock), stream_);
   join_copies();
-  mark(output_slot, time + 1);
+  if (last) mark(output_slot, 2 + items_.size());
+}
+
+/// What comes before the first item.
+void Timeline::begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
+  mark(output_slot, 0);
+  put_inputs(input_slot);
+  deliver(outer_, wanted, output_slot);
+  mark(output_slot, 1);
+  outer_copying_ = std::ranges::any_of(
+      outer_, [&](const Delivery& delivery) { return wanted[delivery.index] != 0; });
+  if (outer_copying_) driver_.record(outer_copied_.get(), copies_.get());
 }
 
 void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
@@ -146,8 +164,9 @@ void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
     timed.kernel = timed.name.empty() ? "" : "with those that follow";  // updates, launched as one
     timed.name = steps[i].name;
     timed.op = steps[i].op;
+    timed.segment = job.segments[i];
   }
-  timed_steps_.push_back({"outputs", "wait for copies to the host", ""});
+  timed_steps_.push_back({"outputs", "wait for copies to the host", "", segments_.size() - 1});
   times_.resize(output_slots);
   for (Times& times : times_) {
     times.ran.resize(timed_steps_.size() + 1);
@@ -195,6 +214,7 @@ void Timeline::deliver(std::span<const Delivery> deliveries, std::span<const uin
 }
 
 void Timeline::join_copies() {
+  outer_copying_ = false;
   if (!std::exchange(copying_, false)) return;
   driver_.record(copied_.get(), copies_.get());
   driver_.wait(stream_, copied_.get());

@@ -15,11 +15,14 @@ namespace flow::cuda {
 /// A job's steps, prepared, and where their tensors lie.
 struct PreparedJob {
   const Grouped& grouped;
-  Stages stages;
-  std::vector<plan::TensorId> owners;  // by tensor: whose memory it lies in
-  std::vector<exec::Place> places;     // by tensor
-  std::vector<size_t> workspaces;      // by step: offset in the arena
-  std::vector<exec::SharedVariable> shared;
+  Stages stages = {};
+  std::vector<plan::TensorId> owners = {};  // by tensor: whose memory it lies in
+  std::vector<exec::Place> places = {};     // by tensor
+  std::vector<size_t> workspaces = {};      // by step: offset in the arena
+  std::vector<exec::SharedVariable> shared = {};
+  std::span<const exec::PassedTensor> passed;  // through host memory, to or from another device
+  std::vector<size_t> segments;                // by step: in which it runs
+  size_t segment_count = 1;
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow.
@@ -29,8 +32,8 @@ class Timeline {
   Timeline(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
            const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
 
-  /// Puts a call: `wanted` says for each deliverable whether it is delivered.
-  void put(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// Puts a segment of a call: `wanted` says for each deliverable whether it is delivered.
+  void put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
   const std::vector<exec::TimedStep>& timed_steps() const { return timed_steps_; }
@@ -65,8 +68,10 @@ class Timeline {
   void add_step(const PreparedJob& job, size_t step);
   void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
   void finish_item(Item item);
+  void end_segments(const PreparedJob& job);
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
   void put_inputs(size_t input_slot);
+  void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot);
   void join_copies();
@@ -82,8 +87,10 @@ class Timeline {
   std::vector<std::byte*> column_inputs_;  // by column
   std::vector<Item> items_;
   std::vector<size_t> item_of_;               // by step
+  std::vector<size_t> segments_;              // the item behind the last of each
   std::vector<Delivery> outer_;               // inputs and variables: before the first step
   bool copying_ = false;                      // the stream of copies has not joined the other
+  bool outer_copying_ = false;                // and variables may not be written yet
   std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken
   struct Times {
     std::vector<OwnedEvent> reached;  // before the first step, then after each

@@ -1,7 +1,9 @@
 // What a device must do for the executor: prepare one call of a job function, then launch it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@ struct Call {
   double learning_rate = 0;  // of this step
   /// For each tensor of Program::deliverables: is it wanted in this call? A tap runs if it is.
   std::span<const uint8_t> wanted;
+  size_t segment = 0;  // of a part of a job: which of its segments is launched
 };
 
 /// A column of a dataset of which each call reads rows into an input.
@@ -46,17 +49,29 @@ struct Neighbour {
   const Program* program;
 };
 
+/// A tensor that goes from one device to the other, by way of host memory: there it lies, in C
+/// order, for both.
+struct PassedTensor {
+  plan::TensorId tensor;
+  std::byte* memory;
+  std::vector<size_t> wanted_by;  // made by a tap: the deliverables for which it is needed
+};
+
 struct PrepareOptions {
   int threads = 0;         // 0: as many as pay
   size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
   size_t output_slots = 1;
-  std::vector<plan::TensorId> deliverables = {};  // tensors that a call may be asked for
+  /// Tensors that a call may be asked for. Of a part of a job: invalid where the other part has it.
+  std::vector<plan::TensorId> deliverables = {};
   std::vector<uint8_t> always = {};       // for each of them: does every call want it? empty: none
   std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
   bool eager = false;    // launch step by step where calls could be launched whole: the same bits
   bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
   /// Whose variables this program's are too, where they have a name in common: in one memory.
   std::vector<Neighbour> neighbours = {};
+  /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
+  std::vector<size_t> segments = {};
+  std::vector<PassedTensor> passed = {};
 };
 
 struct MemoryReport {
@@ -64,6 +79,8 @@ struct MemoryReport {
     std::string name;
     size_t bytes;
   };
+  std::string device = {};               // "cpu", of a part of a job
+  std::vector<MemoryReport> parts = {};  // of a job on two devices, whose sum this is
   size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes, on the device
   size_t columns = 0;                                        // datasets that the device keeps
   size_t pinned = 0;  // of the host's memory, where the device is not the host; not in total()
@@ -76,7 +93,11 @@ struct MemoryReport {
 struct TimedStep {
   std::string name, op;
   std::string kernel;  // what the device runs for it, where it says: "oneDNN jit:avx512_core"
+  size_t segment = 0;  // in which it runs
 };
+
+/// Host memory that copies of a device reach without staging.
+using HostMemory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
 /// One job function, prepared on one device. Buffers are the program's own; `prepare` has done
 /// everything that allocates or can fail. Thread use: launch and wait from the compute thread;
@@ -99,6 +120,10 @@ class Program {
   virtual void launch(const Call& call, size_t input_slot, size_t output_slot) = 0;
   /// Returns when the call launched on `output_slot` is complete.
   virtual void wait(size_t output_slot) = 0;
+  /// Returns when that segment of it is, and what it passes on has come to the host.
+  virtual void wait_segment([[maybe_unused]] size_t segment, size_t output_slot) {
+    wait(output_slot);
+  }
   /// A wanted tensor of the completed call, in C order. (A variable: its value before the update.)
   virtual ArrayView delivered(plan::TensorId tensor, size_t output_slot) const = 0;
   /// What was out of range in the completed call. Its updates are not to be saved.
@@ -122,6 +147,9 @@ class Backend {
   virtual std::map<std::string, std::string> libraries() const = 0;
   /// Does a launch return before its call is complete? Then calls are launched one ahead.
   virtual bool asynchronous() const { return false; }
+  /// Through which tensors pass between this device and the host; goes before the backend does.
+  /// RunError where there is no more.
+  virtual HostMemory host_memory(size_t bytes) = 0;
   /// Chooses kernels and layouts, assigns memory, allocates. RunError naming the job-file line
   /// where a step cannot run on this device or memory does not suffice.
   virtual std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) = 0;

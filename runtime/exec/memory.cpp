@@ -180,17 +180,22 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   memory.tensors.resize(job.tensors.size());
   for (size_t i = 0; i < request.shared.size(); ++i)
     memory.tensors[request.shared[i].tensor.index()] = {Pool::kNeighbours, i};
+  for (size_t i = 0; i < request.passed.size(); ++i)
+    memory.tensors[request.passed[i].tensor.index()] = {Pool::kPassed, i};
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {
       memory.tensors[i] = {pool, end};
       end += aligned(bytes_of(tensor));
     };
+    if (memory.tensors[i].pool != Pool::kNone) continue;
     if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);
-    if (tensor.role == Role::kVariable && memory.tensors[i].pool == Pool::kNone)
-      append(Pool::kVariables, memory.report.variables);
+    if (tensor.role == Role::kVariable) append(Pool::kVariables, memory.report.variables);
   }
-  const std::vector<Holding> holdings = list_holdings(job, request.owners, request.kept);
+  std::vector<Holding> holdings = list_holdings(job, request.owners, request.kept);
+  std::erase_if(holdings, [&](const Holding& holding) {
+    return memory.tensors[holding.tensor.index()].pool == Pool::kPassed;
+  });
   std::vector<plan::Block> blocks;
   std::vector<std::string> names;
   for (const Holding& holding : holdings) {

@@ -14,12 +14,14 @@
 namespace flow::exec {
 
 /// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena;
-/// kNeighbours: a variable that lies in another program's memory.
-enum class Pool { kNone, kVariables, kInputs, kArena, kNeighbours };
+/// kNeighbours: a variable that lies in another program's memory; kPassed: a tensor on its way to
+/// or from another device, in host memory.
+enum class Pool { kNone, kVariables, kInputs, kArena, kNeighbours, kPassed };
 
 struct Place {
   Pool pool = Pool::kNone;
-  size_t offset = 0;  // bytes, a multiple of MemoryRequest::alignment; of kNeighbours: which one
+  /// Bytes, a multiple of MemoryRequest::alignment; of kNeighbours and kPassed: which one.
+  size_t offset = 0;
 };
 
 size_t bytes_of(const plan::Tensor& tensor);
@@ -53,6 +55,7 @@ struct MemoryRequest {
   std::span<const size_t> workspaces;         // by step: bytes
   std::span<const plan::TensorId> kept = {};  // as in share_memory
   std::span<const SharedVariable> shared = {};
+  std::span<const PassedTensor> passed = {};
   size_t alignment = 64;  // bytes; a multiple of 64
 };
 

@@ -5,13 +5,15 @@
 #include <span>
 #include <vector>
 
+#include "runtime/exec/backend.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
 
-/// For each step that is a tap, the indices of the deliverables that cannot be made without it;
-/// nothing for the other steps.
+/// For each step that is a tap, the indices of the deliverables that cannot be made without it,
+/// here or from what is passed on; nothing for the other steps.
 std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
-                                                 std::span<const plan::TensorId> deliverables);
+                                                 std::span<const plan::TensorId> deliverables,
+                                                 std::span<const PassedTensor> passed = {});
 
 }  // namespace flow::exec

@@ -89,6 +89,22 @@ one_call() {  # NET
     near "$work/$net-cpu" "$work/$net-gpu" 1e-3 1e-4
 }
 
+# A call with some layers on the other device than the job, on either, against the CPU.
+placed() {  # NET ENTRY...
+  local net=$1 job other entry watched=(--watch "$1/**" --watch-diff "$1/**")
+  shift
+  run train "jobs/$net.yaml" --steps 1 --device cpu "${watched[@]}" -o "$work/$net-unplaced" || return 1
+  for job in cpu gpu; do
+    other=$([[ $job == cpu ]] && echo gpu || echo cpu)
+    local sets=(--set "+jobs.train.placement.device=$job")
+    for entry in "$@"; do sets+=(--set "+networks.$net.graph.$entry.placement={device: $other}"); done
+    run train "jobs/$net.yaml" --steps 1 "${sets[@]}" "${watched[@]}" -o "$work/$net-on-$job" &&
+      run train "jobs/$net.yaml" --steps 1 "${sets[@]}" "${watched[@]}" --eager -o "$work/$net-on-$job-eager" &&
+      same "$work/$net-on-$job" "$work/$net-on-$job-eager" &&
+      near "$work/$net-unplaced" "$work/$net-on-$job" 1e-3 1e-4 || return 1
+  done
+}
+
 float64() {  # NET: ten steps
   local net=$1 sets=(--set +jobs.train.precision=float64 --steps 10 --watch-diff "$1/*/weight:3")
   run train "jobs/$net.yaml" --device gpu "${sets[@]}" -o "$work/$net-gpu64" &&
@@ -149,6 +165,8 @@ for net in lenet mlp; do
   check "$net-float64" float64 "$net"
   check "$net-bits" bits "$net"
 done
+check lenet-placed placed lenet conv2 drop dense2
+check mlp-placed placed mlp hidden
 check lenet-accuracy accuracy lenet 96.5 1
 check mlp-accuracy accuracy mlp 97.4 20
 check lenet-eval evaluation lenet

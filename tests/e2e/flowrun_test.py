@@ -278,6 +278,18 @@ class Manners(FlowTest):
         done = self.flowrun("gpu.plan", "-o", "of_plan", "--root", JOBS, "--device", "cpu", status=2)
         self.assertIn("flowc build --device cpu", done.stderr)
 
+    def test_a_layer_placed_on_a_gpu_is_named_where_there_is_none_and_moves_to_the_cpu(self):
+        problem = self.gpu_problem()
+        placed = ("--set", "+networks.mlp.graph.hidden.placement={device: gpu}")
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *placed, status=3)
+        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: `mlp/hidden/matmul` of job `train` is for a GPU, and none can be used: " + re.escape(problem))
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "placed", "--steps", 3, *placed, "--device", "cpu")
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "plain", "--steps", 3, "--device", "cpu")
+        self.call("flowdiff", "plain", "placed", "--rtol", 0, "--atol", 0)
+        shown = self.call("flowc", "show", JOBS / "mlp.yaml", *placed, "--job", "train").stdout
+        self.assertIn("job train: train, cpu and gpu, ", shown)
+        self.assertRegex(shown, r"gpu +mlp/flat:gpu +copy ")
+
     def test_tf32_is_refused_on_the_cpu(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "+jobs.train.precision=tf32", "--device", "cpu", status=2)
         self.assertIn("precision `tf32`, which only GPUs know", done.stderr)

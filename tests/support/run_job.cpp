@@ -61,8 +61,9 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
   for (const std::string& name : wanted)
     if (job[tensor(job, name)].role != plan::Role::kVariable)
       prepare.deliverables.push_back(tensor(job, name));
-  const auto backend = cpu::make_backend(options.kernels);
-  const auto program = backend->prepare(job, prepare);
+  const auto own = cpu::make_backend(options.kernels);
+  exec::Backend& backend = options.backend ? *options.backend : *own;
+  const auto program = backend.prepare(job, prepare);
   for (const auto& [name, value] : values) {
     const TensorId id = tensor(job, name);
     if (job[id].role == plan::Role::kVariable)

@@ -1,4 +1,4 @@
-// One call of a job on the CPU backend: arrays in, arrays out.
+// One call of a job, on the CPU backend or another: arrays in, arrays out.
 #pragma once
 
 #include <map>
@@ -15,9 +15,10 @@ using Arrays = std::map<std::string, Array>;  // by tensor name
 
 struct RunJob {
   int threads = 1;
-  std::span<const cpu::KernelEntry> kernels;  // empty: the backend's choice
+  std::span<const cpu::KernelEntry> kernels = {};  // empty: the backend's choice
   int calls = 1;
   double learning_rate = 0.1;
+  exec::Backend* backend = nullptr;  // another than a CPU's
 };
 
 /// The tensor of that name. FLOW_CHECKs that there is one.

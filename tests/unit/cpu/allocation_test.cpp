@@ -5,6 +5,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/exec/mixed.h"
 #include "runtime/exec/run.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/fresh_directory.h"
@@ -41,15 +42,20 @@ jobs:
 )";
 
 TEST_CASE("from the second step on a training step on the CPU allocates nothing") {
-  const bool profile = GENERATE(false, true);
-  CAPTURE(profile);
+  const bool profile = GENERATE(false, true), mixed = GENERATE(false, true);
+  CAPTURE(profile, mixed);
   CompileRequest request;
   request.file = "job.yaml";
+  if (mixed)
+    request.sets = {"+networks.net.graph.pool.placement={device: gpu}",
+                    "+networks.net.graph.hidden.placement={device: gpu}"};
   const CompileResult compiled = compile_text(request, kJob);
   INFO(compiled.messages);
   REQUIRE(compiled.plan);
   const FreshDirectory home;
-  const auto backend = cpu::make_backend();
+  // Another CPU stands for the GPU.
+  const auto backend = mixed ? exec::make_mixed_backend(cpu::make_backend(), cpu::make_backend())
+                             : cpu::make_backend();
   std::vector<int64_t> counts;
   counts.reserve(64);
   exec::RunRequest run{.plan = *compiled.plan,

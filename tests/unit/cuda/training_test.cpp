@@ -6,6 +6,7 @@
 #include "compiler/compile.h"
 #include "runtime/base/philox.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/exec/mixed.h"
 #include "runtime/exec/run.h"
 #include "runtime/io/compare.h"
 #include "tests/support/cuda/fake_gpu.h"
@@ -83,6 +84,18 @@ struct Runs {
     run(*gpu.backend, file, wanted, out);
     CHECK(gpu.driver->problems().empty());
   }
+  /// On it and the CPU.
+  void run_mixed(const std::string& file, const Wanted& wanted, const std::string& out,
+                 const test::FakeDevice& device = {}) {
+    test::FakeGpu gpu(device);
+    test::FakeDriver* const driver = gpu.driver;
+    {
+      // The backend must go before the driver is asked what is left.
+      const auto mixed = exec::make_mixed_backend(cpu::make_backend(), std::move(gpu.backend));
+      run(*mixed, file, wanted, out);
+      CHECK(driver->problems().empty());
+    }
+  }
   void check(const std::string& golden, const std::string& out, double relative, double absolute,
              int64_t pairs = 1) {
     const io::Comparison compared = io::compare_paths(
@@ -111,6 +124,44 @@ TEST_CASE("LeNet trains on the CUDA backend as on the CPU, watched tensors and g
   runs.run(*cpu::make_backend(), "lenet.yaml", wanted, "cpu");
   runs.run_gpu("lenet.yaml", wanted, "gpu");
   runs.check("cpu", "gpu", 1e-3, 1e-4, 8 + 3 + 5);
+}
+
+TEST_CASE("LeNet with layers on either device trains as on the CPU, hooks on both") {
+  const std::string device = GENERATE("cpu", "gpu");  // the job's
+  const std::string other = device == "cpu" ? "gpu" : "cpu";
+  Runs runs;
+  Wanted wanted{.watches = kLeNetWatches, .watch_diffs = kLeNetDiffs};
+  runs.run(*cpu::make_backend(), "lenet.yaml", wanted, "cpu");
+  wanted.sets = {"+jobs.train.placement.device=" + device};
+  for (const char* entry : {"conv2", "drop", "dense2"})
+    wanted.sets.push_back(
+        fmt::format("+networks.lenet.graph.{}.placement={{device: {}}}", entry, other));
+  runs.run_mixed("lenet.yaml", wanted, "graphs");
+  runs.check("cpu", "graphs", 1e-3, 1e-4, 8 + 3 + 5);
+  wanted.eager = true;
+  runs.run_mixed("lenet.yaml", wanted, "eager");
+  runs.check_bits("graphs", "eager");
+  test::FakeDevice hasty;
+  hasty.timing = test::Timing::kEager;
+  wanted.eager = false;
+  runs.run_mixed("lenet.yaml", wanted, "hasty", hasty);
+  runs.check_bits("graphs", "hasty");
+}
+
+TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CPU") {
+  const std::string optimizer =
+      GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"");
+  Runs runs;
+  Wanted wanted{
+      .sets = {"+jobs.train.precision=float64",
+               "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
+               "jobs.train.optimizer={type: " + optimizer +
+                   ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: by_global_norm, "
+                   "clip_norm: 0.5}}"}};
+  runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");
+  wanted.sets.push_back("+networks.mlp.graph.hidden.placement={device: gpu}");
+  runs.run_mixed("mlp.yaml", wanted, "mixed");
+  runs.check("cpu", "mixed", 1e-9, 1e-9, 4);
 }
 
 TEST_CASE("float64 training agrees with the CPU's reference") {

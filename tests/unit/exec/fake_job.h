@@ -37,6 +37,9 @@ struct FakeBackend : Backend {
   std::string instruction_set() const override { return "none"; }
   std::map<std::string, std::string> libraries() const override { return {{"fake", "1"}}; }
   bool asynchronous() const override { return beside; }
+  HostMemory host_memory(size_t bytes) override {
+    return {new std::byte[bytes], [](std::byte* memory) { delete[] memory; }};
+  }
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override;
 
   /// Called in each launch, before anything is computed.
