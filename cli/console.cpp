@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <system_error>
 
 #include "cli/exit_code.h"
 #include "runtime/base/check.h"
@@ -35,15 +36,26 @@ void tell_error(const char* program, const std::string& message, const std::stri
   if (!hint.empty()) tell(fmt::format("   hint: {}\n", hint));
 }
 
+namespace {
+
+constexpr const char* kOutputLost = "cannot write to standard output";
+
+}  // namespace
+
 int guarded(const char* program, const std::function<int()>& body) {
   try {
-    return body();
+    const int status = body();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw RunError(kOutputLost);
+    return status;
   } catch (const RunError& error) {
     tell_error(program, error.what(), error.hint());
     return error.exit_status();
   } catch (const Defect& defect) {
     tell_error(program, defect.what(),
                "this is a defect of flow; please report it with the job file and this text");
+  } catch (const std::system_error&) {  // fmt's, when it prints
+    tell_error(program, kOutputLost, "");
+    return kRunFailed;
   } catch (const std::bad_alloc&) {
     tell_error(program, "out of memory",
                "a smaller batch needs less; `flowrun --dry-run` says how much");

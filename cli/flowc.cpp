@@ -15,6 +15,7 @@
 #include "cli/templates.h"
 #include "compiler/compile.h"
 #include "compiler/ops/describe.h"
+#include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -66,7 +67,27 @@ int check(const Options& options) {
   return errors > 0 ? kRequestWrong : kDone;
 }
 
+/// Writes where `-o` says, which is not where the job file is.
+void write_output(const Options& options, const std::string& text) {
+  std::error_code unknown;
+  if (fs::equivalent(options.file, options.output, unknown))
+    throw RequestError(fmt::format("-o {} would overwrite the job file", options.output),
+                       "name another file");
+  write_text_atomically(options.output, text);
+}
+
+void check_pass(const std::string& name) {
+  std::vector<std::string> names;
+  for (const passes::Pass& pass : passes::pipeline()) names.emplace_back(pass.name);
+  if (name.empty() || std::ranges::count(names, name) > 0) return;
+  const std::vector<std::string> near = suggest(name, names);
+  throw RequestError(
+      fmt::format("--dump-after: there is no pass `{}`", name),
+      near.empty() ? "there are " + join(names, ", ") : fmt::format("did you mean `{}`?", near[0]));
+}
+
 int build(const Options& options) {
+  check_pass(options.dump_after);
   const CompileRequest request = request_of(options);
   const CompileResult result = compile(request, wants_color(stderr));
   fmt::print(stderr, "{}", result.messages);
@@ -76,7 +97,7 @@ int build(const Options& options) {
                result.errors == 1 ? "" : "s");
     return kRequestWrong;
   }
-  write_text_atomically(options.output, plan::to_json(*result.plan));
+  write_output(options, plan::to_json(*result.plan));
   fmt::print(stderr, "{}: jobs {} for {}\n", options.output, job_names(*result.plan),
              options.device.empty() ? "cpu (say --device gpu for the other)" : options.device);
   return kDone;
@@ -149,7 +170,7 @@ void deliver(const Options& options, const std::string& text) {
   if (options.output.empty())
     fmt::print("{}", text);
   else
-    write_text_atomically(options.output, text);
+    write_output(options, text);
 }
 
 int config(const Options& options) {

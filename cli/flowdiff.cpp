@@ -81,7 +81,6 @@ int execute(const Options& options) {
   write_report(options.junit, diff_junit(comparison));
   write_report(options.markdown, diff_markdown(comparison));
   fmt::print("{}", diff_table(comparison, options.brief, wants_color(stdout)));
-  if (std::fflush(stdout) != 0) throw RunError("cannot write to standard output");
   if (comparison.pairs() == 0) {
     tell_error("flowdiff", "nothing was compared: no array is on both sides",
                "GOLDEN and OUT are .npy files, folders of them, or run directories");

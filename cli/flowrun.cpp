@@ -259,10 +259,11 @@ int execute(const RunOptions& options) {
   }
   if (options.resume && !options.directory)
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+  File taken;
   if (options.directory) {
     request.directory = *options.directory;
     if (options.force && fs::exists(request.directory)) check_force(*backend, request);
-    take_directory(request.directory, options.force, options.resume);
+    taken = take_directory(request.directory, options.force, options.resume);
   } else {
     request.directory = make_default_directory(options.file, job.name);
   }

@@ -2,9 +2,11 @@
 #include "cli/run_directory.h"
 
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "runtime/base/error.h"
 
@@ -20,6 +22,15 @@ constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "prof
   throw RequestError(
       fmt::format("cannot make the directory {}: {}", path.string(), error.message()),
       "name another with -o DIR");
+}
+
+/// Keeps others out until it is closed. File systems that know no locks keep nobody out.
+File lock(const fs::path& path) {
+  File directory = File::open_read(path);
+  if (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw RequestError(fmt::format("another run is writing to {}", path.string()),
+                       "wait for its end, or name another directory with -o DIR");
+  return directory;
 }
 
 }  // namespace
@@ -44,21 +55,22 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-void take_directory(const fs::path& path, bool force, bool resume) {
+File take_directory(const fs::path& path, bool force, bool resume) {
   std::error_code error;
   if (resume) {
     if (!fs::is_directory(path, error))
       throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
-    return;
+    return lock(path);
   }
   if (fs::exists(path, error) && !fs::is_directory(path, error))
     throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
                        "name another with -o DIR");
   fs::create_directories(path, error);
   if (error) refuse(path, error);
+  File directory = lock(path);
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
-  if (empty) return;
+  if (empty) return directory;
   if (!force)
     throw RequestError(fmt::format("{} is not empty", path.string()),
                        "--force removes what an earlier run wrote there, --resume continues it");
@@ -66,6 +78,7 @@ void take_directory(const fs::path& path, bool force, bool resume) {
     fs::remove_all(path / name, error);
     if (error) refuse(path, error);
   }
+  return directory;
 }
 
 }  // namespace flow::cli

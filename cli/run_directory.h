@@ -12,8 +12,9 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
 
 /// Makes `path`, or takes it when it is empty. A directory that is not empty is refused
 /// (RequestError) unless `force`: then what an earlier run wrote there is removed first, and
-/// nothing else is; or `resume`: then it is taken as it is.
-void take_directory(const fs::path& path, bool force, bool resume);
+/// nothing else is; or `resume`: then it is taken as it is. While the result is open nobody else
+/// takes it: that is a RequestError.
+[[nodiscard]] File take_directory(const fs::path& path, bool force, bool resume);
 
 /// Is `path` the directory `folder`, or somewhere below it?
 bool lies_in(const fs::path& path, const fs::path& folder);

@@ -133,14 +133,18 @@ std::string read_text(const fs::path& path) {
 }
 
 void write_text_atomically(const fs::path& path, std::string_view text) {
-  fs::path temporary = path;
+  std::error_code unknown;
+  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
+    return File::create(path).write(text);
+  const fs::path target = fs::is_symlink(path, unknown) ? fs::weakly_canonical(path) : path;
+  fs::path temporary = target;
   temporary += fmt::format(".{}.tmp", ::getpid());
   try {
     File file = File::create(temporary);
     file.write(text);
     file.sync();
     file.close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("write", path, errno);
+    if (::rename(temporary.c_str(), target.c_str()) != 0) fail("write", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

@@ -48,7 +48,8 @@ class File {
 std::string read_text(const fs::path& path);
 
 /// Writes a temporary beside `path`, syncs it and renames it over `path`: readers see the old
-/// text or the new one, never a part.
+/// text or the new one, never a part. Links are followed; what is no file (/dev/stdout, a pipe) is
+/// written to as it is.
 void write_text_atomically(const fs::path& path, std::string_view text);
 
 /// A file mapped read-only into memory.

@@ -86,7 +86,8 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .directory = fs::absolute(request.root),
                       .run_directory = fs::absolute(request.directory),
                       .output_to_stderr = request.json,
-                      .say = request.say};
+                      .say = request.say,
+                      .stopping = [asked = request.stop_signal] { return asked && asked() != 0; }};
   if (request.resume) options.commands.resumed_from = first;
   return options;
 }

@@ -34,6 +34,8 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.directory = context_.directory;
   process.output_to_stderr = context_.output_to_stderr;
   process.acknowledges = options_.ack;
+  process.hurried = context_.stopping;
+  process.patience = context_.patience;
   return process;
 }
 
@@ -90,8 +92,14 @@ void CommandProcess::heed(const CommandEvent* event, const ExitStatus& status) {
   if (event && !stop_asked_.exchange(true)) say(event, "asks to stop");
 }
 
-std::string CommandProcess::timeout_text() const {
-  return fmt::format("within {} s", shortest(options_.timeout.value_or(0)));
+void CommandProcess::fail_late(const CommandEvent* event, const std::string& missed) {
+  const bool own = options_.timeout && *options_.timeout <= context_.patience;
+  if (own || !context_.stopping || !context_.stopping())
+    return fail(event, fmt::format("did not {} within {} s", missed,
+                                   shortest(options_.timeout.value_or(0))));
+  done_ = true;
+  say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended", missed,
+                         shortest(context_.patience)));
 }
 
 std::string command_text(const plan::CommandSink& options) {

@@ -31,10 +31,11 @@ class CommandProcess : public Command {
   /// the end.
   void fail(const CommandEvent* event, const std::string& what);
   void say(const CommandEvent* event, const std::string& what) const;
+  /// It did not do what it should in its time, and has been ended. A run that is asked to stop does
+  /// not fail of that: it has its state to save.
+  void fail_late(const CommandEvent* event, const std::string& missed);
   /// Does what the exit status of an ended process asks for.
   void heed(const CommandEvent* event, const ExitStatus& status);
-  std::string timeout_text() const;
-
   const plan::CommandSink options_;
   const CommandContext& context_;
   std::atomic<bool>& stop_asked_;

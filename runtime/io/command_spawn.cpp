@@ -28,7 +28,7 @@ class SpawnCommand : public CommandProcess {
     process->close_input();
     if (const auto status = process->wait(deadline)) return heed(&event, *status);
     process->end();
-    fail(&event, fmt::format("did not end {}", timeout_text()));
+    fail_late(&event, "end");
   }
 };
 

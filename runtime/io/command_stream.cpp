@@ -58,7 +58,7 @@ void StreamCommand::exchange(const CommandEvent* event, std::string line,
 void StreamCommand::give_up(const CommandEvent* event, const std::string& missed) {
   process_->end();
   heeded_ = true;
-  fail(event, fmt::format("did not {} {}", missed, timeout_text()));
+  fail_late(event, missed);
 }
 
 /// It reads no more: it has ended, or only closed its input.

@@ -25,6 +25,8 @@ struct CommandContext {
   std::optional<int64_t> resumed_from = {};
   bool output_to_stderr = false;
   std::function<void(const std::string&)> say = {};  // remarks; may be empty
+  std::function<bool()> stopping = {};               // has the run been asked to stop? May be empty
+  double patience = 30;  // seconds that commands have then for what they are at
 };
 
 /// One command: a process for the whole run, or one for each event.

@@ -146,7 +146,8 @@ void PipeEnd::close() {
   descriptor_ = -1;
 }
 
-Process::Process(const ProcessOptions& options) {
+Process::Process(const ProcessOptions& options)
+    : hurried_(options.hurried), patience_(options.patience) {
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
   SpawnPlan plan;
@@ -177,15 +178,23 @@ Process::~Process() {
   }
 }
 
+Deadline Process::hurried(Deadline deadline) {
+  if (!out_of_patience_ && hurried_ && hurried_()) out_of_patience_ = deadline_in(patience_);
+  return deadline && out_of_patience_ ? std::min(deadline, out_of_patience_)
+         : deadline                   ? deadline
+                                      : out_of_patience_;
+}
+
 Process::Reached Process::await(int descriptor, short events, Deadline deadline) {
   while (true) {
     pollfd watched{descriptor, events, 0};
-    const int found = ::poll(&watched, 1, next_look(deadline));
+    const Deadline until = hurried(deadline);
+    const int found = ::poll(&watched, 1, next_look(until));
     if (found < 0 && errno != EINTR)
       throw RunError(fmt::format("cannot wait for a pipe: {}", error_text(errno)));
     if (found > 0) return watched.revents & events ? Reached::kDone : Reached::kClosed;
     if (status()) return Reached::kClosed;
-    if (has_passed(deadline)) return Reached::kTimeout;
+    if (has_passed(until)) return Reached::kTimeout;
   }
 }
 
@@ -241,10 +250,10 @@ std::optional<ExitStatus> Process::look(int options) {
 std::optional<ExitStatus> Process::status() { return look(WNOHANG); }
 
 std::optional<ExitStatus> Process::wait(Deadline deadline) {
-  if (!deadline) return look(0);
+  if (!deadline && !hurried_) return look(0);
   // The system wakes nobody who waits for one process and for a time: looked for, less often as
   // time goes by.
-  for (milliseconds pause{1}; !status() && !has_passed(deadline);
+  for (milliseconds pause{1}; !status() && !has_passed(hurried(deadline));
        pause = std::min(2 * pause, kLook / 5))
     std::this_thread::sleep_for(pause);
   return status();
@@ -255,7 +264,7 @@ void Process::end() {
   ::kill(-pid_, SIGTERM);
   if (!wait(deadline_in(kGrace))) {
     ::kill(-pid_, SIGKILL);
-    wait({});
+    look(0);
   } else {
     ::kill(-pid_, SIGKILL);  // those of its group that did not hear
   }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,6 +37,10 @@ struct ProcessOptions {
   fs::path directory;                              // where it works
   bool output_to_stderr = false;                   // its standard output goes to standard error
   bool acknowledges = false;                       // it is given descriptor 3
+  /// Once this is true (looked at several times a second), nothing is awaited for longer than
+  /// `patience` seconds. May be empty.
+  std::function<bool()> hurried = {};
+  double patience = 0;
 };
 
 /// An owned end of a pipe.
@@ -88,8 +93,13 @@ class Process {
 
  private:
   Reached await(int descriptor, short events, Deadline deadline);
+  /// The deadline, or what patience is left.
+  Deadline hurried(Deadline deadline);
   std::optional<ExitStatus> look(int options);
 
+  const std::function<bool()> hurried_;
+  const double patience_;
+  Deadline out_of_patience_;
   pid_t pid_ = -1;
   PipeEnd input_, acknowledgements_;
   size_t newlines_ = 0;  // that were read and not yet waited for

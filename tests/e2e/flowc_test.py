@@ -1,10 +1,11 @@
 """flowc's commands, and the help texts of all programs."""
 import json
 import os
+import subprocess
 import unittest
 from xml.etree import ElementTree
 
-from flow import JOBS, SOURCE, FlowTest
+from flow import BIN, JOBS, SOURCE, FlowTest
 
 BROKEN = """flow: 1
 jobs:
@@ -67,6 +68,35 @@ class Commands(FlowTest):
         self.write("old.plan", "precious")
         self.call("flowc", "build", "broken.yaml", "-o", "old.plan", status=2)
         self.assertEqual((self.dir / "old.plan").read_text(), "precious")
+
+    def test_output_goes_through_links_and_into_what_is_no_file(self):
+        self.write("real.json", "old")
+        (self.dir / "link.json").symlink_to("real.json")
+        self.call("flowc", "schema", "-o", "link.json")
+        self.assertTrue((self.dir / "link.json").is_symlink())
+        self.assertTrue((self.dir / "real.json").read_text().startswith("{"))
+        self.assertEqual(self.call("flowc", "schema", "-o", "/dev/stdout").stdout, (self.dir / "real.json").read_text())
+        done = self.call("flowc", "schema", "-o", "/dev/full", status=3)
+        self.assertIn("/dev/full: No space left on device", done.stderr)
+
+    def test_no_output_goes_over_the_job_file(self):
+        self.write("one.yaml", (JOBS / "mlp.yaml").read_text())
+        (self.dir / "same.yaml").symlink_to("one.yaml")
+        for command, output in (("build", "one.yaml"), ("config", "same.yaml")):
+            done = self.call("flowc", command, "one.yaml", "-o", output, status=2)
+            self.assertIn(f"-o {output} would overwrite the job file", done.stderr)
+        self.assertEqual((self.dir / "one.yaml").read_text(), (JOBS / "mlp.yaml").read_text())
+
+    def test_what_cannot_be_printed_is_an_error(self):
+        for words in (["flowc", "ops"], ["flowc", "show", JOBS / "mlp.yaml"], ["flowrun", "train", JOBS / "mlp.yaml", "--dry-run"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([BIN / words[0], *words[1:]], cwd=self.dir, stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("cannot write to standard output", done.stderr)
+
+    def test_dump_after_knows_the_passes(self):
+        done = self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "plan", "--dump-after", "fuse_post", status=2)
+        self.assertIn("did you mean `fuse_posts`?", done.stderr)
 
     def test_show_memory_says_who_holds_how_much_when(self):
         """y takes 4 MiB and is cut off in its own place; z 8 MiB; both live at step 2, as w reads them."""

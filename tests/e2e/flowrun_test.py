@@ -1,5 +1,7 @@
 """flowrun's flags, its run directory, and what it refuses."""
+import fcntl
 import json
+import os
 import re
 import subprocess
 import unittest
@@ -56,6 +58,17 @@ class Directories(FlowTest):
         done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", status=2)
         self.assertIn("not empty", done.stderr)
         self.assertEqual(self.files("out"), {"precious.txt": b"mine"})
+
+    def test_a_directory_that_another_run_writes_to_is_refused(self):
+        self.write("one.yaml", AFFINE)
+        (self.dir / "out").mkdir()
+        taken = os.open(self.dir / "out", os.O_RDONLY)
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        for more in ([], ["--force"], ["--resume"]):
+            done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", *more, status=2)
+            self.assertIn("another run is writing to out", done.stderr)
+        os.close(taken)
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
 
     def test_force_removes_what_a_run_wrote_and_nothing_else(self):
         self.write("one.yaml", AFFINE)

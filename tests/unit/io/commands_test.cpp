@@ -23,7 +23,9 @@ struct Stage {
             .plan_hash = "cafe",
             .directory = directory.path(),
             .run_directory = directory / "out dir",
-            .say = [this](const std::string& text) { said.push_back(text); }};
+            .say = [this](const std::string& text) { said.push_back(text); },
+            .stopping = [this] { return stopping; },
+            .patience = 0.1};
   }
   /// Gives watch `x` at `step` to a place.
   void deliver(size_t place, int64_t step) {
@@ -48,6 +50,7 @@ struct Stage {
   IgnoredPipeSignal ignored;
   FreshDirectory directory;
   std::vector<std::string> said;
+  bool stopping = false;
   Array value = floats({1, 2});
   Commands commands;
 };
@@ -232,6 +235,36 @@ TEST_CASE("a hung command fails after its timeout, and is ended") {
     CHECK(stage.failure([&] { stage.commands.end("done"); }) ==
           "job.yaml:9:7: the command `exec sleep 1000` did not end within 0.05 s of the end of its "
           "input");
+  }
+}
+
+TEST_CASE("a hung command does not keep a run that is asked to stop from its end") {
+  Stage stage;
+  plan::CommandSink sink = shell_sink("exec sleep 1000");
+  stage.stopping = true;
+  SECTION("a stream") {
+    const size_t place = stage.add(sink);
+    stage.commands.start();
+    stage.value = Array(DType::kFloat32, {100'000});
+    stage.deliver(place, 1);
+    stage.deliver(place, 2);
+    CHECK(stage.said == std::vector<std::string>{
+                            "job.yaml:9:7: step 1: the command `exec sleep 1000` of watch `x` did "
+                            "not read its input within 0.1 s of being asked to stop, and was "
+                            "ended"});
+    stage.commands.end("stopped");
+  }
+  SECTION("a process an event") {
+    sink.mode = Mode::kSpawn;
+    stage.deliver(stage.add(sink), 1);
+    CHECK(stage.said.size() == 1);
+  }
+  SECTION("within a timeout of its own") {
+    sink.timeout = 0.05;
+    sink.ack = true;
+    stage.add(sink);
+    CHECK_THAT(stage.failure([&] { stage.commands.start(); }),
+               Catch::EndsWith("did not acknowledge within 0.05 s"));
   }
 }
 
