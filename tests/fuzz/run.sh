@@ -11,11 +11,19 @@ echo "== build: fuzzers"
 cmake --preset asan "${flags[@]}" >/dev/null
 cmake --build build/asan --target fuzzers
 
-for fuzzer in build/asan/bin/*_fuzz; do
-  name=$(basename "$fuzzer" _fuzz)
+fuzz() {  # FUZZER: says nothing but what it found
+  local name new
+  name=$(basename "$1" _fuzz)
   new=$(mktemp -d)
   echo "== fuzz: $name, $seconds s"
-  "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=0 -print_funcs=0 \
-    -artifact_prefix="build/asan/$name-" "$new" "tests/fuzz/corpus/$name"
-  rm -rf "$new"
-done
+  if ! "$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+    -print_final_stats=0 -print_funcs=0 -artifact_prefix="build/asan/$name-" \
+    "$new" "tests/fuzz/corpus/$name" >"$new.log" 2>&1; then
+    cat "$new.log"
+    return 1
+  fi
+  rm -rf "$new" "$new.log"
+}
+export seconds
+export -f fuzz
+printf '%s\n' build/asan/bin/*_fuzz | xargs -P "$(nproc)" -I{} bash -c 'set -eu; fuzz {}'
