@@ -170,9 +170,10 @@ std::string show_job(const plan::Job& job) {
   for (const plan::Input& input : job.inputs)
     inputs.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});
 
-  std::string text = fmt::format("job {}: {}, {}, {}, seed {}; {} steps a call, {} parameters\n",
-                                 job.name, job.train ? "train" : "predict", devices_text(job),
-                                 job.precision, job.seed, job.steps.size(), parameters);
+  std::string text =
+      fmt::format("job {}: {}, {}, {}, seed {}; {} step{} a call, {} parameters\n", job.name,
+                  job.train ? "train" : "predict", devices_text(job), job.precision, job.seed,
+                  job.steps.size(), job.steps.size() == 1 ? "" : "s", parameters);
   const auto section = [&text](std::string_view title, const Table& table) {
     if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());
   };

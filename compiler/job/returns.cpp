@@ -225,7 +225,10 @@ const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::stri
     return &value;
   }
   if (type.kind == Kind::kTuple && type.items.size() != value.items.size()) {
-    wrong = fmt::format("{} items stand where the type has `{}`", value.items.size(), type.str());
+    wrong = fmt::format("{} where the type has `{}`",
+                        value.items.size() == 1 ? "1 item stands"
+                                                : fmt::format("{} items stand", value.items.size()),
+                        type.str());
     return &value;
   }
   for (const std::string& key : value.keys) {

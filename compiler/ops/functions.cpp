@@ -29,8 +29,8 @@ AttributeDef alpha(std::string_view fallback, std::string_view doc) {
 const std::vector<Function>& functions_with_gradients() {
   static const std::vector<Function> kAll = {
       {"relu",
-       "The rectifier; its gradient at 0 is 0.",
-       "y = max(x, 0)",
+       "The rectifier; its gradient at 0 is 0, and so is what it makes of NaN.",
+       "y = x > 0 ? x : 0",
        "relu_grad",
        "dx = y > 0 ? dy : 0",
        Reads::kResult,
