@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -45,7 +46,8 @@ constexpr const char* kOutputLost = "cannot write to standard output";
 int guarded(const char* program, const std::function<int()>& body) {
   try {
     const int status = body();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw RunError(kOutputLost);
+    // A reader that has seen enough is no error.
+    if (std::fflush(stdout) != 0 && errno != EPIPE) throw RunError(kOutputLost);
     return status;
   } catch (const RunError& error) {
     tell_error(program, error.what(), error.hint());

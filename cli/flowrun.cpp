@@ -259,7 +259,7 @@ int execute(const RunOptions& options) {
   }
   if (options.resume && !options.directory)
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
-  File taken;
+  DirectoryLock taken;
   if (options.directory) {
     request.directory = *options.directory;
     if (options.force && fs::exists(request.directory)) check_force(*backend, request);

@@ -1,12 +1,15 @@
 // Where a run writes.
 #include "cli/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/error.h"
 
@@ -24,16 +27,28 @@ constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "prof
       "name another with -o DIR");
 }
 
-/// Keeps others out until it is closed. File systems that know no locks keep nobody out.
-File lock(const fs::path& path) {
-  File directory = File::open_read(path);
-  if (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw RequestError(fmt::format("another run is writing to {}", path.string()),
-                       "wait for its end, or name another directory with -o DIR");
-  return directory;
+}  // namespace
+
+DirectoryLock::DirectoryLock(const fs::path& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return;
+  ::close(std::exchange(descriptor_, -1));
+  throw RequestError(fmt::format("another run is writing to {}", path.string()),
+                     "wait for its end, or name another directory with -o DIR");
 }
 
-}  // namespace
+DirectoryLock::~DirectoryLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
 
 fs::path make_default_directory(const std::string& file, const std::string& job) {
   const std::string stem = fs::path(file).stem().string() + "-" + job;
@@ -55,19 +70,19 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-File take_directory(const fs::path& path, bool force, bool resume) {
+DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
   std::error_code error;
   if (resume) {
     if (!fs::is_directory(path, error))
       throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
-    return lock(path);
+    return DirectoryLock(path);
   }
   if (fs::exists(path, error) && !fs::is_directory(path, error))
     throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
                        "name another with -o DIR");
   fs::create_directories(path, error);
   if (error) refuse(path, error);
-  File directory = lock(path);
+  DirectoryLock directory(path);
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
   if (empty) return directory;

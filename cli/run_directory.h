@@ -10,11 +10,25 @@ namespace flow::cli {
 /// Makes the default directory, safe against others who do the same at the same time.
 fs::path make_default_directory(const std::string& file, const std::string& job);
 
+/// Keeps other runs out of a directory for as long as it lives. File systems that know no locks
+/// keep nobody out.
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;  // of none
+  /// RequestError where another run has it.
+  explicit DirectoryLock(const fs::path& path);
+  ~DirectoryLock();
+  DirectoryLock(DirectoryLock&& other) noexcept;
+  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// Makes `path`, or takes it when it is empty. A directory that is not empty is refused
 /// (RequestError) unless `force`: then what an earlier run wrote there is removed first, and
-/// nothing else is; or `resume`: then it is taken as it is. While the result is open nobody else
-/// takes it: that is a RequestError.
-[[nodiscard]] File take_directory(const fs::path& path, bool force, bool resume);
+/// nothing else is; or `resume`: then it is taken as it is.
+[[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force, bool resume);
 
 /// Is `path` the directory `folder`, or somewhere below it?
 bool lies_in(const fs::path& path, const fs::path& folder);

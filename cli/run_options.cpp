@@ -1,7 +1,10 @@
 // The command line of flowrun.
 #include "cli/run_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -24,6 +27,18 @@ std::vector<std::vector<std::string>> shaping_words(const RunOptions& options) {
   add("--watch-scope", options.watch_scopes);
   if (options.steps) add("--steps", {std::to_string(*options.steps)});
   return overrides;
+}
+
+/// A whole number within these bounds.
+CLI::Validator count(int64_t min, int64_t max) {
+  const auto wrong = [=](const std::string& text) -> std::string {
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [behind, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && behind == end && number >= min && number <= max) return {};
+    return fmt::format("`{}` is no whole number from {} to {}", text, min, max);
+  };
+  return {wrong, "", "count"};
 }
 
 }  // namespace
@@ -54,13 +69,13 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
   app.add_option("--steps", options.steps, "stop at this global step")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(count(0, int64_t{1} << 53));
   app.add_option("--device", options.device, "auto, cpu or gpu")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
   app.add_flag("--eager", options.eager, "on a GPU: run without graphs, to the same bits");
   app.add_option("--threads", options.threads, "at most so many threads compute; changes no number")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(count(1, 1024));
   app.add_option("--root", options.root, "what the paths of the job are relative to")
       ->type_name("DIR");
   app.add_flag("--force", options.force, "remove what an earlier run left in DIR");

@@ -59,6 +59,12 @@ class Directories(FlowTest):
         self.assertIn("not empty", done.stderr)
         self.assertEqual(self.files("out"), {"precious.txt": b"mine"})
 
+    def test_counts_are_whole_numbers(self):
+        self.write("one.yaml", AFFINE)
+        for flag, value, most in (("--steps", "-1", 2**53), ("--steps", "9" * 23, 2**53), ("--threads", "x", 1024), ("--threads", "1.5", 1024)):
+            done = self.flowrun("one.yaml", flag, value, status=2)
+            self.assertRegex(done.stderr, rf"error: {flag}: `{value}` is no whole number from [01] to {most}\n")
+
     def test_a_directory_that_another_run_writes_to_is_refused(self):
         self.write("one.yaml", AFFINE)
         (self.dir / "out").mkdir()
