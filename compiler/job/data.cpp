@@ -9,26 +9,20 @@
 namespace flow::job {
 namespace {
 
-/// `mean` or `std`: one number or one per leading channel.
-std::vector<double> read_channels(const Fields& fields, std::string_view key,
-                                  const Column& column) {
+/// `mean` or `std`: one number or one per leading channel. `span`: set to their place.
+std::vector<double> read_channels(const Fields& fields, std::string_view key, const Column& column,
+                                  Span& span) {
   Reader& reader = fields.reader();
   const yaml::Node* node = fields.find(key);
   if (!node) return {};
   const auto values =
       read_numbers(reader, *node, fmt::format("`{}`", key), fields.definition(key).bounds);
   if (!values) return {};
-  const Shape& row = column.plan.row_shape;
+  span = node->span;
   const bool one = values->size() == 1 && !node->is_list();
   if (!one && column.has_shape &&
-      (row.rank() == 0 || row[0] != static_cast<int64_t>(values->size()))) {
-    reader
-        .error(
-            Diagnosis::kBadColumn, *node,
-            fmt::format("`{}` has {} values for rows of shape {}", key, values->size(), row.str()))
-        .with_hint("give one number, or one for each leading channel");
+      check_channels(reader, key, span, values->size(), column.plan.row_shape))
     return {};
-  }
   if (values->empty())
     reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is an empty list", key));
   return *values;
@@ -97,13 +91,22 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
     }
   }
   column.plan.scale = *fields.number("scale");
-  column.plan.mean = read_channels(fields, "mean", column);
-  column.plan.std = read_channels(fields, "std", column);
+  column.plan.mean = read_channels(fields, "mean", column, column.mean_span);
+  column.plan.std = read_channels(fields, "std", column, column.std_span);
   read_row_range(fields, column);
   return column;
 }
 
 }  // namespace
+
+Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
+                     const Shape& row) {
+  if (row.rank() > 0 && row[0] == static_cast<int64_t>(values)) return nullptr;
+  return &reader
+              .error(Diagnosis::kBadColumn, span,
+                     fmt::format("`{}` has {} values for rows of shape {}", key, values, row.str()))
+              .with_hint("give one number, or one for each leading channel");
+}
 
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const size_t dots = text.find("..");

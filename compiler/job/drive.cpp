@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/job/sections.h"
+
 namespace flow::job {
 namespace {
 
@@ -31,6 +33,17 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
     if (!made.columns.empty()) read.push_back(std::move(made));
   }
   return read;
+}
+
+/// Rows of a column without `shape:` are as `input` reads them: are its means and deviations?
+void check_channels_of(Reader& reader, const Column& column, const Input& input) {
+  const auto check = [&](std::string_view key, Span span, size_t values) {
+    if (values <= 1) return;
+    if (Diag* error = check_channels(reader, key, span, values, row_of(input)))
+      error->label(input.shape_span, "the batch, then the shape of a row");
+  };
+  check("mean", column.mean_span, column.plan.mean.size());
+  check("std", column.std_span, column.plan.std.size());
 }
 
 class Drive {
@@ -145,6 +158,7 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
       for (const Column& column : dataset.columns) {
         if (dataset.name.text != from->dataset || column.plan.name != from->column) continue;
         const auto [other, fresh] = readers.try_emplace(&column, &input);
+        if (fresh && !column.has_shape) check_channels_of(reader, column, input);
         if (fresh || column.has_shape || row_of(*other->second) == row_of(input)) continue;
         reader
             .error(Diagnosis::kRowShape, input.shape_span,

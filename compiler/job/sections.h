@@ -18,6 +18,10 @@ File read_file(Reader& reader, yaml::Node& node);
 void warn_of_unused(Reader& reader, const File& file);
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
+/// An error at `span`, the list of a column at `key` ("mean"), unless it has as many values as
+/// `row` has leading channels; null where there is none.
+Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
+                     const Shape& row);
 Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
              Networks& networks);
 
