@@ -7,7 +7,7 @@
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "compiler/job/variety.h"
-#include "runtime/base/text.h"
+#include "runtime/plan/generators.h"
 
 namespace flow::job {
 namespace {
@@ -79,21 +79,28 @@ void read_column_source(Reader& reader, const yaml::Node& node,
   check_row_shape(reader, input, *column);
 }
 
-void check_generator(Reader& reader, const yaml::Node& node, const plan::FromGenerator& made,
-                     const Input& input) {
-  const auto value = [&](const char* key) { return made.values.at(key); };
-  const bool range = made.type == "random_uniform" || made.type == "random_int";
-  if (range && made.values.size() == 2 && value("low") >= value("high"))
-    reader.error(Diagnosis::kOutOfRange, node,
-                 fmt::format("`low` is {} and `high` {}, it must be larger", shortest(value("low")),
-                             shortest(value("high"))));
-  const bool fractions = made.type == "random_uniform" || made.type == "random_normal";
-  if (fractions && !is_float(input.dtype))
-    reader
-        .error(Diagnosis::kBadSource, node,
-               fmt::format("`{}` makes fractions, but `{}` is {}", made.type, input.name.text,
-                           name_of(input.dtype)))
-        .with_hint("`random_int` makes integers");
+Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
+  switch (kind) {
+    case plan::GeneratorFault::Kind::kOrder:
+      return Diagnosis::kOutOfRange;
+    case plan::GeneratorFault::Kind::kFractions:
+      return Diagnosis::kBadSource;
+    case plan::GeneratorFault::Kind::kMisfit:
+      break;
+  }
+  return Diagnosis::kBadGenerator;
+}
+
+/// `node`: of `from:`, whose `fields` give the generator's numbers.
+void check_generator(Reader& reader, const yaml::Node& node, const Fields& fields,
+                     const plan::FromGenerator& made, const Input& input) {
+  // What is not known must not be what is wrong.
+  const DType dtype = input.poisoned ? DType::kFloat64 : input.dtype;
+  for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape)) {
+    const yaml::Node* number = fault.number.empty() ? nullptr : fields.find(fault.number);
+    reader.error(diagnosis_of(fault.kind), number ? *number : node, fault.message)
+        .with_hint(fault.hint);
+  }
 }
 
 void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
@@ -101,7 +108,7 @@ void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
   if (!given.variety()) return;
   const VarietyValues values = read_values(given.fields(), *given.variety());
   plan::FromGenerator made{std::string(given.variety()->type), values.numbers};
-  check_generator(reader, node, made, input);
+  check_generator(reader, node, given.fields(), made, input);
   input.source = std::move(made);
 }
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -14,30 +12,11 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/rounding.h"
 #include "runtime/exec/source.h"
+#include "runtime/plan/generators.h"
 
 namespace flow::exec {
 
 namespace {
-
-/// A generator of the language, the names of its numbers in the order of `--input`.
-struct Generator {
-  std::string type;
-  std::vector<std::string> numbers;
-};
-
-const std::vector<Generator>& generators() {
-  static const std::vector<Generator> all = {{"random_uniform", {"low", "high"}},
-                                             {"random_normal", {"mean", "stddev"}},
-                                             {"random_int", {"low", "high"}},
-                                             {"constant", {"value"}},
-                                             {"iota", {}}};
-  return all;
-}
-
-const Generator* find_generator(const std::string& type) {
-  const auto found = std::ranges::find(generators(), type, &Generator::type);
-  return found == generators().end() ? nullptr : &*found;
-}
 
 /// The same value each step.
 class FixedSource : public Source {
@@ -93,28 +72,9 @@ class RandomSource : public Source {
   std::vector<int64_t> integers_;
 };
 
-[[noreturn]] void refuse(const InputSpec& input, const std::string& what) {
-  throw RequestError(fmt::format("{}: input `{}`: {}", input.where, input.name, what));
-}
-
-void check_integers(const InputSpec& input, double low, double high) {
-  constexpr double kWords = 0x1p32;  // an element is made of one 32-bit word
-  if (low != std::floor(low) || high != std::floor(high) || std::abs(low) > 0x1p52 ||
-      !(low < high) || high - low > kWords)
-    refuse(input, fmt::format("random_int from {} to {} is no range of at most 2^32 integers",
-                              shortest(low), shortest(high)));
-  if (!fits(low, input.dtype) || !fits(high - 1, input.dtype))
-    refuse(input, fmt::format("random_int from {} to {} does not fit {}", shortest(low),
-                              shortest(high), name_of(input.dtype)));
-}
-
 std::vector<double> fixed_values(const std::string& type, double value, const InputSpec& input) {
   std::vector<double> values(static_cast<size_t>(input.shape.elements()), value);
   if (type == "iota") std::iota(values.begin(), values.end(), 0.0);
-  for (const double each : values)
-    if (!fits(each, input.dtype))
-      refuse(input, fmt::format("{} makes {}, which is no {}", type, shortest(each),
-                                name_of(input.dtype)));
   return values;
 }
 
@@ -122,30 +82,27 @@ std::vector<double> fixed_values(const std::string& type, double value, const In
 
 std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const InputSpec& input,
                                        uint64_t seed) {
-  const Generator* generator = find_generator(from.type);
+  const plan::Generator* generator = plan::find_generator(from.type);
   FLOW_CHECK(generator, "generator {}", from.type);
+  const auto faults = plan::faults_of(from, input.dtype, input.shape);
+  if (!faults.empty())
+    throw RequestError(
+        fmt::format("{}: input `{}`: {}", input.where, input.name, faults.front().message),
+        faults.front().hint);
   std::array<double, 2> numbers = {0, 1};  // of random_uniform and random_normal, where not given
   for (size_t i = 0; i < generator->numbers.size(); ++i) {
-    const auto found = from.values.find(generator->numbers[i]);
+    const auto found = from.values.find(std::string(generator->numbers[i]));
     if (found != from.values.end()) numbers[i] = found->second;
-    if (!std::isfinite(numbers[i]) && from.type != "constant")
-      refuse(input,
-             fmt::format("{} of {} is {}", generator->numbers[i], from.type, shortest(numbers[i])));
   }
   if (from.type == "constant" || from.type == "iota")
     return std::make_unique<FixedSource>(fixed_values(from.type, numbers[0], input), input.dtype);
-  if (from.type == "random_int")
-    check_integers(input, numbers[0], numbers[1]);
-  else if (!is_float(input.dtype))
-    refuse(input,
-           fmt::format("{} makes fractions, which are no {}", from.type, name_of(input.dtype)));
   return std::make_unique<RandomSource>(from.type, numbers[0], numbers[1], input, seed);
 }
 
 plan::InputSource parse_input_source(const std::string& name, const std::string& text) {
   if (text.starts_with('@')) return plan::FromNpy{text.substr(1)};
   const std::vector<std::string> parts = split(text, ':');
-  const Generator* generator = find_generator(parts.front());
+  const plan::Generator* generator = plan::find_generator(parts.front());
   const auto fail = [&](const std::string& what) {
     throw RequestError(fmt::format("--input {}={}: {}", name, text, what),
                        "@FILE.npy, random_uniform:LOW:HIGH, random_normal:MEAN:STDDEV, "
@@ -155,13 +112,13 @@ plan::InputSource parse_input_source(const std::string& name, const std::string&
   if (parts.size() != generator->numbers.size() + 1)
     fail(fmt::format("{} takes {} numbers, and {} are given", generator->type,
                      generator->numbers.size(), parts.size() - 1));
-  plan::FromGenerator from{generator->type, {}};
+  plan::FromGenerator from{std::string(generator->type), {}};
   for (size_t i = 1; i < parts.size(); ++i) {
     double value = 0;
     const char* end = parts[i].data() + parts[i].size();
     const auto [rest, error] = std::from_chars(parts[i].data(), end, value);
     if (error != std::errc() || rest != end) fail(fmt::format("`{}` is no number", parts[i]));
-    from.values[generator->numbers[i - 1]] = value;
+    from.values[std::string(generator->numbers[i - 1])] = value;
   }
   return from;
 }

@@ -3,42 +3,36 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
+#include "runtime/plan/generators.h"
 #include "runtime/plan/names.h"
 #include "runtime/plan/precision.h"
 
 namespace flow::plan {
 namespace {
 
-/// A variety with the numbers that it takes.
-struct Variety {
+/// A type with the numbers that it takes.
+struct InitializerType {
   std::string_view type;
   std::vector<std::string_view> numbers = {};
 };
 
-const std::vector<Variety>& initializers() {
-  static const std::vector<Variety> kAll = {{"zeros"},
-                                            {"ones"},
-                                            {"constant", {"value"}},
-                                            {"random_uniform", {"max", "min"}},
-                                            {"random_normal", {"mean", "stddev"}},
-                                            {"truncated_normal", {"mean", "stddev"}},
-                                            {"npy"}};
+std::span<const InitializerType> initializers() {
+  static const std::vector<InitializerType> kAll = {{"zeros"},
+                                                    {"ones"},
+                                                    {"constant", {"value"}},
+                                                    {"random_uniform", {"max", "min"}},
+                                                    {"random_normal", {"mean", "stddev"}},
+                                                    {"truncated_normal", {"mean", "stddev"}},
+                                                    {"npy"}};
   return kAll;
 }
 
-const std::vector<Variety>& generators() {
-  static const std::vector<Variety> kAll = {{"random_uniform", {"high", "low"}},
-                                            {"random_normal", {"mean", "stddev"}},
-                                            {"random_int", {"high", "low"}},
-                                            {"constant", {"value"}},
-                                            {"iota"}};
-  return kAll;
-}
-
-void check_variety(const std::vector<Variety>& all, const std::string& type,
+template <typename Variety>
+void check_variety(std::span<const Variety> all, const std::string& type,
                    const std::map<std::string, double>& values, const Site& site) {
   const auto variety = std::ranges::find(all, type, &Variety::type);
   site.require(variety != all.end(), "unknown type `{}`", type);
@@ -138,20 +132,10 @@ int64_t check_column_source(const Job& job, const Shape& shape, const FromDatase
   return shape[0];
 }
 
-void check_generator(DType dtype, const FromGenerator& source, const Site& site) {
+void check_generator(const Tensor& tensor, const FromGenerator& source, const Site& site) {
   check_variety(generators(), source.type, source.values, site);
-  const auto whole_in_range = [](double value) {
-    return std::abs(value) <= 0x1p53 && value == std::floor(value);
-  };
-  const auto value = [&](const char* name) { return source.values.at(name); };
-  const bool fractions = source.type == "random_uniform" || source.type == "random_normal";
-  site.require(!fractions || is_float(dtype), "{} makes no {}", source.type, name_of(dtype));
-  if (source.type == "random_uniform" || source.type == "random_int")
-    site.require(value("low") < value("high"), "values from {} to {}", value("low"), value("high"));
-  if (source.type == "random_int")
-    site.require(whole_in_range(value("low")) && whole_in_range(value("high")) &&
-                     value("high") - value("low") <= 0x1p32,
-                 "integers from {} to {}", value("low"), value("high"));
+  const std::vector<GeneratorFault> faults = faults_of(source, tensor.dtype, tensor.shape);
+  if (!faults.empty()) site.refuse(faults.front().message);
 }
 
 void check_inputs(const Job& job, const Site& site) {
@@ -171,7 +155,7 @@ void check_inputs(const Job& job, const Site& site) {
     if (const auto* file = std::get_if<FromNpy>(&input.source))
       here.require(!file->path.empty(), "it has no path");
     if (const auto* generator = std::get_if<FromGenerator>(&input.source))
-      check_generator(tensor.dtype, *generator, here);
+      check_generator(tensor, *generator, here);
   }
 }
 

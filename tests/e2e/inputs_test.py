@@ -1,4 +1,4 @@
-"""Where inputs come from: arrays of .npz files, pipes of .npy records."""
+"""Where inputs come from: arrays of .npz files, pipes of .npy records, generators."""
 import io
 import os
 import subprocess
@@ -147,6 +147,40 @@ class StreamTest(FlowTest):
         self.feed(records(self.x))
         self.flowrun("count", "job.yaml", "-o", "parts", "--quiet", "--resume")
         self.assertEqual(self.files("whole/checkpoints/000005"), self.files("parts/checkpoints/000005"))
+
+
+class GeneratorTest(FlowTest):
+    JOB = """
+flow: 1
+jobs:
+  predict:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: int8%s}}
+    graph: {y: {op: cast, in: x, dtype: float32}}
+    returns: {value: y}
+"""
+
+    def test_numbers_that_make_no_sense_are_refused_wherever_they_are_given(self):
+        self.write("job.yaml", self.JOB % "")
+        for given, said in [("random_int:1:0", "`low` is 1 and `high` 0, it must be larger"),
+                            ("random_int:0:300", "`high` is 300, so that 299 is made, which is no int8"),
+                            ("constant:2.5", "`value` is 2.5, which is no int8"),
+                            ("random_uniform:0:1", "`random_uniform` makes fractions, which are no int8")]:
+            done = self.flowrun("job.yaml", "--input", f"x={given}", "-o", "out", status=2)
+            self.assertIn(f"--input x: input `x`: {said}", done.stderr)
+            kind, *numbers = given.split(":")
+            keys = dict(zip(["value"] if kind == "constant" else ["low", "high"], numbers))
+            source = ", ".join([f"type: {kind}", *(f"{key}: {number}" for key, number in keys.items())])
+            self.write("bad.yaml", self.JOB % f", from: {{{source}}}")
+            done = self.call("flowc", "check", "bad.yaml", status=2)
+            self.assertIn(f": error: {said} [E0", done.stderr)
+
+    def test_the_ends_of_a_dtype_are_reached(self):
+        self.write("job.yaml", self.JOB % ", from: {type: random_int, low: -128, high: 128}")
+        self.flowrun("job.yaml", "-o", "out", "--quiet", "--steps", 100)
+        values = self.load("out/returns/y/value.npy")
+        self.assertLess(values.min(), -100)
+        self.assertGreater(values.max(), 100)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,15 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
              Catch::Contains("takes 2 numbers, and 1 are given"));
   CHECK_THAT(refusal(command_line, {{"x", "constant:1x"}}), Catch::Contains("`1x` is no number"));
   CHECK_THAT(refusal(command_line, {{"x", "random_int:3:3"}}),
-             Catch::Contains("2 --input x: input `x`: random_int from 3 to 3"));
+             Catch::Contains("2 --input x: input `x`: `low` is 3 and `high` 3"));
+  CHECK(refusal(command_line, {{"x", "random_uniform:1:0"}}) ==
+        "2 --input x: input `x`: `low` is 1 and `high` 0, it must be larger");
+  CHECK(refusal(command_line, {{"x", "random_uniform:nan:0"}}) ==
+        "2 --input x: input `x`: `low` is nan, it must be finite\n"
+        "float32 holds numbers up to 3.4028235e+38");
+  CHECK(refusal(command_line, {{"x", "constant:1e300"}}) ==
+        "2 --input x: input `x`: `value` is 1e+300, which is no float32\n"
+        "float32 holds numbers up to 3.4028235e+38");
   CHECK_THAT(refusal(job_of_x(2, plan::FromNpy{"x.npy"})),
              Catch::Contains("2 job.yaml:5:30: ") && Catch::Contains("holds [3, 2]") &&
                  Catch::Contains("input `x` is [2, 2]"));

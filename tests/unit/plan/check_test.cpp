@@ -128,18 +128,41 @@ TEST_CASE("inputs from datasets have columns that fit") {
        [](Job& j) {
          j.inputs[0].source = FromGenerator{"dice", {}};
        }},
-      {"random_uniform makes no int32",
+      {"`random_uniform` makes fractions, which are no int32",
        [](Job& j) {
          j.inputs[1].source = FromGenerator{"random_uniform", {{"low", 0}, {"high", 1}}};
        }},
-      {"values from 3 to 3",
+      {"`low` is 3 and `high` 3, it must be larger",
        [](Job& j) {
          j.inputs[1].source = FromGenerator{"random_int", {{"low", 3}, {"high", 3}}};
        }},
-      {"integers from 0 to 1e+300",
-       [](Job& j) {
-         j.inputs[1].source = FromGenerator{"random_int", {{"low", 0}, {"high", 1e300}}};
-       }},
+  });
+}
+
+TEST_CASE("generators make what their inputs hold") {
+  const auto made = [](const char* message, size_t input, const char* type,
+                       const std::map<std::string, double>& values) {
+    return Corruption{message, [=](Job& j) {
+                        j.inputs[input].source = FromGenerator{type, values};
+                      }};
+  };
+  const size_t images = 0, labels = 1;  // float32, int32
+  check_corruptions({
+      made("`low` is 0.5, it must be a whole number", labels, "random_int",
+           {{"low", 0.5}, {"high", 3}}),
+      made("`high - low` must be at most 4294967296", images, "random_int",
+           {{"low", 0}, {"high", 5e9}}),
+      made("`high` is 1e+300, it must be from", labels, "random_int",
+           {{"low", 0}, {"high", 1e300}}),
+      made("so that 2999999999 is made, which is no int32", labels, "random_int",
+           {{"low", 0}, {"high", 3e9}}),
+      made("`value` is 2.5, which is no int32", labels, "constant", {{"value", 2.5}}),
+      made("`value` is inf", images, "constant", {{"value", INFINITY}}),
+      made("`high` is 1e+300, which is no float32", images, "random_uniform",
+           {{"low", 0}, {"high", 1e300}}),
+      made("5.77 deviations from the mean are no float32", images, "random_normal",
+           {{"mean", 0}, {"stddev", 1e38}}),
+      made("`stddev` is -1", images, "random_normal", {{"mean", 0}, {"stddev", -1}}),
   });
 }
 
