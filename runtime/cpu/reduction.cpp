@@ -28,6 +28,17 @@ template <typename T>
   }
 }
 
+/// The sum of n floats in float64: eight running sums, since each addition waits for the one
+/// before.
+template <int64_t n>
+[[gnu::always_inline]] inline double sum_of_sums(const float* sums) {
+  double parts[8] = {};
+  for (int64_t i = 0; i < n; i += 8)
+    for (int64_t k = 0; k < 8; ++k) parts[k] += static_cast<double>(sums[i + k]);
+  return ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
+         ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+}
+
 /// The sum of n adjacent floats: 64 running sums, each over at most 64 elements, then float64.
 template <typename T>
 [[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
@@ -40,7 +51,7 @@ template <typename T>
 #pragma omp simd
       for (int64_t k = 0; k < kSums; ++k) sums[k] += wide(x[i + k]);
     }
-    for (const float sum : sums) total += static_cast<double>(sum);
+    total += sum_of_sums<kSums>(sums);
   }
   for (; i < n; ++i) total += static_cast<double>(wide(x[i]));
   return total;
