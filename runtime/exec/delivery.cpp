@@ -27,6 +27,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   if (tensor.rows == 0) context.shape[0] /= delivery.devices;
   context.rows_concatenate = !job.train && positions.has_rows() && tensor.rows == 0;
   context.gradient = delivery.gradient;
+  context.in_scope = !delivery.scope.empty();
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.delivered_before = delivery.count(options.resume_from);

@@ -57,6 +57,7 @@ class PrintSink : public Sink {
         name_(context.name),
         label_(options.label.value_or(context.name)),
         gradient_(context.gradient),
+        in_scope_(context.in_scope),
         json_(json),
         out_(out),
         printable_(context.delivered_before) {
@@ -135,7 +136,7 @@ class PrintSink : public Sink {
   std::string text_line(const ArrayView& value) const {
     std::string line = label_.empty() ? "" : label_ + ": ";
     line += value_text(value);
-    if (gradient_ && !reduction_) {
+    if ((gradient_ || in_scope_) && !reduction_) {
       const DType dtype = value.dtype == DType::kBFloat16 ? DType::kFloat32 : value.dtype;
       line += fmt::format(" {} {}", shape_tuple(value.shape), name_of(dtype));
     }
@@ -165,7 +166,7 @@ class PrintSink : public Sink {
 
   plan::PrintSink options_;
   std::string name_, label_;
-  bool gradient_, json_;
+  bool gradient_, in_scope_, json_;
   std::FILE* out_;
   std::optional<Reduction> reduction_;
   Array last_;  // reduce: none over more than a step

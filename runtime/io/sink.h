@@ -28,6 +28,7 @@ struct SinkContext {
   Shape shape;                    // of one full value
   bool rows_concatenate = false;  // row-carrying values of predict jobs over datasets
   bool gradient = false;          // diff.npy instead of value.npy
+  bool in_scope = false;          // one of many that a `watch_scope` gives
   fs::path directory;             // DIR/returns/loss, DIR/watch/lenet/conv1
   int64_t resume_from = 0;        // keep what was written for steps below; 0: a fresh run
   int64_t delivered_before = 0;   // events of steps below resume_from: print's `every` goes on
@@ -52,9 +53,10 @@ class Sink {
 /// when resuming, cut) here; RunError when that fails.
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
 
-/// A line an event: `LABEL: VALUE`, a gradient's with ` (shape) dtype` after it; or, as `json`, an
-/// object: {"event":"print","name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
-/// finite is null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
+/// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
+/// or, as `json`, an object:
+/// {"event":"print","name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not finite is
+/// null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
 /// RequestError when `format` is not one conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);

@@ -87,10 +87,10 @@ TEST_CASE("a line is the label and the array as NumPy prints it") {
   CHECK(bare.text() == "[ 1.  -2.5]\n");
 }
 
-TEST_CASE("a gradient tells its shape and dtype") {
+TEST_CASE("a gradient, and what a scope gives, tell their shape and dtype") {
   const Array value = floats({1, 2});
   SinkContext context = context_of(value);
-  context.gradient = true;
+  (GENERATE(false, true) ? context.gradient : context.in_scope) = true;
   Printed printed({}, context);
   deliver(*printed, 0, value);
   CHECK(printed.text() == "lenet/x: [1. 2.] (2,) float32\n");
