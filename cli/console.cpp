@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <system_error>
 
 #include "cli/exit_code.h"
 #include "runtime/base/check.h"
@@ -55,14 +54,15 @@ int guarded(const char* program, const std::function<int()>& body) {
   } catch (const Defect& defect) {
     tell_error(program, defect.what(),
                "this is a defect of flow; please report it with the job file and this text");
-  } catch (const std::system_error&) {  // fmt's, when it prints
-    tell_error(program, kOutputLost, "");
-    return kRunFailed;
   } catch (const std::bad_alloc&) {
     tell_error(program, "out of memory",
                "a smaller batch needs less; `flowrun --dry-run` says how much");
     return kRunFailed;
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) {  // fmt throws when it cannot print
+      tell_error(program, kOutputLost, "");
+      return kRunFailed;
+    }
     tell_error(program, fmt::format("unexpected: {}", error.what()),
                "this is a defect of flow; please report it with the job file and this text");
   }

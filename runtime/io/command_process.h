@@ -36,6 +36,7 @@ class CommandProcess : public Command {
   void fail_late(const CommandEvent* event, const std::string& missed);
   /// Does what the exit status of an ended process asks for.
   void heed(const CommandEvent* event, const ExitStatus& status);
+
   const plan::CommandSink options_;
   const CommandContext& context_;
   std::atomic<bool>& stop_asked_;

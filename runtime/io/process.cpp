@@ -180,9 +180,8 @@ Process::~Process() {
 
 Deadline Process::hurried(Deadline deadline) {
   if (!out_of_patience_ && hurried_ && hurried_()) out_of_patience_ = deadline_in(patience_);
-  return deadline && out_of_patience_ ? std::min(deadline, out_of_patience_)
-         : deadline                   ? deadline
-                                      : out_of_patience_;
+  if (!deadline || !out_of_patience_) return deadline ? deadline : out_of_patience_;
+  return std::min(deadline, out_of_patience_);
 }
 
 Process::Reached Process::await(int descriptor, short events, Deadline deadline) {
