@@ -44,9 +44,12 @@ if(NOT FLOW_CUDA OR flow_cuda_missing)
   return()
 endif()
 
-# Turing to Blackwell, and PTX for what comes later. `native` would need a GPU to build.
+# Turing to Blackwell, and PTX for what comes later, all from one translation: kernels use nothing
+# that Turing lacks. `native` would need a GPU to build.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
+  set(flow_cuda_code
+    --generate-code=arch=compute_75,code=[compute_75,sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120])
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -70,7 +73,7 @@ set_target_properties(flow_cuda_parts PROPERTIES
 target_compile_definitions(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   # Kernels round as the CPU does; one that spills registers is a defect.
-  -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
+  ${flow_cuda_code} -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
   $<$<BOOL:${FLOW_WERROR}>:-Werror=all-warnings>>)
 target_include_directories(flow_cuda_parts SYSTEM PUBLIC
   ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})

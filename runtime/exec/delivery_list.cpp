@@ -41,8 +41,8 @@ void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<D
   for (int64_t device = 0; device < job.devices; ++device) {
     Delivery part = delivery;
     part.device = device;
-    part.name += "/" + std::to_string(device);
-    part.folder += "/" + std::to_string(device);
+    part.name += fmt::format("/{}", device);
+    part.folder += fmt::format("/{}", device);
     list.push_back(std::move(part));
   }
 }

@@ -22,7 +22,7 @@ void append_structure(const ReturnValue& value, int64_t devices, size_t& next, s
   }
   if (value.kind == ReturnValue::Kind::kListNumpy) {
     for (int64_t device = 0; device < devices; ++device)
-      text += (device == 0 ? "[" : ",") + std::to_string(next++);
+      text += fmt::format("{}{}", device == 0 ? "[" : ",", next++);
     text += ']';
     return;
   }
