@@ -76,14 +76,19 @@ void write_output(const Options& options, const std::string& text) {
   write_text_atomically(options.output, text);
 }
 
+/// Of a name that is not among those there are; `otherwise`: the hint where none is like it.
+RequestError unknown(const std::string& what, const std::string& name,
+                     const std::vector<std::string>& names, const std::string& otherwise) {
+  const std::vector<std::string> near = suggest(name, names);
+  return RequestError(what, near.empty() ? otherwise : fmt::format("did you mean `{}`?", near[0]));
+}
+
 void check_pass(const std::string& name) {
   std::vector<std::string> names;
   for (const passes::Pass& pass : passes::pipeline()) names.emplace_back(pass.name);
   if (name.empty() || std::ranges::count(names, name) > 0) return;
-  const std::vector<std::string> near = suggest(name, names);
-  throw RequestError(
-      fmt::format("--dump-after: there is no pass `{}`", name),
-      near.empty() ? "there are " + join(names, ", ") : fmt::format("did you mean `{}`?", near[0]));
+  throw unknown(fmt::format("--dump-after: there is no pass `{}`", name), name, names,
+                "there are " + join(names, ", "));
 }
 
 int build(const Options& options) {
@@ -156,10 +161,8 @@ int show_ops(const Options& options) {
     std::vector<std::string> names;
     for (const OpDef* other : all_ops())
       if (!other->internal) names.emplace_back(other->name);
-    const std::vector<std::string> near = suggest(options.op, names);
-    throw RequestError(
-        fmt::format("there is no op `{}`", options.op),
-        near.empty() ? "`flowc ops` lists them" : fmt::format("did you mean `{}`?", near[0]));
+    throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
+                  "`flowc ops` lists them");
   }
   fmt::print("{}", describe(*op));
   return kDone;
@@ -228,10 +231,8 @@ int init(const Options& options) {
   if (named == templates().end()) {
     std::vector<std::string> names;
     for (const Template& one : templates()) names.emplace_back(one.name);
-    const std::vector<std::string> near = suggest(options.start, names);
-    throw RequestError(
-        fmt::format("there is no job file `{}` to start from", options.start),
-        near.empty() ? "`flowc init` lists them" : fmt::format("did you mean `{}`?", near[0]));
+    throw unknown(fmt::format("there is no job file `{}` to start from", options.start),
+                  options.start, names, "`flowc init` lists them");
   }
   const fs::path path =
       options.output.empty() ? fs::path(options.start + ".yaml") : fs::path(options.output);

@@ -148,9 +148,21 @@ Table outputs_table(const plan::Job& job) {
 
 /// "gpu", or where a part of it is placed apart, "gpu and cpu"
 std::string devices_text(const plan::Job& job) {
-  const std::string own(plan::name_of(job.device));
-  if (!plan::has_two_devices(job)) return own;
-  return own + (job.device == plan::DeviceKind::kCpu ? " and gpu" : " and cpu");
+  if (!plan::has_two_devices(job)) return std::string(plan::name_of(job.device));
+  return fmt::format("{} and {}", plan::name_of(job.device), plan::name_of(other(job.device)));
+}
+
+/// What may change from run to run.
+std::string determinism_text(const plan::Job& job) {
+  if (job.deterministic) return "";
+  std::string names;
+  for (const plan::Step& step : job.steps)
+    if (step.op.starts_with("convolution") && job.device_of(step) == plan::DeviceKind::kGpu)
+      names += (names.empty() ? "" : ", ") + step.name;
+  if (names.empty())
+    return "\ndeterminism is off, and changes nothing: no convolution runs on a GPU\n";
+  return fmt::format("\ndeterminism is off: these may add in another order in each run: {}\n",
+                     names);
 }
 
 }  // namespace
@@ -185,7 +197,7 @@ std::string show_job(const plan::Job& job) {
   if (job.optimizer)
     text += fmt::format("\noptimizer {}, learning rate {}, minimizes {}\n", job.optimizer->type,
                         job.optimizer->learning_rate.type, job.optimizer->loss_name);
-  return text;
+  return text + determinism_text(job);
 }
 
 std::string show_commands(const plan::Job& job) {

@@ -126,6 +126,7 @@ void write_drive(Reader& reader, const File& file, const Job& job, const ir::Gra
   made.name = job.name.text;
   made.train = job.train;
   made.precision = job.precision;
+  made.deterministic = job.deterministic;
   made.seed = file.seed;
   made.run = job.run;
   made.where = reader.sources.where(job.name.span);

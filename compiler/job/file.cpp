@@ -71,6 +71,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
     job.placement =
         read_placement(reader, *placement, fields.key_span("placement"), placement_section());
   job.precision = *fields.word("precision");
+  job.deterministic = fields.word("determinism") == "on";
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);
   job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, {}, true);

@@ -1,25 +1,11 @@
 // The file, its data, networks and jobs, and what a job reads.
+#include "compiler/job/key_makers.h"
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/tables.h"
 #include "runtime/plan/precision.h"
 
 namespace flow::job {
 namespace {
-
-KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
-               const Section& section) {
-  return {.name = name,
-          .type = KeyType::kSection,
-          .fallback = fallback,
-          .doc = doc,
-          .section = &section};
-}
-
-KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
-            std::string_view pattern = {}) {
-  return {
-      .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
-}
 
 /// What a column may read.
 KeyDef file(std::string_view name, std::string_view doc, std::vector<std::string_view> unless,
@@ -145,6 +131,12 @@ const Section& job_section() {
         .doc = "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
                "mixed: float32 with products that read 16 bits",
         .words = {plan::kPrecisions.begin(), plan::kPrecisions.end()}},
+       {.name = "determinism",
+        .type = KeyType::kWord,
+        .fallback = "on",
+        .doc = "on: the same bits in every run on the same device; off: a GPU's convolutions may "
+               "add in any order",
+        .words = {"on", "off"}},
        section("inputs", "none", "what it reads, with shapes", inputs_section()),
        section("graph", "", "entries; each reads the one above unless it says `in:`",
                graph_section()),

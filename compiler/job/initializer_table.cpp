@@ -1,4 +1,5 @@
 // How variables start, and what keeps their weights small.
+#include "compiler/job/key_makers.h"
 #include "compiler/job/tables.h"
 
 namespace flow::job {
@@ -7,25 +8,17 @@ namespace {
 constexpr KeyType kNumber = KeyType::kNumber;
 const Bounds kNotNegative{.min = 0};
 
-KeyDef word(std::string_view name, std::string_view doc, std::vector<std::string_view> words) {
-  const std::string_view first = words.front();
-  return {.name = name,
-          .type = KeyType::kWord,
-          .fallback = first,
-          .doc = doc,
-          .words = std::move(words)};
-}
-
 /// Which distribution has the variance: the default first.
 KeyDef distribution(std::vector<std::string_view> words) {
-  return word("distribution", "what is drawn from", std::move(words));
+  const std::string_view first = words.front();
+  return word("distribution", first, "what is drawn from", std::move(words));
 }
 
 std::vector<Variety> make_initializers() {
   const std::vector<KeyDef> normal = {
       {"mean", kNumber, "0", "the mean"},
       {"stddev", kNumber, "1", "the standard deviation", kNotNegative}};
-  const KeyDef mode = word("mode",
+  const KeyDef mode = word("mode", "fan_in",
                            "what the variance is divided by: inputs of an element of the "
                            "result, results of an input, or the mean of both",
                            {"fan_in", "fan_out", "fan_avg"});
@@ -58,7 +51,7 @@ std::vector<Variety> make_initializers() {
        {{"negative_slope", kNumber, "0", "of a leaky rectifier"},
         mode,
         distribution({"random_normal", "truncated_normal", "random_uniform"}),
-        word("nonlinearity", "what follows; after linear the variance is 1 / n",
+        word("nonlinearity", "relu", "what follows; after linear the variance is 1 / n",
              {"relu", "leaky_relu", "linear"})}},
       {"npy", "An array from a file.", "", {{"path", KeyType::kText, "", "the .npy file"}}}};
 }

@@ -134,6 +134,7 @@ struct Job {
   bool train = false;
   Placement placement;
   std::string precision = "float32";
+  bool deterministic = true;
   std::vector<Input> inputs;
   Graph graph;
   std::optional<Optimizer> optimizer;

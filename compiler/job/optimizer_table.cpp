@@ -1,6 +1,7 @@
 // Optimizers, gradient clipping and loss scales, each with its keys.
 #include "compiler/job/optimizer_table.h"
 
+#include "compiler/job/key_makers.h"
 #include "runtime/base/check.h"
 
 namespace flow::job {
@@ -33,15 +34,6 @@ KeyDef beta2() {
 
 KeyDef bias_correction() {
   return {"bias_correction", KeyType::kBool, "true", "divide m and v by what they still lack"};
-}
-
-KeyDef variety(std::string_view name, std::string_view fallback, std::string_view doc,
-               const VarietyKind& varieties) {
-  return {.name = name,
-          .type = KeyType::kVariety,
-          .fallback = fallback,
-          .doc = doc,
-          .varieties = &varieties};
 }
 
 /// Weight decay of chosen variables.

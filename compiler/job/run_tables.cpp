@@ -1,4 +1,5 @@
 // What a job returns, watches and keeps, where that goes, and how long and where it runs.
+#include "compiler/job/key_makers.h"
 #include "compiler/job/tables.h"
 #include "runtime/plan/plan.h"
 
@@ -9,30 +10,6 @@ const Bounds kPositive{.min = 1};
 // R of language's return types, but for what nests.
 constexpr std::string_view kReturnType =
     R"(^ *(Callback|(Callback *\[)? *(Numpy|ListNumpy|(Tuple|List|Dict) *\[.*\]) *\]?) *$)";
-
-KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
-            std::string_view pattern = {}) {
-  return {
-      .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
-}
-
-KeyDef word(std::string_view name, std::string_view fallback, std::string_view doc,
-            std::vector<std::string_view> words) {
-  return {.name = name,
-          .type = KeyType::kWord,
-          .fallback = fallback,
-          .doc = doc,
-          .words = std::move(words)};
-}
-
-KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
-               const Section& section) {
-  return {.name = name,
-          .type = KeyType::kSection,
-          .fallback = fallback,
-          .doc = doc,
-          .section = &section};
-}
 
 /// Where deliveries go.
 KeyDef to() {

@@ -20,12 +20,13 @@ ir::ValueId expand_constant(LayerContext& context) {
   const double value = context.attributes.get<double>("value");
   const auto dtype = context.attributes.get<DType>("dtype");
   constexpr double kExact = 0x1p53;  // numbers of the file are doubles
-  if (is_representable(value, dtype) && (is_float(dtype) || std::abs(value) <= kExact))
+  const bool held = std::isfinite(value) ? can_hold(dtype, value) : is_float(dtype);
+  if (held && (is_float(dtype) || std::abs(value) <= kExact))
     return context.add("fill", "", {}, context.attributes);
   context.site().bad_attribute(
       "value", Diagnosis::kBadAttribute,
       fmt::format("{} is no {}{}", shortest(value), name_of(dtype),
-                  std::abs(value) > kExact ? " that is kept exactly" : ""));
+                  !is_float(dtype) && std::abs(value) > kExact ? " that is kept exactly" : ""));
   return {};
 }
 

@@ -95,9 +95,7 @@ class Updates {
       (gradient.device == graph_.device ? here : elsewhere) +=
           static_cast<double>(gradient.shape.elements());
     }
-    if (here >= elsewhere) return graph_.device;
-    return graph_.device == plan::DeviceKind::kCpu ? plan::DeviceKind::kGpu
-                                                   : plan::DeviceKind::kCpu;
+    return here >= elsewhere ? graph_.device : plan::other(graph_.device);
   }
 
   std::vector<ValueId> gradients() const {

@@ -14,10 +14,6 @@ namespace {
 using ir::ValueId;
 using plan::DeviceKind;
 
-DeviceKind other(DeviceKind device) {
-  return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
-}
-
 /// The device of every node that is no tap, where that is one.
 std::optional<DeviceKind> main_device(const ir::Graph& graph) {
   std::optional<DeviceKind> found;

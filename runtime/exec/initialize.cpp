@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
+#include "runtime/base/representable.h"
 #include "runtime/exec/rounding.h"
 #include "runtime/io/npy.h"
 
@@ -68,9 +69,9 @@ Array initial_value(const plan::Job& job, const plan::Variable& variable, const 
     values = drawn(from, {job.seed, tensor.name, 0}, elements);
     for (double& value : values) value = static_cast<float>(value);
   }
-  if (!std::ranges::all_of(values, [&](double value) { return fits(value, tensor.dtype); }))
-    throw RequestError(fmt::format("{}: variable `{}` of {} cannot start as `{}`", tensor.where,
-                                   tensor.name, name_of(tensor.dtype), from.type));
+  if (!std::ranges::all_of(values, [&](double value) { return can_hold(tensor.dtype, value); }))
+    throw RequestError(fmt::format("{}: variable `{}` cannot start as `{}`: {}", tensor.where,
+                                   tensor.name, from.type, holds(tensor.dtype)));
   round_to(values, tensor.dtype, array.bytes());
   return array;
 }

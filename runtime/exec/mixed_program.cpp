@@ -12,7 +12,6 @@ namespace {
 using plan::DeviceKind;
 using plan::TensorId;
 
-constexpr std::array<DeviceKind, kDeviceKinds> kDevices = {DeviceKind::kCpu, DeviceKind::kGpu};
 constexpr size_t kAlignment = 256;  // bytes, as devices like it
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

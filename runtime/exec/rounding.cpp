@@ -1,8 +1,6 @@
 // Float64 to any dtype.
 #include "runtime/exec/rounding.h"
 
-#include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "runtime/base/error.h"
@@ -35,21 +33,6 @@ void round_to(std::span<const double> values, DType dtype, std::span<std::byte> 
     using T = decltype(element);
     T* to = reinterpret_cast<T*>(out.data());
     for (size_t i = 0; i < values.size(); ++i) to[i] = rounded<T>(values[i]);
-  });
-}
-
-bool fits(double value, DType dtype) {
-  if (is_float(dtype)) return true;
-  if (dtype == DType::kBool) return value == 0 || value == 1;
-  return io::visit_dtype(dtype, [value](auto element) {
-    using T = decltype(element);
-    if constexpr (std::is_integral_v<T>) {
-      // The largest int64 is no float64; what is below 2^63 is in range.
-      const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
-      const double low = static_cast<double>(std::numeric_limits<T>::min());
-      return value == std::floor(value) && value >= low && value < limit;
-    }
-    return false;
   });
 }
 

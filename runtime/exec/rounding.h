@@ -9,12 +9,8 @@
 namespace flow::exec {
 
 /// Writes each value to `out` as `dtype`: floats to the nearest, integers must be whole and in
-/// range (see fits), bools are what is not 0. REQUIRES: out holds values.size() elements.
+/// range, bools are what is not 0. REQUIRES: out holds values.size() elements.
 void round_to(std::span<const double> values, DType dtype, std::span<std::byte> out);
-
-/// Can `dtype` hold this value? Floats can (an overflow is an infinity); integers only what is
-/// whole and in range, bools only 0 and 1.
-bool fits(double value, DType dtype);
 
 /// `array` as another dtype. RunError naming `name` where a value does not fit.
 Array convert(const Array& array, DType dtype, const std::string& name);

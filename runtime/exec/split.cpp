@@ -13,12 +13,6 @@ using plan::DeviceKind;
 using plan::Role;
 using plan::TensorId;
 
-constexpr std::array<DeviceKind, kDeviceKinds> kDevices = {DeviceKind::kCpu, DeviceKind::kGpu};
-
-DeviceKind other(DeviceKind device) {
-  return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
-}
-
 class Splitter {
  public:
   Splitter(const plan::Job& job, std::span<const TensorId> deliverables)

@@ -12,6 +12,8 @@
 namespace flow::exec {
 
 constexpr size_t kDeviceKinds = 2;
+constexpr std::array<plan::DeviceKind, kDeviceKinds> kDevices = {plan::DeviceKind::kCpu,
+                                                                 plan::DeviceKind::kGpu};
 
 constexpr size_t index_of(plan::DeviceKind device) { return static_cast<size_t>(device); }
 

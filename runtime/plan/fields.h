@@ -285,6 +285,7 @@ inline constexpr bool kSpread<Job> = true;
 void fields(auto& text, Is<Job> auto& job) {
   text.names_of(job);  // ids are written as names, which change less from plan to plan
   text.lines("datasets", job.datasets);
+  text("deterministic", job.deterministic);
   text("device", job.device);
   text("devices", job.devices);
   text.lines("hooks", job.hooks);

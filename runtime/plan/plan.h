@@ -39,6 +39,10 @@ enum class DeviceKind { kCpu, kGpu };
 
 /// "cpu", "gpu"
 std::string_view name_of(DeviceKind device);
+/// The one that it is not.
+constexpr DeviceKind other(DeviceKind device) {
+  return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
+}
 
 /// A tensor of one call. A variable outlives the call; an input is written before it; a result
 /// is made by a step and lives from `first` to `last`.
@@ -286,6 +290,7 @@ struct Job {
   DeviceKind device = DeviceKind::kCpu;  // of all that does not say another
   int64_t devices = 1;                   // that share the rows of a batch
   std::string precision = "float32";     // see precision.h
+  bool deterministic = true;             // the same bits in every run on the same device
   uint64_t seed = 0;
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;

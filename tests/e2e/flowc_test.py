@@ -135,6 +135,16 @@ jobs:
         self.assertRegex(shown, r"taps\n  mlp/hidden/matmul:tap  about \d+ % of a call, where a hook that needs it fires\n")
         self.assertNotIn("taps", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train").stdout)
 
+    def test_show_names_what_may_change_from_run_to_run(self):
+        def shown(*sets):
+            return self.call("flowc", "show", JOBS / "lenet.yaml", "--job", "train", *(word for one in sets for word in ("--set", one))).stdout
+
+        off = "+jobs.train.determinism=off"
+        self.assertNotIn("determinism", shown())
+        self.assertIn("determinism is off, and changes nothing: no convolution runs on a GPU\n", shown(off, "+jobs.train.placement={device: cpu}"))
+        self.assertIn("determinism is off: these may add in another order in each run: lenet/conv1/conv, lenet/conv2/conv, ",
+                      shown(off, "+jobs.train.placement={device: gpu}"))
+
     def test_show_draws_one_job_as_a_graph(self):
         self.assertIn("--job", self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "svg", status=2).stderr)
         job = (JOBS / "mlp.yaml", "--job", "train")
