@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "runtime/base/check.h"
 #include "runtime/base/dtype.h"
@@ -17,6 +18,19 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::kFloat16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::kBFloat16;
+};
+
+/// What a float is computed in: those of 16 bits in float32, others in themselves.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 [[noreturn]] inline void dtype_not_expected(DType dtype) {
   check_failed(__FILE__, __LINE__, "dtype", std::string(name_of(dtype)));
 }
@@ -27,6 +41,14 @@ auto visit_float(DType dtype, F f) {
   if (dtype == DType::kFloat64) return f(double{});
   if (dtype == DType::kFloat32) return f(float{});
   dtype_not_expected(dtype);
+}
+
+/// The same for a float dtype of any size.
+template <typename F>
+auto visit_any_float(DType dtype, F f) {
+  if (dtype == DType::kFloat16) return f(Float16{});
+  if (dtype == DType::kBFloat16) return f(BFloat16{});
+  return visit_float(dtype, f);
 }
 
 /// The same for an integer dtype.

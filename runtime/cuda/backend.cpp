@@ -8,7 +8,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/program.h"
-#include "runtime/plan/precision.h"
 
 namespace flow::cuda {
 namespace {
@@ -57,10 +56,6 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
-    if (plan::narrow_of(job.precision))
-      throw RequestError(fmt::format("{}: job `{}` has precision `{}`, which only CPUs compute in",
-                                     job.where, job.name, job.precision),
-                         "write `precision: tf32`, or run it with --device cpu");
     const size_t available = named(job, [&] { return driver_->free_memory(); });
     exec::check_tensors_fit(job, available, kMemory);
     const Grouped grouped = group_updates(expand_posts(job));

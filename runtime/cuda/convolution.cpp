@@ -20,7 +20,7 @@ ConvolutionSpec spec_of(const Request& request, Pass pass, const Shape& x, const
   spec.dilation = list("dilation");
   spec.pads = {pads[0], pads[2], pads[1], pads[3]};
   spec.groups = request.step.attributes.get<int64_t>("groups");
-  spec.tf32 = request.tf32;
+  spec.leeway = request.leeway;
   return spec;
 }
 

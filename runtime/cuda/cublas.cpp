@@ -17,7 +17,7 @@ void check(cublasStatus_t status, std::string_view what) {
                      : "");
 }
 
-/// The types that go with an operand's.
+/// The types that go with an operand's; a result has that of the scale.
 struct Types {
   cudaDataType_t operand, scale;
   cublasComputeType_t compute;
@@ -28,7 +28,7 @@ Types types_of(const MatmulSpec& spec) {
     case DType::kFloat32:
       // The plain compute type multiplies in float32; TF32 has its own.
       return {CUDA_R_32F, CUDA_R_32F,
-              spec.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+              spec.leeway.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
     case DType::kFloat64:
       return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     case DType::kFloat16:
@@ -114,7 +114,7 @@ ProductDescriptors describe(const MatmulSpec& spec) {
   set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec.epilogue));
   product.left = layout_of(types.operand, spec.b);
   product.right = layout_of(types.operand, spec.a);
-  product.out = layout_of(types.operand, spec.out);
+  product.out = layout_of(types.scale, spec.out);
   product.preference = preference_of(spec);
   return product;
 }

@@ -4,6 +4,7 @@
 
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
@@ -102,12 +103,13 @@ void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
       .set_data_type(data_type(spec.dtype));
 }
 
-/// Leaves the engines that give every run the same bits and compute in the spec's precision.
+/// Leaves the engines that compute in the spec's precision, and in its order.
 void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
   constexpr int64_t kWorkspace = 256 << 20;  // bytes
   using Note = frontend::NumericalNote_t;
-  std::vector<Note> unwanted = {Note::NONDETERMINISTIC, Note::REDUCED_PRECISION_REDUCTION};
-  if (spec.dtype == DType::kFloat32 && !spec.tf32) {
+  std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
+  if (!spec.leeway.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
+  if (spec.dtype == DType::kFloat32 && !spec.leeway.tf32) {
     unwanted.push_back(Note::TENSOR_CORE);
     unwanted.push_back(Note::DOWN_CONVERT_INPUTS);
   }
@@ -126,13 +128,24 @@ std::string text_of(const ConvolutionSpec& spec) {
                      spec.x.str(), spec.w.str(), spec.y.str(), name_of(spec.dtype));
 }
 
+/// All that a plan depends on but the device.
+std::string description_of(const ConvolutionSpec& spec) {
+  return fmt::format(
+      "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
+      "any order {}; cuDNN {}, front end {}",
+      text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
+      spec.epilogue.relu, spec.leeway.tf32, spec.leeway.any_order, Cudnn::version(),
+      CUDNN_FRONTEND_VERSION);
+}
+
 void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
 
 }  // namespace
 
 class Cudnn::Planner {
  public:
-  Planner() {
+  Planner(int device, PlanCache cache)
+      : cache_(std::move(cache)), device_(Cudnn::describe(device)) {
     cudnnHandle_t handle = nullptr;
     const cudnnStatus_t status = cudnnCreate(&handle);
     if (status != CUDNN_STATUS_SUCCESS)
@@ -142,16 +155,28 @@ class Cudnn::Planner {
     handle_.reset(handle);
   }
 
-  explicit Planner(std::string_view description)
-      : absent_device_(std::make_shared<frontend::DeviceProperties>()) {
-    check(absent_device_->deserialize({description.begin(), description.end()}),
+  Planner(std::string description, PlanCache cache)
+      : cache_(std::move(cache)),
+        device_(std::move(description)),
+        absent_device_(std::make_shared<frontend::DeviceProperties>()) {
+    check(absent_device_->deserialize({device_.begin(), device_.end()}),
           "reading a device's description");
   }
 
   cudnnHandle_t handle() const { return handle_.get(); }
 
-  /// A built plan. Engines compiled at run time cost a second, so they come last.
+  /// A built plan: the one that was kept, or else one that is chosen now.
   std::shared_ptr<graph::Graph> plan(const ConvolutionSpec& spec) const {
+    const std::string key = description_of(spec) + "; " + device_;
+    if (const auto kept = cache_.find(key))
+      if (auto graph = reload(*kept)) return graph;
+    auto graph = choose(spec);
+    if (std::vector<uint8_t> text; graph->serialize(text, false).is_good()) cache_.store(key, text);
+    return graph;
+  }
+
+  /// Engines compiled at run time cost a second, so they come last.
+  std::shared_ptr<graph::Graph> choose(const ConvolutionSpec& spec) const {
     std::string refusal;
     for (const bool compiled : {false, true}) {
       auto graph = describe(spec);
@@ -165,16 +190,30 @@ class Cudnn::Planner {
       if (status.is_good()) return graph;
       refusal = status.get_message().substr(0, status.get_message().find('\n'));
     }
-    throw RunError(
-        fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(), text_of(spec),
-                    refusal),
-        spec.dtype == DType::kFloat32 && !spec.tf32 ? "`precision: tf32` allows more engines" : "");
+    throw RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
+                               text_of(spec), refusal),
+                   spec.dtype == DType::kFloat32 && !spec.leeway.tf32
+                       ? "`precision: tf32` allows more engines"
+                       : "");
   }
 
  private:
+  /// Null where cuDNN does not take the text: it may be another build's.
+  std::shared_ptr<graph::Graph> reload(const std::vector<uint8_t>& text) const {
+    auto graph = std::make_shared<graph::Graph>();
+    if (absent_device_) graph->set_device_properties(absent_device_);
+    try {
+      const frontend::error_t status = absent_device_
+                                           ? graph->deserialize(text)
+                                           : graph->deserialize(handle(), text, false, false);
+      if (status.is_good()) return graph;
+    } catch (const std::exception&) {  // of its JSON
+    }
+    return nullptr;
+  }
+
   std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
-    const auto compute =
-        spec.dtype == DType::kFloat64 ? frontend::DataType_t::DOUBLE : frontend::DataType_t::FLOAT;
+    const auto compute = data_type(sum_of(spec.dtype));
     auto graph = std::make_shared<graph::Graph>();
     graph->set_io_data_type(data_type(spec.dtype))
         .set_intermediate_data_type(compute)
@@ -196,13 +235,17 @@ class Cudnn::Planner {
     return status;
   }
 
+  PlanCache cache_;
+  std::string device_;  // cuDNN's JSON of it
   std::unique_ptr<cudnnContext, decltype(&destroy_handle)> handle_{nullptr, &destroy_handle};
   std::shared_ptr<frontend::DeviceProperties> absent_device_;
 };
 
-Cudnn::Cudnn() : planner_(std::make_unique<Planner>()) {}
+Cudnn::Cudnn(int device, PlanCache cache)
+    : planner_(std::make_unique<Planner>(device, std::move(cache))) {}
 
-Cudnn::Cudnn(std::string_view description) : planner_(std::make_unique<Planner>(description)) {}
+Cudnn::Cudnn(std::string description, PlanCache cache)
+    : planner_(std::make_unique<Planner>(std::move(description), std::move(cache))) {}
 
 Cudnn::~Cudnn() = default;
 
@@ -226,7 +269,7 @@ LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
 
 std::string Cudnn::engine(const ConvolutionSpec& spec) {
   std::string name;
-  check(planner_->plan(spec)->get_plan_name(name), "naming an engine");
+  check(planner_->choose(spec)->get_plan_name(name), "naming an engine");
   return name;
 }
 

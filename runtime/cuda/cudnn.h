@@ -4,26 +4,27 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "runtime/cuda/libraries.h"
+#include "runtime/cuda/plan_cache.h"
 
 namespace flow::cuda {
 
-/// Chooses cuDNN's plans. float32 never uses TF32 unless the spec allows it; no plan adds in an
-/// order that changes from run to run.
+/// Chooses cuDNN's plans, within the spec's leeway. A kept plan is for one device, driver and
+/// version of cuDNN.
 class Cudnn {
  public:
-  /// For the device that is current now, and in every use.
-  Cudnn();
+  /// For a device, which is current now and in every use.
+  explicit Cudnn(int device, PlanCache cache = {});
   /// For a device that need not be here, by cuDNN's JSON of its properties: plans are made for it,
   /// none can run. RunError where cuDNN refuses the text.
-  explicit Cudnn(std::string_view description);
+  explicit Cudnn(std::string description, PlanCache cache = {});
   ~Cudnn();
 
   /// RunError where no engine does what the spec says.
   LibraryKernel prepare(const ConvolutionSpec& spec);
-  /// The engine and knobs that `prepare` chooses, as cuDNN names them: "eng44_k2=2_k18=0".
+  /// The engine and knobs that are chosen where no plan is kept, as cuDNN names them:
+  /// "eng44_k2=2_k18=0".
   std::string engine(const ConvolutionSpec& spec);
 
   /// cuDNN's JSON of a device that is here.

@@ -1,13 +1,17 @@
 // Plan to plan: posts as steps, updates last.
 #include "runtime/cuda/expand.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "runtime/cuda/kernel.h"
 #include "runtime/plan/lifetimes.h"
+#include "runtime/plan/precision.h"
 #include "runtime/plan/signature.h"
 
 namespace flow::cuda {
@@ -43,23 +47,64 @@ class PostExpander {
  private:
   void expand(plan::Step step) {
     const auto kept = static_cast<std::ptrdiff_t>(fused_posts(step));
-    const std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
-    if (apart.empty()) return job_.steps.push_back(std::move(step));
+    std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
     step.posts.resize(static_cast<size_t>(kept));
+    DType running_dtype = dtype_before(apart, step.outputs[0]);
+    if (const auto narrow = narrow_result(step)) {
+      running_dtype = *narrow;
+      round_bias(step, *narrow);
+      if (!apart.empty() && apart.front().op == "cast")
+        apart.erase(apart.begin());
+      else
+        apart.insert(apart.begin(), cast(step.name, plan::number_of(job_.precision)));
+    }
+    if (apart.empty()) return job_.steps.push_back(std::move(step));
     const TensorId result = step.outputs[0];
     const TensorId taken = std::exchange(job_.tensors[result.index()].alias, TensorId());
     const std::string where = step.where;
-    TensorId running =
-        add_tensor(step.name, result, contains(step.inputs, taken) ? taken : TensorId());
+    TensorId running = add_tensor(step.name, result, running_dtype,
+                                  contains(step.inputs, taken) ? taken : TensorId());
     step.outputs[0] = running;
     job_.steps.push_back(std::move(step));
     for (size_t i = 0; i < apart.size(); ++i) {
-      const bool last = i + 1 == apart.size();
-      const TensorId out = last ? result : add_tensor(apart[i].name, result, TensorId());
+      const std::span<const plan::Post> rest = std::span(apart).subspan(i + 1);
+      const TensorId out =
+          rest.empty() ? result
+                       : add_tensor(apart[i].name, result, dtype_before(rest, result), TensorId());
       job_.tensors[out.index()].alias = place_of(apart[i], running, taken);
       add_step(apart[i], running, out, where);
       running = out;
     }
+  }
+
+  /// The dtype of what becomes `result` by these posts.
+  DType dtype_before(std::span<const plan::Post> posts, TensorId result) const {
+    const bool rounded = std::ranges::find(posts, "cast", &plan::Post::op) != posts.end();
+    return rounded ? plan::number_of(job_.precision) : job_[result].dtype;
+  }
+
+  /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
+  std::optional<DType> narrow_result(const plan::Step& step) const {
+    if (!step.op.starts_with("convolution")) return {};
+    const DType dtype = job_[step.inputs[0]].dtype;
+    return is_narrow(dtype) ? std::optional(dtype) : std::nullopt;
+  }
+
+  static plan::Post cast(const std::string& name, DType dtype) {
+    plan::Post post{"cast", fmt::format("{}:{}", name, name_of(dtype)), {}, {}};
+    post.attributes.set("dtype", dtype);
+    return post;
+  }
+
+  /// cuDNN adds a bias of the result's dtype.
+  void round_bias(plan::Step& step, DType narrow) {
+    if (step.posts.empty() || step.posts.front().op != "bias_add") return;
+    TensorId& bias = step.posts.front().operands[0];
+    const plan::Post post = cast(step.name + "/bias", narrow);
+    const TensorId rounded = add_tensor(post.name, bias, narrow, TensorId());
+    job_.tensors[rounded.index()].role = plan::Role::kResult;
+    add_step(post, bias, rounded, step.where);
+    bias = rounded;
   }
 
   /// What the result of a post lies on: the variable that it updates, or else the running value.
@@ -69,9 +114,10 @@ class PostExpander {
     return signature && signature->may_overwrite(0) ? running : TensorId();
   }
 
-  TensorId add_tensor(const std::string& name, TensorId like, TensorId alias) {
+  TensorId add_tensor(const std::string& name, TensorId like, DType dtype, TensorId alias) {
     plan::Tensor tensor = job_[like];
     tensor.name = name;
+    tensor.dtype = dtype;
     tensor.alias = alias;
     job_.tensors.push_back(std::move(tensor));
     return TensorId{job_.tensors.size() - 1};

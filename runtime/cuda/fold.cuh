@@ -34,9 +34,9 @@ __device__ typename Fold::Sum fold_terms(const Fold& fold, const T* from, const 
 }
 
 /// A result, or a part of it.
-template <typename Fold, typename T>
+template <typename Fold, typename R>
 __device__ void store(const Fold& fold, const Folds& folds, int64_t output, typename Fold::Sum sum,
-                      typename Fold::Sum* parts, T* out) {
+                      typename Fold::Sum* parts, R* out) {
   if (folds.chunks == 1)
     out[output] = fold.last(sum, output);
   else
@@ -44,8 +44,8 @@ __device__ void store(const Fold& fold, const Folds& folds, int64_t output, type
 }
 
 /// A block for each output and chunk (blockIdx.y): its threads share the terms.
-template <typename Fold, typename T>
-__global__ void fold_rows(Fold fold, Folds folds, const T* x, typename Fold::Sum* parts, T* out) {
+template <typename Fold, typename T, typename R>
+__global__ void fold_rows(Fold fold, Folds folds, const T* x, typename Fold::Sum* parts, R* out) {
   const int64_t first = blockIdx.y * folds.chunk;
   const int64_t end = first + folds.chunk < folds.terms ? first + folds.chunk : folds.terms;
   for (int64_t output = blockIdx.x; output < folds.outputs; output += gridDim.x) {
@@ -59,9 +59,9 @@ __global__ void fold_rows(Fold fold, Folds folds, const T* x, typename Fold::Sum
 
 /// A block of kFoldColumns x kFoldRows threads for as many outputs and a chunk: a row of threads
 /// for every kFoldRows-th term.
-template <typename Fold, typename T>
+template <typename Fold, typename T, typename R>
 __global__ void fold_columns(Fold fold, Folds folds, const T* x, typename Fold::Sum* parts,
-                             T* out) {
+                             R* out) {
   auto* own = shared<typename Fold::Sum>() + threadIdx.x;
   const int64_t first = blockIdx.y * folds.chunk;
   const int64_t end = first + folds.chunk < folds.terms ? first + folds.chunk : folds.terms;
@@ -83,8 +83,8 @@ __global__ void fold_columns(Fold fold, Folds folds, const T* x, typename Fold::
 }
 
 /// A warp for each output: its chunks joined.
-template <typename Fold, typename T>
-__global__ void join_chunks(Fold fold, Folds folds, const typename Fold::Sum* parts, T* out) {
+template <typename Fold, typename R>
+__global__ void join_chunks(Fold fold, Folds folds, const typename Fold::Sum* parts, R* out) {
   for (int64_t output = blockIdx.x; output < folds.outputs; output += gridDim.x) {
     auto sum = fold.first();
     for (int64_t chunk = threadIdx.x; chunk < folds.chunks; chunk += kWarp)
@@ -95,16 +95,16 @@ __global__ void join_chunks(Fold fold, Folds folds, const typename Fold::Sum* pa
 }
 
 /// out = the folds of x. REQUIRES: x and out do not overlap.
-template <typename Fold, typename T>
-void launch_fold(const char* name, const Fold& fold, const FoldPlan& plan, const T* x, T* out,
+template <typename Fold, typename T, typename R>
+void launch_fold(const char* name, const Fold& fold, const FoldPlan& plan, const T* x, R* out,
                  std::byte* workspace, const LaunchState& state) {
   using Carried = typename Fold::Sum;
   auto* parts = reinterpret_cast<Carried*>(workspace);
-  const auto kernel = plan.by_rows ? fold_rows<Fold, T> : fold_columns<Fold, T>;
+  const auto kernel = plan.by_rows ? fold_rows<Fold, T, R> : fold_columns<Fold, T, R>;
   launch(state.driver, state.stream, name, plan.shape(sizeof(Carried)), kernel, fold, plan.folds, x,
          parts, out);
   if (plan.folds.chunks > 1)
-    launch(state.driver, state.stream, "join_chunks", plan.joining_shape(), join_chunks<Fold, T>,
+    launch(state.driver, state.stream, "join_chunks", plan.joining_shape(), join_chunks<Fold, R>,
            fold, plan.folds, parts, out);
 }
 

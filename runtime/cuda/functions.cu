@@ -2,19 +2,40 @@
 // lists them.
 #include "runtime/base/functions.h"
 
+#include "runtime/base/convert.h"
 #include "runtime/cuda/map.cuh"
 
 namespace flow::cuda {
 namespace {
+
+/// A function of floats as one of T, which may have 16 bits.
+template <typename F>
+struct Value {
+  F f;
+  template <typename T>
+  __device__ T operator()(T x) const {
+    return convert<T>(f(convert<Wide<T>>(x)));
+  }
+};
 
 template <typename F>
 struct Gradient {
   F f;
   template <typename T>
   __device__ T operator()(T dy, T v) const {
-    return f.gradient(dy, v);
+    return convert<T>(f.gradient(convert<Wide<T>>(dy), convert<Wide<T>>(v)));
   }
 };
+
+/// Calls visit with a zero of the operands' type. What is rectified alone has 16 bits.
+template <template <typename> class Function, typename Visit>
+Kernel visit_operands(const Request& request, Visit visit) {
+  const DType dtype = request.inputs[0].dtype;
+  if constexpr (std::is_same_v<Function<float>, functions::Relu<float>>)
+    return visit_any_float(dtype, visit);
+  else
+    return visit_float(dtype, visit);
+}
 
 bool approximates_by_tanh(const Request& request) {
   return attribute<std::string>(request, "approximate") == "tanh";
@@ -28,20 +49,20 @@ bool approximates_by_tanh(const Request& request) {
       return {map_launch<T>(#op, request, functions::Function<T>{})};           \
     });                                                                         \
   }
-#define FLOW_FUNCTION(op, Function, ...)                                            \
-  Kernel op(const Request& request) {                                               \
-    return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {      \
-      const auto f = functions::with_attributes<functions::Function, T>(            \
-          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                      \
-      return {map_launch<T>(#op, request, f)};                                      \
-    });                                                                             \
-  }                                                                                 \
-  Kernel op##_grad(const Request& request) {                                        \
-    return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {      \
-      const auto f = functions::with_attributes<functions::Function, T>(            \
-          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                      \
-      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})}; \
-    });                                                                             \
+#define FLOW_FUNCTION(op, Function, ...)                                               \
+  Kernel op(const Request& request) {                                                  \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel { \
+      const auto f = functions::with_attributes<functions::Function, Wide<T>>(         \
+          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                         \
+      return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                     \
+    });                                                                                \
+  }                                                                                    \
+  Kernel op##_grad(const Request& request) {                                           \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel { \
+      const auto f = functions::with_attributes<functions::Function, Wide<T>>(         \
+          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                         \
+      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};    \
+    });                                                                                \
   }
 #include "runtime/base/functions.def"
 #undef FLOW_NUMBER_FUNCTION

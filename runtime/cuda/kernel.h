@@ -52,7 +52,7 @@ struct Request {
   std::vector<TensorDesc> inputs, outputs;
   std::vector<std::vector<TensorDesc>> post_operands;
   uint64_t seed = 0;
-  bool tf32 = false;
+  Leeway leeway = {};
   Driver& driver;        // outlives the Launch
   Libraries& libraries;  // likewise
   Checks& checks;        // a kernel that checks values appends here

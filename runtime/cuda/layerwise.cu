@@ -145,7 +145,9 @@ template <typename T, typename Rule>
 __global__ void sum_chunks(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
                            TwoSums* sums) {
   const Piece piece = piece_of_block(table);
-  store_sums(rule.template squares<T>(table.entries[piece.index], piece, *call), sums + blockIdx.x);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return;
+  store_sums(rule.template squares<T>(entry, piece, *call), sums + blockIdx.x);
 }
 
 /// A block for each variable: its rate, in the place of its first chunk's sums.
@@ -170,8 +172,10 @@ template <typename T, typename Rule>
 __global__ void move_all(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
                          const TwoSums* sums) {
   const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
   const int64_t first = piece.index ? table.entries[piece.index - 1].end : 0;
-  rule.template move<T>(table.entries[piece.index], piece, sums[first].first, *call);
+  rule.template move<T>(entry, piece, sums[first].first, *call);
 }
 
 template <typename Rule>

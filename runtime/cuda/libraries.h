@@ -15,6 +15,15 @@
 
 namespace flow::cuda {
 
+/// What products of these operands are summed in.
+inline DType sum_of(DType operands) { return is_narrow(operands) ? DType::kFloat32 : operands; }
+
+/// What a library may do for speed.
+struct Leeway {
+  bool tf32 = false;       // float32 operands are rounded to TF32
+  bool any_order = false;  // sums whose order changes from run to run
+};
+
 /// What is done to a result before it is stored: y = relu(y + bias), each if asked for.
 struct Epilogue {
   bool bias = false;  // along the columns of a product, the channels of a convolution
@@ -25,10 +34,10 @@ struct Epilogue {
 /// [M, N]; leading axes before these two, where there are any, are equal in all three and count
 /// independent products.
 struct MatmulSpec {
-  DType dtype;  // of all operands
+  DType dtype;  // of a and b; out and a bias have that of the sums
   Shape a, b, out;
   bool transpose_a = false, transpose_b = false;
-  bool tf32 = false;
+  Leeway leeway = {};
   Epilogue epilogue = {};
   uint32_t alignment = 256;  // bytes, of the operands in every run
 };
@@ -38,12 +47,12 @@ struct MatmulSpec {
 struct ConvolutionSpec {
   enum class Pass { kForward, kGradData, kGradWeight };
   Pass pass;
-  DType dtype;
+  DType dtype;  // of all of them: cuDNN stores sums of 16-bit products in 16 bits
   Shape x, w, y;
   std::vector<int64_t> strides, dilation;  // of H and W
   std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
   int64_t groups = 1;
-  bool tf32 = false;
+  Leeway leeway = {};
   Epilogue epilogue = {};  // of the forward pass
 };
 
@@ -57,7 +66,7 @@ struct LibraryBuffers {
   std::byte* workspace;
 };
 
-/// Chosen once, run every call; deterministic: the same operands, the same bits.
+/// Chosen once, run every call: of the same operands the same bits, unless any order was allowed.
 struct LibraryKernel {
   std::function<void(const LibraryBuffers&, Stream)> run;
   size_t workspace = 0;  // bytes

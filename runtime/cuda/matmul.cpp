@@ -51,11 +51,11 @@ std::vector<Offsets> starts_of(const Shape& a, const Shape& b, const Shape& out,
 }
 
 /// What all the starts are multiples of, in bytes; at most a buffer's own 256.
-uint32_t alignment_of(const std::vector<Offsets>& starts, size_t element) {
+uint32_t alignment_of(const std::vector<Offsets>& starts, const MatmulSpec& spec) {
   uint64_t bits = 256;
   for (const Offsets& start : starts)
-    for (const int64_t offset : {start.a, start.b, start.out})
-      bits |= static_cast<uint64_t>(offset) * element;
+    bits |= static_cast<uint64_t>(start.a | start.b) * size_of(spec.dtype) |
+            static_cast<uint64_t>(start.out) * size_of(sum_of(spec.dtype));
   return static_cast<uint32_t>(bits & -bits);  // the lowest one
 }
 
@@ -64,7 +64,7 @@ Products products_of(const Request& request) {
                   request.outputs[0].shape};
   spec.transpose_a = request.step.attributes.get<bool>("transpose_a");
   spec.transpose_b = request.step.attributes.get<bool>("transpose_b");
-  spec.tf32 = request.tf32;
+  spec.leeway = request.leeway;
   const int rank = spec.out.rank();
   if (spec.b.rank() == 2 && spec.a.rank() == rank && !spec.transpose_a) {  // one tall product
     spec.a = {spec.a.elements(0, rank - 1), spec.a[rank - 1]};
@@ -76,7 +76,7 @@ Products products_of(const Request& request) {
   while (outer > 0 && a[outer - 1] == out[outer - 1] && b[outer - 1] == out[outer - 1]) --outer;
   spec.a = tail(a, outer), spec.b = tail(b, outer), spec.out = tail(out, outer);
   std::vector<Offsets> starts = starts_of(a, b, out, outer);
-  spec.alignment = alignment_of(starts, size_of(spec.dtype));
+  spec.alignment = alignment_of(starts, spec);
   return {spec, std::move(starts)};
 }
 
@@ -88,11 +88,12 @@ FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
   FusedKernel kernel;
   kernel.workspace = library.workspace;
   kernel.launch = [run = std::move(library.run), starts = products.starts,
-                   element = static_cast<int64_t>(size_of(spec.dtype))](
+                   operand = static_cast<int64_t>(size_of(spec.dtype)),
+                   result = static_cast<int64_t>(size_of(sum_of(spec.dtype)))](
                       const Buffers& buffers, const std::byte* bias, const LaunchState& state) {
     for (const Offsets& start : starts)
-      run({buffers.inputs[0] + start.a * element, buffers.inputs[1] + start.b * element, bias,
-           buffers.outputs[0] + start.out * element, buffers.workspace},
+      run({buffers.inputs[0] + start.a * operand, buffers.inputs[1] + start.b * operand, bias,
+           buffers.outputs[0] + start.out * result, buffers.workspace},
           state.stream);
   };
   return kernel;

@@ -23,7 +23,7 @@ class NvidiaLibraries : public Libraries {
 
   LibraryKernel prepare(const ConvolutionSpec& spec) override {
     activate();
-    if (!cudnn_) cudnn_.emplace();
+    if (!cudnn_) cudnn_.emplace(device_.index, PlanCache::of_user("cudnn"));
     return cudnn_->prepare(spec);
   }
 

@@ -139,6 +139,7 @@ template <typename T, typename Rule>
 __global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call) {
   const Piece piece = piece_of_block(table);
   const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
   const double scaled = entry.template scaled<T>(rule.scale);
   move_piece<T>(entry, piece, rule.template of_call<T>(scaled, *call));
 }

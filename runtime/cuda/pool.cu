@@ -2,6 +2,7 @@
 // the first maximum in row order (the first NaN, if there is one), so that the gradient needs no x.
 #include <cmath>
 
+#include "runtime/base/convert.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"
 #include "runtime/cuda/window.h"
@@ -19,17 +20,17 @@ __global__ void pool(Window w, const T* x, T* y, Place* places, int64_t n) {
     const T* window =
         x + (plane * w.rows.input + w.rows.start(row)) * w.columns.input + w.columns.start(column);
     const bool any = kh.first < kh.end && kw.first < kw.end;
-    T best = -static_cast<T>(INFINITY);
+    Wide<T> best = -static_cast<Wide<T>>(INFINITY);
     int64_t place = any ? kh.first * w.columns.size + kw.first : 0;
     for (int64_t h = kh.first; h < kh.end; ++h) {
       for (int64_t k = kw.first; k < kw.end; ++k) {
-        const T value = window[h * w.columns.input + k];
+        const auto value = convert<Wide<T>>(window[h * w.columns.input + k]);
         if (value <= best || best != best) continue;
         best = value;
         place = h * w.columns.size + k;
       }
     }
-    y[i] = best;
+    y[i] = convert<T>(best);
     if (places) places[i] = static_cast<Place>(place);
   }
 }
@@ -42,16 +43,16 @@ __global__ void spread(Window w, const T* dy, const Place* places, T* dx, int64_
     const int64_t line = i / w.columns.input, column = i - line * w.columns.input;
     const int64_t plane = line / w.rows.input, row = line - plane * w.rows.input;
     const Range rows = w.rows.covering(row), columns = w.columns.covering(column);
-    T sum = 0;
+    Wide<T> sum = 0;
     for (int64_t h = rows.first; h < rows.end; ++h) {
       for (int64_t k = columns.first; k < columns.end; ++k) {
         const int64_t from = (plane * w.rows.output + h) * w.columns.output + k;
         const int64_t place =
             (row - w.rows.start(h)) * w.columns.size + (column - w.columns.start(k));
-        if (static_cast<int64_t>(places[from]) == place) sum += dy[from];
+        if (static_cast<int64_t>(places[from]) == place) sum += convert<Wide<T>>(dy[from]);
       }
     }
-    dx[i] = sum;
+    dx[i] = convert<T>(sum);
   }
 }
 
@@ -82,7 +83,7 @@ Launch spread_launch(const Window& window, int64_t n) {
 Kernel max_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   const Window window(request.step.attributes, x.shape, y.shape);
-  return visit_float(x.dtype, [&]<typename T>(T) {
+  return visit_any_float(x.dtype, [&]<typename T>(T) {
     return visit_place(request.outputs[1].dtype, [&]<typename Place>(Place) -> Kernel {
       return {pool_launch<T, Place>(window, y.shape.elements())};
     });
@@ -92,7 +93,7 @@ Kernel max_pool2d(const Request& request) {
 Kernel max_pool2d_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   const Window window(request.step.attributes, dx.shape, dy.shape);
-  return visit_float(dy.dtype, [&]<typename T>(T) {
+  return visit_any_float(dy.dtype, [&]<typename T>(T) {
     return visit_place(request.inputs[1].dtype, [&]<typename Place>(Place) -> Kernel {
       return {spread_launch<T, Place>(window, dx.shape.elements())};
     });

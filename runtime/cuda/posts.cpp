@@ -43,7 +43,7 @@ Kernel prepare_post(const Request& request, size_t index) {
   const std::vector<TensorDesc>& operands = request.post_operands[index];
   inputs.insert(inputs.end(), operands.begin(), operands.end());
   const Request apart{step,          std::move(inputs), request.outputs, {},
-                      request.seed,  request.tf32,      request.driver,  request.libraries,
+                      request.seed,  request.leeway,    request.driver,  request.libraries,
                       request.checks};
   const KernelEntry* entry = find_kernel(post.op);
   FLOW_CHECK(entry, "no kernel for post {}", post.op);

@@ -18,7 +18,8 @@ class Reduction {
 
   int64_t terms() const { return plan_.folds.terms; }  // that go into one sum
   size_t workspace() const { return plan_.workspace(sizeof(double)); }
-  /// out = factor * the sums of x. REQUIRES: x and out do not overlap.
+  /// out = factor * the sums of x, in float32 where x has 16 bits. REQUIRES: x and out do not
+  /// overlap.
   Launch sum(double factor) const;
 
  private:

@@ -68,8 +68,8 @@ class StagePreparer {
   }
 
   Request request_of(const plan::Step& step) {
-    Request request{
-        step, {}, {}, {}, job_.seed, job_.precision == "tf32", driver_, libraries_, stages_.checks};
+    const Leeway leeway{.tf32 = job_.precision == "tf32", .any_order = !job_.deterministic};
+    Request request{step, {}, {}, {}, job_.seed, leeway, driver_, libraries_, stages_.checks};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
     for (const plan::Post& post : step.posts) {

@@ -24,6 +24,13 @@ struct UpdateEntry {
   __device__ double scaled(double scale) const {
     return factor ? scale * static_cast<double>(*reinterpret_cast<const T*>(factor)) : scale;
   }
+  /// The factor is NaN: what it moves stays as it is.
+  template <typename T>
+  __device__ bool skipped() const {
+    if (!factor) return false;
+    const T value = *reinterpret_cast<const T*>(factor);
+    return value != value;
+  }
 };
 
 template <typename Entry>
@@ -46,6 +53,15 @@ __device__ Piece piece_of_block(const Table<Entry>& table) {
   const int64_t first = (block - (index ? table.entries[index - 1].end : 0)) * kChunk;
   const int64_t rest = table.entries[index].elements - first;
   return {index, first, first + (rest < kChunk ? rest : kChunk)};
+}
+
+/// The arrays' elements become what they were.
+template <typename T, int kMoved>
+__device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece) {
+  for (int k = 0; k < kMoved; ++k)
+    if (entry.to[k] != entry.from[k])
+      for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
+        reinterpret_cast<T*>(entry.to[k])[i] = reinterpret_cast<const T*>(entry.from[k])[i];
 }
 
 /// Calls move(g, values) for the elements of a piece, 16 bytes at a time: `values` are the arrays'

@@ -18,7 +18,7 @@ SOURCE = HERE.parents[1]
 
 NETS = {"lenet": ("lenet.yaml", 6000, 1500), "mlp": ("mlp.yaml", 12000, 3000)}  # job file, steps of ours, steps of PyTorch
 WATCHED = {"lenet": "lenet/conv1:1", "mlp": "mlp/hidden:1"}
-PRECISIONS = ("float32", "tf32")
+PRECISIONS = {"float32": "", "tf32": "-tf32", "mixed_bfloat16": "-bfloat16"}  # what PyTorch's mode has behind it
 
 
 def flow(binaries, net, steps, *words):
@@ -36,9 +36,8 @@ def torch_rate(python, net, mode):
 def contestants(options, net):
     """name -> steps/s of one run, in the order in which a round runs them"""
     steps = NETS[net][1]
-    for precision in PRECISIONS:
-        tail = "" if precision == "float32" else "-tf32"
-        sets = () if precision == "float32" else ("--set", "+jobs.train.precision=tf32")
+    for precision, tail in PRECISIONS.items():
+        sets = ("--set", f"+jobs.train.precision={precision}")
         yield f"flow {precision}", lambda sets=sets: flow(options.bin, net, steps, *sets)[0]
         if options.torch:
             yield f"torch eager {precision}", lambda tail=tail: torch_rate(options.torch, net, "cuda" + tail)

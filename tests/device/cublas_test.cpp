@@ -141,20 +141,23 @@ TEST_CASE("A product computes in its own precision, in TF32 only where that is a
     DType dtype;
     bool tf32;
     cublasComputeType_t compute;
-    cudaDataType_t type;
+    cudaDataType_t operand, result;
   };
-  const Case cases[] = {{DType::kFloat32, false, CUBLAS_COMPUTE_32F, CUDA_R_32F},
-                        {DType::kFloat32, true, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F},
-                        {DType::kFloat64, false, CUBLAS_COMPUTE_64F, CUDA_R_64F},
-                        {DType::kFloat64, true, CUBLAS_COMPUTE_64F, CUDA_R_64F},
-                        {DType::kFloat16, false, CUBLAS_COMPUTE_32F, CUDA_R_16F},
-                        {DType::kBFloat16, false, CUBLAS_COMPUTE_32F, CUDA_R_16BF}};
+  const Case cases[] = {
+      {DType::kFloat32, false, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F},
+      {DType::kFloat32, true, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F, CUDA_R_32F},
+      {DType::kFloat64, false, CUBLAS_COMPUTE_64F, CUDA_R_64F, CUDA_R_64F},
+      {DType::kFloat64, true, CUBLAS_COMPUTE_64F, CUDA_R_64F, CUDA_R_64F},
+      {DType::kFloat16, false, CUBLAS_COMPUTE_32F, CUDA_R_16F, CUDA_R_32F},
+      {DType::kBFloat16, false, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_32F}};
   for (const Case& c : cases) {
     MatmulSpec spec{c.dtype, {2, 3}, {3, 4}, {2, 4}};
-    spec.tf32 = c.tf32;
+    spec.leeway.tf32 = c.tf32;
     const ProductDescriptors product = cuda::describe(spec);
     CHECK(read<int32_t>(product.desc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == c.compute);
-    CHECK(read<uint32_t>(product.out, CUBLASLT_MATRIX_LAYOUT_TYPE) == c.type);
+    CHECK(read<uint32_t>(product.left, CUBLASLT_MATRIX_LAYOUT_TYPE) == c.operand);
+    CHECK(read<uint32_t>(product.right, CUBLASLT_MATRIX_LAYOUT_TYPE) == c.operand);
+    CHECK(read<uint32_t>(product.out, CUBLASLT_MATRIX_LAYOUT_TYPE) == c.result);
   }
 }
 

@@ -1,9 +1,12 @@
 // cuDNN makes plans for devices that are not here.
 #include <catch2/catch.hpp>
 
+#include <map>
+
 #include "runtime/base/error.h"
 #include "runtime/cuda/cudnn.h"
 #include "tests/device/convolution_specs.h"
+#include "tests/support/fresh_directory.h"
 
 namespace flow::test {
 namespace {
@@ -37,6 +40,50 @@ TEST_CASE("The same convolution gets the same plan again") {
   Cudnn one(json), other(json);
   for (const ConvolutionSpec& spec : random_convolutions(3, 10))
     CHECK(one.engine(spec) == other.engine(spec));
+}
+
+TEST_CASE("A plan that is kept is taken again for the same device and convolution alone") {
+  const auto devices = targets();
+  const auto specs = random_convolutions(5, 6);
+  FreshDirectory home;
+  const auto prepare_all = [&](const std::string& device) {
+    Cudnn cudnn(device, cuda::PlanCache(home.path()));
+    std::vector<size_t> workspaces;
+    for (const ConvolutionSpec& spec : specs) workspaces.push_back(cudnn.prepare(spec).workspace);
+    return workspaces;
+  };
+  const auto kept = [&] {  // a plan that is kept anew is another file
+    std::map<fs::path, fs::file_time_type> files;
+    for (const auto& entry : fs::directory_iterator(home.path()))
+      files[entry.path()] = entry.last_write_time();
+    return files;
+  };
+  const auto workspaces = prepare_all(devices[0].json);
+  const auto files = kept();
+  CHECK(files.size() == specs.size());
+  CHECK(prepare_all(devices[0].json) == workspaces);
+  CHECK(kept() == files);
+  prepare_all(devices[1].json);
+  CHECK(kept().size() == 2 * specs.size());
+}
+
+TEST_CASE("A plan that cuDNN does not understand is chosen anew") {
+  const std::string device = targets()[0].json;
+  const auto spec = random_convolutions(5, 1)[0];
+  FreshDirectory home;
+  const cuda::PlanCache cache(home.path());
+  Cudnn(device, cache).prepare(spec);
+  const fs::path path = fs::directory_iterator(home.path())->path();
+  const std::string text = read_text(path);
+  const std::string key = text.substr(16, text.find('\0', 16) - 16);
+  REQUIRE(cache.find(key));
+  for (const size_t size : {size_t{0}, size_t{100}, cache.find(key)->size() / 2}) {
+    std::vector<uint8_t> part = *cache.find(key);
+    part.resize(size);
+    cache.store(key, part);
+    CHECK_NOTHROW(Cudnn(device, cache).prepare(spec));
+    CHECK(read_text(path) == text);
+  }
 }
 
 TEST_CASE("A convolution that cuDNN refuses is an error that names it") {

@@ -1,7 +1,9 @@
-// The convolutions of jobs/lenet.yaml, as they are compiled, have plans on every device.
+// The convolutions of jobs/, as they are compiled, have plans on every device.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 
 #include "compiler/compile.h"
 #include "runtime/cuda/cudnn.h"
@@ -39,36 +41,44 @@ std::optional<ConvolutionSpec> spec_of(const plan::Job& job, const plan::Step& s
   return spec;
 }
 
-std::vector<ConvolutionSpec> lenet_convolutions() {
+plan::Plan compiled(const std::filesystem::path& file) {
   CompileRequest request;
-  request.file = FLOW_SOURCE_DIR "/jobs/lenet.yaml";
-  const CompileResult compiled = compile(request);
-  INFO(compiled.messages);
-  REQUIRE(compiled.plan);
-  std::vector<ConvolutionSpec> specs;
-  for (const plan::Job& job : compiled.plan->jobs)
-    for (const plan::Step& step : job.steps)
-      if (const auto spec = spec_of(job, step)) specs.push_back(*spec);
-  return specs;
+  request.file = file.string();
+  const CompileResult result = compile(request);
+  INFO(file << ": " << result.messages);
+  REQUIRE(result.plan);
+  return *result.plan;
 }
 
-TEST_CASE("Every convolution of LeNet is planned whole, in every precision, on every device") {
-  const std::vector<ConvolutionSpec> specs = lenet_convolutions();
+/// Of all jobs of the repository, each once.
+std::vector<ConvolutionSpec> convolutions_of_jobs() {
+  std::map<std::string, ConvolutionSpec> specs;
+  for (const auto& entry : std::filesystem::directory_iterator(FLOW_SOURCE_DIR "/jobs"))
+    if (entry.path().extension() == ".yaml")
+      for (const plan::Job& job : compiled(entry.path()).jobs)
+        for (const plan::Step& step : job.steps)
+          if (const auto spec = spec_of(job, step)) specs.emplace(text_of(*spec), *spec);
+  std::vector<ConvolutionSpec> each;
+  for (const auto& [text, spec] : specs) each.push_back(spec);
+  return each;
+}
+
+TEST_CASE("Every convolution of a job is planned whole, in every precision, on every device") {
+  const std::vector<ConvolutionSpec> specs = convolutions_of_jobs();
   const auto fused = [](const ConvolutionSpec& spec) {
     return spec.epilogue.bias && spec.epilogue.relu;
   };
-  const auto is_data_gradient = [](const ConvolutionSpec& spec) {
-    return spec.pass == Pass::kGradData;
-  };
   REQUIRE(std::ranges::count_if(specs, fused) >= 2);
-  REQUIRE(std::ranges::count_if(specs, is_data_gradient) >= 1);
+  for (const Pass pass : {Pass::kForward, Pass::kGradData, Pass::kGradWeight})
+    REQUIRE(std::ranges::count(specs, pass, &ConvolutionSpec::pass) >= 10);
   for (const auto& device : read_descriptions(FLOW_SOURCE_DIR "/tests/device/targets")) {
     cuda::Cudnn cudnn(device.json);
     for (ConvolutionSpec spec : specs) {
       for (const DType dtype :
            {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
         for (const bool tf32 : {false, true}) {
-          spec.dtype = dtype, spec.tf32 = tf32;
+          if (tf32 && dtype != DType::kFloat32) continue;
+          spec.dtype = dtype, spec.leeway.tf32 = tf32;
           INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
           CHECK_NOTHROW(cudnn.prepare(spec));
         }

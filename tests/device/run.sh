@@ -112,6 +112,24 @@ float64() {  # NET: ten steps
     near "$work/$net-cpu64" "$work/$net-gpu64" 1e-9 1e-9
 }
 
+mixed() {  # NET PRECISION: products of 16 bits, sums that round the other way now and then
+  local net=$1 sets=(--set "+jobs.train.precision=$2" --steps 5)
+  [[ $2 == mixed_float16 ]] && sets+=(--set "+jobs.train.optimizer.loss_scale={type: dynamic}")
+  run train "jobs/$net.yaml" --device gpu "${sets[@]}" -o "$work/$net-gpu-$2" &&
+    run train "jobs/$net.yaml" --device gpu "${sets[@]}" --eager -o "$work/$net-eager-$2" &&
+    run train "jobs/$net.yaml" --device cpu "${sets[@]}" -o "$work/$net-cpu-$2" &&
+    same "$work/$net-gpu-$2" "$work/$net-eager-$2" &&
+    near "$work/$net-cpu-$2" "$work/$net-gpu-$2" 2e-2 2e-3
+}
+
+as_on_cpu() {  # TOLERANCE FILE JOB FLAG...: some steps of any job
+  local tolerance=$1 file=$2 job=$3
+  shift 3
+  run "$job" "jobs/$file.yaml" --device gpu "$@" -o "$work/$file-$job-gpu" &&
+    run "$job" "jobs/$file.yaml" --device cpu "$@" -o "$work/$file-$job-cpu" &&
+    near "$work/$file-$job-cpu" "$work/$file-$job-gpu" "$tolerance" "$tolerance"
+}
+
 bits() {  # NET: two epochs, twice, watched or not, with graphs or without
   local net=$1 epochs=(--set vars.epochs=2 --device gpu)
   run train "jobs/$net.yaml" "${epochs[@]}" -o "$work/$net-a" &&
@@ -164,7 +182,18 @@ for net in lenet mlp; do
   check "$net-one-call" one_call "$net"
   check "$net-float64" float64 "$net"
   check "$net-bits" bits "$net"
+  check "$net-bfloat16" mixed "$net" mixed_bfloat16
+  check "$net-float16" mixed "$net" mixed_float16
 done
+check resnet18 as_on_cpu 1e-2 resnet18 train --steps 3 --set vars.width=16
+check gpt_tiny as_on_cpu 1e-3 gpt_tiny train --steps 5
+check siamese as_on_cpu 1e-3 siamese train --steps 5
+check gan as_on_cpu 1e-3 gan judge --steps 5
+check autoencoder as_on_cpu 1e-3 autoencoder train --steps 5
+check mlp_async as_on_cpu 1e-3 mlp_async train --steps 20
+check relu_watch as_on_cpu 0 relu_watch relu --watch y
+check mlp_watch_diff as_on_cpu 1e-3 mlp_watch_diff train --watch-diff "mlp/**"
+check mlp_watch_scope as_on_cpu 1e-3 mlp_watch_scope train
 check lenet-placed placed lenet conv2 drop dense2
 check mlp-placed placed mlp hidden
 check lenet-accuracy accuracy lenet 96.5 1

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "runtime/base/convert.h"
 #include "runtime/cpu/layout.h"
 #include "runtime/cpu/operands.h"
 
@@ -160,11 +162,43 @@ KernelCase widened(const KernelCase& one) {
   return wide;
 }
 
+namespace {
+
+Array converted(const Array& array, DType to) {
+  return visit_any_float(array.dtype(), [&]<typename From>(From) {
+    return visit_any_float(to, [&]<typename To>(To) {
+      Array made(to, array.shape());
+      std::ranges::transform(array.as<From>(), made.as<To>().begin(), convert<To, From>);
+      return made;
+    });
+  });
+}
+
+}  // namespace
+
+KernelCase rounded(const KernelCase& one, DType narrow) {
+  KernelCase made = one;
+  for (Array& input : made.inputs)
+    if (input.dtype() == DType::kFloat32) input = converted(input, narrow);
+  if (one.op != "matmul" && one.op != "bias_add_grad")
+    for (Result& result : made.results)
+      if (result.dtype == DType::kFloat32) result.dtype = narrow;
+  return made;
+}
+
+KernelCase in_float32(const KernelCase& narrow) {
+  KernelCase made = narrow;
+  for (Array& input : made.inputs)
+    if (is_narrow(input.dtype())) input = converted(input, DType::kFloat32);
+  for (Result& result : made.results)
+    if (is_narrow(result.dtype)) result.dtype = DType::kFloat32;
+  return made;
+}
+
 double number_at(const Array& array, int64_t i) {
-  const auto at = static_cast<size_t>(i);
-  if (array.dtype() == DType::kBool) return array.as<bool>()[at] ? 1 : 0;
-  return cpu::visit_number(array.dtype(),
-                           [&]<typename T>(T) { return static_cast<double>(array.as<T>()[at]); });
+  return visit_dtype(array.dtype(), [&]<typename T>(T) {
+    return convert<double>(array.as<T>()[static_cast<size_t>(i)]);
+  });
 }
 
 }  // namespace flow::test

@@ -11,7 +11,16 @@ namespace flow::test {
 
 /// The distance from 1 to the next number: twice the rounding error.
 inline double epsilon_of(DType dtype) {
-  return dtype == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920929e-7;
+  switch (dtype) {
+    case DType::kFloat64:
+      return 0x1p-52;
+    case DType::kFloat16:
+      return 0x1p-10;
+    case DType::kBFloat16:
+      return 0x1p-7;
+    default:
+      return 0x1p-23;
+  }
 }
 
 /// How far a result of `dtype` may be from the reference's, which is rounded once. Elementwise ops

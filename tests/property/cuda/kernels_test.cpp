@@ -87,6 +87,34 @@ TEST_CASE("every kernel gives what the reference gives, in any order of lanes", 
   for_random_cases(require_reference);
 }
 
+/// The reference has the same numbers in float32.
+void require_wide_reference(const KernelCase& one) {
+  INFO(one.str());
+  const KernelRun expected = run_kernel(in_float32(one), {cpu::reference_kernels()});
+  const KernelRun got = run_on_device(one).run;
+  for (size_t i = 0; i < one.results.size(); ++i) {
+    const Tolerance tolerance(one, one.results[i].dtype);
+    for (int64_t at = 0; at < one.results[i].shape.elements(); ++at) {
+      CAPTURE(i, at, number_at(got.outputs[i], at), number_at(expected.outputs[i], at));
+      REQUIRE(tolerance.admits(number_at(got.outputs[i], at), number_at(expected.outputs[i], at)));
+    }
+  }
+  CHECK(same_bits(got, run_on_device(one, {LaneOrder::kReversed}).run));
+}
+
+TEST_CASE("what mixed jobs compute in 16 bits is what the reference gives", "[cuda]") {
+  for (const std::string op : {"bias_add", "bias_add_grad", "convolution", "convolution_grad_data",
+                               "convolution_grad_weight", "matmul", "max_pool2d", "max_pool2d_grad",
+                               "relu", "relu_grad"}) {
+    Random random(17);
+    for (int i = 0; i < kCases; ++i) {
+      const KernelCase one = random_case(op, random);
+      for (const DType narrow : {DType::kFloat16, DType::kBFloat16})
+        require_wide_reference(rounded(one, narrow));
+    }
+  }
+}
+
 TEST_CASE("kernels whose order of sums is the CPU's give its bits", "[cuda]") {
   for_random_cases([](const KernelCase& one) {
     if (!rounds_as_the_cpu(one) || one.results[0].dtype == DType::kFloat64) return;
@@ -243,6 +271,22 @@ TEST_CASE("updates of many variables take few launches and give the CPU's bits",
       REQUIRE(same_bits(got.runs[i], run_kernel(cases[i], {cpu::fast_kernels()})));
     }
     CHECK(run_updates_on_device(std::span(cases).first(8)).launches.value_or(1) == 1);
+  }
+}
+
+TEST_CASE("updates leave all as it is where the factor is NaN", "[cuda]") {
+  const Array nan = array_of<float>({}, {std::numeric_limits<float>::quiet_NaN()});
+  for (const cuda::UpdatesEntry& entry : cuda::updates()) {
+    if (entry.op == "move_statistics") continue;  // it has no factor
+    std::vector<KernelCase> cases = updates_alike(std::string(entry.op), 3);
+    for (KernelCase& one : cases) {
+      one.inputs.resize(1 + one.results.size());
+      one.inputs.push_back(nan);
+    }
+    const UpdatesRun got = run_updates_on_device(cases);
+    for (size_t i = 0; i < cases.size(); ++i)
+      for (size_t k = 0; k < cases[i].results.size(); ++k)
+        CHECK(same_bits(got.runs[i].outputs[k], cases[i].inputs[1 + k]));
   }
 }
 

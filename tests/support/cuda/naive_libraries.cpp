@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/check.h"
+#include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/launch.h"
 
@@ -12,12 +13,12 @@ namespace {
 
 constexpr LaunchShape kOneThread{};
 
-/// y = relu(y + bias), each step rounded to T.
+/// y = relu(y + bias), each step rounded to what a T is computed in.
 template <typename T>
-T finish(double sum, Epilogue epilogue, const T* bias, int64_t channel) {
-  T value = static_cast<T>(sum);
-  if (epilogue.bias) value += bias[channel];
-  return epilogue.relu && !(value > 0) ? T{0} : value;
+Wide<T> finish(double sum, Epilogue epilogue, const T* bias, int64_t channel) {
+  auto value = static_cast<Wide<T>>(sum);
+  if (epilogue.bias) value += convert<Wide<T>>(bias[channel]);
+  return epilogue.relu && !(value > 0) ? Wide<T>{0} : value;
 }
 
 /// out [batches, m, n] = op(a) op(b).
@@ -28,14 +29,14 @@ struct Product {
 };
 
 template <typename T>
-void naive_matmul(Product p, const T* a, const T* b, const T* bias, T* out) {
+void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T>* out) {
   for (int64_t batch = 0; batch < p.batches; ++batch, a += p.m * p.k, b += p.k * p.n) {
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
         double sum = 0;
         for (int64_t k = 0; k < p.k; ++k)
-          sum += static_cast<double>(a[p.transpose_a ? k * p.m + i : i * p.k + k]) *
-                 static_cast<double>(b[p.transpose_b ? j * p.k + k : k * p.n + j]);
+          sum += convert<double>(a[p.transpose_a ? k * p.m + i : i * p.k + k]) *
+                 convert<double>(b[p.transpose_b ? j * p.k + k : k * p.n + j]);
         *out++ = finish(sum, p.epilogue, bias, j);
       }
     }
@@ -124,30 +125,30 @@ template <typename T>
 void naive_convolution(Convolution c, const T* x, const T* w, const T* bias, T* y) {
   std::vector<double> sums(static_cast<size_t>(y_elements(c)));
   for_each_product(c, [&](Meeting m) {
-    sums[static_cast<size_t>(m.y)] += static_cast<double>(x[m.x]) * static_cast<double>(w[m.w]);
+    sums[static_cast<size_t>(m.y)] += convert<double>(x[m.x]) * convert<double>(w[m.w]);
   });
   const int64_t plane = c.rows.output * c.columns.output;
   for (size_t i = 0; i < sums.size(); ++i)
-    y[i] =
-        finish(sums[i], c.epilogue, bias, static_cast<int64_t>(i) / plane % (c.groups * c.filters));
+    y[i] = convert<T>(finish(sums[i], c.epilogue, bias,
+                             static_cast<int64_t>(i) / plane % (c.groups * c.filters)));
 }
 
 template <typename T>
 void naive_convolution_grad_data(Convolution c, const T* dy, const T* w, T* dx) {
   std::vector<double> sums(static_cast<size_t>(x_elements(c)));
   for_each_product(c, [&](Meeting m) {
-    sums[static_cast<size_t>(m.x)] += static_cast<double>(dy[m.y]) * static_cast<double>(w[m.w]);
+    sums[static_cast<size_t>(m.x)] += convert<double>(dy[m.y]) * convert<double>(w[m.w]);
   });
-  std::copy(sums.begin(), sums.end(), dx);
+  std::ranges::transform(sums, dx, convert<T, double>);
 }
 
 template <typename T>
 void naive_convolution_grad_weight(Convolution c, const T* x, const T* dy, T* dw) {
   std::vector<double> sums(static_cast<size_t>(w_elements(c)));
   for_each_product(c, [&](Meeting m) {
-    sums[static_cast<size_t>(m.w)] += static_cast<double>(x[m.x]) * static_cast<double>(dy[m.y]);
+    sums[static_cast<size_t>(m.w)] += convert<double>(x[m.x]) * convert<double>(dy[m.y]);
   });
-  std::copy(sums.begin(), sums.end(), dw);
+  std::ranges::transform(sums, dw, convert<T, double>);
 }
 
 ImageAxis axis_of(const ConvolutionSpec& spec, int axis) {
@@ -172,9 +173,8 @@ Convolution convolution_of(const ConvolutionSpec& spec) {
 /// Calls make(T) for the type of the operands.
 template <typename F>
 LibraryKernel for_dtype(DType dtype, F make) {
-  if (dtype == DType::kFloat32) return make(float{});
-  if (dtype == DType::kFloat64) return make(double{});
-  throw RunError("the plain loops know float32 and float64 alone");
+  if (is_float(dtype)) return visit_any_float(dtype, make);
+  throw RunError("the plain loops know floats alone");
 }
 
 template <typename T>
@@ -193,7 +193,7 @@ LibraryKernel NaiveLibraries::prepare(const MatmulSpec& spec) {
     const auto run = [&driver = driver_, p = product_of(spec)](const LibraryBuffers& b,
                                                                Stream stream) {
       launch(driver, stream, "naive_matmul", kOneThread, &naive_matmul<T>, p, as<T>(b.first),
-             as<T>(b.second), as<T>(b.bias), as<T>(b.out));
+             as<T>(b.second), as<Wide<T>>(b.bias), as<Wide<T>>(b.out));
     };
     return LibraryKernel{run};
   });

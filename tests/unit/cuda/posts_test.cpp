@@ -49,7 +49,7 @@ Product run_product(bool bias_fuses, bool relu_fuses, int64_t axis) {
   step.posts = {bias, relu};
   const cuda::TensorDesc matrix{"matrix", DType::kFloat32, {2, 2}};
   const cuda::Request request{
-      step,   {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1, false,
+      step,   {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1, {},
       driver, libraries,        checks};
   const cuda::Kernel kernel = cuda::matmul(request);
   const cuda::Stream stream = driver.create_stream();

@@ -30,8 +30,11 @@ void write_idx(const fs::path& path, const std::vector<uint8_t>& extents, size_t
   File::create(path).write(std::string_view(bytes));
 }
 
-/// A few random rows where the jobs look for MNIST.
+/// A few random rows where the jobs look for MNIST, and the story that is there.
 void write_data(const fs::path& root) {
+  const char* story = "data/prose/windows.npy";
+  fs::create_directories((root / story).parent_path());
+  fs::copy_file(fs::path(FLOW_SOURCE_DIR) / "jobs" / story, root / story);
   for (const char* part : {"train", "t10k"}) {
     const fs::path stem = root / "data/mnist" / part;
     write_idx(stem.string() + "-images-idx3-ubyte.gz", {kRows, 28, 28}, kRows * 784, 256);
@@ -41,6 +44,7 @@ void write_data(const fs::path& root) {
 
 struct Wanted {
   std::string job = "train";
+  std::vector<std::string> size = {"vars.batch=4", "vars.epochs=2"};
   std::vector<std::string> sets = {}, watches = {}, watch_diffs = {};
   bool eager = false;
 };
@@ -49,7 +53,7 @@ plan::Plan compiled(const std::string& file, const Wanted& wanted) {
   CompileRequest request;
   request.file = std::string(FLOW_SOURCE_DIR) + "/jobs/" + file;
   request.job = wanted.job;
-  request.sets = {"vars.batch=4", "vars.epochs=2"};
+  request.sets = wanted.size;
   request.sets.insert(request.sets.end(), wanted.sets.begin(), wanted.sets.end());
   request.watches = wanted.watches;
   request.watch_diffs = wanted.watch_diffs;
@@ -112,6 +116,15 @@ struct Runs {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> printed{std::tmpfile(), &std::fclose};
 };
 
+/// A perceptron in float64 with regularizers, whose gradients are clipped.
+Wanted clipped_by(const std::string& optimizer) {
+  return {.sets = {"+jobs.train.precision=float64",
+                   "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
+                   "jobs.train.optimizer={type: " + optimizer +
+                       ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: "
+                       "by_global_norm, clip_norm: 0.5}}"}};
+}
+
 const std::vector<std::string> kLeNetWatches = {"lenet/conv1/conv", "lenet/pool2:2",
                                                 "lenet/drop:3"};
 const std::vector<std::string> kLeNetDiffs = {"lenet/*/weight:3", "lenet/pool1"};
@@ -152,12 +165,7 @@ TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CP
   const std::string optimizer =
       GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"");
   Runs runs;
-  Wanted wanted{
-      .sets = {"+jobs.train.precision=float64",
-               "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
-               "jobs.train.optimizer={type: " + optimizer +
-                   ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: by_global_norm, "
-                   "clip_norm: 0.5}}"}};
+  Wanted wanted = clipped_by(optimizer);
   runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");
   wanted.sets.push_back("+networks.mlp.graph.hidden.placement={device: gpu}");
   runs.run_mixed("mlp.yaml", wanted, "mixed");
@@ -184,20 +192,53 @@ TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics a
   runs.check("cpu", "gpu", 1e-3, 1e-3, 8);
 }
 
+TEST_CASE("larger nets train on the CUDA backend as on the CPU") {
+  struct Net {
+    std::string file;
+    Wanted wanted;
+  };
+  const std::vector<std::string> rows = {"data.pairs.left.rows=0..4", "data.pairs.right.rows=4..8",
+                                         "data.pairs.left_labels.rows=0..4",
+                                         "data.pairs.right_labels.rows=4..8"};
+  const Net net = GENERATE_COPY(
+      Net{"resnet18.yaml", {.sets = {"vars.width=2"}}}, Net{"autoencoder.yaml", {}},
+      Net{"siamese.yaml", {.size = {"vars.batch=2", "vars.epochs=1"}, .sets = rows}},
+      Net{"gan.yaml", {.job = "judge"}},
+      Net{"gpt_tiny.yaml",
+          {.size = {"vars.batch=2", "vars.steps=2"}, .sets = {"vars.width=8", "vars.heads=2"}}});
+  CAPTURE(net.file);
+  Runs runs;
+  runs.run(*cpu::make_backend(), net.file, net.wanted, "cpu");
+  runs.run_gpu(net.file, net.wanted, "gpu");
+  runs.check("cpu", "gpu", 1e-2, 1e-3, 4);
+}
+
 TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU's reference does") {
   const std::string optimizer =
       GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"",
                "rmsprop", "rmsprop, centered: true", "lars, weight_decay: 0.01", "lamb");
   Runs runs;
-  const Wanted wanted{
-      .sets = {"+jobs.train.precision=float64",
-               "+networks.mlp.graph.hidden.kernel_regularizer={l1: 0.001, l2: 0.01}",
-               "jobs.train.optimizer={type: " + optimizer +
-                   ", learning_rate: 0.01, minimize: loss, grad_clipping: {type: by_global_norm, "
-                   "clip_norm: 0.5}}"}};
+  const Wanted wanted = clipped_by(optimizer);
   runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");
   runs.run_gpu("mlp.yaml", wanted, "gpu");
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
+}
+
+TEST_CASE("mixed jobs train as on the CPU, and skip what overflows") {
+  const std::string precision = GENERATE("mixed_bfloat16", "mixed_float16");
+  // Gradients in float16 overflow in the first two steps of a dynamic scale.
+  const std::string scale =
+      GENERATE("type: static, value: 256", "type: dynamic, initial: 262144, growth_interval: 2");
+  const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
+  CAPTURE(file, precision, scale);
+  Runs runs;
+  Wanted wanted{.sets = {"+jobs.train.precision=" + precision,
+                         "+jobs.train.optimizer.loss_scale={" + scale + "}"}};
+  if (file == "lenet.yaml") wanted.size = {"vars.batch=8", "vars.epochs=1"};  // a step: it leaps
+  runs.run(*cpu::make_backend(), file, wanted, "cpu");
+  runs.run_gpu(file, wanted, "gpu");
+  // A sum that differs in its last bit may be rounded the other way.
+  runs.check("cpu", "gpu", 2e-2, 4e-3, 4);
 }
 
 TEST_CASE("predict jobs give the CPU's values") {

@@ -1,0 +1,57 @@
+// A plan's file: the checksum of what follows, 16 hex digits; the key; a zero; the plan.
+#include "runtime/cuda/plan_cache.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "runtime/base/philox.h"
+
+namespace flow::cuda {
+namespace {
+
+constexpr size_t kDigits = 16;
+
+std::string digits_of(std::string_view text) { return fmt::format("{:016x}", fnv1a64(text)); }
+
+}  // namespace
+
+PlanCache PlanCache::of_user(std::string_view name) {
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return fs::path(value ? value : "");
+  };
+  fs::path caches = folder("XDG_CACHE_HOME");
+  if (!caches.is_absolute() && folder("HOME").is_absolute()) caches = folder("HOME") / ".cache";
+  return caches.is_absolute() ? PlanCache(caches / "flow" / name) : PlanCache();
+}
+
+fs::path PlanCache::path_of(std::string_view key) const { return folder_ / digits_of(key); }
+
+std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const noexcept {
+  try {
+    if (folder_.empty() || !fs::is_regular_file(path_of(key))) return {};
+    const std::string text = read_text(path_of(key));
+    const size_t plan = kDigits + key.size() + 1;
+    if (text.size() < plan || std::string_view(text).substr(kDigits, key.size()) != key) return {};
+    if (text.substr(0, kDigits) != digits_of(std::string_view(text).substr(kDigits))) return {};
+    return std::vector<uint8_t>(text.begin() + static_cast<std::ptrdiff_t>(plan), text.end());
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const noexcept {
+  if (folder_.empty()) return;
+  try {
+    std::string text(key);
+    text += '\0';
+    text.append(plan.begin(), plan.end());
+    fs::create_directories(folder_);
+    write_text_atomically(path_of(key), digits_of(text) + text);
+  } catch (const std::exception&) {  // the next run asks again
+  }
+}
+
+}  // namespace flow::cuda

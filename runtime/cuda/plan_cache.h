@@ -1,0 +1,33 @@
+// Plans of a library kept on disk from run to run: choosing one asks its heuristics, which takes a
+// tenth of a second and more in a new process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/file.h"
+
+namespace flow::cuda {
+
+/// A file for each key. What cannot be kept, or was changed since, is as if it had never been.
+class PlanCache {
+ public:
+  /// Keeps nothing.
+  PlanCache() = default;
+  explicit PlanCache(fs::path folder) : folder_(std::move(folder)) {}
+  /// $XDG_CACHE_HOME/flow/NAME, or ~/.cache/flow/NAME; keeps nothing where neither is known.
+  static PlanCache of_user(std::string_view name);
+
+  std::optional<std::vector<uint8_t>> find(std::string_view key) const noexcept;
+  void store(std::string_view key, std::span<const uint8_t> plan) const noexcept;
+
+ private:
+  fs::path path_of(std::string_view key) const;
+
+  fs::path folder_;
+};
+
+}  // namespace flow::cuda

@@ -1,0 +1,59 @@
+// Plans that are kept on disk: they come back whole, or not at all.
+#include "runtime/cuda/plan_cache.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/fresh_directory.h"
+
+namespace flow::test {
+namespace {
+
+using cuda::PlanCache;
+
+fs::path only_file(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path());
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+TEST_CASE("a plan comes back for its key alone") {
+  FreshDirectory home;
+  const PlanCache cache(home / "a" / "b");
+  const std::vector<uint8_t> plan = {0, 255, 10, 0, 7};
+  CHECK_FALSE(cache.find("key"));
+  cache.store("key", plan);
+  CHECK(cache.find("key") == plan);
+  CHECK_FALSE(cache.find("ke"));
+  CHECK_FALSE(cache.find("other"));
+  cache.store("key", {});
+  CHECK(cache.find("key") == std::vector<uint8_t>());
+}
+
+TEST_CASE("a plan of which a byte was changed, or the end is missing, is none") {
+  FreshDirectory home;
+  const PlanCache cache(home.path());
+  cache.store("key", std::vector<uint8_t>{1, 2, 3});
+  const fs::path path = only_file(home.path());
+  const std::string text = read_text(path);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] ^= 1;
+    write_text_atomically(path, changed);
+    CHECK_FALSE(cache.find("key"));
+    write_text_atomically(path, text.substr(0, i));
+    CHECK_FALSE(cache.find("key"));
+  }
+}
+
+TEST_CASE("where nothing can be kept, nothing is") {
+  FreshDirectory home;
+  File::create(home / "file").write(std::string_view("no folder"));
+  for (const PlanCache& cache : {PlanCache(), PlanCache(home / "file")}) {
+    cache.store("key", std::vector<uint8_t>{1});
+    CHECK_FALSE(cache.find("key"));
+  }
+}
+
+}  // namespace
+}  // namespace flow::test
