@@ -69,12 +69,31 @@ void check_globs(const io::ToleranceRules& rules, const io::Comparison& comparis
   }
 }
 
+/// A report is not written over an array, a plan, or another report.
+void check_reports(const Options& options) {
+  std::vector<std::pair<const char*, fs::path>> reports;
+  for (const auto& [flag, path] : {std::pair{"--json", options.json},
+                                   {"--junit", options.junit},
+                                   {"--md", options.markdown}}) {
+    if (!path) continue;
+    const fs::path file = fs::weakly_canonical(fs::absolute(*path));
+    if (file.extension() == ".npy" || file.filename() == "plan.json" ||
+        file.filename() == "run.json")
+      throw RequestError(fmt::format("{} {} may be what is compared", flag, *path),
+                         "give the report another name");
+    for (const auto& [before, other] : reports)
+      if (other == file) throw RequestError(fmt::format("{} and {} name one file", before, flag));
+    reports.emplace_back(flag, file);
+  }
+}
+
 void write_report(const std::optional<std::string>& path, const std::string& text) {
-  if (path) File::create(*path).write(text);
+  if (path) write_text_atomically(*path, text);
 }
 
 int execute(const Options& options) {
   const io::ToleranceRules rules = rules_of(options);
+  check_reports(options);
   const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
   if (!comparison.arrays.empty()) check_globs(rules, comparison);
   write_report(options.json, diff_json(comparison, options.golden, options.out));

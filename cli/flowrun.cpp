@@ -143,13 +143,13 @@ void tell_remark(const RunOptions& options, const std::string& text) {
 }
 
 /// Of the job and those that it calls.
-void tell_memory(const std::vector<exec::JobMemory>& jobs) {
+void tell_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs) {
   size_t total = 0;
   for (const exec::JobMemory& job : jobs) {
-    fmt::print("{}", memory_text(job));
+    fmt::print("{}", options.json ? memory_json(job) : memory_text(job));
     total += job.memory.total();
   }
-  if (jobs.size() > 1) fmt::print("all: {}\n", human_bytes(total));
+  if (jobs.size() > 1 && !options.json) fmt::print("all: {}\n", human_bytes(total));
 }
 
 ProgressBar::Style progress_style(const RunOptions& options) {
@@ -254,9 +254,12 @@ int execute(const RunOptions& options) {
     request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
   if (options.dry_run) {
-    tell_memory(exec::dry_run(*backend, request));
+    tell_memory(options, exec::dry_run(*backend, request));
     return kDone;
   }
+  if (options.resume && options.force)
+    throw RequestError("--resume and --force: one continues what the other removes",
+                       "leave one of them out");
   if (options.resume && !options.directory)
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
   DirectoryLock taken;

@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/memory.h"
+#include "runtime/plan/json.h"
 
 namespace flow::cli {
 
@@ -117,6 +118,12 @@ std::string device_text(const exec::MemoryReport& memory) {
   return text;
 }
 
+OrderedJson bytes_of(const exec::MemoryReport& memory) {
+  return {{"total", memory.total()},   {"variables", memory.variables}, {"inputs", memory.inputs},
+          {"outputs", memory.outputs}, {"datasets", memory.columns},    {"arena", memory.arena},
+          {"pinned", memory.pinned}};
+}
+
 }  // namespace
 
 std::string memory_text(const exec::JobMemory& job) {
@@ -128,6 +135,13 @@ std::string memory_text(const exec::JobMemory& job) {
   if (memory.pinned > 0)
     text += fmt::format("  and {} of the host's\n", human_bytes(memory.pinned));
   return text;
+}
+
+std::string memory_json(const exec::JobMemory& job) {
+  OrderedJson line{{"event", "memory"}, {"job", job.job}, {"bytes", bytes_of(job.memory)}};
+  for (const exec::MemoryReport& part : job.memory.parts)
+    line["devices"][part.device] = bytes_of(part);
+  return line.dump() + "\n";
 }
 
 }  // namespace flow::cli

@@ -14,5 +14,7 @@ std::string show_memory(const plan::Job& job);
 
 /// What a device takes, exactly.
 std::string memory_text(const exec::JobMemory& job);
+/// Its sums as an object on a line, in bytes.
+std::string memory_json(const exec::JobMemory& job);
 
 }  // namespace flow::cli

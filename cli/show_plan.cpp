@@ -157,12 +157,10 @@ std::string determinism_text(const plan::Job& job) {
   if (job.deterministic) return "";
   std::string names;
   for (const plan::Step& step : job.steps)
-    if (step.op.starts_with("convolution") && job.device_of(step) == plan::DeviceKind::kGpu)
-      names += (names.empty() ? "" : ", ") + step.name;
-  if (names.empty())
-    return "\ndeterminism is off, and changes nothing: no convolution runs on a GPU\n";
-  return fmt::format("\ndeterminism is off: these may add in another order in each run: {}\n",
-                     names);
+    if (step.op.starts_with("convolution")) names += (names.empty() ? "" : ", ") + step.name;
+  if (names.empty()) return "\ndeterminism is off, and changes nothing: there is no convolution\n";
+  return fmt::format(
+      "\ndeterminism is off: on a GPU these may add in another order in each run: {}\n", names);
 }
 
 }  // namespace

@@ -73,7 +73,10 @@ void check_also_plans(Reader& reader, const File& file, const std::vector<plan::
       for (const plan::Job* before : together) {
         const auto conflict = plan::sharing_conflict(*before, *other);
         if (!conflict) continue;
-        reader.error(Diagnosis::kAlso, job.also_spans[i], *conflict);
+        reader.error(Diagnosis::kAlso, job.also_spans[i], *conflict)
+            .with_hint(
+                "jobs of one run use the same variables: their shapes, dtypes and placement agree, "
+                "and one job alone trains a variable with slots");
         break;
       }
       together.push_back(other);

@@ -21,43 +21,15 @@ T number_from(std::string_view text) {
   return value;
 }
 
-/// "[]", "all", "reversed", "1", "[1, 1]"
+/// "[]", "all", "reversed", "1", "[1, 1]", "[[0, 1], [2, 3]]"
 std::vector<int64_t> integers_from(std::string_view text) {
-  if (text == "all" || text == "reversed" || text == "[]") return {};
-  if (!text.starts_with('[')) return {number_from<int64_t>(text)};
   std::vector<int64_t> integers;
-  for (std::string item : split(text.substr(1, text.size() - 2), ',')) {
-    item.erase(0, item.find_first_not_of(' '));
-    integers.push_back(number_from<int64_t>(item));
-  }
+  if (text == "all" || text == "reversed") return integers;
+  std::string flat(text);
+  std::erase_if(flat, [](char c) { return c == '[' || c == ']' || c == ' '; });
+  if (flat.empty()) return integers;
+  for (const std::string& item : split(flat, ',')) integers.push_back(number_from<int64_t>(item));
   return integers;
-}
-
-Attribute parse(AttributeType type, std::string_view text) {
-  switch (type) {
-    case AttributeType::kBool:
-      return text == "true";
-    case AttributeType::kInteger:
-      return number_from<int64_t>(text);
-    case AttributeType::kNumber:
-      return text == "1/sqrt(D)" ? std::nan("") : number_from<double>(text);
-    case AttributeType::kIntegers:
-    case AttributeType::kPairs:
-      return integers_from(text);
-    case AttributeType::kDType:
-      return parse_dtype(text).value();
-    case AttributeType::kIntegerOrList:
-      if (text.starts_with('[')) return integers_from(text);
-      return number_from<int64_t>(text);
-    case AttributeType::kText:
-    case AttributeType::kIndex:
-    case AttributeType::kPadding:
-    case AttributeType::kInitializer:
-    case AttributeType::kActivation:
-    case AttributeType::kRegularizer:
-      break;
-  }
-  return std::string(text);
 }
 
 bool has_type(AttributeType type, const Attribute& value) {
@@ -116,6 +88,35 @@ std::string complaint(const AttributeDef& def, const Attribute& value) {
 
 }  // namespace
 
+Attribute attribute_from(AttributeType type, std::string_view text) {
+  switch (type) {
+    case AttributeType::kBool:
+      return text == "true";
+    case AttributeType::kInteger:
+      return number_from<int64_t>(text);
+    case AttributeType::kNumber:
+      return text == "1/sqrt(D)" ? std::nan("") : number_from<double>(text);
+    case AttributeType::kIntegers:
+    case AttributeType::kPairs:
+      return integers_from(text);
+    case AttributeType::kDType:
+      return parse_dtype(text).value();
+    case AttributeType::kIntegerOrList:
+      if (text.starts_with('[')) return integers_from(text);
+      return number_from<int64_t>(text);
+    case AttributeType::kPadding:
+      if (text.starts_with('[')) return integers_from(text);
+      break;
+    case AttributeType::kText:
+    case AttributeType::kIndex:
+    case AttributeType::kInitializer:
+    case AttributeType::kActivation:
+    case AttributeType::kRegularizer:
+      break;
+  }
+  return std::string(text);
+}
+
 bool complete_attributes(const OpDef& op, std::string_view name, const AttributeSpans& spans,
                          Diags& diags, ir::Attributes& attributes) {
   bool complete = true;
@@ -132,7 +133,7 @@ bool complete_attributes(const OpDef& op, std::string_view name, const Attribute
             fmt::format("`{}` needs `{}`", op.name, def.name));
     } else if (!given) {
       const Attribute* taken_over = attributes.find(def.fallback);
-      attributes.set(def.name, taken_over ? *taken_over : parse(def.type, def.fallback));
+      attributes.set(def.name, taken_over ? *taken_over : attribute_from(def.type, def.fallback));
     } else if (!has_type(def.type, *given)) {
       error(Diagnosis::kBadAttribute, spans.of(def.name),
             fmt::format("`{}` of `{}` has another type", def.name, op.name));

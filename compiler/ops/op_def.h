@@ -60,6 +60,9 @@ struct AttributeDef {
   std::optional<double> below = {};          // excluded
 };
 
+/// A value as a table writes it. REQUIRES: `text` is one of that type.
+ir::Attribute attribute_from(AttributeType type, std::string_view text);
+
 /// Attributes as the user wrote them with their places, for messages.
 struct AttributeSpans {
   std::vector<std::pair<std::string, Span>> spans;

@@ -19,6 +19,9 @@ namespace graph = cudnn_frontend::graph;
 using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
+/// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
+constexpr int kFormat = 1;
+
 /// The names of a graph's tensors: LibraryBuffers' members.
 enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
 
@@ -132,9 +135,9 @@ std::string text_of(const ConvolutionSpec& spec) {
 std::string description_of(const ConvolutionSpec& spec) {
   return fmt::format(
       "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
-      "any order {}; cuDNN {}, front end {}",
+      "any order {}; format {}, cuDNN {}, front end {}",
       text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
-      spec.epilogue.relu, spec.leeway.tf32, spec.leeway.any_order, Cudnn::version(),
+      spec.epilogue.relu, spec.leeway.tf32, spec.leeway.any_order, kFormat, Cudnn::version(),
       CUDNN_FRONTEND_VERSION);
 }
 
@@ -171,7 +174,7 @@ class Cudnn::Planner {
     if (const auto kept = cache_.find(key))
       if (auto graph = reload(*kept)) return graph;
     auto graph = choose(spec);
-    if (std::vector<uint8_t> text; graph->serialize(text, false).is_good()) cache_.store(key, text);
+    keep(*graph, key);
     return graph;
   }
 
@@ -198,6 +201,14 @@ class Cudnn::Planner {
   }
 
  private:
+  void keep(const graph::Graph& graph, const std::string& key) const {
+    try {
+      if (std::vector<uint8_t> text; graph.serialize(text, false).is_good())
+        cache_.store(key, text);
+    } catch (const std::exception&) {  // of its JSON
+    }
+  }
+
   /// Null where cuDNN does not take the text: it may be another build's.
   std::shared_ptr<graph::Graph> reload(const std::vector<uint8_t>& text) const {
     auto graph = std::make_shared<graph::Graph>();

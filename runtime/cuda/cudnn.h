@@ -10,8 +10,8 @@
 
 namespace flow::cuda {
 
-/// Chooses cuDNN's plans, within the spec's leeway. A kept plan is for one device, driver and
-/// version of cuDNN.
+/// Chooses cuDNN's plans, within the spec's leeway. A kept plan is for one device, as
+/// cuDNN describes it, and one version of cuDNN.
 class Cudnn {
  public:
   /// For a device, which is current now and in every use.

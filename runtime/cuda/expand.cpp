@@ -61,7 +61,7 @@ class PostExpander {
     if (apart.empty()) return job_.steps.push_back(std::move(step));
     const TensorId result = step.outputs[0];
     const TensorId taken = std::exchange(job_.tensors[result.index()].alias, TensorId());
-    const std::string where = step.where;
+    const plan::Step origin = bare(step);
     TensorId running = add_tensor(step.name, result, running_dtype,
                                   contains(step.inputs, taken) ? taken : TensorId());
     step.outputs[0] = running;
@@ -72,7 +72,7 @@ class PostExpander {
           rest.empty() ? result
                        : add_tensor(apart[i].name, result, dtype_before(rest, result), TensorId());
       job_.tensors[out.index()].alias = place_of(apart[i], running, taken);
-      add_step(apart[i], running, out, where);
+      add_step(origin, apart[i], running, out);
       running = out;
     }
   }
@@ -103,7 +103,7 @@ class PostExpander {
     const plan::Post post = cast(step.name + "/bias", narrow);
     const TensorId rounded = add_tensor(post.name, bias, narrow, TensorId());
     job_.tensors[rounded.index()].role = plan::Role::kResult;
-    add_step(post, bias, rounded, step.where);
+    add_step(bare(step), post, bias, rounded);
     bias = rounded;
   }
 
@@ -111,7 +111,8 @@ class PostExpander {
   static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
     if (taken.valid() && contains(post.operands, taken)) return taken;
     const plan::Signature* signature = plan::find_signature(post.op);
-    return signature && signature->may_overwrite(0) ? running : TensorId();
+    const bool in_place = post.op != "cast" && signature && signature->may_overwrite(0);
+    return in_place ? running : TensorId();
   }
 
   TensorId add_tensor(const std::string& name, TensorId like, DType dtype, TensorId alias) {
@@ -123,15 +124,22 @@ class PostExpander {
     return TensorId{job_.tensors.size() - 1};
   }
 
-  void add_step(const plan::Post& post, TensorId running, TensorId out, const std::string& where) {
-    plan::Step step;
+  /// What a step has in common with those that it is cut into.
+  static plan::Step bare(const plan::Step& step) {
+    plan::Step made;
+    made.tap = step.tap;
+    made.where = step.where;
+    made.device = step.device;
+    return made;
+  }
+
+  void add_step(plan::Step step, const plan::Post& post, TensorId running, TensorId out) {
     step.op = post.op;
     step.name = post.name;
     step.inputs = {running};
     step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
     step.outputs = {out};
     step.attributes = post.attributes;
-    step.where = where;
     job_.steps.push_back(std::move(step));
   }
 

@@ -75,7 +75,7 @@ __global__ void factor_of(const double* sums, int64_t count, Rule rule, T* facto
   if (threadIdx.x == 0) *factor = static_cast<T>(rule(sum));
 }
 
-/// One thread's work.
+/// Moves the loss scale. One thread.
 template <typename T>
 __global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_scale,
                            const T* finite_steps, T* next_loss_scale, T* next_finite_steps) {

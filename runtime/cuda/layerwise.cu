@@ -155,6 +155,7 @@ template <typename T, typename Rule>
 __global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
                            TwoSums* sums) {
   const UpdateEntry<Rule::kMoved>& entry = table.entries[blockIdx.x];
+  if (entry.template skipped<T>()) return;
   const int64_t first = blockIdx.x ? table.entries[blockIdx.x - 1].end : 0;
   TwoSums own{};
   for (int64_t i = first + threadIdx.x; i < entry.end; i += blockDim.x) {

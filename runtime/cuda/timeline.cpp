@@ -68,9 +68,21 @@ Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) cons
   return operands;
 }
 
+namespace {
+
+bool writes_variable(const plan::Job& job, const plan::Step& step) {
+  return step.op != "reshape" && std::ranges::any_of(step.outputs, [&](TensorId id) {
+           return id.valid() && job[id].alias.valid() &&
+                  job[job[id].alias].role == plan::Role::kVariable;
+         });
+}
+
+}  // namespace
+
 void Timeline::add_step(const PreparedJob& job, size_t step) {
   Item item;
   item.tap = job.grouped.job.steps[step].tap;
+  item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
   if (const Launch& launch = job.stages.kernels[step].launch) {
     item.launch = [launch](std::span<const Buffers> buffers, const LaunchState& state) {
       launch(buffers[0], state);

@@ -58,9 +58,9 @@ class Timeline {
   struct Item {
     LaunchUpdates launch;  // empty: nothing to do
     std::vector<Operands> operands;
-    std::vector<Buffers> buffers;  // of `operands`
-    bool updates = false, tap = false;
-    std::vector<size_t> wanted_by;  // of a tap: the deliverables that need it
+    std::vector<Buffers> buffers;       // of `operands`
+    bool updates = false, tap = false;  // updates: it writes variables
+    std::vector<size_t> wanted_by;      // of a tap: the deliverables that need it
     std::vector<Delivery> deliveries;
   };
 

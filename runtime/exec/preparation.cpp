@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string_view>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -225,6 +227,11 @@ void Preparation::say_remarks(const RunRequest& request) const {
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
                             positions.incomplete_rows(), positions.rows(), positions.batch()));
   if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
+  std::set<std::string_view> told;                         // a hook on a scope has many deliveries
+  for (const Delivery& delivery : deliveries)
+    if (first == 0 && end > 0 && delivery.count(end) == 0 && told.insert(delivery.where).second)
+      request.say(fmt::format("{}: the hook fires in none of the steps from 0 to {}",
+                              delivery.where, end - 1));
   if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
     request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
 }

@@ -23,8 +23,11 @@ std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
     }
     std::ranges::sort(readers);
     readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-    for (plan::TensorId id : step.inputs)
+    const auto reads = [&](plan::TensorId id) {
       needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
+    };
+    std::ranges::for_each(step.inputs, reads);
+    for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, reads);
   }
   return taps;
 }

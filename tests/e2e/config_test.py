@@ -2,8 +2,8 @@
 import json
 import unittest
 
+import core_yaml
 import jsonschema
-import yaml
 
 from flow import JOBS, SOURCE, FlowTest
 
@@ -71,7 +71,7 @@ class Config(FlowTest):
             texts.append(self.call("flowc", "config", job, *form, *sets).stdout)
             self.write("again.yaml", texts[-1])
             self.assertEqual(self.hash("again.yaml"), wanted, texts[-1])
-            check.validate(yaml.safe_load(texts[-1]))
+            check.validate(core_yaml.load(texts[-1]))
         return texts
 
     def test_every_job_says_the_same_in_every_form(self):
@@ -94,7 +94,7 @@ class Config(FlowTest):
         self.write("base.yaml", BASE)
         self.write("hard.yaml", HARD)
         resolved, full, minimal = self.forms("hard.yaml")
-        file = yaml.safe_load(resolved)
+        file = core_yaml.load(resolved)
         self.assertEqual(list(file)[0], "flow")
         self.assertEqual(file["seed"], 7)
         self.assertEqual(file["vars"], {"index": 3})  # the rest is put in, or hidden by params
@@ -107,7 +107,7 @@ class Config(FlowTest):
         self.assertEqual(sink["run"], "cat > $FLOW_RUN_DIR/$width")
         self.assertEqual(sink["env"], {"WIDTH": "8$$", "in": "words"})
         self.assertEqual(printed["label"], "5$$")
-        full, minimal = yaml.safe_load(full), yaml.safe_load(minimal)
+        full, minimal = core_yaml.load(full), core_yaml.load(minimal)
         self.assertEqual(full["jobs"]["train"]["graph"]["a"]["rate"], 0.5)
         self.assertEqual(full["jobs"]["train"]["returns"]["to"], "none")
         self.assertEqual(minimal["jobs"]["train"]["optimizer"], {"type": "sgd", "learning_rate": "1/10", "minimize": "loss"})
@@ -130,7 +130,7 @@ jobs:
 """)
         resolved, full, minimal = self.forms("main.yaml")
         for text in (resolved, full, minimal):
-            self.assertEqual(yaml.safe_load(text)["jobs"]["j"]["graph"]["b"], {"op": "tanh", "in": "a"})
+            self.assertEqual(core_yaml.load(text)["jobs"]["j"]["graph"]["b"], {"op": "tanh", "in": "a"})
 
     def test_a_wrong_file_is_told_and_not_written(self):
         self.write("wrong.yaml", "flow: 1\njobs: {j: {type: predict, graph: {y: {op: rleu, in: 1}}}}\n")

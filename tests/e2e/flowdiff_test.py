@@ -182,6 +182,15 @@ class Reports(FlowDiff):
         self.assertIn("a<b&c", done.stdout)
         self.assertEqual(self.diff("--brief", "--atol", "1").stdout, "2 arrays: 1 equal, 1 within tolerance\n")
 
+    def test_a_report_is_not_written_over_what_is_compared(self):
+        before = self.files(".")
+        (self.dir / "link.txt").symlink_to("out/good.npy")
+        for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt")):
+            self.assertIn(f"{flag} {path} may be what is compared", self.diff(flag, path, status=2).stderr)
+        self.assertIn("--json and --md name one file", self.diff("--json", "report", "--md", "./report", status=2).stderr)
+        (self.dir / "link.txt").unlink()
+        self.assertEqual(self.files("."), before)
+
     def test_a_report_that_cannot_be_written_fails(self):
         self.assertIn("nowhere/report.json", self.diff("--json", "nowhere/report.json", status=3).stderr)
 

@@ -212,6 +212,25 @@ class Manners(FlowTest):
         self.assertIn("at the peak", done.stdout)
         self.assertEqual(self.files("."), {})
 
+    def test_a_dry_run_says_it_in_json_too(self):
+        told = json.loads(self.flowrun("train", JOBS / "mlp.yaml", "--dry-run", "--json").stdout)
+        self.assertEqual((told["event"], told["job"]), ("memory", "train"))
+        self.assertEqual(told["bytes"]["variables"], sum((784 * 512 * 4, 512 * 4, 512 * 10 * 4, 64)))
+        self.assertEqual(told["bytes"]["total"], sum(told["bytes"][part] for part in ("variables", "inputs", "outputs", "datasets", "arena")))
+
+    def test_a_run_is_not_both_resumed_and_removed(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 2)
+        before = self.files("out")
+        self.assertIn("one continues what the other removes",
+                      self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--resume", "--force", status=2).stderr)
+        self.assertEqual(self.files("out"), before)
+
+    def test_a_hook_that_cannot_fire_is_said_once(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 5, "--watch", "mlp/hidden:1000",
+                            "--set", "+jobs.train.hooks=[{watch_scope: mlp/output, steps: [100]}]")
+        self.assertEqual([line.rpartition(": ")[2] for line in done.stderr.splitlines() if "fires in none" in line],
+                         ["the hook fires in none of the steps from 0 to 4"])
+
     def test_json_prints_one_object_a_line(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 40, "--json")
         printed = [json.loads(line) for line in done.stdout.splitlines()]

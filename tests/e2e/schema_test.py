@@ -4,6 +4,7 @@ import json
 import re
 import unittest
 
+import core_yaml
 import jsonschema
 import yaml
 
@@ -34,21 +35,6 @@ UNKNOWABLE = {
     "what a variable holds": {("graph_params", 7), ("vars_expressions", 14), ("vars_origin", 5), ("vars_origin", 9)},
     "numbers that YAML reads otherwise": {("scalars", 3), ("scalars", 13)},
 }
-
-
-class Loader(yaml.SafeLoader):
-    """YAML 1.2's core schema, as editors read it."""
-
-
-Loader.yaml_implicit_resolvers = {}
-for tag, pattern, first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?[0-9]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-):
-    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
-Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
-Loader.add_constructor("tag:yaml.org,2002:float", lambda loader, node: float(node.value))
 
 
 def validator(name):
@@ -91,14 +77,14 @@ class Schemas(FlowTest):
     def test_every_job_is_valid(self):
         check = validator("job")
         for job in sorted(JOBS.glob("*.yaml")):
-            check.validate(yaml.load(job.read_text(), Loader))
+            check.validate(core_yaml.load(job.read_text()))
 
     def test_a_file_that_includes_others_leaves_out_what_they_say(self):
         part = "flow: 1\ninclude: [base.yaml]\njobs: {train: {graph: {conv1: {filters: 3}}, optimizer: {momentum: 0.9}}}\n"
         check = validator("job")
-        check.validate(yaml.load(part, Loader))
-        self.assertFalse(check.is_valid(yaml.load(part.replace("momentum: 0.9", "type: sgd, momentun: 0.9"), Loader)))
-        self.assertFalse(check.is_valid(yaml.load(part.replace("include: [base.yaml]", ""), Loader)))
+        check.validate(core_yaml.load(part))
+        self.assertFalse(check.is_valid(core_yaml.load(part.replace("momentum: 0.9", "type: sgd, momentun: 0.9"))))
+        self.assertFalse(check.is_valid(core_yaml.load(part.replace("include: [base.yaml]", ""))))
 
     def test_every_plan_is_valid(self):
         check = validator("plan")
@@ -123,9 +109,9 @@ class Schemas(FlowTest):
             known = [(int(line), code, message) for line, message, code in found if code in KNOWN]
             if not known:
                 continue
-            root = yaml.compose(text, Loader)
+            root = yaml.compose(text, core_yaml.Loader)
             refused = set()
-            for error in leaves(check.iter_errors(yaml.load(text, Loader))):
+            for error in leaves(check.iter_errors(core_yaml.load(text))):
                 refused |= lines_of(error, root)
             for line, code, message in known:
                 seen.add(code)

@@ -2,7 +2,6 @@
 #include "tests/support/example.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "compiler/ir/builder.h"
 #include "compiler/lower/lower.h"
@@ -16,60 +15,6 @@ namespace {
 
 using ir::Attribute;
 using ir::ValueId;
-
-template <typename T>
-T number_from(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  FLOW_CHECK(error == std::errc() && end == text.data() + text.size(), "`{}`", text);
-  return value;
-}
-
-/// "[1,2]" or "1"
-std::vector<int64_t> integers_from(std::string_view text) {
-  if (text.starts_with('[')) text = text.substr(1, text.size() - 2);
-  std::vector<int64_t> integers;
-  if (text.empty()) return integers;
-  for (const std::string& item : split(text, ',')) integers.push_back(number_from<int64_t>(item));
-  return integers;
-}
-
-/// "[[0,1],[2,3]]"
-std::vector<int64_t> pairs_from(std::string_view text) {
-  std::string flat(text);
-  std::erase_if(flat, [](char c) { return c == '[' || c == ']'; });
-  return integers_from(flat);
-}
-
-Attribute attribute_from(AttributeType type, std::string_view text) {
-  switch (type) {
-    case AttributeType::kBool:
-      return text == "true";
-    case AttributeType::kInteger:
-      return number_from<int64_t>(text);
-    case AttributeType::kNumber:
-      return number_from<double>(text);
-    case AttributeType::kIntegers:
-      return integers_from(text);
-    case AttributeType::kPairs:
-      return pairs_from(text);
-    case AttributeType::kIntegerOrList:
-      if (text.starts_with('[')) return integers_from(text);
-      return number_from<int64_t>(text);
-    case AttributeType::kDType:
-      return parse_dtype(text).value();
-    case AttributeType::kPadding:
-      if (text.starts_with('[')) return integers_from(text);
-      break;
-    case AttributeType::kText:
-    case AttributeType::kIndex:
-    case AttributeType::kInitializer:
-    case AttributeType::kActivation:
-    case AttributeType::kRegularizer:
-      break;
-  }
-  return std::string(text);
-}
 
 DType dtype_from(std::string_view text, bool float64) {
   if (text == "f32") return float64 ? DType::kFloat64 : DType::kFloat32;
@@ -148,7 +93,9 @@ class Example {
       const size_t open = text.find('['), close = text.find(']');
       FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
       const DType dtype = dtype_from(text.substr(0, open), float64_);
-      const Shape shape(integers_from(text.substr(open, close - open + 1)));
+      const Attribute extents =
+          attribute_from(AttributeType::kIntegers, text.substr(open, close - open + 1));
+      const Shape shape(std::get<std::vector<int64_t>>(extents));
       builder_.add_input("in" + std::to_string(graph_.inputs.size()), dtype, shape, ir::kNoRows,
                          Span());
       text.remove_prefix(std::min(text.size(), close + 1));

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
+
 #include "tests/support/fresh_directory.h"
 
 namespace flow::test {
@@ -44,6 +46,24 @@ TEST_CASE("a plan of which a byte was changed, or the end is missing, is none") 
     write_text_atomically(path, text.substr(0, i));
     CHECK_FALSE(cache.find("key"));
   }
+}
+
+TEST_CASE("a user's plans lie where the user's caches do") {
+  FreshDirectory home;
+  const auto keeps_in = [&](const char* caches, const char* home_folder) {
+    setenv("HOME", home_folder, 1);
+    setenv("XDG_CACHE_HOME", caches, 1);
+    PlanCache::of_user("library").store("key", std::vector<uint8_t>{1});
+    for (const std::string folder : {"caches", "own/.cache"})
+      if (fs::remove_all(home / folder) > 0) return folder;
+    return std::string("nowhere");
+  };
+  const std::string old_home = std::getenv("HOME") ? std::getenv("HOME") : "";
+  CHECK(keeps_in((home / "caches").c_str(), (home / "own").c_str()) == "caches");
+  CHECK(keeps_in("relative", (home / "own").c_str()) == "own/.cache");
+  CHECK(keeps_in("", "relative") == "nowhere");
+  setenv("HOME", old_home.c_str(), 1);
+  unsetenv("XDG_CACHE_HOME");
 }
 
 TEST_CASE("where nothing can be kept, nothing is") {

@@ -57,6 +57,16 @@ TEST_CASE("a constant is exact in float64") {
   CHECK(value_of({"zeros", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 0);
 }
 
+TEST_CASE("a variable does not start at an infinity that its file does not say") {
+  const auto check = [](plan::Initializer initializer) {
+    CHECK_THROWS_WITH(
+        value_of(std::move(initializer), DType::kFloat32, {2}),
+        Catch::Contains("`net/w`") && Catch::Contains("float32 holds numbers up to 3.4028235e+38"));
+  };
+  check({"constant", {{"value", 1e39}}, ""});
+  check({"random_uniform", {{"min", 1e39}, {"max", 2e39}}, ""});
+}
+
 TEST_CASE("an npy is read as it is, in float64 too") {
   const FreshDirectory home;
   Array given(DType::kFloat64, {2});
