@@ -2,9 +2,8 @@
 // the CPU (FLOW_CUDA_ON_CPU: __global__ functions are plain functions there).
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/cuda/driver.h"
@@ -27,18 +26,12 @@ void run_kernel_thread(const void* function, void** arguments) {
 }
 #endif
 
-/// Puts kernel<<<shape>>>(arguments...) into `stream`.
-template <typename... Parameters, typename... Arguments>
+/// Puts kernel<<<shape>>>(values...) into `stream`.
+template <typename... Parameters>
 void launch(Driver& driver, Stream stream, const char* name, const LaunchShape& shape,
-            void (*kernel)(Parameters...), const Arguments&... arguments) {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-  std::tuple<Parameters...> values{static_cast<Parameters>(arguments)...};
-  constexpr std::array<size_t, sizeof...(Parameters)> sizes{sizeof(Parameters)...};
-  auto pointers = std::apply(
-      [](auto&... value) {
-        return std::array<void*, sizeof...(Parameters)>{static_cast<void*>(&value)...};
-      },
-      values);
+            void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {
+  void* pointers[] = {static_cast<void*>(&values)...};
+  const size_t sizes[] = {sizeof(Parameters)...};
   KernelCall call{name,
                   reinterpret_cast<const void*>(kernel),
                   shape.grid,

@@ -9,7 +9,7 @@
 
 namespace flow::cuda {
 
-/// float32 and float64; sums in double. A fused epilogue gives the bits of one that stands apart.
+/// Floats of any size; sums in double. A fused epilogue gives the bits of one that stands apart.
 /// Fails a check where a spec's shapes do not fit each other. The driver outlives the kernels.
 class NaiveLibraries : public Libraries {
  public:
