@@ -7,11 +7,12 @@
 #include "runtime/base/convert.h"
 #include "tests/property/cuda/device_case.h"
 #include "tests/property/tolerance.h"
+#include "tests/support/sanitized.h"
 
 namespace flow::test {
 namespace {
 
-constexpr int kCases = 12;
+constexpr int kCases = 12 / kCasesPerTried;
 
 std::vector<std::string> all_ops() {
   std::vector<std::string> ops;
