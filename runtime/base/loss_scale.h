@@ -20,6 +20,13 @@ FLOW_HOST_DEVICE inline double unscale_factor(double squares, double scale, doub
 
 struct LossScaleRule {
   double backoff_factor, growth_factor, growth_interval;
+
+  /// As the attributes of a move_loss_scale say.
+  template <typename Attributes>
+  static LossScaleRule of(const Attributes& attributes) {
+    const auto number = [&](const char* name) { return attributes.template get<double>(name); };
+    return {number("backoff_factor"), number("growth_factor"), number("growth_interval")};
+  }
 };
 
 /// Moves a scale after a step; `finite_steps` counts those since it has moved. It stays where the

@@ -5,23 +5,14 @@
 
 #include <cmath>
 
-#include "runtime/base/half.h"
+#include "runtime/base/convert.h"
 
 namespace flow {
 namespace {
 
 /// `value` as the nearest element of a float dtype.
 double rounded(DType dtype, double value) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return float16_to_float(double_to_float16(value));
-    case DType::kBFloat16:
-      return bfloat16_to_float(double_to_bfloat16(value));
-    case DType::kFloat32:
-      return static_cast<float>(value);
-    default:
-      return value;
-  }
+  return visit_any_float(dtype, [&]<typename T>(T) { return convert<double>(convert<T>(value)); });
 }
 
 std::string_view range_of(DType dtype) {

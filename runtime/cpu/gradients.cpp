@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/base/loss_scale.h"
 #include "runtime/cpu/update.h"
 
 namespace flow::cpu::fast {
@@ -110,7 +111,8 @@ Kernel unscale_factor(const Request& request) {
 
 Kernel move_loss_scale(const Request& request) {
   Kernel kernel;
-  kernel.launch = [rule = loss_scale_rule(request)](const Buffers& buffers, const CallState&) {
+  kernel.launch = [rule = LossScaleRule::of(request.step.attributes)](const Buffers& buffers,
+                                                                      const CallState&) {
     float loss_scale = *input<float>(buffers, 1), finite_steps = *input<float>(buffers, 2);
     flow::move_loss_scale(rule, static_cast<double>(*input<float>(buffers, 0)), loss_scale,
                           finite_steps);

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "runtime/base/loss_scale.h"
 #include "runtime/base/power.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
@@ -63,11 +62,6 @@ class GradientScale {
 
 inline double number(const Request& request, std::string_view name) {
   return request.step.attributes.get<double>(name);
-}
-
-inline LossScaleRule loss_scale_rule(const Request& request) {
-  return {number(request, "backoff_factor"), number(request, "growth_factor"),
-          number(request, "growth_interval")};
 }
 
 /// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.

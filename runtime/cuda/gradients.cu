@@ -166,9 +166,7 @@ Kernel unscale_factor(const Request& request) {
 }
 
 Kernel move_loss_scale(const Request& request) {
-  const LossScaleRule rule{attribute<double>(request, "backoff_factor"),
-                           attribute<double>(request, "growth_factor"),
-                           attribute<double>(request, "growth_interval")};
+  const auto rule = LossScaleRule::of(request.step.attributes);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[rule](const Buffers& buffers, const LaunchState& state) {
       launch(state.driver, state.stream, "move_loss_scale", {{1}, {1}}, move_scale<T>, rule,

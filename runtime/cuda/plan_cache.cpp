@@ -31,8 +31,9 @@ fs::path PlanCache::path_of(std::string_view key) const { return folder_ / digit
 
 std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const noexcept {
   try {
-    if (folder_.empty() || !fs::is_regular_file(path_of(key))) return {};
-    const std::string text = read_text(path_of(key));
+    const fs::path path = path_of(key);
+    if (folder_.empty() || !fs::is_regular_file(path)) return {};
+    const std::string text = read_text(path);
     const size_t plan = kDigits + key.size() + 1;
     if (text.size() < plan || std::string_view(text).substr(kDigits, key.size()) != key) return {};
     if (text.substr(0, kDigits) != digits_of(std::string_view(text).substr(kDigits))) return {};

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/loss_scale.h"
 #include "runtime/cpu/update.h"
 
 namespace flow::cpu::reference {
@@ -244,7 +245,8 @@ Kernel unscale_factor(const Request& request) {
 Kernel move_loss_scale(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [rule = loss_scale_rule(request)](const Buffers& buffers, const CallState&) {
+    kernel.launch = [rule = LossScaleRule::of(request.step.attributes)](const Buffers& buffers,
+                                                                        const CallState&) {
       T loss_scale = *input<T>(buffers, 1), finite_steps = *input<T>(buffers, 2);
       flow::move_loss_scale(rule, static_cast<double>(*input<T>(buffers, 0)), loss_scale,
                             finite_steps);
