@@ -199,7 +199,6 @@ const Section& npy_section() {
 }
 
 const VarietyKind& generators() {
-  static constexpr KeyType kNumber = KeyType::kNumber;
   static const VarietyKind kKind{
       "from",
       "generator",
@@ -211,7 +210,7 @@ const VarietyKind& generators() {
         "Normally distributed numbers.",
         "",
         {{"mean", kNumber, "0", "the mean"},
-         {"stddev", kNumber, "1", "the standard deviation", Bounds{.min = 0}}}},
+         {"stddev", kNumber, "1", "the standard deviation", kNotNegative}}},
        {"random_int",
         "Integers from low up to, and without, high.",
         "",

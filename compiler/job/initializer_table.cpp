@@ -5,9 +5,6 @@
 namespace flow::job {
 namespace {
 
-constexpr KeyType kNumber = KeyType::kNumber;
-const Bounds kNotNegative{.min = 0};
-
 /// Which distribution has the variance: the default first.
 KeyDef distribution(std::vector<std::string_view> words) {
   const std::string_view first = words.front();

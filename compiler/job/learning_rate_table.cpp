@@ -1,11 +1,9 @@
 // Learning rates and their warm-ups, each with its keys.
+#include "compiler/job/key_makers.h"
 #include "compiler/job/optimizer_table.h"
 
 namespace flow::job {
 namespace {
-
-constexpr KeyType kNumber = KeyType::kNumber;
-const Bounds kNotNegative{.min = 0};
 
 KeyDef base() {
   return {"base", kNumber, "", "the rate that the others are parts of", kNotNegative};

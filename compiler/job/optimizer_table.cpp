@@ -7,9 +7,7 @@
 namespace flow::job {
 namespace {
 
-constexpr KeyType kNumber = KeyType::kNumber;
-const Bounds kNotNegative{.min = 0}, kPositive{.above = 0}, kShare{.min = 0, .max = 1},
-    kBelowOne{.min = 0, .below = 1};
+const Bounds kPositive{.above = 0}, kShare{.min = 0, .max = 1}, kBelowOne{.min = 0, .below = 1};
 
 KeyDef momentum(std::string_view fallback) {
   return {"momentum", kNumber, fallback, "how much of the last movement stays", kShare};

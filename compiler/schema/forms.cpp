@@ -31,10 +31,20 @@ OrderedJson matching(std::string_view pattern) {
   return {{"type", "string"}, {"pattern", pattern}};
 }
 
-OrderedJson name() {
+/// Completed as "name". `note`: may be one.
+OrderedJson name(bool note) {
   OrderedJson reserved = OrderedJson::array();
-  for (const std::string_view one : job::reserved_names()) reserved.push_back(one);
-  return {{"$ref", "#/$defs/any_name"}, {"not", {{"enum", reserved}}}};
+  for (const std::string_view one : job::reserved_names())
+    if (!note || one != "note") reserved.push_back(one);
+  return {{"title", "name"}, {"$ref", "#/$defs/any_name"}, {"not", {{"enum", reserved}}}};
+}
+
+/// A number, or text that spells one. Not as alternatives: an editor would show each.
+OrderedJson spelled(std::string_view type, job::Bounds bounds) {
+  OrderedJson made = {{"type", {"string", type}}};
+  set_bounds(made, bounds);
+  made["allOf"] = OrderedJson::array({reference("spelled")});
+  return made;
 }
 
 /// Names as deep as need be; keys name folders.
@@ -76,11 +86,13 @@ OrderedJson reference(std::string_view name) { return {{"$ref", fmt::format("#/$
 
 OrderedJson common_definitions() {
   return {
-      {"variable", described(matching("[$]"), "$name, or text with $(expressions)")},
-      {"spelled", matching(fmt::format("[$]|^{0}(/{0})?$", kDecimal))},
+      // Editors show the first description that they find, which is that of the key then.
+      {"variable",
+       {{"title", "$name, or text with $(expressions)"}, {"type", "string"}, {"pattern", "[$]"}}},
+      {"spelled", {{"pattern", fmt::format("[$]|^{0}(/{0})?$", kDecimal)}}},
       {"scalar", {{"type", {"string", "number", "boolean"}}}},
       {"text", {{"type", {"string", "number", "boolean"}}, {"minLength", 1}}},
-      {"boolean", or_variable({{{"type", "boolean"}}, words({"true", "false"})})},
+      {"boolean", {{"type", {"boolean", "string"}}, {"pattern", "[$]|^(true|false)$"}}},
       {"integer", integer()},
       {"number", number()},
       {"dtype", or_variable({words(job::dtype_names())})},
@@ -89,8 +101,8 @@ OrderedJson common_definitions() {
            {{{"type", "array"}, {"maxItems", plan::kMaxRank}, {"items", integer({.min = 1})}}})},
       {"nested", nested()},
       {"any_name", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
-      {"name", name()},
-      {"name_or_note", any_of({{{"const", "note"}}, reference("name")})}};
+      {"name", name(false)},
+      {"name_or_note", name(true)}};
 }
 
 OrderedJson any_of(std::vector<OrderedJson> schemas) {
@@ -105,17 +117,9 @@ OrderedJson or_variable(std::vector<OrderedJson> schemas) {
 
 OrderedJson words(const std::vector<std::string_view>& choices) { return {{"enum", choices}}; }
 
-OrderedJson integer(job::Bounds bounds) {
-  OrderedJson plain = {{"type", "integer"}};
-  set_bounds(plain, bounds);
-  return any_of({std::move(plain), reference("spelled")});
-}
+OrderedJson integer(job::Bounds bounds) { return spelled("integer", bounds); }
 
-OrderedJson number(job::Bounds bounds) {
-  OrderedJson plain = {{"type", "number"}};
-  set_bounds(plain, bounds);
-  return any_of({std::move(plain), reference("spelled")});
-}
+OrderedJson number(job::Bounds bounds) { return spelled("number", bounds); }
 
 OrderedJson list_of(OrderedJson item, bool one, size_t at_least) {
   OrderedJson list = {{"type", "array"}, {"items", item}};
@@ -153,8 +157,11 @@ OrderedJson mapping(OrderedJson properties, bool notes) {
 }
 
 OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema) {
-  return {{"if", {{"properties", {{key, {{"const", value}}}}}, {"required", {key}}}},
-          {"then", std::move(schema)}};
+  // While they complete, editors take a `const` for equal that begins with what is written, and
+  // offer what a schema both requires and describes. A pattern, and apart, is neither.
+  const OrderedJson there = {{"required", {key}}};
+  const OrderedJson same = {{"properties", {{key, matching(fmt::format("^{}$", value))}}}};
+  return {{"if", {{"allOf", OrderedJson::array({there, same})}}}, {"then", std::move(schema)}};
 }
 
 }  // namespace flow::schema

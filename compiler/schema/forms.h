@@ -37,7 +37,7 @@ OrderedJson mapping(OrderedJson properties, bool notes = true);
 /// As text, what fits into a line on one.
 std::string written(const OrderedJson& schema);
 
-/// Where `key` is `value`, what `schema` says.
+/// Where `key` is `value`, a name, what `schema` says.
 OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema);
 
 }  // namespace flow::schema

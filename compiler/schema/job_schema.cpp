@@ -21,7 +21,7 @@ std::vector<std::string_view> views(const std::vector<std::string>& texts) {
 OrderedJson padding() {
   const OrderedJson pads = integer({.min = 0, .max = INT32_MAX});
   const OrderedJson pair = {{"type", "array"}, {"items", pads}, {"minItems", 2}, {"maxItems", 2}};
-  return any_of(
+  return or_variable(
       {words(views(job::padding_words())),
        pads,
        {{"type", "array"}, {"items", any_of({pads, pair})}, {"minItems", 1}, {"maxItems", 2}}});
@@ -87,7 +87,8 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
   if (op.expand) add(job::variable_keys());
   add(job::call_keys());
   OrderedJson made = mapping(std::move(properties));
-  if (!required.empty()) made["required"] = std::move(required);
+  // Apart, or editors would offer lines with all of them, which no {..} can take.
+  if (!required.empty()) made["allOf"] = OrderedJson::array({{{"required", std::move(required)}}});
   return made;
 }
 
@@ -125,11 +126,11 @@ std::string job_schema() {
   OrderedJson& definitions = tables.definitions();
   definitions["in"] = described(list_of(reference("text"), true),
                                 "what it reads, one or a list; default: the entry above");
-  definitions["padding"] = or_variable({padding()});
+  definitions["padding"] = padding();
   definitions["activation"] = or_variable({words(views(activation_names()))});
   define_entries(tables);
   OrderedJson made = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                      {"title", "flow job file"},
+                      {"$comment", "of flow job files; editors would show a title at every key"},
                       {"if", {{"required", {"include"}}}}};
   made["else"] = tables.section(job::file_section());
   tables.take_parts();

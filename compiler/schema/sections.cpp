@@ -31,8 +31,10 @@ OrderedJson without_training(const job::Section& section) {
     if (key.train_only)
       properties[std::string(key.name)] = false;
     else if (key.type == KeyType::kSection && key.section)
-      if (OrderedJson inner = without_training(*key.section); !inner.empty())
+      if (OrderedJson inner = without_training(*key.section); !inner.empty()) {
+        inner["doNotSuggest"] = true;  // yaml-language-server's word: it offers the key elsewhere
         properties[std::string(key.name)] = std::move(inner);
+      }
   }
   if (properties.empty()) return OrderedJson::object();
   return {{"properties", std::move(properties)}};
@@ -49,6 +51,17 @@ OrderedJson command() {
                   {"minItems", 1},
                   {"prefixItems", OrderedJson::array({reference("text")})},
                   {"items", reference("scalar")}}});
+}
+
+/// The names of varieties.
+OrderedJson types_of(const job::VarietyKind& kind) {
+  std::vector<OrderedJson> types;
+  for (const job::Variety& one : kind.varieties) {
+    const std::string formula =
+        one.formula.empty() ? std::string() : fmt::format("\n\n{}", one.formula);
+    types.push_back(described({{"const", one.type}}, std::string(one.doc) + formula));
+  }
+  return or_variable(std::move(types));
 }
 
 }  // namespace
@@ -94,7 +107,7 @@ OrderedJson Tables::value(const KeyDef& def) {
     case KeyType::kCommand:
       return command();
     case KeyType::kVersion:
-      return or_variable({{{"enum", {1, "1"}}}});
+      return any_of({{{"const", 1}}, text("^1$")});
     case KeyType::kSection:
       return section(*def.section);
     case KeyType::kSections:
@@ -178,17 +191,11 @@ OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& va
 }
 
 OrderedJson Tables::picked(const job::VarietyKind& kind) {
-  OrderedJson types = OrderedJson::array(), cases = OrderedJson::array();
-  for (const job::Variety& one : kind.varieties) {
-    const std::string formula =
-        one.formula.empty() ? std::string() : fmt::format("\n\n{}", one.formula);
-    types.push_back(described({{"const", one.type}}, std::string(one.doc) + formula));
+  OrderedJson cases = OrderedJson::array();
+  for (const job::Variety& one : kind.varieties)
     cases.push_back(where("type", one.type, variety(kind, one)));
-  }
-  types.push_back(reference("variable"));
-  OrderedJson made = {{"type", "object"},
-                      {"properties", {{"type", {{"anyOf", std::move(types)}}}}},
-                      {"allOf", std::move(cases)}};
+  OrderedJson made = {
+      {"type", "object"}, {"properties", {{"type", types_of(kind)}}}, {"allOf", std::move(cases)}};
   if (!parts_) made["required"] = {"type"};
   return made;
 }
@@ -210,6 +217,7 @@ OrderedJson Tables::varieties(const job::VarietyKind& kind) {
 OrderedJson Tables::source(const KeyDef& def) {
   // A mapping is one or the other by whether it has a `type`.
   OrderedJson mapping = {{"type", "object"},
+                         {"properties", {{"type", types_of(*def.varieties)}}},
                          {"if", {{"required", {"type"}}}},
                          {"then", varieties(*def.varieties)},
                          {"else", section(*def.section)}};
@@ -222,7 +230,7 @@ OrderedJson Tables::hooks() {
                 properties = OrderedJson::object();
     for (const job::Section& one : job::hook_sections()) {
       const KeyDef& first = one.keys.front();
-      properties[std::string(first.name)] = described(OrderedJson::object(), first.doc);
+      properties[std::string(first.name)] = property(first);
       kinds.push_back({{"required", {first.name}}});
       cases.push_back({{"if", {{"required", {first.name}}}}, {"then", keys(one)}});
     }

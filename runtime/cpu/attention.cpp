@@ -11,8 +11,6 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
-
 /// Where one thread works.
 struct Space {
   float* scores;

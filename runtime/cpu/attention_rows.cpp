@@ -10,8 +10,6 @@
 namespace flow::cpu::fast {
 namespace {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
-
 FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace flow::cpu::fast {
 
 /// Rows of scores are as many whole vectors.
 inline constexpr int64_t kScoreLanes = 16;
+/// The score of what a mask lets nothing through to.
+inline constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 /// scores[i] = -inf where the mask, whose elements are `step` apart, lets nothing through.
 void hide(const bool* mask, int64_t step, float* scores, int64_t n);

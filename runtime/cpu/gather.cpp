@@ -11,19 +11,19 @@ namespace flow::cpu::fast {
 namespace {
 
 /// params [outer, n, inner], indices [count], out [outer, count, inner].
-struct Sizes {
+struct GatherSizes {
   int64_t outer, n, count, inner;
 };
 
-Sizes sizes_of(const Shape& whole, int axis, int64_t count) {
+GatherSizes sizes_of(const Shape& whole, int axis, int64_t count) {
   return {whole.elements(0, axis), whole[axis], count, whole.elements(axis + 1, whole.rank())};
 }
 
 /// out[o, i, :] = params[o, indices[i], :]; zero where the index is out of range, which stops the
 /// run. Rows [first, end) of the outer * count there are.
 template <typename T>
-void gather_rows(const Sizes& sizes, DType dtype, const T* params, const std::byte* indices, T* out,
-                 int64_t first, int64_t end) {
+void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const std::byte* indices,
+                 T* out, int64_t first, int64_t end) {
   for (int64_t row = first; row < end; ++row) {
     const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
     T* to = out + row * sizes.inner;
@@ -38,7 +38,7 @@ void gather_rows(const Sizes& sizes, DType dtype, const T* params, const std::by
 }
 
 template <typename T>
-Kernel gather_with(const Request& request, const Sizes& sizes) {
+Kernel gather_with(const Request& request, const GatherSizes& sizes) {
   const TensorDesc& indices = request.inputs[1];
   Kernel kernel;
   kernel.launch = [sizes, threads = request.threads, dtype = indices.dtype,
@@ -59,7 +59,7 @@ struct Pieces {
   int64_t rows;   // of [0, n)
   int64_t count;  // of pieces of an outer part
 
-  explicit Pieces(const Sizes& sizes) {
+  explicit Pieces(const GatherSizes& sizes) {
     constexpr int64_t kMost = 16;
     const int64_t work = (sizes.n + sizes.count) * sizes.inner;
     count = std::clamp<int64_t>(std::min(work / kPiece, sizes.n), 1,
@@ -71,8 +71,8 @@ struct Pieces {
 
 /// dx[j, :] = sum of dy[i, :] with indices[i] = j, for j in [first, end).
 template <typename I>
-void add_picked(const Sizes& sizes, const I* indices, const float* dy, float* dx, int64_t first,
-                int64_t end) {
+void add_picked(const GatherSizes& sizes, const I* indices, const float* dy, float* dx,
+                int64_t first, int64_t end) {
   std::fill(dx + first * sizes.inner, dx + end * sizes.inner, 0.0f);
   for (int64_t i = 0; i < sizes.count; ++i) {
     const auto index = static_cast<int64_t>(indices[i]);
@@ -110,7 +110,8 @@ Kernel one_hot_with(const Request& request, T on, T off) {
 
 Kernel gather(const Request& request) {
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
-  const Sizes sizes = sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
+  const GatherSizes sizes =
+      sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
   return visit_size(size_of(request.inputs[0].dtype),
                     [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
@@ -118,7 +119,7 @@ Kernel gather(const Request& request) {
 Kernel gather_grad(const Request& request) {
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
   const TensorDesc& indices = request.inputs[0];
-  const Sizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
+  const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
   Kernel kernel;
   visit_integer(indices.dtype, [&]<typename I>(I) {
     kernel.launch = [sizes, pieces = Pieces(sizes), threads = request.threads](

@@ -22,6 +22,12 @@ T* output(const Buffers& buffers, size_t i) {
   return reinterpret_cast<T*>(buffers.outputs[i]);
 }
 
+/// Element i of an operand.
+template <typename T>
+double double_at(const Buffers& buffers, size_t operand, int64_t i) {
+  return static_cast<double>(input<T>(buffers, operand)[i]);
+}
+
 /// Element i of an array of an integer dtype.
 inline int64_t integer_at(DType dtype, const std::byte* elements, int64_t i) {
   return visit_integer(dtype, [&]<typename T>(T) {

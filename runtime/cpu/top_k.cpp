@@ -9,7 +9,7 @@ namespace flow::cpu::fast {
 namespace {
 
 /// x [outer, n, inner], values and indices [outer, k, inner].
-struct Sizes {
+struct TopKSizes {
   int64_t n, k, inner, columns;
 };
 
@@ -20,7 +20,7 @@ bool exceeds(T value, T best) {
 
 /// The places of the k largest of a column, in order[0, k).
 template <typename T>
-void find_largest(const T* column, const Sizes& sizes, int64_t* order) {
+void find_largest(const T* column, const TopKSizes& sizes, int64_t* order) {
   std::iota(order, order + sizes.n, int64_t{0});
   std::partial_sort(order, order + sizes.k, order + sizes.n, [&](int64_t a, int64_t b) {
     const T x = column[a * sizes.inner], y = column[b * sizes.inner];
@@ -29,12 +29,12 @@ void find_largest(const T* column, const Sizes& sizes, int64_t* order) {
 }
 
 /// The first element of column `c` of an array with `extent` elements along the axis.
-int64_t start_of(const Sizes& sizes, int64_t extent, int64_t c) {
+int64_t start_of(const TopKSizes& sizes, int64_t extent, int64_t c) {
   return c / sizes.inner * extent * sizes.inner + c % sizes.inner;
 }
 
 template <typename T>
-void take_largest(const T* x, const Sizes& sizes, int64_t c, int64_t* order, T* values,
+void take_largest(const T* x, const TopKSizes& sizes, int64_t c, int64_t* order, T* values,
                   int64_t* indices) {
   const T* column = x + start_of(sizes, sizes.n, c);
   find_largest(column, sizes, order);
@@ -45,7 +45,7 @@ void take_largest(const T* x, const Sizes& sizes, int64_t c, int64_t* order, T* 
   }
 }
 
-Sizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
+TopKSizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
   const int64_t n = whole[axis];
   return {n, k, whole.elements(axis + 1, whole.rank()), whole.elements() / n};
@@ -54,7 +54,7 @@ Sizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
 }  // namespace
 
 Kernel top_k(const Request& request) {
-  const Sizes sizes =
+  const TopKSizes sizes =
       sizes_of(request, request.inputs[0].shape, request.step.attributes.get<int64_t>("k"));
   const auto orders = static_cast<size_t>(request.threads);
   Kernel kernel;
@@ -76,7 +76,8 @@ Kernel top_k(const Request& request) {
 
 Kernel top_k_grad(const Request& request) {
   const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
-  const Sizes sizes = sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
+  const TopKSizes sizes =
+      sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
   Kernel kernel;
   kernel.launch = [sizes, threads = request.threads](const Buffers& buffers, const CallState&) {
     const float* dy = input<float>(buffers, 0);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/fuse.h"
 #include "runtime/cuda/program.h"
 
 namespace flow::cuda {
@@ -58,10 +59,10 @@ class CudaBackend : public exec::Backend {
                                          const exec::PrepareOptions& options) override {
     const size_t available = named(job, [&] { return driver_->free_memory(); });
     exec::check_tensors_fit(job, available, kMemory);
-    const Grouped grouped = group_updates(expand_posts(job));
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
+    const Grouped grouped = group_updates(fused(expand_posts(job), job, kept, options));
     PreparedJob prepared{.grouped = grouped,
                          .passed = options.passed,
                          .segments = segments_of(job, options.segments, grouped.job),
@@ -88,6 +89,13 @@ class CudaBackend : public exec::Backend {
   }
 
  private:
+  plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
+                  const exec::PrepareOptions& options) {
+    for (const exec::PassedTensor& passed : options.passed) visible.push_back(passed.tensor);
+    return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
+                          *libraries_);
+  }
+
   /// Completes the report. True where the columns are to be kept on the device: they may take half
   /// of what the job leaves.
   bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t available,

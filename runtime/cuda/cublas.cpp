@@ -40,9 +40,31 @@ Types types_of(const MatmulSpec& spec) {
   }
 }
 
-cublasLtEpilogue_t epilogue_of(const Epilogue& epilogue) {
-  if (epilogue.bias) return epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  return epilogue.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+/// Its A is our b, its B our a.
+cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
+  const auto [bias, relu] = spec.epilogue;
+  switch (spec.aside) {
+    case Aside::kNothing:
+      if (bias) return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+      return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    case Aside::kStoreMask:
+      FLOW_CHECK(relu);
+      return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
+    case Aside::kReadMask:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Aside::kSumsOfA:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Aside::kSumsOfB:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  FLOW_CHECK(false);
+}
+
+bool has_mask(const MatmulSpec& spec) {
+  return spec.aside == Aside::kStoreMask || spec.aside == Aside::kReadMask;
 }
 
 template <typename T>
@@ -62,6 +84,16 @@ void set(const Descriptor<cublasLtMatmulPreference_t>& preference,
          cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
         "describing what is wanted");
+}
+
+/// Sums go where a bias would come from.
+void set_pointers(const Descriptor<cublasLtMatmulDesc_t>& desc, const MatmulSpec& spec,
+                  const void* bias, const void* aside) {
+  if (spec.epilogue.bias) set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (has_mask(spec))
+    set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aside);
+  else if (spec.aside != Aside::kNothing)
+    set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aside);
 }
 
 /// The row-major matrices at the end of `shape`, as column-major ones: transposed.
@@ -111,7 +143,9 @@ ProductDescriptors describe(const MatmulSpec& spec) {
   product.desc.reset(made);
   set(product.desc, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product.desc, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec.epilogue));
+  set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
+  if (has_mask(spec))
+    set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 8 * mask_shape(spec.out)[1]);
   product.left = layout_of(types.operand, spec.b);
   product.right = layout_of(types.operand, spec.a);
   product.out = layout_of(types.scale, spec.out);
@@ -127,9 +161,9 @@ Cublas::Cublas() {
 
 LibraryKernel Cublas::prepare(const MatmulSpec& spec) {
   const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
-  const bool bias = spec.epilogue.bias;
-  if (bias)  // the choice is made for a bias that is aligned as any buffer is
-    set(product->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(256));
+  // The choice is made for vectors that are aligned as any buffer is.
+  const auto* aligned = reinterpret_cast<const void*>(256);
+  set_pointers(product->desc, spec, aligned, aligned);
   cublasLtMatmulHeuristicResult_t choice = {};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -141,13 +175,14 @@ LibraryKernel Cublas::prepare(const MatmulSpec& spec) {
                                text_of(spec)));
   LibraryKernel kernel;
   kernel.workspace = choice.workspaceSize;
-  kernel.run = [product, bias, choice, handle = handle_.get(),
-                is_double = spec.dtype == DType::kFloat64](const LibraryBuffers& b, Stream stream) {
+  kernel.run = [product, spec, choice, handle = handle_.get()](const LibraryBuffers& b,
+                                                               Stream stream) {
     constexpr double kOne = 1, kZero = 0;
     constexpr float kOneFloat = 1, kZeroFloat = 0;
+    const bool is_double = spec.dtype == DType::kFloat64;
     const void* one = is_double ? static_cast<const void*>(&kOne) : &kOneFloat;
     const void* zero = is_double ? static_cast<const void*>(&kZero) : &kZeroFloat;
-    if (bias) set(product->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, b.bias);
+    set_pointers(product->desc, spec, b.bias, b.aside);
     check(cublasLtMatmul(handle, product->desc.get(), one, b.second, product->left.get(), b.first,
                          product->right.get(), zero, b.out, product->out.get(), b.out,
                          product->out.get(), &choice.algo, b.workspace, choice.workspaceSize,

@@ -45,11 +45,11 @@ if(NOT FLOW_CUDA OR flow_cuda_missing)
 endif()
 
 # Turing to Blackwell, and PTX for what comes later, all from one translation: kernels use nothing
-# that Turing lacks. `native` would need a GPU to build.
+# that Turing lacks. Code for 8.0 runs on 8.6 and 8.9, too. `native` would need a GPU to build.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   set(flow_cuda_code
-    --generate-code=arch=compute_75,code=[compute_75,sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120])
+    --generate-code=arch=compute_75,code=[compute_75,sm_75,sm_80,sm_90,sm_100,sm_120])
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})

@@ -30,17 +30,31 @@ struct Epilogue {
   bool relu = false;
 };
 
+/// What a single product (of rank 2) stores or reads beside its operands and its result.
+enum class Aside : uint8_t {
+  kNothing,
+  kStoreMask,  // with relu: where the result is positive
+  kReadMask,   // the result becomes 0 where such a mask says that another was not positive
+  kSumsOfA,    // the sums of op(a) over K, [M]
+  kSumsOfB,    // the sums of op(b) over K, [N]
+};
+
 /// out = op(a) op(b), row-major: a is [M, K] ([K, M] if transposed), b is [K, N] ([N, K]), out
 /// [M, N]; leading axes before these two, where there are any, are equal in all three and count
 /// independent products.
 struct MatmulSpec {
-  DType dtype;  // of a and b; out and a bias have that of the sums
+  DType dtype;  // of a and b; out, a bias and sums have that of the sums
   Shape a, b, out;
   bool transpose_a = false, transpose_b = false;
   Leeway leeway = {};
   Epilogue epilogue = {};
+  Aside aside = Aside::kNothing;
   uint32_t alignment = 256;  // bytes, of the operands in every run
 };
+
+/// The bytes of a mask of a result [M, N], rows of bits that begin at multiples of 16 bytes. Only
+/// the library knows which bit is whose.
+inline Shape mask_shape(const Shape& out) { return {out[0], (out[1] + 127) / 128 * 16}; }
 
 /// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
 /// order, or one of its gradients.
@@ -64,6 +78,7 @@ struct LibraryBuffers {
   const std::byte* bias;  // null without one
   std::byte* out;
   std::byte* workspace;
+  std::byte* aside = nullptr;  // null where the product has nothing aside
 };
 
 /// Chosen once, run every call: of the same operands the same bits, unless any order was allowed.

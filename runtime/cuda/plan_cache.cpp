@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "runtime/base/philox.h"
 
@@ -43,6 +45,17 @@ std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const 
   }
 }
 
+/// A quarter goes at once: the next plans find room.
+void PlanCache::make_room() const {
+  std::vector<std::pair<fs::file_time_type, fs::path>> plans;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_))
+    if (file.is_regular_file()) plans.emplace_back(file.last_write_time(), file.path());
+  if (plans.size() < most_) return;
+  std::ranges::sort(plans);
+  plans.resize(plans.size() - most_ * 3 / 4);
+  for (const auto& [time, path] : plans) fs::remove(path);
+}
+
 void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const noexcept {
   if (folder_.empty()) return;
   try {
@@ -50,6 +63,7 @@ void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const
     text += '\0';
     text.append(plan.begin(), plan.end());
     fs::create_directories(folder_);
+    make_room();
     write_text_atomically(path_of(key), digits_of(text) + text);
   } catch (const std::exception&) {  // the next run asks again
   }

@@ -2,6 +2,7 @@
 // tenth of a second and more in a new process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,12 +13,14 @@
 
 namespace flow::cuda {
 
-/// A file for each key. What cannot be kept, or was changed since, is as if it had never been.
+/// A file for each key. What cannot be kept, or was changed since, is as if it had never been. Of
+/// `most` plans the oldest go.
 class PlanCache {
  public:
   /// Keeps nothing.
   PlanCache() = default;
-  explicit PlanCache(fs::path folder) : folder_(std::move(folder)) {}
+  explicit PlanCache(fs::path folder, size_t most = 1000)
+      : folder_(std::move(folder)), most_(most) {}
   /// $XDG_CACHE_HOME/flow/NAME, or ~/.cache/flow/NAME; keeps nothing where neither is known.
   static PlanCache of_user(std::string_view name);
 
@@ -26,8 +29,10 @@ class PlanCache {
 
  private:
   fs::path path_of(std::string_view key) const;
+  void make_room() const;
 
   fs::path folder_;
+  size_t most_ = 0;
 };
 
 }  // namespace flow::cuda

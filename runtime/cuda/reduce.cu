@@ -8,21 +8,17 @@
 namespace flow::cuda {
 namespace {
 
-/// What is carried along: of types that warps exchange.
-template <typename T>
-using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+// Integers of any dtype are folded as int64, which wraps around as they do.
 
-/// Integers wrap around.
-template <typename T>
 struct IntegerSum {
   using Sum = int64_t;
   __device__ Sum first() const { return 0; }
-  __device__ Sum term(T x, int64_t) const { return x; }
+  __device__ Sum term(int64_t x, int64_t) const { return x; }
   __device__ Sum join(Sum a, Sum b) const { return functions::Add<int64_t>{}(a, b); }
-  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
+  __device__ int64_t last(Sum sum, int64_t) const { return sum; }
 };
 
-/// Of floats in double; integers wrap around.
+/// Of floats in double.
 template <typename T>
 struct Product {
   using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
@@ -35,18 +31,18 @@ struct Product {
 /// NaN where one is. Choose is Maximum or Minimum.
 template <typename T, template <typename> class Choose>
 struct Extreme {
-  using Sum = Wide<T>;
+  using Sum = T;
   Sum none;  // what all others are chosen before
   __device__ Sum first() const { return none; }
   __device__ Sum term(T x, int64_t) const { return x; }
   __device__ Sum join(Sum a, Sum b) const { return Choose<Sum>{}(a, b); }
-  __device__ T last(Sum sum, int64_t) const { return static_cast<T>(sum); }
+  __device__ T last(Sum sum, int64_t) const { return sum; }
 };
 
 template <typename T>
 Extreme<T, functions::Maximum> largest() {
   if constexpr (std::is_integral_v<T>)
-    return {RangeOf<int64_t>::kLeast};
+    return {RangeOf<T>::kLeast};
   else
     return {-static_cast<T>(INFINITY)};
 }
@@ -54,7 +50,7 @@ Extreme<T, functions::Maximum> largest() {
 template <typename T>
 Extreme<T, functions::Minimum> smallest() {
   if constexpr (std::is_integral_v<T>)
-    return {RangeOf<int64_t>::kMost};
+    return {RangeOf<T>::kMost};
   else
     return {static_cast<T>(INFINITY)};
 }
@@ -93,14 +89,33 @@ FoldPlan plan_of(const Request& request) {
   return {x, reduced_axes(request, x)};
 }
 
-template <typename T, typename Fold>
-Kernel fold_kernel(const char* name, const Request& request, const Fold& fold) {
+template <typename Fold, typename T>
+Kernel fold_kernel(const char* name, const Request& request, const Fold& fold, T) {
   const FoldPlan plan = plan_of(request);
   return {[=](const Buffers& buffers, const LaunchState& state) {
             launch_fold(name, fold, plan, input<T>(buffers, 0), output<T>(buffers, 0),
                         buffers.workspace, state);
           },
           plan.workspace(sizeof(typename Fold::Sum))};
+}
+
+template <typename Fold>
+Kernel fold_integers(const char* name, const Request& request, const Fold& fold) {
+  const FoldPlan plan = plan_of(request);
+  return {[=, dtype = request.inputs[0].dtype](const Buffers& buffers, const LaunchState& state) {
+            launch_fold(name, fold, plan, Integers{buffers.inputs[0], dtype},
+                        IntegerResults{buffers.outputs[0], dtype}, buffers.workspace, state);
+          },
+          plan.workspace(sizeof(typename Fold::Sum))};
+}
+
+/// make(T) is the fold of elements that are read as T.
+template <typename Make>
+Kernel fold_numbers(const char* name, const Request& request, Make make) {
+  const DType dtype = request.inputs[0].dtype;
+  if (is_integer(dtype)) return fold_integers(name, request, make(int64_t{}));
+  return visit_float(dtype,
+                     [&]<typename T>(T x) { return fold_kernel(name, request, make(x), x); });
 }
 
 Reduction sums_of(const Request& request) {
@@ -125,11 +140,8 @@ Kernel logsumexp_kernel(const Request& request) {
 }  // namespace
 
 Kernel reduce_sum(const Request& request) {
-  const DType dtype = request.inputs[0].dtype;
-  if (is_integer(dtype))
-    return visit_integer(dtype, [&]<typename T>(T) {
-      return fold_kernel<T>("reduce_sum", request, IntegerSum<T>{});
-    });
+  if (is_integer(request.inputs[0].dtype))
+    return fold_integers("reduce_sum", request, IntegerSum{});
   const Reduction sums = sums_of(request);
   return {sums.sum(1), sums.workspace()};
 }
@@ -140,29 +152,23 @@ Kernel reduce_mean(const Request& request) {
 }
 
 Kernel reduce_max(const Request& request) {
-  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    return fold_kernel<T>("reduce_max", request, largest<T>());
-  });
+  return fold_numbers("reduce_max", request, []<typename T>(T) { return largest<T>(); });
 }
 
 Kernel reduce_min(const Request& request) {
-  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    return fold_kernel<T>("reduce_min", request, smallest<T>());
-  });
+  return fold_numbers("reduce_min", request, []<typename T>(T) { return smallest<T>(); });
 }
 
 Kernel reduce_prod(const Request& request) {
-  return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
-    return fold_kernel<T>("reduce_prod", request, Product<T>{});
-  });
+  return fold_numbers("reduce_prod", request, []<typename T>(T) { return Product<T>{}; });
 }
 
 Kernel reduce_any(const Request& request) {
-  return fold_kernel<bool>("reduce_any", request, Truth{false});
+  return fold_kernel("reduce_any", request, Truth{false}, bool{});
 }
 
 Kernel reduce_all(const Request& request) {
-  return fold_kernel<bool>("reduce_all", request, Truth{true});
+  return fold_kernel("reduce_all", request, Truth{true}, bool{});
 }
 
 Kernel logsumexp(const Request& request) {

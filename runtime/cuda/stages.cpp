@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/fuse.h"
 #include "runtime/exec/memory.h"
 
 namespace flow::cuda {
@@ -68,8 +69,8 @@ class StagePreparer {
   }
 
   Request request_of(const plan::Step& step) {
-    const Leeway leeway{.tf32 = job_.precision == "tf32", .any_order = !job_.deterministic};
-    Request request{step, {}, {}, {}, job_.seed, leeway, driver_, libraries_, stages_.checks};
+    Request request{step,          {}, {}, {}, job_.seed, leeway_of(job_), driver_, libraries_,
+                    stages_.checks};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
     for (const plan::Post& post : step.posts) {

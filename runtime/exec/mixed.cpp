@@ -29,7 +29,7 @@ class MixedBackend : public Backend {
   HostMemory host_memory(size_t bytes) override { return gpu().host_memory(bytes); }
 
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override {
-    Split parts = split(job, options.deliverables);
+    Split parts = split_job(job, options.deliverables);
     HostMemory memory = memory_for(job, parts.passages);
     auto program = std::make_unique<MixedProgram>(job, std::move(parts), std::move(memory));
     for (const DeviceKind device : {DeviceKind::kGpu, DeviceKind::kCpu})

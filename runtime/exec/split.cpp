@@ -125,7 +125,7 @@ class Splitter {
 
 }  // namespace
 
-Split split(const plan::Job& job, std::span<const TensorId> deliverables) {
+Split split_job(const plan::Job& job, std::span<const TensorId> deliverables) {
   return Splitter(job, deliverables).run();
 }
 

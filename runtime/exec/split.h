@@ -46,6 +46,6 @@ struct Split {
 };
 
 /// Cuts the job. A device keeps its turn until it needs what the other has not yet passed on.
-Split split(const plan::Job& job, std::span<const plan::TensorId> deliverables);
+Split split_job(const plan::Job& job, std::span<const plan::TensorId> deliverables);
 
 }  // namespace flow::exec

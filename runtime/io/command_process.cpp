@@ -15,7 +15,7 @@ constexpr int kStop = 10;  // the exit status that asks the run to stop
 std::string shortened(std::string text) {
   constexpr size_t kLongest = 60;
   if (const size_t line = text.find('\n'); line != std::string::npos) text = text.substr(0, line);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest - 3) + "...";
+  return text.size() <= kLongest ? text : fmt::format("{:.{}}...", text, kLongest - 3);
 }
 
 std::string owner_text(const CommandEvent& event) {

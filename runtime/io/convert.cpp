@@ -41,8 +41,8 @@ bool store(double value, To& out) {
   } else if constexpr (std::is_integral_v<To>) {
     // Both bounds are doubles; the upper one is the first that is too large.
     constexpr double kLow = static_cast<double>(std::numeric_limits<To>::min());
-    constexpr double kEnd = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
-    if (!(value >= kLow && value < kEnd) || value != std::trunc(value)) return false;
+    constexpr double kBeyond = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    if (!(value >= kLow && value < kBeyond) || value != std::trunc(value)) return false;
     out = static_cast<To>(value);
   } else {
     out = static_cast<To>(value);

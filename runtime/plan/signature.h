@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@
 #include "runtime/plan/site.h"
 
 namespace flow::plan {
+
+/// Of extents, strides and places in them, which kernels count in 32 bits.
+inline constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
 
 /// A primitive with its operands, as its shape rule sees it, and what the rule says it results in.
 class Call {

@@ -9,8 +9,6 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
-
 void require_images(const Call& call, const Shape& shape) {
   call.require(shape.rank() == 4, "{} has {} dimensions, images have 4", shape.str(), shape.rank());
 }

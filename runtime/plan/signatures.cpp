@@ -41,7 +41,6 @@ bool all_between(const Integers& values, int64_t low, int64_t high) {
 
 /// Is the value of the kind that signatures.def says, and in its range?
 bool is_of_kind(const Attribute& value, std::string_view kind) {
-  constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
   const auto* integer = std::get_if<int64_t>(&value);
   const auto* number = std::get_if<double>(&value);
   const auto* list = std::get_if<Integers>(&value);

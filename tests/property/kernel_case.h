@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -51,6 +52,9 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings);
 bool takes_channels_last(const KernelCase& one);
 
 using Random = std::mt19937;
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Uniform in [-1, 1] for floats; small integers (negative too, where there are any); coins.
 Array random_array(Random& random, DType dtype, const Shape& shape);

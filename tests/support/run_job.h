@@ -33,6 +33,11 @@ Arrays random_values(const plan::Job& job, uint64_t seed = 1);
 Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::string>& wanted,
            const RunJob& options = {});
 
+inline std::vector<float> floats(const ArrayView& view) {
+  const auto values = view.as<float>();
+  return {values.begin(), values.end()};
+}
+
 /// True when both hold the same arrays bit for bit.
 bool same_bits(const Arrays& a, const Arrays& b);
 

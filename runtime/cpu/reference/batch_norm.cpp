@@ -7,11 +7,6 @@
 namespace flow::cpu::reference {
 namespace {
 
-template <typename T>
-double at(const Buffers& b, size_t operand, int64_t i) {
-  return static_cast<double>(input<T>(b, operand)[i]);
-}
-
 struct Normalisation {
   explicit Normalisation(const Request& request)
       : view(view_along(request.inputs[0],
@@ -28,9 +23,9 @@ struct Normalisation {
   /// Operand 0 of a gradient, of channel c: 0 where relu has passed none on.
   template <typename T>
   double gradient(const Buffers& b, int64_t c, int64_t i) const {
-    const double y =
-        normal(at<T>(b, 1, i), at<T>(b, 4, c), at<T>(b, 5, c), at<T>(b, 2, c), at<T>(b, 3, c));
-    return rectified && !(y > 0) ? 0 : at<T>(b, 0, i);
+    const double y = normal(double_at<T>(b, 1, i), double_at<T>(b, 4, c), double_at<T>(b, 5, c),
+                            double_at<T>(b, 2, c), double_at<T>(b, 3, c));
+    return rectified && !(y > 0) ? 0 : double_at<T>(b, 0, i);
   }
 
   /// Calls f(i) with the number of each element of channel c.
@@ -60,59 +55,60 @@ Kernel for_each_channel(const Request& request, Body body) {
 }  // namespace
 
 Kernel batch_norm(const Request& request) {
-  return for_each_channel(request, []<typename T>(const Normalisation& n, T, const Buffers& b,
-                                                  int64_t c) {
-    const auto count = static_cast<double>(n.view.count());
-    double mean = 0, variance = 0;
-    n.for_channel(c, [&](int64_t i) { mean += at<T>(b, 0, i) / count; });
-    n.for_channel(c, [&](int64_t i) {
-      variance += (at<T>(b, 0, i) - mean) * (at<T>(b, 0, i) - mean) / count;
-    });
-    if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
-    if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
-    n.for_channel(c, [&](int64_t i) {
-      output<T>(b, 0)[i] =
-          static_cast<T>(n.normal(at<T>(b, 0, i), mean, variance, at<T>(b, 1, c), at<T>(b, 2, c)));
-    });
-  });
+  return for_each_channel(
+      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+        const auto count = static_cast<double>(n.view.count());
+        double mean = 0, variance = 0;
+        n.for_channel(c, [&](int64_t i) { mean += double_at<T>(b, 0, i) / count; });
+        n.for_channel(c, [&](int64_t i) {
+          variance += (double_at<T>(b, 0, i) - mean) * (double_at<T>(b, 0, i) - mean) / count;
+        });
+        if (T* means = output<T>(b, 1)) means[c] = static_cast<T>(mean);
+        if (T* variances = output<T>(b, 2)) variances[c] = static_cast<T>(variance);
+        n.for_channel(c, [&](int64_t i) {
+          output<T>(b, 0)[i] = static_cast<T>(n.normal(
+              double_at<T>(b, 0, i), mean, variance, double_at<T>(b, 1, c), double_at<T>(b, 2, c)));
+        });
+      });
 }
 
 Kernel batch_norm_predict(const Request& request) {
   return for_each_channel(
       request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
         n.for_channel(c, [&](int64_t i) {
-          output<T>(b, 0)[i] = static_cast<T>(n.normal(
-              at<T>(b, 0, i), at<T>(b, 3, c), at<T>(b, 4, c), at<T>(b, 1, c), at<T>(b, 2, c)));
+          output<T>(b, 0)[i] = static_cast<T>(n.normal(double_at<T>(b, 0, i), double_at<T>(b, 3, c),
+                                                       double_at<T>(b, 4, c), double_at<T>(b, 1, c),
+                                                       double_at<T>(b, 2, c)));
         });
       });
 }
 
 Kernel batch_norm_grad_affine(const Request& request) {
-  return for_each_channel(request,
-                          []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
-                            double dgamma = 0, dbeta = 0;
-                            n.for_channel(c, [&](int64_t i) {
-                              const double dy = n.gradient<T>(b, c, i);
-                              dbeta += dy;
-                              dgamma += dy * (at<T>(b, 1, i) - at<T>(b, 4, c));
-                            });
-                            output<T>(b, 0)[c] = static_cast<T>(dgamma * n.inverse(at<T>(b, 5, c)));
-                            output<T>(b, 1)[c] = static_cast<T>(dbeta);
-                          });
+  return for_each_channel(
+      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
+        double dgamma = 0, dbeta = 0;
+        n.for_channel(c, [&](int64_t i) {
+          const double dy = n.gradient<T>(b, c, i);
+          dbeta += dy;
+          dgamma += dy * (double_at<T>(b, 1, i) - double_at<T>(b, 4, c));
+        });
+        output<T>(b, 0)[c] = static_cast<T>(dgamma * n.inverse(double_at<T>(b, 5, c)));
+        output<T>(b, 1)[c] = static_cast<T>(dbeta);
+      });
 }
 
 Kernel batch_norm_grad(const Request& request) {
-  return for_each_channel(
-      request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
-        const double inverse = n.inverse(at<T>(b, 5, c));
-        const auto count = static_cast<double>(n.view.count());
-        n.for_channel(c, [&](int64_t i) {
-          const double normal = (at<T>(b, 1, i) - at<T>(b, 4, c)) * inverse;
-          output<T>(b, 0)[i] = static_cast<T>(
-              at<T>(b, 2, c) * inverse *
-              (n.gradient<T>(b, c, i) - at<T>(b, 7, c) / count - normal * at<T>(b, 6, c) / count));
-        });
-      });
+  return for_each_channel(request, []<typename T>(const Normalisation& n, T, const Buffers& b,
+                                                  int64_t c) {
+    const double inverse = n.inverse(double_at<T>(b, 5, c));
+    const auto count = static_cast<double>(n.view.count());
+    n.for_channel(c, [&](int64_t i) {
+      const double normal = (double_at<T>(b, 1, i) - double_at<T>(b, 4, c)) * inverse;
+      output<T>(b, 0)[i] = static_cast<T>(double_at<T>(b, 2, c) * inverse *
+                                          (n.gradient<T>(b, c, i) - double_at<T>(b, 7, c) / count -
+                                           normal * double_at<T>(b, 6, c) / count));
+    });
+  });
 }
 
 Kernel move_statistics(const Request& request) {
@@ -123,9 +119,10 @@ Kernel move_statistics(const Request& request) {
     kernel.launch = [=, n = request.inputs[0].shape.elements()](const Buffers& b,
                                                                 const CallState&) {
       for (int64_t c = 0; c < n; ++c) {
-        const double mean = momentum * at<T>(b, 2, c) + (1 - momentum) * at<T>(b, 0, c);
+        const double mean =
+            momentum * double_at<T>(b, 2, c) + (1 - momentum) * double_at<T>(b, 0, c);
         const double variance =
-            momentum * at<T>(b, 3, c) + (1 - momentum) * unbias * at<T>(b, 1, c);
+            momentum * double_at<T>(b, 3, c) + (1 - momentum) * unbias * double_at<T>(b, 1, c);
         output<T>(b, 0)[c] = static_cast<T>(mean);
         output<T>(b, 1)[c] = static_cast<T>(variance);
       }

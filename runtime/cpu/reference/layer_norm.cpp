@@ -20,21 +20,17 @@ struct Rows {
 };
 
 template <typename T>
-double at(const Buffers& b, size_t operand, int64_t i) {
-  return static_cast<double>(input<T>(b, operand)[i]);
-}
-
-template <typename T>
 void normalise_row(const Rows& r, const Buffers& b, int64_t row) {
   const int64_t first = row * r.features;
   const auto n = static_cast<double>(r.features);
   double mean = 0, variance = 0;
-  for (int64_t i = 0; i < r.features; ++i) mean += at<T>(b, 0, first + i) / n;
+  for (int64_t i = 0; i < r.features; ++i) mean += double_at<T>(b, 0, first + i) / n;
   for (int64_t i = 0; i < r.features; ++i)
-    variance += (at<T>(b, 0, first + i) - mean) * (at<T>(b, 0, first + i) - mean) / n;
+    variance += (double_at<T>(b, 0, first + i) - mean) * (double_at<T>(b, 0, first + i) - mean) / n;
   for (int64_t i = 0; i < r.features; ++i)
-    output<T>(b, 0)[first + i] = static_cast<T>(
-        (at<T>(b, 0, first + i) - mean) * r.inverse(variance) * at<T>(b, 1, i) + at<T>(b, 2, i));
+    output<T>(b, 0)[first + i] = static_cast<T>((double_at<T>(b, 0, first + i) - mean) *
+                                                    r.inverse(variance) * double_at<T>(b, 1, i) +
+                                                double_at<T>(b, 2, i));
   if (output<T>(b, 1)) output<T>(b, 1)[row] = static_cast<T>(mean);
   if (output<T>(b, 2)) output<T>(b, 2)[row] = static_cast<T>(variance);
 }
@@ -44,15 +40,17 @@ template <typename T, typename Normal>
 void differentiate_row(const Rows& r, const Buffers& b, int64_t row, Normal normal) {
   const int64_t first = row * r.features;
   const auto n = static_cast<double>(r.features);
-  const auto scaled = [&](int64_t i) { return at<T>(b, 0, first + i) * at<T>(b, 2, i); };
+  const auto scaled = [&](int64_t i) {
+    return double_at<T>(b, 0, first + i) * double_at<T>(b, 2, i);
+  };
   double mean = 0, product = 0;
   for (int64_t i = 0; i < r.features; ++i) {
     mean += scaled(i) / n;
     product += scaled(i) * normal(row, i) / n;
   }
   for (int64_t i = 0; i < r.features; ++i)
-    output<T>(b, 0)[first + i] =
-        static_cast<T>(r.inverse(at<T>(b, 4, row)) * (scaled(i) - mean - normal(row, i) * product));
+    output<T>(b, 0)[first + i] = static_cast<T>(r.inverse(double_at<T>(b, 4, row)) *
+                                                (scaled(i) - mean - normal(row, i) * product));
 }
 
 }  // namespace
@@ -72,14 +70,15 @@ Kernel layer_normalize_grad(const Request& request) {
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [r = Rows(request)](const Buffers& b, const CallState&) {
       const auto normal = [&](int64_t row, int64_t i) {
-        return (at<T>(b, 1, row * r.features + i) - at<T>(b, 3, row)) * r.inverse(at<T>(b, 4, row));
+        return (double_at<T>(b, 1, row * r.features + i) - double_at<T>(b, 3, row)) *
+               r.inverse(double_at<T>(b, 4, row));
       };
       for (int64_t row = 0; row < r.rows; ++row) differentiate_row<T>(r, b, row, normal);
       for (int64_t i = 0; i < r.features; ++i) {
         double dgamma = 0, dbeta = 0;
         for (int64_t row = 0; row < r.rows; ++row) {
-          dgamma += at<T>(b, 0, row * r.features + i) * normal(row, i);
-          dbeta += at<T>(b, 0, row * r.features + i);
+          dgamma += double_at<T>(b, 0, row * r.features + i) * normal(row, i);
+          dbeta += double_at<T>(b, 0, row * r.features + i);
         }
         if (output<T>(b, 1)) output<T>(b, 1)[i] = static_cast<T>(dgamma);
         if (output<T>(b, 2)) output<T>(b, 2)[i] = static_cast<T>(dbeta);

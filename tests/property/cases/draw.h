@@ -22,6 +22,9 @@ struct CaseMaker {
   int64_t (*terms)(const KernelCase& one) = nullptr;
 };
 
+/// Of which each may be rounded where the other all but takes it away.
+inline int64_t two_terms(const KernelCase&) { return 2; }
+
 /// 1, primes, powers of two and their neighbours.
 int64_t extent(Random& random, int64_t largest);
 /// Mostly small; sometimes one extent that several chunks have to share.

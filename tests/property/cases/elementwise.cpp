@@ -54,7 +54,7 @@ KernelCase arithmetic(const std::string& op, Random& random) {
   return {op, {}, {random_array(random, dtype, a), random_array(random, dtype, b)}, {{dtype, out}}};
 }
 
-KernelCase gradient(const std::string& op, Random& random) {
+KernelCase pair_grad(const std::string& op, Random& random) {
   const Shape out = any_shape(random);
   const auto [a, b] = two_shapes(random, out);
   KernelCase one{op, {}, {}, {{kF, out, static_cast<int>(random_between(random, -1, 0))}}};
@@ -96,9 +96,6 @@ KernelCase comparison(const std::string& op, Random& random) {
           {{DType::kBool, out}}};
 }
 
-/// Which are rounded before one takes the other away.
-int64_t two_terms(const KernelCase&) { return 2; }
-
 }  // namespace
 
 std::span<const CaseMaker> elementwise_cases() {
@@ -115,12 +112,12 @@ std::span<const CaseMaker> elementwise_cases() {
       {"mse", float_pair, two_terms},
       {"sigmoid_cross_entropy_with_logits", float_pair, two_terms},
       {"smooth_l1", float_pair, two_terms},
-      {"l1_grad", gradient, two_terms},
-      {"mse_grad", gradient, two_terms},
-      {"pow_grad_base", gradient, two_terms},
-      {"pow_grad_exponent", gradient, two_terms},
-      {"sigmoid_cross_entropy_with_logits_grad", gradient, two_terms},
-      {"smooth_l1_grad", gradient, two_terms},
+      {"l1_grad", pair_grad, two_terms},
+      {"mse_grad", pair_grad, two_terms},
+      {"pow_grad_base", pair_grad, two_terms},
+      {"pow_grad_exponent", pair_grad, two_terms},
+      {"sigmoid_cross_entropy_with_logits_grad", pair_grad, two_terms},
+      {"smooth_l1_grad", pair_grad, two_terms},
       {"equal", comparison},
       {"greater", comparison},
       {"greater_equal", comparison},

@@ -39,7 +39,7 @@ KernelCase function(const std::string& op, Random& random) {
           {{kF, shape, static_cast<int>(random_between(random, -1, 0))}}};
 }
 
-KernelCase gradient(const std::string& op, Random& random) {
+KernelCase function_grad(const std::string& op, Random& random) {
   const Shape shape = any_shape(random);
   return {op,
           attributes_of(op, random),
@@ -54,9 +54,6 @@ KernelCase of_numbers(const std::string& op, Random& random) {
   return {op, {}, {random_array(random, dtype, shape)}, {{dtype, shape}}};
 }
 
-/// Of which each may be rounded where the other all but takes it away.
-int64_t two_terms(const KernelCase&) { return 2; }
-
 /// Of which some are rounded before they are raised.
 int64_t many_terms(const KernelCase&) { return 16; }
 
@@ -69,39 +66,39 @@ std::span<const CaseMaker> functions_cases() {
       {"sign", of_numbers},
       {"square", of_numbers},
       {"clip_by_value", function},
-      {"clip_by_value_grad", gradient},
+      {"clip_by_value_grad", function_grad},
       {"cos", function},
-      {"cos_grad", gradient},
+      {"cos_grad", function_grad},
       {"elu", function},
-      {"elu_grad", gradient},
+      {"elu_grad", function_grad},
       {"exp", function},
-      {"exp_grad", gradient},
+      {"exp_grad", function_grad},
       {"gelu", function, many_terms},
-      {"gelu_grad", gradient, many_terms},
+      {"gelu_grad", function_grad, many_terms},
       {"hardswish", function, two_terms},
-      {"hardswish_grad", gradient, two_terms},
+      {"hardswish_grad", function_grad, two_terms},
       {"leaky_relu", function},
-      {"leaky_relu_grad", gradient},
+      {"leaky_relu_grad", function_grad},
       {"log", function},
-      {"log_grad", gradient},
+      {"log_grad", function_grad},
       {"relu", function},
-      {"relu_grad", gradient},
+      {"relu_grad", function_grad},
       {"relu6", function},
-      {"relu6_grad", gradient},
+      {"relu6_grad", function_grad},
       {"rsqrt", function},
-      {"rsqrt_grad", gradient},
+      {"rsqrt_grad", function_grad},
       {"sigmoid", function},
-      {"sigmoid_grad", gradient},
+      {"sigmoid_grad", function_grad},
       {"silu", function, two_terms},
-      {"silu_grad", gradient, many_terms},
+      {"silu_grad", function_grad, many_terms},
       {"sin", function},
-      {"sin_grad", gradient},
+      {"sin_grad", function_grad},
       {"softplus", function},
-      {"softplus_grad", gradient},
+      {"softplus_grad", function_grad},
       {"sqrt", function},
-      {"sqrt_grad", gradient},
+      {"sqrt_grad", function_grad},
       {"tanh", function},
-      {"tanh_grad", gradient},
+      {"tanh_grad", function_grad},
   };
   return kCases;
 }

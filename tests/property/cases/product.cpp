@@ -21,8 +21,7 @@ KernelCase matmul(const std::string& op, Random& random) {
           {{kF, Shape(out)}}};
 }
 
-/// The length of the sums.
-int64_t summed(const KernelCase& one) {
+int64_t length_of_sums(const KernelCase& one) {
   const Shape &a = one.inputs[0].shape(), &out = one.results[0].shape;
   return a.elements(a.rank() - 2, a.rank()) / out[out.rank() - 2];
 }
@@ -31,7 +30,7 @@ int64_t summed(const KernelCase& one) {
 
 std::span<const CaseMaker> product_cases() {
   static constexpr CaseMaker kCases[] = {
-      {"matmul", matmul, summed},
+      {"matmul", matmul, length_of_sums},
   };
   return kCases;
 }

@@ -14,12 +14,12 @@ __global__ void add_to(int* x, int value) { *x += value; }
 constexpr size_t kInt = sizeof(int);
 
 /// A driver with a number on the device and one in pinned memory.
-struct Rig {
-  explicit Rig(Timing timing) : driver({LaneOrder::kForward, timing}) {
+struct DriverRig {
+  explicit DriverRig(Timing timing) : driver({LaneOrder::kForward, timing}) {
     *host = 5;
     driver.copy(device, host, kInt, stream);
   }
-  ~Rig() {
+  ~DriverRig() {
     driver.release(reinterpret_cast<std::byte*>(device));
     driver.release_pinned(reinterpret_cast<std::byte*>(host));
     driver.destroy(stream);
@@ -46,7 +46,7 @@ struct Rig {
 
 TEST_CASE("work is done in order, at once or when it is waited for", "[cuda]") {
   for (const Timing timing : {Timing::kEager, Timing::kLazy}) {
-    Rig rig(timing);
+    DriverRig rig(timing);
     rig.add(2, rig.stream);
     rig.driver.copy(rig.host, rig.device, kInt, rig.stream);
     CHECK(*rig.host == (timing == Timing::kEager ? 7 : 5));
@@ -57,7 +57,7 @@ TEST_CASE("work is done in order, at once or when it is waited for", "[cuda]") {
 }
 
 TEST_CASE("a stream that waits for an event sees what came before it", "[cuda]") {
-  Rig rig(Timing::kLazy);
+  DriverRig rig(Timing::kLazy);
   rig.driver.record(rig.event, rig.stream);
   rig.add(100, rig.stream);
   rig.driver.wait(rig.other, rig.event);
@@ -70,7 +70,7 @@ TEST_CASE("a stream that waits for an event sees what came before it", "[cuda]")
 
 TEST_CASE("a captured graph keeps its arguments and runs as often as it is launched", "[cuda]") {
   for (const Timing timing : {Timing::kEager, Timing::kLazy}) {
-    Rig rig(timing);
+    DriverRig rig(timing);
     rig.driver.begin_capture(rig.stream);
     rig.add(10, rig.stream);
     rig.driver.record(rig.event, rig.stream);
@@ -89,7 +89,7 @@ TEST_CASE("a captured graph keeps its arguments and runs as often as it is launc
 }
 
 TEST_CASE("the driver tells what was misused", "[cuda]") {
-  Rig rig(Timing::kLazy);
+  DriverRig rig(Timing::kLazy);
   FakeDriver& driver = rig.driver;
   int pageable = 0;
   CHECK_THROWS_AS(driver.copy(&pageable, rig.host, kInt, rig.stream), Defect);

@@ -42,8 +42,6 @@ std::vector<std::byte> gathered(const Array& rows, DType wanted, std::span<const
   return out;
 }
 
-constexpr LaneOrder kOrders[] = {LaneOrder::kForward, LaneOrder::kReversed};
-
 }  // namespace
 
 TEST_CASE("rows are gathered as they are, of any size", "[cuda]") {
@@ -58,7 +56,8 @@ TEST_CASE("rows are gathered as they are, of any size", "[cuda]") {
         const auto from = rows.bytes().subspan(static_cast<size_t>(i) * row, row);
         expected.insert(expected.end(), from.begin(), from.end());
       }
-      for (const LaneOrder lanes : kOrders) CHECK(gathered(rows, dtype, {}, 1, lanes) == expected);
+      for (const LaneOrder lanes : kLaneOrders)
+        CHECK(gathered(rows, dtype, {}, 1, lanes) == expected);
     }
 }
 
@@ -82,7 +81,7 @@ TEST_CASE("bytes are gathered by what they mean in their channel", "[cuda]") {
           expected.insert(expected.end(), table.begin() + static_cast<std::ptrdiff_t>(at),
                           table.begin() + static_cast<std::ptrdiff_t>(at + size));
         }
-      for (const LaneOrder lanes : kOrders)
+      for (const LaneOrder lanes : kLaneOrders)
         CHECK(gathered(rows, wanted, table, channels, lanes) == expected);
     }
 }

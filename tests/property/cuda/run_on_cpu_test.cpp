@@ -91,12 +91,10 @@ std::vector<int> iota(size_t n) {
 }
 
 constexpr size_t kShared = 64 * sizeof(int);
-constexpr LaneOrder kOrders[] = {LaneOrder::kForward, LaneOrder::kReversed};
-
 }  // namespace
 
 TEST_CASE("every thread of a grid runs once and knows its place", "[cuda]") {
-  for (const LaneOrder order : kOrders) {
+  for (const LaneOrder order : kLaneOrders) {
     std::vector<int64_t> out(8, -1);
     FakeDriver driver({order, Timing::kEager});
     const cuda::Stream stream = driver.create_stream();
@@ -111,7 +109,7 @@ TEST_CASE("barriers hold a block together, whatever the order of lanes", "[cuda]
   std::vector<int> expected;
   for (int block = 0; block < 3; ++block)
     for (int i = 0; i < 64; ++i) expected.push_back(block * 64 + 63 - i);
-  for (const LaneOrder order : kOrders)
+  for (const LaneOrder order : kLaneOrders)
     CHECK(run(reverse, {{3}, {64}, kShared}, order, 192, iota(192)) == expected);
 }
 
@@ -122,7 +120,7 @@ TEST_CASE("a missing barrier shows in the difference between the orders", "[cuda
 }
 
 TEST_CASE("shuffles reach the lanes they name", "[cuda]") {
-  for (const LaneOrder order : kOrders) {
+  for (const LaneOrder order : kLaneOrders) {
     CHECK(run(sum_warps, {{1}, {96}}, order, 3, iota(96)) == std::vector<int>{496, 1520, 2544});
     const std::vector<int> few = run(shuffle_among_few, {{1}, {32}}, order, 8);
     CHECK(few == std::vector<int>{127, 127, 127, 127, 127, 127, 127, -1});
@@ -130,7 +128,7 @@ TEST_CASE("shuffles reach the lanes they name", "[cuda]") {
 }
 
 TEST_CASE("a barrier that some threads do not reach is an error", "[cuda]") {
-  for (const LaneOrder order : kOrders) {
+  for (const LaneOrder order : kLaneOrders) {
     CHECK_THROWS_WITH(run(barrier_for_some, {{1}, {32}}, order, 32),
                       Catch::Contains("kernel tested: thread 0 of block [0, 0, 0] waits for its "
                                       "block at"));
@@ -139,7 +137,7 @@ TEST_CASE("a barrier that some threads do not reach is an error", "[cuda]") {
 }
 
 TEST_CASE("a shuffle that some lanes do not reach is an error", "[cuda]") {
-  for (const LaneOrder order : kOrders) {
+  for (const LaneOrder order : kLaneOrders) {
     CHECK_THROWS_WITH(run(shuffle_for_some, {{1}, {32}}, order, 32),
                       Catch::Contains("waits for lanes of its warp at"));
     CHECK_THROWS_WITH(run(shuffle_from_outside, {{1}, {32}}, order, 32),

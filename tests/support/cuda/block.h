@@ -9,6 +9,7 @@ namespace flow::test {
 /// The order in which the threads of a block run, and go on after a barrier. A kernel that lacks a
 /// barrier gives different results in the two.
 enum class LaneOrder { kForward, kReversed };
+inline constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReversed};
 
 /// Runs all threads of `call`. RunError where some threads of a block wait at a barrier that others
 /// never reach, or lanes in a shuffle that others of its mask never reach. Never hangs on those.

@@ -26,20 +26,51 @@ struct Product {
   int64_t batches, m, n, k;
   bool transpose_a, transpose_b;
   Epilogue epilogue;
+  Aside aside;
+
+  int64_t index_a(int64_t i, int64_t l) const { return transpose_a ? l * m + i : i * k + l; }
+  int64_t index_b(int64_t l, int64_t j) const { return transpose_b ? j * k + l : l * n + j; }
+};
+
+/// Bit `column` of row `row` of a mask of rows of `columns` bits.
+struct MaskBit {
+  std::byte& byte;
+  std::byte bit;
+  MaskBit(std::byte* mask, int64_t columns, int64_t row, int64_t column)
+      : byte(mask[row * mask_shape({1, columns})[1] + column / 8]), bit{1} {
+    bit <<= column % 8;
+  }
+  void store(bool set) { byte = set ? byte | bit : byte & ~bit; }
+  bool read() const { return (byte & bit) != std::byte{0}; }
 };
 
 template <typename T>
-void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T>* out) {
+void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T>* out,
+                  std::byte* aside) {
   for (int64_t batch = 0; batch < p.batches; ++batch, a += p.m * p.k, b += p.k * p.n) {
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
         double sum = 0;
-        for (int64_t k = 0; k < p.k; ++k)
-          sum += convert<double>(a[p.transpose_a ? k * p.m + i : i * p.k + k]) *
-                 convert<double>(b[p.transpose_b ? j * p.k + k : k * p.n + j]);
-        *out++ = finish(sum, p.epilogue, bias, j);
+        for (int64_t l = 0; l < p.k; ++l)
+          sum += convert<double>(a[p.index_a(i, l)]) * convert<double>(b[p.index_b(l, j)]);
+        const auto value = finish(sum, p.epilogue, bias, j);
+        if (p.aside == Aside::kStoreMask) MaskBit(aside, p.n, i, j).store(value > 0);
+        const bool dropped = p.aside == Aside::kReadMask && !MaskBit(aside, p.n, i, j).read();
+        *out++ = dropped ? 0 : value;
       }
     }
+  }
+}
+
+/// The sums of op(a) (or op(b)) over what a product sums over.
+template <typename T>
+void naive_sums(Product p, const T* operand, Wide<T>* sums) {
+  const bool of_a = p.aside == Aside::kSumsOfA;
+  for (int64_t i = 0; i < (of_a ? p.m : p.n); ++i) {
+    double sum = 0;
+    for (int64_t l = 0; l < p.k; ++l)
+      sum += convert<double>(operand[of_a ? p.index_a(i, l) : p.index_b(l, i)]);
+    sums[i] = static_cast<Wide<T>>(sum);
   }
 }
 
@@ -55,7 +86,10 @@ Product product_of(const MatmulSpec& spec) {
                   spec.a[spec.transpose_a ? row : column],
                   spec.transpose_a,
                   spec.transpose_b,
-                  spec.epilogue};
+                  spec.epilogue,
+                  spec.aside};
+  FLOW_CHECK(spec.aside == Aside::kNothing || rank == 2);
+  FLOW_CHECK(spec.aside != Aside::kStoreMask || spec.epilogue.relu);
   FLOW_CHECK(spec.a[p.transpose_a ? column : row] == p.m);
   FLOW_CHECK(spec.b[p.transpose_b ? column : row] == p.k);
   FLOW_CHECK(spec.b[p.transpose_b ? row : column] == p.n);
@@ -192,8 +226,12 @@ LibraryKernel NaiveLibraries::prepare(const MatmulSpec& spec) {
   return for_dtype(spec.dtype, [&]<typename T>(T) {
     const auto run = [&driver = driver_, p = product_of(spec)](const LibraryBuffers& b,
                                                                Stream stream) {
+      FLOW_CHECK((p.aside != Aside::kNothing) == (b.aside != nullptr));
       launch(driver, stream, "naive_matmul", kOneThread, &naive_matmul<T>, p, as<T>(b.first),
-             as<T>(b.second), as<Wide<T>>(b.bias), as<Wide<T>>(b.out));
+             as<T>(b.second), as<Wide<T>>(b.bias), as<Wide<T>>(b.out), b.aside);
+      if (p.aside == Aside::kSumsOfA || p.aside == Aside::kSumsOfB)
+        launch(driver, stream, "naive_sums", kOneThread, &naive_sums<T>, p,
+               as<T>(p.aside == Aside::kSumsOfA ? b.first : b.second), as<Wide<T>>(b.aside));
     };
     return LibraryKernel{run};
   });

@@ -10,8 +10,6 @@
 namespace flow::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr DType F = DType::kFloat32;
 using Attributes = std::vector<std::pair<std::string, plan::Attribute>>;
 

@@ -32,7 +32,7 @@ struct Net {
 };
 
 const std::vector<Net>& nets() {
-  static const std::vector<Net> kAll = {
+  static const std::vector<Net> kNets = {
       {"[37, 33]",
        "      h: {op: dense, units: 17, activation: relu, in: x}\n      y: {op: dense, units: "
        "10}\n"},
@@ -59,7 +59,7 @@ const std::vector<Net>& nets() {
        "      c: {op: max_pool2d, ksize: 3, strides: 2}\n      y: {op: conv2d_transpose, filters: "
        "2, kernel_size: 3, padding: same}\n"},
   };
-  return kAll;
+  return kNets;
 }
 
 /// What the job returns, and its variables after the update.
@@ -143,7 +143,6 @@ TEST_CASE("updates leave variables and slots as they are where the factor is NaN
 }
 
 TEST_CASE("rounding of rows is that of single numbers", "[cpu][narrow]") {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> numbers = {0,      -0.0f,   1,         1.00390625f, 1.01171875f,    -3.14159f,
                                 1e-40f, 3.4e38f, kInfinity, -kInfinity,  std::nanf("1"), 65536.5f};
   for (uint32_t i = 0; i < 1000; ++i) numbers.push_back(bits_as<float>(i * 4294949u));

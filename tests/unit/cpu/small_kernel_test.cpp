@@ -9,8 +9,6 @@
 namespace flow::test {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 using Integers = std::vector<int64_t>;
 
 /// What the fast kernel gives; the reference must give the same bits.

@@ -13,6 +13,7 @@
 
 using namespace flow;
 using test::FakeGpu;
+using test::floats;
 using test::JobBuilder;
 
 namespace {
@@ -41,7 +42,7 @@ struct MixedJob {
 };
 
 /// The GPU's driver outlives its backend here no longer than the backend that has it.
-struct Rig {
+struct MixedGpu {
   FakeGpu gpu;
   std::unique_ptr<exec::Backend> backend =
       exec::make_mixed_backend(cpu::make_backend(), std::move(gpu.backend));
@@ -51,16 +52,11 @@ void write(exec::Program& program, plan::TensorId input, std::vector<float> valu
   std::memcpy(program.input(input, 0).data(), values.data(), values.size() * sizeof(float));
 }
 
-std::vector<float> floats(const ArrayView& view) {
-  const auto values = view.as<float>();
-  return {values.begin(), values.end()};
-}
-
 }  // namespace
 
 TEST_CASE("each segment on the GPU is a graph, and the CPU waits for what it reads") {
   MixedJob mixed;
-  Rig rig;
+  MixedGpu rig;
   exec::PrepareOptions options{1, 1, 1, {mixed.h, mixed.y, mixed.a}};
   options.always = {1, 1, 1};
   const auto program = rig.backend->prepare(mixed.job, options);
@@ -83,7 +79,7 @@ TEST_CASE("each segment on the GPU is a graph, and the CPU waits for what it rea
 
 TEST_CASE("each segment leaves times, in the order of the call") {
   MixedJob mixed;
-  Rig rig;
+  MixedGpu rig;
   exec::PrepareOptions options{1, 1, 1, {mixed.y}};
   options.profile = true;
   const auto program = rig.backend->prepare(mixed.job, options);
@@ -108,7 +104,7 @@ TEST_CASE("each call of the driver may fail under a job on two devices") {
   int64_t calls = 0;
   for (bool complete = false; !complete; ++calls) {
     CAPTURE(eager, calls);
-    Rig rig;
+    MixedGpu rig;
     rig.gpu.driver->fail_at(calls + 1);
     try {
       exec::PrepareOptions options{1, 2, 1, {mixed.y, mixed.h}};

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "tests/support/fresh_directory.h"
@@ -64,6 +65,23 @@ TEST_CASE("a user's plans lie where the user's caches do") {
   CHECK(keeps_in("", "relative") == "nowhere");
   setenv("HOME", old_home.c_str(), 1);
   unsetenv("XDG_CACHE_HOME");
+}
+
+TEST_CASE("of too many plans the oldest go") {
+  FreshDirectory home;
+  const PlanCache cache(home.path(), 4);
+  const auto now = fs::file_time_type::clock::now();
+  for (int age = 4; age > 0; --age) {
+    const std::string key = std::to_string(age);
+    const FreshDirectory other;
+    PlanCache(other.path()).store(key, std::vector<uint8_t>{1});
+    const fs::path path = home / only_file(other.path()).filename().string();
+    fs::copy_file(only_file(other.path()), path);
+    fs::last_write_time(path, now - std::chrono::hours(age));
+  }
+  cache.store("new", std::vector<uint8_t>{1});
+  CHECK_FALSE(cache.find("4"));
+  for (const char* key : {"3", "2", "1", "new"}) CHECK(cache.find(key));
 }
 
 TEST_CASE("where nothing can be kept, nothing is") {

@@ -13,6 +13,7 @@
 
 using namespace flow;
 using test::FakeGpu;
+using test::floats;
 using test::JobBuilder;
 using Ints = std::vector<int64_t>;
 
@@ -20,11 +21,6 @@ namespace {
 
 void write(exec::Program& program, plan::TensorId input, size_t slot, std::vector<float> values) {
   std::memcpy(program.input(input, slot).data(), values.data(), values.size() * sizeof(float));
-}
-
-std::vector<float> floats(const ArrayView& view) {
-  const auto values = view.as<float>();
-  return {values.begin(), values.end()};
 }
 
 std::vector<float> read(const exec::Program& program, plan::TensorId variable, size_t elements) {

@@ -46,7 +46,7 @@ std::vector<std::string> variables_of(const plan::Job& job) {
 
 std::string turns_of(const plan::Job& job) {
   std::string text;
-  for (const Turn& turn : split(job, {}).turns)
+  for (const Turn& turn : split_job(job, {}).turns)
     text += fmt::format("{}{} ", plan::name_of(turn.device),
                         turn.awaits ? fmt::format("<{}", *turn.awaits) : "");
   return text;
@@ -118,7 +118,7 @@ TEST_CASE("a device keeps its turn until it needs what the other has not passed 
 
 TEST_CASE("the parts of a job have what lies on their device, and both ends of each copy") {
   const plan::Plan plan = plan_of(net(kOnGpu));
-  const Split both = split(plan.jobs[0], {});
+  const Split both = split_job(plan.jobs[0], {});
   const Part &cpu = both.parts[0], &gpu = both.parts[1];
   CHECK(cpu.job.variables.size() + gpu.job.variables.size() == plan.jobs[0].variables.size());
   CHECK(gpu.job.variables.size() == 6);  // two, with two slots each
@@ -139,7 +139,7 @@ TEST_CASE("the memory of a job on two devices is that of both, and what lies bet
   REQUIRE(memory.parts.size() == 2);
   CHECK(memory.parts[0].device == "cpu");
   CHECK(memory.total() == memory.parts[0].total() + memory.parts[1].total());
-  CHECK(memory.pinned == split(plan.jobs[0], {}).passages.size() * 256);
+  CHECK(memory.pinned == split_job(plan.jobs[0], {}).passages.size() * 256);
 }
 
 TEST_CASE("a profile of two devices lists the steps of each turn, and times that do not go back") {

@@ -37,7 +37,7 @@ Array iota(Shape shape) {
   return array;
 }
 
-std::vector<float> floats(const Array& array) {
+std::vector<float> elements_of(const Array& array) {
   return {array.as<float>().begin(), array.as<float>().end()};
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("an array survives the way to a file and back") {
   write_npy(directory / "a.npy", array.view());
   const Array back = read_npy(directory / "a.npy");
   CHECK(back.shape() == array.shape());
-  CHECK(floats(back) == floats(array));
+  CHECK(elements_of(back) == elements_of(array));
   CHECK(read_text(directory / "a.npy") == npy_bytes(array.view()));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a stack is a whole array after every item") {
     stack.append(iota({2, 3}).view());
     REQUIRE(read_npy(path).shape() == Shape{n, 2, 3});
   }
-  CHECK(floats(read_npy(path))[6 * 11 + 5] == 5);
+  CHECK(elements_of(read_npy(path))[6 * 11 + 5] == 5);
 }
 
 TEST_CASE("a stack of scalars has one axis") {
@@ -171,7 +171,7 @@ TEST_CASE("joined rows may end with fewer") {
   CHECK(stack.length() == 7);
   const Array rows = read_npy(directory / "rows.npy");
   CHECK(rows.shape() == Shape{7, 2});
-  CHECK(floats(rows)[13] == 5);
+  CHECK(elements_of(rows)[13] == 5);
   CHECK_THROWS_AS(stack.append(iota({4, 3}).view()), Defect);
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("a stack goes on where a run left it, and drops what came later") {
   CHECK(stack.length() == 3);
   CHECK(read_npy(path).shape() == Shape{3, 2});
   stack.append(iota({2}).view());
-  CHECK(floats(read_npy(path)) == std::vector<float>{0, 1, 0, 1, 0, 1, 0, 1});
+  CHECK(elements_of(read_npy(path)) == std::vector<float>{0, 1, 0, 1, 0, 1, 0, 1});
 }
 
 TEST_CASE("data that a crash left uncounted is dropped") {
@@ -196,7 +196,7 @@ TEST_CASE("data that a crash left uncounted is dropped") {
   write_text_atomically(path, read_text(path) + "half an it");
   NpyStack stack = NpyStack::resume(path, DType::kFloat32, {2}, false, 1);
   stack.append(iota({2}).view());
-  CHECK(floats(read_npy(path)) == std::vector<float>{0, 1, 0, 1});
+  CHECK(elements_of(read_npy(path)) == std::vector<float>{0, 1, 0, 1});
 }
 
 TEST_CASE("a stack goes on with its own file only") {

@@ -5,7 +5,7 @@
 namespace flow {
 namespace {
 
-std::string job_with(const std::string& graph, const std::string& value) {
+std::string data_job(const std::string& graph, const std::string& value) {
   return "flow: 1\njobs:\n  j:\n    type: predict\n    inputs:\n"
          "      x: {shape: [4, 3, 6], dtype: float32}\n      n: {shape: [4], dtype: int32}\n"
          "    graph:\n" +
@@ -30,7 +30,7 @@ const plan::Step& step(const plan::Plan& plan, const std::string& name) {
 
 TEST_CASE("ports are operands and results, the first by its own name too") {
   const plan::Plan plan =
-      plan_of(job_with("      s: {op: split, in: x, axis: 2, parts: [1, 2, 3]}\n"
+      plan_of(data_job("      s: {op: split, in: x, axis: 2, parts: [1, 2, 3]}\n"
                        "      a: {op: relu, in: s.out1}\n      b: {op: relu, in: s}\n"
                        "      c: {op: relu, in: s.out0}\n      t: {op: top_k, in: x, k: 2}\n",
                        "[a, b, c, s.out2, t.values, t.indices, t]"));
@@ -57,7 +57,7 @@ TEST_CASE("a port of a network's entry is reached by its path, and watched") {
 
 TEST_CASE("lists of operands, and operands that default to the entry above") {
   const plan::Plan plan =
-      plan_of(job_with("      c: {op: concat, in: [x, x, x], axis: -1}\n"
+      plan_of(data_job("      c: {op: concat, in: [x, x, x], axis: -1}\n"
                        "      s: {op: stack}\n      g: {op: gather, indices: n, axis: 1}\n",
                        "g"));
   CHECK(plan.jobs[0][step(plan, "c").outputs[0]].shape == Shape{4, 3, 18});
@@ -68,7 +68,7 @@ TEST_CASE("lists of operands, and operands that default to the entry above") {
 
 TEST_CASE("indices, pairs, and lists or counts are read as they are written") {
   const plan::Plan plan =
-      plan_of(job_with("      a: {op: slice, in: x, index: \"[..., ::-1]\"}\n"
+      plan_of(data_job("      a: {op: slice, in: x, index: \"[..., ::-1]\"}\n"
                        "      b: {op: pad, in: n, paddings: [[1, 2]], mode: edge}\n"
                        "      c: {op: split, in: x, axis: 0, parts: 2}\n"
                        "      d: {op: squeeze, in: x}\n"
@@ -85,7 +85,7 @@ TEST_CASE("indices, pairs, and lists or counts are read as they are written") {
 
 TEST_CASE("views cost nothing: their results lie where their operands do") {
   const plan::Plan plan = plan_of(
-      job_with("      r: {op: relu, in: x}\n      a: {op: identity}\n      b: {op: flatten}\n"
+      data_job("      r: {op: relu, in: x}\n      a: {op: identity}\n      b: {op: flatten}\n"
                "      c: {op: expand_dims, axis: 0}\n      d: {op: squeeze}\n"
                "      e: {op: stop_gradient}\n",
                "e"));
@@ -97,7 +97,7 @@ TEST_CASE("views cost nothing: their results lie where their operands do") {
 
 TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight") {
   const plan::Plan plan =
-      plan_of(job_with("      w: {op: variable, shape: [3, 6], initializer: glorot_uniform}\n"
+      plan_of(data_job("      w: {op: variable, shape: [3, 6], initializer: glorot_uniform}\n"
                        "      y: {op: add, in: [x, w]}\n"
                        "      e: {op: embedding, in: n, vocab_size: 10, units: 5}\n",
                        "[y, e, w]"));
@@ -110,7 +110,7 @@ TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight"
 }
 
 TEST_CASE("variables and constants of a float64 job are float64") {
-  std::string text = job_with(
+  std::string text = data_job(
       "      w: {op: variable, shape: [], initializer: 2}\n      c: {op: constant, value: 1}\n"
       "      h: {op: one_hot, in: n, depth: 3}\n",
       "[w, c, h]");

@@ -5,8 +5,8 @@ namespace flow {
 namespace {
 
 /// A predict job with inputs x: float32 [4, 3] and z: float32 [4, 3].
-std::string job_with(const std::string& graph, const std::string& value,
-                     const std::string& networks, const std::string& vars = "") {
+std::string job_calling(const std::string& graph, const std::string& value,
+                        const std::string& networks, const std::string& vars = "") {
   return "flow: 1\n" + vars + (networks.empty() ? "" : "networks:\n" + networks) +
          "jobs:\n  j:\n    type: predict\n    inputs:\n"
          "      x: {shape: [4, 3], dtype: float32}\n      z: {shape: [4, 3], dtype: float32}\n"
@@ -29,7 +29,7 @@ int64_t units(const plan::Job& job, const std::string& layer) {
 }
 
 TEST_CASE("a param takes its default, or what the call gives") {
-  const plan::Plan plan = plan_of(job_with(
+  const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x}\n      b: {op: net, in: x, units: 7}\n", "[a, b]",
       "  net: {inputs: [i], params: {units: 5}, graph: {d: {op: dense, units: $units}}}\n"));
   CHECK(units(plan.jobs[0], "a/d") == 5);
@@ -37,7 +37,7 @@ TEST_CASE("a param takes its default, or what the call gives") {
 }
 
 TEST_CASE("a param hides a variable, inside its network alone") {
-  const plan::Plan plan = plan_of(job_with(
+  const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x}\n      b: {op: dense, in: x, units: $n}\n", "[a, b]",
       "  net: {inputs: [i], params: {n: $(n + 1)}, graph: {d: {op: dense, units: $(2 * n)}}}\n",
       "vars: {n: 2}\n"));
@@ -46,26 +46,26 @@ TEST_CASE("a param hides a variable, inside its network alone") {
 }
 
 TEST_CASE("networks hand their params on, lists and mappings too") {
-  const plan::Plan plan = plan_of(
-      job_with("      a: {op: outer, in: x, width: 3, init: {type: constant, value: 2}}\n", "a",
-               "  outer: {inputs: [i], params: {width: required, init: required},\n"
-               "          graph: {one: {op: inner, units: $(width * 2), start: $init}}}\n"
-               "  inner: {inputs: [i], params: {units: required, start: zeros},\n"
-               "          graph: {d: {op: dense, units: $units, kernel_initializer: $start}}}\n"));
+  const plan::Plan plan = plan_of(job_calling(
+      "      a: {op: outer, in: x, width: 3, init: {type: constant, value: 2}}\n", "a",
+      "  outer: {inputs: [i], params: {width: required, init: required},\n"
+      "          graph: {one: {op: inner, units: $(width * 2), start: $init}}}\n"
+      "  inner: {inputs: [i], params: {units: required, start: zeros},\n"
+      "          graph: {d: {op: dense, units: $units, kernel_initializer: $start}}}\n"));
   CHECK(units(plan.jobs[0], "a/one/d") == 6);
   CHECK(variable(plan.jobs[0], "a/one/d/weight").initializer.type == "constant");
 }
 
 TEST_CASE("a network may choose its output by a param") {
-  const plan::Plan plan = plan_of(
-      job_with("      y: {op: net, in: x, end: a}\n      w: {op: dense, units: 1}\n", "[w, y/b]",
-               "  net: {inputs: [i], params: {end: b}, graph: {a: {op: dense, units: 2}, b: {op: "
-               "dense, units: 5}}, output: $end}\n"));
+  const plan::Plan plan = plan_of(job_calling(
+      "      y: {op: net, in: x, end: a}\n      w: {op: dense, units: 1}\n", "[w, y/b]",
+      "  net: {inputs: [i], params: {end: b}, graph: {a: {op: dense, units: 2}, b: {op: "
+      "dense, units: 5}}, output: $end}\n"));
   CHECK(find_tensor(plan.jobs[0], "w/weight")->shape == Shape{1, 2});
 }
 
 TEST_CASE("copies are chained by their first operand and get the others all") {
-  const plan::Plan plan = plan_of(job_with(
+  const plan::Plan plan = plan_of(job_calling(
       "      blocks: {op: block, in: [x, z], repeat: 3}\n", "[blocks, blocks/0/s]",
       "  block: {inputs: [a, b], graph: {d: {op: dense, in: a, units: 3}, s: {op: add, in: [d, "
       "b]}}}\n"));
@@ -86,30 +86,30 @@ TEST_CASE("copies are chained by their first operand and get the others all") {
 
 TEST_CASE("an op can be repeated, and its copies have numbers") {
   const plan::Plan plan =
-      plan_of(job_with("      d: {op: dense, in: x, units: $(index + 5), repeat: $n}\n", "[d, d/0]",
-                       "", "vars: {n: 2}\n"));
+      plan_of(job_calling("      d: {op: dense, in: x, units: $(index + 5), repeat: $n}\n",
+                          "[d, d/0]", "", "vars: {n: 2}\n"));
   CHECK(units(plan.jobs[0], "d/0") == 5);
   CHECK(units(plan.jobs[0], "d/1") == 6);
 }
 
 TEST_CASE("the index is seen by the entry, which may pass it on") {
   const plan::Plan plan = plan_of(
-      job_with("      n: {op: net, in: x, repeat: 2, depth: $index}\n", "n",
-               "  net: {inputs: [i], params: {depth: required}, graph: {d: {op: dense, units: "
-               "$(3 + depth)}}}\n"));
+      job_calling("      n: {op: net, in: x, repeat: 2, depth: $index}\n", "n",
+                  "  net: {inputs: [i], params: {depth: required}, graph: {d: {op: dense, units: "
+                  "$(3 + depth)}}}\n"));
   CHECK(units(plan.jobs[0], "n/0/d") == 3);
   CHECK(units(plan.jobs[0], "n/1/d") == 4);
-  CHECK(messages_of(job_with("      n: {op: net, in: x, repeat: 2}\n", "n",
-                             "  net: {inputs: [i], graph: {d: {op: dense, units: $index}}}\n"))
+  CHECK(messages_of(job_calling("      n: {op: net, in: x, repeat: 2}\n", "n",
+                                "  net: {inputs: [i], graph: {d: {op: dense, units: $index}}}\n"))
             .find("E0204") != std::string::npos);
 }
 
 TEST_CASE("an entry uses the variables of another") {
-  const plan::Plan plan =
-      plan_of(job_with("      b: {op: dense, in: z, units: 3, variables: a}\n"
-                       "      a: {op: dense, in: x, units: 3}\n      c: {op: dense, units: 3, in: "
-                       "b, variables: b}\n",
-                       "[a, c]", ""));
+  const plan::Plan plan = plan_of(
+      job_calling("      b: {op: dense, in: z, units: 3, variables: a}\n"
+                  "      a: {op: dense, in: x, units: 3}\n      c: {op: dense, units: 3, in: "
+                  "b, variables: b}\n",
+                  "[a, c]", ""));
   CHECK(variable_names(plan.jobs[0]) == std::vector<std::string>{"a/weight", "a/bias"});
   CHECK(has_step(plan.jobs[0], "b/matmul"));
 }
@@ -119,9 +119,9 @@ TEST_CASE("a network call uses the variables of another call, inside and out") {
       "  net: {inputs: [i], graph: {p: {op: dense, units: 3}, q: {op: dense, units: 3, variables: "
       "p}, r: {op: dense, units: 3}}}\n";
   const plan::Plan plan =
-      plan_of(job_with("      a: {op: net, in: x}\n      b: {op: net, in: z, variables: a}\n"
-                       "      c: {op: dense, in: x, units: 3, variables: b/r}\n",
-                       "[a, b, c]", net));
+      plan_of(job_calling("      a: {op: net, in: x}\n      b: {op: net, in: z, variables: a}\n"
+                          "      c: {op: dense, in: x, units: 3, variables: b/r}\n",
+                          "[a, b, c]", net));
   CHECK(variable_names(plan.jobs[0]) ==
         std::vector<std::string>{"a/p/weight", "a/p/bias", "a/r/weight", "a/r/bias"});
 }
@@ -129,34 +129,34 @@ TEST_CASE("a network call uses the variables of another call, inside and out") {
 TEST_CASE("copies share with copies, or all with one entry") {
   const std::string net = "  net: {inputs: [i], graph: {d: {op: dense, units: 3}}}\n";
   const plan::Plan copies =
-      plan_of(job_with("      a: {op: net, in: x, repeat: 2}\n"
-                       "      b: {op: net, in: z, repeat: 2, variables: a}\n",
-                       "[a, b]", net));
+      plan_of(job_calling("      a: {op: net, in: x, repeat: 2}\n"
+                          "      b: {op: net, in: z, repeat: 2, variables: a}\n",
+                          "[a, b]", net));
   CHECK(copies.jobs[0].variables.size() == 4);
   const plan::Plan one =
-      plan_of(job_with("      a: {op: net, in: x}\n"
-                       "      b: {op: net, in: z, repeat: 5, variables: a}\n",
-                       "[a, b]", net));
+      plan_of(job_calling("      a: {op: net, in: x}\n"
+                          "      b: {op: net, in: z, repeat: 5, variables: a}\n",
+                          "[a, b]", net));
   CHECK(one.jobs[0].variables.size() == 2);
   const plan::Plan chosen =
-      plan_of(job_with("      a: {op: net, in: x, repeat: 2}\n"
-                       "      b: {op: net, in: z, repeat: 2, variables: a/$(1 - index)}\n",
-                       "[a, b]", net));
+      plan_of(job_calling("      a: {op: net, in: x, repeat: 2}\n"
+                          "      b: {op: net, in: z, repeat: 2, variables: a/$(1 - index)}\n",
+                          "[a, b]", net));
   CHECK(chosen.jobs[0].variables.size() == 4);
 }
 
 TEST_CASE("a number given to a network takes the dtype it meets inside") {
   const plan::Plan plan =
-      plan_of(job_with("      y: {op: net, in: [x, 1/2]}\n", "y",
-                       "  net: {inputs: [a, b], graph: {m: {op: multiply, in: [a, b]}}}\n"));
+      plan_of(job_calling("      y: {op: net, in: [x, 1/2]}\n", "y",
+                          "  net: {inputs: [a, b], graph: {m: {op: multiply, in: [a, b]}}}\n"));
   CHECK(find_tensor(plan.jobs[0], "y/m")->dtype == DType::kFloat32);
 }
 
 TEST_CASE("a network that nobody calls is checked as far as its params are known") {
-  const std::string messages = messages_of(
-      job_with("      y: {op: relu, in: x}\n", "y",
-               "  net: {inputs: [i], params: {n: required}, graph: {d: {op: dense, units: $n}, e: "
-               "{op: rleu}}}\n"));
+  const std::string messages = messages_of(job_calling(
+      "      y: {op: relu, in: x}\n", "y",
+      "  net: {inputs: [i], params: {n: required}, graph: {d: {op: dense, units: $n}, e: "
+      "{op: rleu}}}\n"));
   CHECK(messages.find("E0301") != std::string::npos);
   CHECK(messages.find("error:") == messages.rfind("error:"));
 }
@@ -168,7 +168,7 @@ TEST_CASE("copies that multiply without end are refused") {
     networks += "  n" + number + ": {inputs: [a], params: {p: 0}, graph: {r: {op: n" + below +
                 ", repeat: 1000, p: $(p * 1000 + index)}}}\n";
   }
-  CHECK(messages_of(job_with("      y: {op: n5, in: x}\n", "y", networks)).find("E0124") !=
+  CHECK(messages_of(job_calling("      y: {op: n5, in: x}\n", "y", networks)).find("E0124") !=
         std::string::npos);
 }
 

@@ -8,8 +8,8 @@ namespace flow {
 namespace {
 
 /// A predict job of these entries, in a network that the job calls as `n`.
-std::string predict(const std::string& entries, const std::string& call = "{op: net, in: x}",
-                    const std::string& more = "") {
+std::string placed_job(const std::string& entries, const std::string& call = "{op: net, in: x}",
+                       const std::string& more = "") {
   return "flow: 1\nnetworks:\n  chosen:\n    inputs: [x]\n    params: {where: cpu}\n"
          "    graph: {r: {op: relu, placement: {device: $where}}}\n  inner:\n    inputs: [x]\n    "
          "graph: {r: {op: relu}}\n"
@@ -35,10 +35,10 @@ const std::string kGpu = "placement: {device: gpu}", kCpu = "placement: {device:
 }  // namespace
 
 TEST_CASE("the innermost placement wins") {
-  const std::string text = predict("      a: {op: dense, units: 3, " + kCpu +
-                                       "}\n      b: {op: inner}\n      c: {op: inner, " + kCpu +
-                                       "}\n      d: {op: relu, repeat: 2}\n",
-                                   "{op: net, in: x, " + kGpu + "}");
+  const std::string text = placed_job("      a: {op: dense, units: 3, " + kCpu +
+                                          "}\n      b: {op: inner}\n      c: {op: inner, " + kCpu +
+                                          "}\n      d: {op: relu, repeat: 2}\n",
+                                      "{op: net, in: x, " + kGpu + "}");
   CHECK(device_of(text, "n/a/matmul") == "cpu");
   CHECK(device_of(text, "n/b/r") == "gpu");
   CHECK(device_of(text, "n/c/r") == "cpu");
@@ -51,8 +51,8 @@ TEST_CASE("the innermost placement wins") {
 
 TEST_CASE("auto is what the target has, and a target that forces the CPU has its way") {
   const std::string text =
-      predict("      a: {op: relu, placement: {device: auto}}\n      b: {op: relu}\n",
-              "{op: net, in: x}", "    " + kCpu + "\n");
+      placed_job("      a: {op: relu, placement: {device: auto}}\n      b: {op: relu}\n",
+                 "{op: net, in: x}", "    " + kCpu + "\n");
   CompileRequest gpu;
   gpu.target.device = plan::DeviceKind::kGpu;
   CHECK(device_of(text, "n/a", gpu) == "gpu");
@@ -60,7 +60,7 @@ TEST_CASE("auto is what the target has, and a target that forces the CPU has its
   CHECK(device_of(text, "n/a") == "cpu");
   CompileRequest forced;
   forced.target.forced = true;
-  const std::string placed = predict("      a: {op: relu, " + kGpu + "}\n");
+  const std::string placed = placed_job("      a: {op: relu, " + kGpu + "}\n");
   CHECK(device_of(placed, "n/a") == "gpu");
   const plan::Plan plan = plan_of(placed, forced);
   CHECK_FALSE(plan::has_two_devices(plan.jobs[0]));
@@ -68,7 +68,7 @@ TEST_CASE("auto is what the target has, and a target that forces the CPU has its
 }
 
 TEST_CASE("a param may say where, and so may a repeated entry") {
-  const std::string text = predict(
+  const std::string text = placed_job(
       "      a: {op: chosen, where: gpu}\n      b: {op: chosen, repeat: 2}\n"
       "      c: {op: relu, repeat: 2, " +
       kGpu + "}\n");
@@ -80,8 +80,8 @@ TEST_CASE("a param may say where, and so may a repeated entry") {
 
 TEST_CASE("a plan whose entries say what their job says is the plan without them") {
   const std::string entries = "      a: {op: dense, units: 3";
-  const plan::Plan plain = plan_of(predict(entries + "}\n"));
-  const plan::Plan placed = plan_of(predict(entries + ", " + kCpu + "}\n"));
+  const plan::Plan plain = plan_of(placed_job(entries + "}\n"));
+  const plan::Plan placed = plan_of(placed_job(entries + ", " + kCpu + "}\n"));
   CHECK(plan::hash(plain) == plan::hash(placed));
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("hooks on the other device leave a run that can be resumed") {
 
 TEST_CASE("a plan with two devices is written and read, and one without says nothing of them") {
   const plan::Plan plan =
-      plan_of(predict("      a: {op: relu, " + kGpu + "}\n      b: {op: relu}\n"));
+      plan_of(placed_job("      a: {op: relu, " + kGpu + "}\n      b: {op: relu}\n"));
   const std::string text = plan::to_json(plan);
   CHECK(plan::hash(plan::from_json(text, "a.plan")) == plan::hash(plan));
   CHECK_THAT(text, Catch::Contains("\"device\": \"gpu\"") || Catch::Contains("\"device\":\"gpu\""));

@@ -14,7 +14,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 
 /// What the check says of the job, which returns `returned`.
-std::string refusal(sample::JobBuilder& b, TensorId returned) {
+std::string return_refusal(sample::JobBuilder& b, TensorId returned) {
   b.job.returns =
       Returns{"Numpy", false, {ReturnValue::Kind::kNumpy, returned, {}, {}, "out"}, {NoSink{}}, ""};
   assign_lifetimes(b.job);
@@ -35,14 +35,14 @@ TEST_CASE("parts that nobody reads may be absent, the first may not") {
   const auto parts =
       b.step("split", "s", {x}, {{"axis", int64_t{0}}, {"sizes", Integers{1, 2, 3}}});
   CHECK(b.job[parts[2]].name == "s.out2");
-  CHECK(refusal(b, parts[1]) == "");
+  CHECK(return_refusal(b, parts[1]) == "");
   b.job.tensors.pop_back();
   b.job.steps[0].outputs[2] = TensorId();
-  CHECK(refusal(b, parts[1]) == "");
+  CHECK(return_refusal(b, parts[1]) == "");
   b.job.steps[0].outputs[0] = TensorId();
-  CHECK_THAT(refusal(b, parts[1]), Catch::Contains("result 0 must be a tensor"));
+  CHECK_THAT(return_refusal(b, parts[1]), Catch::Contains("result 0 must be a tensor"));
   b.job.steps[0].outputs.pop_back();
-  CHECK_THAT(refusal(b, parts[1]), Catch::Contains("2 results, split has 3"));
+  CHECK_THAT(return_refusal(b, parts[1]), Catch::Contains("2 results, split has 3"));
 }
 
 TEST_CASE("the places of a top_k's gradient come from that top_k") {
@@ -54,9 +54,10 @@ TEST_CASE("the places of a top_k's gradient come from that top_k") {
     const bool fits = extent == 6;
     const auto gradient = b.one("top_k_grad", "g", {top[0], fits ? places : top[1]},
                                 {{"axis", int64_t{0}}, {"extent", extent}});
-    CHECK_THAT(refusal(b, gradient), Catch::Contains("does not hold the places of these elements"));
+    CHECK_THAT(return_refusal(b, gradient),
+               Catch::Contains("does not hold the places of these elements"));
     if (!fits) continue;
     b.job.steps[1].inputs[1] = top[1];
-    CHECK(refusal(b, gradient) == "");
+    CHECK(return_refusal(b, gradient) == "");
   }
 }

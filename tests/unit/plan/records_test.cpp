@@ -25,7 +25,7 @@ CheckpointRecord sample() {
   return record;
 }
 
-std::string refusal(const std::string& text) {
+std::string checkpoint_refusal(const std::string& text) {
   try {
     checkpoint_from_json(text, "c/checkpoint.json");
     return {};
@@ -34,7 +34,7 @@ std::string refusal(const std::string& text) {
   }
 }
 
-std::string edited(const std::string& from, const std::string& to) {
+std::string edited_checkpoint(const std::string& from, const std::string& to) {
   std::string text = to_json(sample());
   const size_t at = text.find(from);
   REQUIRE(at != text.npos);
@@ -58,16 +58,17 @@ TEST_CASE("a checkpoint's record comes back as it was") {
 }
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
-  CHECK(refusal("{") == "c/checkpoint.json:1:2: this is not JSON: it ends too early");
-  CHECK(refusal("{}") == "c/checkpoint.json: the key `also` is missing");
-  CHECK(refusal(edited("600", "\"600\"")) ==
+  CHECK(checkpoint_refusal("{") == "c/checkpoint.json:1:2: this is not JSON: it ends too early");
+  CHECK(checkpoint_refusal("{}") == "c/checkpoint.json: the key `also` is missing");
+  CHECK(checkpoint_refusal(edited_checkpoint("600", "\"600\"")) ==
         "c/checkpoint.json: step: `\"600\"` stands where an integer must");
-  CHECK_THAT(refusal(edited("600", "-1")), Catch::Matchers::Contains("must not be negative"));
-  CHECK_THAT(refusal(edited("lenet/conv1", "../../etc")),
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("600", "-1")),
+             Catch::Matchers::Contains("must not be negative"));
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "../../etc")),
              Catch::Matchers::Contains("is no name of a file"));
-  CHECK_THAT(refusal(edited("lenet/conv1", "/etc")),
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "/etc")),
              Catch::Matchers::Contains("is no name of a file"));
-  CHECK_THAT(refusal(edited("\"version\": 1", "\"version\": 2")),
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("\"version\": 1", "\"version\": 2")),
              Catch::Matchers::Contains("has version 2, this flow reads version 1"));
 }
 
