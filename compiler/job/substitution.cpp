@@ -70,8 +70,8 @@ class Substitution {
     if (!value) return reader_.diags.silence(node.span);
     const Span use = node.span;
     const std::string variable = node.scalar;
+    if (!variables_.count(*value, use)) return;
     yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
-    if (!variables_.count(copy, use)) return;
     reader_.origins.add(use, variable, copy.span);
     node = std::move(copy);
     node.span = use;

@@ -74,14 +74,14 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
 }
 
 bool Variables::count(const yaml::Node& copy, Span use) {
+  if (too_many_) return false;
   nodes_ += size_of(copy);
-  if (nodes_ <= kMaxNodes) return true;
-  if (!too_many_)
+  too_many_ = nodes_ > kMaxNodes;
+  if (too_many_)
     reader_.error(
         Diagnosis::kOutOfRange, use,
         fmt::format("variables and copies grow the file to more than {} values", kMaxNodes));
-  too_many_ = true;
-  return false;
+  return !too_many_;
 }
 
 void Variables::warn_of_unused() const {

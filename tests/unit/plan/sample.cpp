@@ -9,7 +9,6 @@
 namespace flow::plan::sample {
 namespace {
 
-using Integers = std::vector<int64_t>;
 const std::string kPath = "sample";
 
 Tensor tensor_of(std::string name, DType dtype, Shape shape, Role role, int rows) {

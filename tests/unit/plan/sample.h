@@ -10,6 +10,8 @@
 
 namespace flow::plan::sample {
 
+using Integers = std::vector<int64_t>;
+
 /// Adds to a job; results' dtypes and shapes are what the signatures say.
 class JobBuilder {
  public:

@@ -7,10 +7,10 @@
 
 #include "runtime/plan/attributes.h"
 #include "runtime/plan/plan.h"
+#include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {
 
-using Integers = std::vector<int64_t>;
 using Entries = std::vector<Attributes::Entry>;
 using Results = std::vector<std::pair<DType, Shape>>;
 
