@@ -14,7 +14,7 @@ namespace flow::job {
 namespace {
 
 using Value = ExpressionValue;
-constexpr int kMaxDepth = 64;
+constexpr int kMaxNesting = 64;
 
 bool is_float(const Value& value) { return std::holds_alternative<double>(value); }
 double number(const Value& value) {
@@ -90,7 +90,7 @@ class Evaluator {
   }
 
   Value conditional() {
-    if (++depth_ > kMaxDepth) return fail(at_, "the expression is nested too deep");
+    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deep");
     const std::optional<ExpressionError> before = std::exchange(no_value_, {});
     Value value = comparison();
     if (take_word("if")) {
@@ -171,7 +171,7 @@ class Evaluator {
   }
 
   Value unary() {
-    if (++depth_ > kMaxDepth) return fail(at_, "the expression is nested too deep");
+    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deep");
     skip_space();
     const size_t from = at_;
     Value value;

@@ -17,7 +17,7 @@ namespace {
 
 // Copies that pass their `$index` on, nested, grow exponentially.
 constexpr size_t kMaxMade = 10'000;
-constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxCalls = 64;
 
 std::vector<Name> read_input_names(Reader& reader, const yaml::Node& node) {
   std::vector<Name> names;
@@ -192,9 +192,9 @@ bool Networks::may_read(const Declaration& declaration, Span call) {
     report_recursion(declaration, call);
     return false;
   }
-  if (path_.size() == kMaxDepth) {
+  if (path_.size() == kMaxCalls) {
     reader_.error(Diagnosis::kNesting, declaration.signature.name.span,
-                  fmt::format("networks call each other more than {} deep", kMaxDepth));
+                  fmt::format("networks call each other more than {} deep", kMaxCalls));
     return false;
   }
   if (made_.size() < kMaxMade) return variables_.count(*declaration.node, call);

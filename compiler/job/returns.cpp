@@ -12,7 +12,7 @@ namespace flow::job {
 namespace {
 
 using Kind = plan::ReturnValue::Kind;
-constexpr int kMaxDepth = 32;
+constexpr int kMaxStructure = 32;
 
 /// Numpy | ListNumpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
 struct Type {
@@ -94,7 +94,7 @@ class TypeParser {
   }
 
   std::optional<Type> parse_type(int depth) {
-    if (depth > kMaxDepth) return fail("less nesting");
+    if (depth > kMaxStructure) return fail("less nesting");
     if (take_word("Numpy")) return Type{};
     if (take_word("ListNumpy")) return Type{Kind::kListNumpy, {}, false};
     if (take_word("Tuple")) return parse_items({Kind::kTuple, {}, false}, depth, true);

@@ -6,7 +6,7 @@
 namespace flow::job {
 namespace {
 
-const Bounds kPositive{.min = 1};
+const Bounds kAtLeastOne{.min = 1};
 // R of language's return types, but for what nests.
 constexpr std::string_view kReturnType =
     R"(^ *(Callback|(Callback *\[)? *(Numpy|ListNumpy|(Tuple|List|Dict) *\[.*\]) *\]?) *$)";
@@ -52,7 +52,7 @@ Section hook(KeyDef first, std::vector<KeyDef> own) {
         .type = KeyType::kInteger,
         .fallback = "1",
         .doc = "fire at steps 0, N, 2N, ...",
-        .bounds = kPositive,
+        .bounds = kAtLeastOne,
         .unless = {"steps"}},
        {"steps", KeyType::kStepList, "none",
         "the steps in which it fires: [0, 5..8, 100..1000/100]"},
@@ -109,13 +109,13 @@ const Section& entry_placement_section() {
 const Section& run_section() {
   static const Section kSection{
       "`run`",
-      {{"epochs", KeyType::kInteger, "none", "passes over the dataset", kPositive},
+      {{"epochs", KeyType::kInteger, "none", "passes over the dataset", kAtLeastOne},
        {"steps", KeyType::kInteger, "none",
-        "whichever of epochs and steps comes first ends the run", kPositive},
+        "whichever of epochs and steps comes first ends the run", kAtLeastOne},
        {"shuffle", KeyType::kBool, "false", "other rows in each epoch's batches"},
        {"pipeline", KeyType::kInteger, "4", "steps under way in an asynchronous job",
         Bounds{.min = 1, .max = plan::kMaxPipeline}},
-       {"log_every", KeyType::kInteger, "1", "steps between lines of metrics.jsonl", kPositive},
+       {"log_every", KeyType::kInteger, "1", "steps between lines of metrics.jsonl", kAtLeastOne},
        word("on_nonfinite", "fail", "what a loss that is not finite does", {"fail", "warn"}),
        section("checkpoint", "none", "what is loaded and saved", checkpoint_section()),
        {.name = "also",
@@ -132,7 +132,7 @@ const Section& checkpoint_section() {
                  {text("load", "none", "a checkpoint or a run directory to read variables from"),
                   text("save", "none", "where the last state goes"),
                   section("every", "none", "how often states are kept", every_section()),
-                  {"keep", KeyType::kInteger, "3", "how many of them", kPositive}}};
+                  {"keep", KeyType::kInteger, "3", "how many of them", kAtLeastOne}}};
     for (KeyDef& key : made.keys) key.train_only = key.name != "load";
     return made;
   }();
@@ -149,8 +149,8 @@ const Section& also_section() {
 const Section& every_section() {
   static const Section kSection{
       .what = "`every`",
-      .keys = {{"steps", KeyType::kInteger, "none", "so many", kPositive},
-               {"epochs", KeyType::kInteger, "none", "so many", kPositive}},
+      .keys = {{"steps", KeyType::kInteger, "none", "so many", kAtLeastOne},
+               {"epochs", KeyType::kInteger, "none", "so many", kAtLeastOne}},
       .one_of = {"steps", "epochs"}};
   return kSection;
 }
@@ -173,7 +173,7 @@ const VarietyKind& sinks() {
                       word("over", "step", "what a line is about", words_of<plan::Over>()),
                       {"scale", KeyType::kNumber, "1", "what values are multiplied by"},
                       text("format", "numpy", "numpy, or a number's format as in C: \"%.6g\""),
-                      {"every", KeyType::kInteger, "1", "every so many lines", kPositive}}},
+                      {"every", KeyType::kInteger, "1", "every so many lines", kAtLeastOne}}},
                     {"command", "A program.", "", command_keys()},
                     {"none", "Nowhere.", "", {}}},
       .common = {},

@@ -14,7 +14,7 @@ namespace {
 using ir::kMixedRows;
 
 constexpr std::string_view kAttention = "scaled_dot_product_attention";
-constexpr std::string_view kGrad = "scaled_dot_product_attention_grad";
+constexpr std::string_view kAttentionGrad = "scaled_dot_product_attention_grad";
 constexpr std::string_view kNames[] = {"query", "key", "value"};
 
 /// `shape` without its last `dropped` axes, followed by `last`.
@@ -141,8 +141,9 @@ std::vector<ir::ValueId> attention_gradient(GradientContext& context) {
   if (context.node.operands.size() > 3) operands.push_back(context.operand(3));
   AttributeSpans spans;
   spans.op = context.node.span;
-  std::vector<ir::ValueId> gradients = context.builder.add(
-      *find_op(kGrad), context.names[0], std::move(operands), context.node.attributes, spans);
+  std::vector<ir::ValueId> gradients =
+      context.builder.add(*find_op(kAttentionGrad), context.names[0], std::move(operands),
+                          context.node.attributes, spans);
   gradients.resize(context.node.operands.size());
   return gradients;
 }
@@ -185,7 +186,7 @@ std::span<const OpDef> attention() {
                        "scaled_dot_product_attention(f32[70,4], f32[300,4], f32[300,3])"},
       },
       {
-          .name = kGrad,
+          .name = kAttentionGrad,
           .doc = "The gradients of attention with respect to query, key and value.",
           .formula = "ds = p (dy value^T - dy . y), dquery = scale ds key, dkey = scale ds^T "
                      "query, dvalue = p^T dy",

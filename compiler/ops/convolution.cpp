@@ -127,7 +127,7 @@ std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
 }
 
 /// Of the primitive and its gradients, all normalised.
-std::vector<AttributeDef> primitive_attributes() {
+std::vector<AttributeDef> convolution_attributes() {
   return {sizes_attribute("strides", "1", "steps between windows"),
           {"padding", AttributeType::kPadding, "valid", "[top, bottom, left, right]"},
           sizes_attribute("dilation", "1", "steps between the elements of a window"),
@@ -135,7 +135,7 @@ std::vector<AttributeDef> primitive_attributes() {
 }
 
 std::vector<AttributeDef> gradient_attributes(std::string_view shape, std::string_view doc) {
-  std::vector<AttributeDef> attributes = primitive_attributes();
+  std::vector<AttributeDef> attributes = convolution_attributes();
   attributes.push_back(sizes_attribute(shape, "", doc));
   return attributes;
 }
@@ -149,7 +149,7 @@ std::span<const OpDef> convolution() {
           .doc = "Cross-correlation of images with a weight.",
           .formula = "y[n, o, i, j] = sum x[n, c, i s + u d - pad, j s + v d - pad] w[o, c, u, v]",
           .operands = {{"x", "[N, C, H, W]"}, {"weight", "[O, C/groups, kh, kw]"}},
-          .attributes = primitive_attributes(),
+          .attributes = convolution_attributes(),
           .infer = infer_convolution,
           .gradient = convolution_gradient,
           .internal = true,

@@ -125,7 +125,7 @@ std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {
   return graph[graph[dx].producer].results;
 }
 
-AttributeDef axis_attribute() {
+AttributeDef first_axis_attribute() {
   return {"axis", AttributeType::kInteger, "-1", "the first of the axes that are normalized"};
 }
 
@@ -138,7 +138,7 @@ std::span<const OpDef> layer_norm() {
           .doc = "Normalizes each row, from an axis on, by its own mean and variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
           .operands = {{"in", "any shape with that axis"}},
-          .attributes = {axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
+          .attributes = {first_axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
                          scale_attribute()},
           .expand = expand_layer_norm,
       },
@@ -162,7 +162,7 @@ std::span<const OpDef> layer_norm() {
           .operands = {{"x", "any shape with that axis"},
                        {"gamma", "x's shape from that axis on"},
                        {"beta", "x's shape from that axis on"}},
-          .attributes = {axis_attribute(), epsilon_attribute("1e-5")},
+          .attributes = {first_axis_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "mean", "variance"},
           .infer = infer_layer_normalize,
           .gradient = layer_normalize_gradient,
@@ -183,7 +183,7 @@ std::span<const OpDef> layer_norm() {
                        {"gamma", "dy's shape from that axis on"},
                        {"mean", "dy's shape up to that axis"},
                        {"variance", "dy's shape up to that axis"}},
-          .attributes = {axis_attribute(), epsilon_attribute("1e-5")},
+          .attributes = {first_axis_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "dgamma", "dbeta"},
           .infer = infer_layer_normalize_grad,
           .internal = true,

@@ -11,7 +11,7 @@ using ir::kMixedRows;
 using ir::kNoRows;
 
 constexpr std::string_view kLoss = "sparse_softmax_cross_entropy_with_logits";
-constexpr std::string_view kGrad = "sparse_softmax_cross_entropy_with_logits_grad";
+constexpr std::string_view kCrossEntropyGrad = "sparse_softmax_cross_entropy_with_logits_grad";
 
 /// Labels [...] beside logits (or probabilities) [..., C].
 bool labels_fit(Inference& inference, size_t logits) {
@@ -122,7 +122,8 @@ std::vector<ir::ValueId> dense_gradient(GradientContext& context) {
 
 std::vector<ir::ValueId> loss_gradient(GradientContext& context) {
   return {ir::ValueId(),
-          context.add(kGrad, 1, {context.operand(0), context.result(1), context.gradient()}, {})};
+          context.add(kCrossEntropyGrad, 1,
+                      {context.operand(0), context.result(1), context.gradient()}, {})};
 }
 
 }  // namespace
@@ -165,7 +166,7 @@ std::span<const OpDef> loss() {
           .internal = true,
       },
       {
-          .name = kGrad,
+          .name = kCrossEntropyGrad,
           .doc = "The gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (prob - onehot(label))",
           .operands = {{"labels", "[...], each in [0, C)", Accepts::kInteger},

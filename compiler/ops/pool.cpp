@@ -193,7 +193,7 @@ std::vector<AttributeDef> window_attributes(int dimensions = 2) {
           padding_attribute(dimensions)};
 }
 
-std::vector<AttributeDef> gradient_attributes() {
+std::vector<AttributeDef> pool_gradient_attributes() {
   std::vector<AttributeDef> attributes = window_attributes();
   attributes.push_back({.name = "input_shape",
                         .type = AttributeType::kIntegers,
@@ -266,7 +266,7 @@ std::span<const OpDef> pool() {
           .doc = "The gradient of avg_pool2d: each element of dy is spread over its window.",
           .formula = "dx[i] = sum dy[j] / count[j] over the windows j that hold i",
           .operands = {{"dy", "[N, C, H', W']"}},
-          .attributes = gradient_attributes(),
+          .attributes = pool_gradient_attributes(),
           .infer = infer_avg_pool2d_grad,
           .internal = true,
           .examples = {"avg_pool2d_grad(f32[2,3,3,3]) ksize=2 input_shape=[2,3,6,6]"},
@@ -278,7 +278,7 @@ std::span<const OpDef> pool() {
           .operands = {{"dy", "[N, C, H', W']"},
                        {"argmax", "offsets within windows, as max_pool2d makes them",
                         Accepts::kInteger}},
-          .attributes = gradient_attributes(),
+          .attributes = pool_gradient_attributes(),
           .infer = infer_max_pool2d_grad,
           .internal = true,
       },

@@ -31,7 +31,8 @@ OrderedJson matching(std::string_view pattern) {
   return {{"type", "string"}, {"pattern", pattern}};
 }
 
-/// Completed as "name". `note`: may be one.
+/// The name of an entry; `note` is one where notes may stand between entries. Editors show the
+/// title where they wait for a name.
 OrderedJson name(bool note) {
   OrderedJson reserved = OrderedJson::array();
   for (const std::string_view one : job::reserved_names())
@@ -157,8 +158,9 @@ OrderedJson mapping(OrderedJson properties, bool notes) {
 }
 
 OrderedJson where(std::string_view key, std::string_view value, OrderedJson schema) {
-  // While they complete, editors take a `const` for equal that begins with what is written, and
-  // offer what a schema both requires and describes. A pattern, and apart, is neither.
+  // In a condition yaml-language-server takes a `const` for equal that begins with the value
+  // (`op: conv2d` would get the attributes of conv2d_transpose, too), not so a pattern; and
+  // versions before 1.24 offer what a condition both requires and describes as a line to insert.
   const OrderedJson there = {{"required", {key}}};
   const OrderedJson same = {{"properties", {{key, matching(fmt::format("^{}$", value))}}}};
   return {{"if", {{"allOf", OrderedJson::array({there, same})}}}, {"then", std::move(schema)}};

@@ -87,7 +87,8 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
   if (op.expand) add(job::variable_keys());
   add(job::call_keys());
   OrderedJson made = mapping(std::move(properties));
-  // Apart, or editors would offer lines with all of them, which no {..} can take.
+  // In a schema of its own: with `properties` beside it yaml-language-server would offer a block of
+  // lines with all required keys, which breaks an entry that is written {op: conv2d, ...}.
   if (!required.empty()) made["allOf"] = OrderedJson::array({{{"required", std::move(required)}}});
   return made;
 }

@@ -31,10 +31,8 @@ OrderedJson without_training(const job::Section& section) {
     if (key.train_only)
       properties[std::string(key.name)] = false;
     else if (key.type == KeyType::kSection && key.section)
-      if (OrderedJson inner = without_training(*key.section); !inner.empty()) {
-        inner["doNotSuggest"] = true;  // yaml-language-server's word: it offers the key elsewhere
+      if (OrderedJson inner = without_training(*key.section); !inner.empty())
         properties[std::string(key.name)] = std::move(inner);
-      }
   }
   if (properties.empty()) return OrderedJson::object();
   return {{"properties", std::move(properties)}};

@@ -106,8 +106,8 @@ FLOW_VECTORISED void spread_row_of_one(const Window& w, int64_t row, const float
 }
 
 /// A whole image where channels are innermost, one channel of an image where they are not.
-struct Planes {
-  Planes(const TensorDesc& desc, const Window& windows) : window(windows) {
+struct MeanPlanes {
+  MeanPlanes(const TensorDesc& desc, const Window& windows) : window(windows) {
     const bool last = desc.layout == Layout::kChannelsLast;
     count = desc.shape[0] * (last ? 1 : desc.shape[1]);
     channels = last ? desc.shape[1] : 1;
@@ -126,7 +126,7 @@ Kernel avg_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   Kernel kernel;
   kernel.launch = [threads = request.threads,
-                   p = Planes(x, Window(request.step.attributes, x.shape, y.shape))](
+                   p = MeanPlanes(x, Window(request.step.attributes, x.shape, y.shape))](
                       const Buffers& buffers, const CallState&) {
     const int64_t rows = p.window.rows.output;
     for_pieces(threads, p.count * rows, std::max<int64_t>(1, kPiece / 4 / p.row),
@@ -148,7 +148,7 @@ Kernel avg_pool2d_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   Kernel kernel;
   kernel.launch = [threads = request.threads,
-                   p = Planes(dx, Window(request.step.attributes, dx.shape, dy.shape))](
+                   p = MeanPlanes(dx, Window(request.step.attributes, dx.shape, dy.shape))](
                       const Buffers& buffers, const CallState&) {
     const int64_t rows = p.window.rows.output;
     for_pieces(threads, p.count, std::max<int64_t>(1, kPiece / p.input),

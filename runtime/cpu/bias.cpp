@@ -23,10 +23,6 @@ FLOW_VECTORISED void add_bias_to_run(const float* x, float bias, float* y, int64
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] + bias;
 }
 
-int axis_of(const Request& request) {
-  return static_cast<int>(request.step.attributes.get<int64_t>("axis"));
-}
-
 }  // namespace
 
 Kernel bias_add(const Request& request) {

@@ -64,7 +64,7 @@ Kernel compare(const Request& request) {
   return visit_integer(a, [&]<typename T>(T) { return compare_as<F, T, T>(request); });
 }
 
-struct Choose {
+struct ChooseByFlag {
   template <typename T>
   FLOW_INLINE T operator()(bool condition, T x, T y) const {
     return condition ? x : y;
@@ -75,7 +75,7 @@ struct Choose {
 template <typename T>
 Kernel choose(const Request& request) {
   return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
-    apply_block(Choose{}, block, input<bool>(buffers, 0), input<T>(buffers, 1),
+    apply_block(ChooseByFlag{}, block, input<bool>(buffers, 0), input<T>(buffers, 1),
                 input<T>(buffers, 2), output<T>(buffers, 0));
   });
 }

@@ -19,7 +19,7 @@ using dnnl::memory;
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-FLOW_VECTORISED void accumulate(const float* in, float* sum, int64_t n) {
+FLOW_VECTORISED void add_partial(const float* in, float* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
 }
 
@@ -176,7 +176,7 @@ class Convolution {
       const int64_t first = block * kBlock, count = std::min(kBlock, elements - first);
       float* sum = reinterpret_cast<float*>(partial(call, 0)) + first;
       for (int64_t chunk = 1; chunk < chunks_; ++chunk)
-        accumulate(reinterpret_cast<const float*>(partial(call, chunk)) + first, sum, count);
+        add_partial(reinterpret_cast<const float*>(partial(call, chunk)) + first, sum, count);
     });
   }
 

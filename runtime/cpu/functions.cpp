@@ -79,7 +79,7 @@ Kernel narrow_gradient_kernel(const Request& request, F f,
 }
 
 template <template <typename> class F>
-Kernel integer_kernel(const Request& request) {
+Kernel kernel_of_integers(const Request& request) {
   return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
     return map_kernel<F<T>, T>(request, F<T>{}, map_all<F<T>, T>);
   });
@@ -107,10 +107,11 @@ bool approximates_by_tanh(const Request& request) {
 
 }  // namespace
 
-#define FLOW_NUMBER_FUNCTION(op, Function)                                                        \
-  Kernel op(const Request& request) {                                                             \
-    if (is_integer(request.inputs[0].dtype)) return integer_kernel<functions::Function>(request); \
-    return map_kernel(request, functions::Function<float>{}, op##_piece);                         \
+#define FLOW_NUMBER_FUNCTION(op, Function)                                \
+  Kernel op(const Request& request) {                                     \
+    if (is_integer(request.inputs[0].dtype))                              \
+      return kernel_of_integers<functions::Function>(request);            \
+    return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
 #define FLOW_FUNCTION(op, Function, ...)                                   \
   Kernel op(const Request& request) {                                      \

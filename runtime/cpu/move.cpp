@@ -16,8 +16,6 @@ const Integers& integers(const Request& request, std::string_view name) {
   return request.step.attributes.get<Integers>(name);
 }
 
-int64_t axis_of(const Request& request) { return request.step.attributes.get<int64_t>("axis"); }
-
 Kernel copying(const Request& request, std::vector<Axis> axes, int64_t from_offset) {
   Kernel kernel;
   kernel.launch = [threads = request.threads, copy = StridedCopy(size_of(request.inputs[0].dtype),

@@ -22,6 +22,11 @@ T* output(const Buffers& buffers, size_t i) {
   return reinterpret_cast<T*>(buffers.outputs[i]);
 }
 
+/// The step's attribute `axis`.
+inline int axis_of(const Request& request) {
+  return static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+}
+
 /// Element i of an operand.
 template <typename T>
 double double_at(const Buffers& buffers, size_t operand, int64_t i) {

@@ -20,25 +20,25 @@ PadMode mode_of(const Request& request) {
 }
 
 /// One axis of the smaller array and of the larger.
-struct Axis : PaddedAxis {
+struct PadAxis : PaddedAxis {
   int64_t large;
   int64_t stride;    // of the smaller
   Integers sources;  // for each place of the larger: the place in the smaller, or -1
 };
 
 /// In the order in which the larger lies in memory, which the smaller shares; at least one.
-std::vector<Axis> axes_of(const Request& request, const TensorDesc& small,
-                          const TensorDesc& large) {
+std::vector<PadAxis> axes_of(const Request& request, const TensorDesc& small,
+                             const TensorDesc& large) {
   const auto& paddings = request.step.attributes.get<Integers>("paddings");
   const PadMode mode = mode_of(request);
   const Integers strides = strides_of(small);
-  std::vector<Axis> axes;
+  std::vector<PadAxis> axes;
   for (const int axis : memory_order(large)) {
     const auto i = static_cast<size_t>(axis);
-    Axis made{{small.shape[axis], paddings[2 * i], paddings[2 * i + 1]},
-              large.shape[axis],
-              strides[i],
-              {}};
+    PadAxis made{{small.shape[axis], paddings[2 * i], paddings[2 * i + 1]},
+                 large.shape[axis],
+                 strides[i],
+                 {}};
     for (int64_t place = 0; place < made.large; ++place)
       made.sources.push_back(made.source(mode, place));
     axes.push_back(std::move(made));
@@ -49,7 +49,7 @@ std::vector<Axis> axes_of(const Request& request, const TensorDesc& small,
 
 /// Where row `row` of the larger array (all its axes but the last) begins in the smaller one, or -1
 /// where it shows the constant alone.
-int64_t source_of_row(const std::vector<Axis>& axes, int64_t row) {
+int64_t source_of_row(const std::vector<PadAxis>& axes, int64_t row) {
   int64_t offset = 0;
   for (size_t i = axes.size() - 1; i-- > 0;) {
     const int64_t place = axes[i].sources[static_cast<size_t>(row % axes[i].large)];
@@ -62,7 +62,7 @@ int64_t source_of_row(const std::vector<Axis>& axes, int64_t row) {
 
 /// One row: the smaller array's `x`, with what its last axis says before and after it.
 template <typename T>
-void pad_row(const Axis& axis, const T* x, T value, T* y) {
+void pad_row(const PadAxis& axis, const T* x, T value, T* y) {
   const auto fill = [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       const int64_t from = axis.sources[static_cast<size_t>(i)];
@@ -81,7 +81,7 @@ Kernel pad_with(const Request& request, T value) {
                    axes = axes_of(request, request.inputs[0], request.outputs[0]),
                    n = request.outputs[0].shape.elements()](const Buffers& buffers,
                                                             const CallState&) {
-    const Axis& last = axes.back();
+    const PadAxis& last = axes.back();
     const T* x = input<T>(buffers, 0);
     T* y = output<T>(buffers, 0);
     for_pieces(threads, n / last.large, std::max<int64_t>(1, kPiece / last.large),
@@ -100,7 +100,7 @@ Kernel pad_with(const Request& request, T value) {
 }
 
 /// dx += what dy says of it, along the last axis: the copies in the order of PaddedAxis::copy.
-void add_row(const Axis& axis, const float* dy, float* dx) {
+void add_row(const PadAxis& axis, const float* dy, float* dx) {
   const float* inside = dy + axis.before;
   for (int64_t i = 0; i < axis.n; ++i) dx[i] += inside[i];
   for (int64_t i = 0; i < axis.before; ++i) dx[axis.sources[static_cast<size_t>(i)]] += dy[i];
@@ -110,7 +110,7 @@ void add_row(const Axis& axis, const float* dy, float* dx) {
 
 /// Adds to a row of dx the rows of dy that axes [axis, last) bring to it: `place` is that of the
 /// row along each axis, `row` the number of dy's row so far.
-void add_rows(PadMode mode, const std::vector<Axis>& axes, const int64_t* place, size_t axis,
+void add_rows(PadMode mode, const std::vector<PadAxis>& axes, const int64_t* place, size_t axis,
               int64_t row, const float* dy, float* dx) {
   if (axis + 1 == axes.size()) return add_row(axes[axis], dy + row * axes[axis].large, dx);
   const int64_t copies = axes[axis].copies(mode, place[axis]);

@@ -12,7 +12,7 @@ namespace {
 using Block = Broadcast::Block;
 
 template <template <typename> class F>
-Kernel integer_kernel(const Request& request) {
+Kernel kernel_of_integer_pairs(const Request& request) {
   return visit_integer(request.inputs[0].dtype, [&]<typename T>(T) {
     return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {
       apply_block(F<T>{}, block, input<T>(buffers, 0), input<T>(buffers, 1), output<T>(buffers, 0));
@@ -45,13 +45,14 @@ FLOW_VECTORISED void scale_piece(const float* x, float factor, float* y, int64_t
 
 }  // namespace
 
-#define FLOW_NUMBER_PAIR(op, Function)                                                            \
-  Kernel op(const Request& request) {                                                             \
-    if (is_integer(request.inputs[0].dtype)) return integer_kernel<functions::Function>(request); \
-    return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) {             \
-      op##_block({}, block, input<float>(buffers, 0), input<float>(buffers, 1),                   \
-                 output<float>(buffers, 0));                                                      \
-    });                                                                                           \
+#define FLOW_NUMBER_PAIR(op, Function)                                                \
+  Kernel op(const Request& request) {                                                 \
+    if (is_integer(request.inputs[0].dtype))                                          \
+      return kernel_of_integer_pairs<functions::Function>(request);                   \
+    return broadcast_kernel(request, [](const Block& block, const Buffers& buffers) { \
+      op##_block({}, block, input<float>(buffers, 0), input<float>(buffers, 1),       \
+                 output<float>(buffers, 0));                                          \
+    });                                                                               \
   }
 #define FLOW_PAIR(op, Function, ...)                                                   \
   Kernel op(const Request& request) {                                                  \

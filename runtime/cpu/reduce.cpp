@@ -35,7 +35,7 @@ struct IntegerSum {
 
 /// Of floats in double; integers wrap around.
 template <typename T>
-struct Product {
+struct ProductFold {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
   Sum first() const { return 1; }
   Sum term(T x, int64_t) const { return static_cast<Sum>(x); }
@@ -125,7 +125,7 @@ Kernel reduce_max(const Request& request) { return number_fold<Largest>(request)
 
 Kernel reduce_min(const Request& request) { return number_fold<Smallest>(request); }
 
-Kernel reduce_prod(const Request& request) { return number_fold<Product>(request); }
+Kernel reduce_prod(const Request& request) { return number_fold<ProductFold>(request); }
 
 Kernel reduce_any(const Request& request) { return fold_kernel<bool>(request, Any{}); }
 

@@ -19,7 +19,7 @@ FLOW_VECTORISED double sum_of_products(const float* dy, const float* y, int64_t 
   return total;
 }
 
-FLOW_VECTORISED double sum_of(const float* dy, int64_t n) {
+FLOW_VECTORISED double sum_in_blocks(const float* dy, int64_t n) {
   double total = 0;
   for (int64_t first = 0; first < n; first += kSumBlock) {
     const int64_t end = std::min(n, first + kSumBlock);
@@ -45,10 +45,6 @@ FLOW_VECTORISED void log_softmax_grad_with(const float* dy, const float* y, floa
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - math::exp_of_nonpositive(y[i]) * sum;
 }
 
-int axis_of(const Request& request) {
-  return static_cast<int>(request.step.attributes.get<int64_t>("axis"));
-}
-
 }  // namespace
 
 Kernel softmax(const Request& request) {
@@ -71,10 +67,10 @@ Kernel log_softmax(const Request& request) {
 }
 
 Kernel log_softmax_grad(const Request& request) {
-  return rows_kernel(request, axis_of(request),
-                     [](const float* dy, const float* y, float* dx, int64_t n) {
-                       log_softmax_grad_with(dy, y, static_cast<float>(sum_of(dy, n)), dx, n);
-                     });
+  return rows_kernel(
+      request, axis_of(request), [](const float* dy, const float* y, float* dx, int64_t n) {
+        log_softmax_grad_with(dy, y, static_cast<float>(sum_in_blocks(dy, n)), dx, n);
+      });
 }
 
 }  // namespace flow::cpu::fast

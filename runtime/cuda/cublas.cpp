@@ -48,7 +48,7 @@ cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
       if (bias) return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
       return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
     case Aside::kStoreMask:
-      FLOW_CHECK(relu);
+      if (!relu) throw RunError("cuBLASLt keeps masks of ReLUs alone");
       return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
     case Aside::kReadMask:
       FLOW_CHECK(!bias && !relu);

@@ -65,8 +65,11 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}")
 
 # All of the module but its being one: tests link what they need of it.
-file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp runtime/cuda/*.cu)
-add_library(flow_cuda_parts STATIC ${cuda_sources})
+file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp)
+file(GLOB kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
+add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernel_sources})
+# A file takes nvcc long enough (CMake 3.25 would not join them, later ones would).
+set_source_files_properties(${kernel_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_target_properties(flow_cuda_parts PROPERTIES
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 # fmt 9 takes nvcc for a compiler without constexpr, and then does not compile.

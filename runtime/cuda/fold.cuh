@@ -13,10 +13,12 @@ namespace flow::cuda {
 // Elements are read from an X, a pointer or Integers, and written to an R, likewise.
 
 template <typename T>
-__device__ void put(T* out, int64_t i, T value) {
+__device__ void store_at(T* out, int64_t i, T value) {
   out[i] = value;
 }
-__device__ inline void put(IntegerResults out, int64_t i, int64_t value) { out.store(i, value); }
+__device__ inline void store_at(IntegerResults out, int64_t i, int64_t value) {
+  out.store(i, value);
+}
 
 template <typename Fold>
 struct Join {
@@ -48,7 +50,7 @@ template <typename Fold, typename R>
 __device__ void store(const Fold& fold, const Folds& folds, int64_t output, typename Fold::Sum sum,
                       typename Fold::Sum* parts, R out) {
   if (folds.chunks == 1)
-    put(out, output, fold.last(sum, output));
+    store_at(out, output, fold.last(sum, output));
   else
     parts[output * folds.chunks + blockIdx.y] = sum;
 }
@@ -97,7 +99,7 @@ __global__ void join_chunks(Fold fold, Folds folds, const typename Fold::Sum* pa
     for (int64_t chunk = threadIdx.x; chunk < folds.chunks; chunk += kWarp)
       sum = fold.join(sum, parts[output * folds.chunks + chunk]);
     sum = over_warp(sum, Join<Fold>{fold});
-    if (threadIdx.x == 0) put(out, output, fold.last(sum, output));
+    if (threadIdx.x == 0) store_at(out, output, fold.last(sum, output));
   }
 }
 

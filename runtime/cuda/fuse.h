@@ -9,15 +9,14 @@
 
 namespace flow::cuda {
 
-/// What a job lets libraries do.
-Leeway leeway_of(const plan::Job& job);
-
-/// The job, its posts expanded, with products that do the work of steps behind them, where
-/// `libraries` have such products for this device:
+/// The job, its posts expanded, with products that do the work of other steps, where `libraries`
+/// have such products for this device:
 /// - one whose result only a ReLU's gradient reads becomes that gradient; the product that the ReLU
 ///   belongs to keeps a mask for it;
-/// - one that sums over the rows of a bias's gradient also makes the gradient of the bias.
-/// `segments`: by step; `visible`: tensors that others than steps read.
+/// - the one that makes a weight's gradient makes the bias's too, summed as the library does, not
+///   in float64.
+/// `segments`: by step; `visible`: tensors that others than steps read. What is fused does not
+/// depend on them, nor on taps: where they read what is made no more, a tap makes it.
 plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> segments,
                          std::span<const plan::TensorId> visible, Libraries& libraries);
 

@@ -29,7 +29,7 @@ struct Integers {
   }
 };
 
-/// The same to be written: values wrap around.
+/// The same to be written to: values wrap around.
 struct IntegerResults {
   std::byte* data;
   DType dtype;

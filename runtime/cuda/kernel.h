@@ -65,6 +65,11 @@ struct Buffers {
   std::byte* workspace = nullptr;  // 256-byte aligned, as is every buffer
 };
 
+/// What a job lets libraries do.
+inline Leeway leeway_of(const plan::Job& job) {
+  return {.tf32 = job.precision == "tf32", .any_order = !job.deterministic};
+}
+
 struct LaunchState {
   Driver& driver;
   Stream stream;

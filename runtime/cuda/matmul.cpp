@@ -1,9 +1,11 @@
-// matmul by cuBLASLt.
+// matmul: products by the library.
 #include "runtime/cuda/matmul.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "runtime/base/check.h"
 #include "runtime/cuda/posts.h"
 
 namespace flow::cuda {
@@ -54,6 +56,7 @@ FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
                              Libraries& libraries) {
   MatmulSpec spec = products.spec;
   spec.epilogue = epilogue;
+  FLOW_CHECK(spec.aside == Aside::kNothing || products.starts.size() == 1);
   LibraryKernel library = libraries.prepare(spec);
   FusedKernel kernel;
   kernel.workspace = library.workspace;

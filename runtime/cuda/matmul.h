@@ -1,7 +1,6 @@
 // What a matmul asks of the library.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "runtime/cuda/libraries.h"

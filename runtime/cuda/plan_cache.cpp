@@ -45,7 +45,6 @@ std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const 
   }
 }
 
-/// A quarter goes at once: the next plans find room.
 void PlanCache::make_room() const {
   std::vector<std::pair<fs::file_time_type, fs::path>> plans;
   for (const fs::directory_entry& file : fs::directory_iterator(folder_))

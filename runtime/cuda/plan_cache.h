@@ -13,8 +13,8 @@
 
 namespace flow::cuda {
 
-/// A file for each key. What cannot be kept, or was changed since, is as if it had never been. Of
-/// `most` plans the oldest go.
+/// A file for each key. What cannot be kept, or was changed since, is as if it had never been.
+/// Where there are `most` plans the oldest quarter goes.
 class PlanCache {
  public:
   /// Keeps nothing.

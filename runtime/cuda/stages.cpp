@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/fuse.h"
 #include "runtime/exec/memory.h"
 
 namespace flow::cuda {

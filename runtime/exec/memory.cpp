@@ -10,16 +10,16 @@ namespace {
 using plan::Role;
 using plan::TensorId;
 
-constexpr size_t kNever = static_cast<size_t>(-1);
+constexpr size_t kUnused = static_cast<size_t>(-1);
 
 /// First and last step that uses something.
 struct Use {
-  size_t first = kNever, last = 0;
+  size_t first = kUnused, last = 0;
   void at(size_t step) {
     first = std::min(first, step);
     last = std::max(last, step);
   }
-  bool any() const { return first != kNever; }
+  bool any() const { return first != kUnused; }
 };
 
 /// Calls f(tensor, step) for every tensor that a step touches.

@@ -15,7 +15,8 @@ constexpr int kStop = 10;  // the exit status that asks the run to stop
 std::string shortened(std::string text) {
   constexpr size_t kLongest = 60;
   if (const size_t line = text.find('\n'); line != std::string::npos) text = text.substr(0, line);
-  return text.size() <= kLongest ? text : fmt::format("{:.{}}...", text, kLongest - 3);
+  if (text.size() > kLongest) text.replace(kLongest - 3, std::string::npos, "...");
+  return text;
 }
 
 std::string owner_text(const CommandEvent& event) {

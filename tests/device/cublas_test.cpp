@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/cuda/cublas.h"
 
 namespace flow::test {
@@ -167,6 +168,36 @@ TEST_CASE("The bias of a product is as long as its rows, whose elements lie toge
   const ProductDescriptors product = cuda::describe(spec);
   CHECK(read<uint32_t>(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE) == CUBLASLT_EPILOGUE_RELU_BIAS);
   CHECK(read_layout(product.out).rows == 4);  // cuBLASLt's bias runs along its rows
+}
+
+TEST_CASE("What a product stores or reads aside is named by its place in cuBLASLt's product") {
+  struct Case {
+    cuda::Aside aside;
+    cuda::Epilogue epilogue;
+    cublasLtEpilogue_t wanted;
+    int64_t mask;  // bits of a row, or 0
+  };
+  using cuda::Aside;
+  // cuBLASLt's A is our b, its B our a; a row of our mask is a column of its own.
+  const Case cases[] = {
+      {Aside::kStoreMask, {.relu = true}, CUBLASLT_EPILOGUE_RELU_AUX, 256},
+      {Aside::kStoreMask, {.bias = true, .relu = true}, CUBLASLT_EPILOGUE_RELU_AUX_BIAS, 256},
+      {Aside::kReadMask, {}, CUBLASLT_EPILOGUE_DRELU, 256},
+      {Aside::kSumsOfA, {}, CUBLASLT_EPILOGUE_BGRADB, 0},
+      {Aside::kSumsOfB, {}, CUBLASLT_EPILOGUE_BGRADA, 0}};
+  for (const Case& c : cases) {
+    MatmulSpec spec{DType::kFloat32, {2, 3}, {3, 130}, {2, 130}};
+    spec.aside = c.aside;
+    spec.epilogue = c.epilogue;
+    const ProductDescriptors product = cuda::describe(spec);
+    CHECK(read<uint32_t>(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE) ==
+          static_cast<uint32_t>(c.wanted));
+    CHECK(read<int64_t>(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) == c.mask);
+    CHECK(cuda::mask_shape(spec.out) == Shape{2, 32});
+  }
+  MatmulSpec spec{DType::kFloat32, {2, 3}, {3, 4}, {2, 4}};
+  spec.aside = cuda::Aside::kStoreMask;
+  CHECK_THROWS_AS(cuda::describe(spec), RunError);
 }
 
 }  // namespace

@@ -49,6 +49,15 @@ def leaves(errors):
         yield from leaves(error.context) if error.context else [error]
 
 
+def mappings(node):
+    """All mappings in a tree of JSON."""
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    if isinstance(node, dict):
+        yield node
+    for child in children:
+        yield from mappings(child)
+
+
 def node_at(node, path):
     """The node that a path of keys and positions leads to, and the key it stands at."""
     key = None
@@ -85,6 +94,20 @@ class Schemas(FlowTest):
         check.validate(core_yaml.load(part))
         self.assertFalse(check.is_valid(core_yaml.load(part.replace("momentum: 0.9", "type: sgd, momentun: 0.9"))))
         self.assertFalse(check.is_valid(core_yaml.load(part.replace("include: [base.yaml]", ""))))
+
+    def test_nothing_is_said_in_words_that_editors_misread(self):
+        """yaml-language-server completes by the beginning of a condition's `const`, offers a line with all that an
+        object both requires and describes, and shows the first description and title that it meets."""
+        schema = json.loads((SCHEMAS / "job.schema.json").read_text())
+        self.assertNotIn("title", schema)
+        self.assertNotIn("description", schema["$defs"]["variable"])
+        conditions = [at["if"] for at in mappings(schema) if "if" in at]
+        self.assertGreater(len(conditions), 100)
+        for condition in conditions:
+            self.assertFalse(any("const" in at for at in mappings(condition)), condition)
+        for name, call in schema["$defs"].items():
+            if name.startswith("op_"):
+                self.assertNotIn("required", call, name)
 
     def test_every_plan_is_valid(self):
         check = validator("plan")

@@ -185,7 +185,7 @@ std::vector<Array> read_all(const std::string& folder, const std::string& kind) 
 }
 
 /// Bits for all but float32, which is a few roundings off.
-void require_near(const Array& got, const Array& expected) {
+void require_near_numpy(const Array& got, const Array& expected) {
   REQUIRE(got.shape() == expected.shape());
   if (expected.dtype() != DType::kFloat32) {
     CHECK(std::ranges::equal(got.bytes(), expected.bytes()));
@@ -212,7 +212,7 @@ TEST_CASE("kernels agree with NumPy", "[property][cpu]") {
     for (const Array& array : expected) one.results.push_back({array.dtype(), array.shape()});
     for (const auto kernels : {cpu::fast_kernels(), cpu::reference_kernels()}) {
       const KernelRun run = run_kernel(one, {kernels});
-      for (size_t i = 0; i < expected.size(); ++i) require_near(run.outputs[i], expected[i]);
+      for (size_t i = 0; i < expected.size(); ++i) require_near_numpy(run.outputs[i], expected[i]);
     }
   }
 }

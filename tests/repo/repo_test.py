@@ -32,6 +32,14 @@ DOORS = {
     r"catch2/": ["tests/"],
 }
 
+# Folders whose files are compiled together, in batches of neighbours.
+TOGETHER = [["runtime/base", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["compiler"],
+            ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
+UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
+TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"
+CONSTANT = r"(?:static |inline )?const(?:expr)? [^=({;\n]*?\b(\w+)(?:\[\w*\])?(?: =|\{)"
+FUNCTION = r"[A-Za-z][^\n=;{}()]*?(?<![:\w])(\w+)\(([^;{}]*?)\)(?: \{|;)"
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 CODE = (".h", ".cpp", ".def", ".cu", ".cuh")
 
@@ -51,6 +59,24 @@ class Layering(unittest.TestCase):
                     if header.startswith(("runtime/", "compiler/", "cli/")):
                         allowed = [layer, *below]
                         self.assertTrue(any(header.startswith(folder + "/") for folder in allowed), f"{name} includes {header}")
+
+    def test_what_is_compiled_together_has_names_of_its_own(self):
+        for folders in TOGETHER:
+            seen = {}
+            for name, text in sources(*folders):
+                if not name.endswith(".cpp") or name.startswith("tests/unit/cuda/"):  # of another program
+                    continue
+                outer = ""
+                for part in UNNAMED.finditer(text):
+                    outer = part[1] or outer
+                    body = part[2] or ""
+                    found = [match[1] for kind in (TYPE, CONSTANT) for match in re.finditer("^" + kind, body, re.M)]
+                    for match in re.finditer("^" + FUNCTION, body, re.M):
+                        types = re.sub(r"\s+|\b\w+(?=,|$)", "", match[2])  # without the names of parameters
+                        found.append(f"{match[1]}({types})")
+                    for one in found:
+                        seen.setdefault((outer, one), set()).add(name)
+            self.assertEqual({}, {one: names for one, names in seen.items() if len(names) > 1})
 
     def test_each_library_has_one_door(self):
         for name, text in sources("runtime", "compiler", "cli", "tests"):

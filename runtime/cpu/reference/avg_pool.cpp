@@ -14,8 +14,8 @@ void for_window(const Window& w, int64_t row, int64_t column, F f) {
       f((w.rows.start(row) + i) * w.columns.input + w.columns.start(column) + k);
 }
 
-struct Pooling {
-  Pooling(const Request& request, const Shape& x, const Shape& y)
+struct MeanPooling {
+  MeanPooling(const Request& request, const Shape& x, const Shape& y)
       : window(request.step.attributes, x, y), planes(x[0] * x[1]) {}
   int64_t input_plane() const { return window.rows.input * window.columns.input; }
   int64_t output_plane() const { return window.rows.output * window.columns.output; }
@@ -34,7 +34,7 @@ struct Pooling {
 }  // namespace
 
 Kernel avg_pool2d(const Request& request) {
-  const Pooling pooling(request, request.inputs[0].shape, request.outputs[0].shape);
+  const MeanPooling pooling(request, request.inputs[0].shape, request.outputs[0].shape);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=](const Buffers& buffers, const CallState&) {
@@ -56,7 +56,7 @@ Kernel avg_pool2d(const Request& request) {
 }
 
 Kernel avg_pool2d_grad(const Request& request) {
-  const Pooling pooling(request, request.outputs[0].shape, request.inputs[0].shape);
+  const MeanPooling pooling(request, request.outputs[0].shape, request.inputs[0].shape);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(pooling.input_plane()) * sizeof(double);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {

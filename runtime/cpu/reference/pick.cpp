@@ -19,8 +19,6 @@ struct Around {
   int64_t outer, extent, inner;
 };
 
-int64_t axis_of(const Request& request) { return request.step.attributes.get<int64_t>("axis"); }
-
 Kernel triangle(const Request& request, bool lower) {
   const Shape& x = request.inputs[0].shape;
   const int64_t rows = x[x.rank() - 2], columns = x[x.rank() - 1];

@@ -9,7 +9,7 @@
 namespace flow::test {
 namespace {
 
-const std::string kOp = "scaled_dot_product_attention";
+const std::string kAttention = "scaled_dot_product_attention";
 const std::string kGrad = "scaled_dot_product_attention_grad";
 
 std::vector<std::pair<std::string, plan::Attribute>> attributes(bool causal, double scale = 1) {
@@ -28,7 +28,7 @@ std::vector<KernelRun> runs_of(const KernelCase& one) {
 }  // namespace
 
 TEST_CASE("Scores too large for exp give the value of the best key") {
-  const KernelCase one{kOp,
+  const KernelCase one{kAttention,
                        attributes(false, 1000),
                        {array_of<float>({1, 1}, {1}), array_of<float>({3, 1}, {1, 3, 2}),
                         array_of<float>({3, 2}, {1, 2, 3, 4, 5, 6})},
@@ -43,7 +43,7 @@ TEST_CASE("A query that sees nothing is 0 and gives no gradient") {
   const Array mask = array_of<bool>({2, 1}, {false, true});
   const Array query = array_of<float>({2, 1}, {1, 2}), key = array_of<float>({2, 1}, {3, 3}),
               value = array_of<float>({2, 1}, {5, 7});
-  const KernelCase forward{kOp,
+  const KernelCase forward{kAttention,
                            attributes(false),
                            {query, key, value, mask},
                            {{DType::kFloat32, {2, 1}}, {DType::kFloat32, {2}}}};
@@ -67,7 +67,7 @@ TEST_CASE("With causal the first query sees the first key alone, however many th
     Random random(3);
     const Array key = random_array(random, DType::kFloat32, {keys, 4});
     const Array value = random_array(random, DType::kFloat32, {keys, 3});
-    const KernelCase one{kOp,
+    const KernelCase one{kAttention,
                          attributes(true),
                          {random_array(random, DType::kFloat32, {4, 4}), key, value},
                          {{DType::kFloat32, {4, 3}}, {DType::kFloat32, {4}}}};
@@ -80,7 +80,7 @@ TEST_CASE("A NaN in a query spoils its own result alone") {
   Random random(4);
   Array query = random_array(random, DType::kFloat32, {3, 2});
   query.as<float>()[2] = std::numeric_limits<float>::quiet_NaN();
-  const KernelCase one{kOp,
+  const KernelCase one{kAttention,
                        attributes(false),
                        {query, random_array(random, DType::kFloat32, {4, 2}),
                         random_array(random, DType::kFloat32, {4, 1})},

@@ -10,7 +10,7 @@
 namespace flow::test {
 namespace {
 
-constexpr DType F = DType::kFloat32;
+constexpr DType kFloat = DType::kFloat32;
 using Attributes = std::vector<std::pair<std::string, plan::Attribute>>;
 
 /// What both kernels give for operands of one dtype: numbers that are equal, or NaN.
@@ -130,7 +130,8 @@ TEST_CASE("losses of large logits are exact") {
   const Array z = array_of<float>({2}, {1, 0}), x = array_of<float>({2}, {-1e30f, 1e30f});
   CHECK(result<float>("sigmoid_cross_entropy_with_logits", {}, {z, x}, {2}) ==
         std::vector<float>{1e30f, 1e30f});
-  const KernelCase one{"softmax_cross_entropy_with_logits", {}, {z, x}, {{F, {}}, {F, {2}}}};
+  const KernelCase one{
+      "softmax_cross_entropy_with_logits", {}, {z, x}, {{kFloat, {}}, {kFloat, {2}}}};
   CHECK(run_kernel(one, {cpu::fast_kernels()}).outputs[0].as<float>()[0] == 2e30f);
 }
 

@@ -13,12 +13,12 @@ using test::JobBuilder;
 
 namespace {
 
-constexpr int64_t kRows = 11, kBatch = 4;
+constexpr int64_t kDatasetRows = 11, kBatch = 4;
 
-/// Rows [kRows, 2, 3] of 0, 1, 2, ... in an .npy.
+/// Rows [kDatasetRows, 2, 3] of 0, 1, 2, ... in an .npy.
 template <typename T>
 plan::Column column(const FreshDirectory& folder, const std::string& name) {
-  Array array(DTypeOf<T>::value, {kRows, 2, 3});
+  Array array(DTypeOf<T>::value, {kDatasetRows, 2, 3});
   std::iota(array.as<T>().begin(), array.as<T>().end(), T{0});
   io::write_npy(folder / name, array.view());
   plan::Column column;
@@ -72,7 +72,7 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host") {
   const int64_t element = static_cast<int64_t>(size_of(dtype));
   const int64_t bytes = write == column<uint8_t>
                             ? 256 + (dtype == DType::kInt32 ? 1 : 2) * 256 * element
-                            : (kRows * 6 * element + 255) / 256 * 256;
+                            : (kDatasetRows * 6 * element + 255) / 256 * 256;
   CHECK(kept == bytes);
 }
 

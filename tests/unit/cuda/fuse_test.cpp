@@ -1,7 +1,9 @@
 // Which steps become parts of products: plan to plan, without a device.
 #include "runtime/cuda/fuse.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/expand.h"
@@ -37,6 +39,12 @@ plan::Job fused(const plan::Job& job, std::optional<Aside> lacks = {},
   const plan::Job expanded = cuda::expand_posts(job);
   return cuda::fuse_gradients(expanded, std::vector<size_t>(expanded.steps.size()), visible,
                               libraries);
+}
+
+std::vector<std::string> names_of_steps(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Step& step : job.steps) names.push_back(step.name);
+  return names;
 }
 
 /// "relu_grad", "bias_add_grad": how many steps of them are left.
@@ -109,13 +117,66 @@ TEST_CASE("where a library lacks a product, the step stands apart", "[cuda]") {
   CHECK(left(Aside::kSumsOfB) == std::pair<int64_t, int64_t>(0, 1));
 }
 
-TEST_CASE("a product that somebody sees is not rectified in its place", "[cuda]") {
+TEST_CASE("what is watched changes nothing but that a tap makes it", "[cuda]") {
   Perceptron made;
+  const auto without_taps = [](plan::Job job) {
+    std::erase_if(job.steps, [](const plan::Step& step) { return step.tap; });
+    return names_of_steps(job);
+  };
+  const std::vector<std::string> steps = names_of_steps(fused(made.b.build()));
+  CHECK(names_of_steps(fused(made.b.build(), {}, {made.y, made.dr})) == steps);
   const plan::Job seen = fused(made.b.build(), {}, {made.dy});
-  CHECK(count(seen, "relu_grad") == 1);
-  CHECK(fused(made.b.build(), {}, {made.y, made.dr}).steps.size() == 4);
+  CHECK(without_taps(seen) == steps);
+  const plan::Step& tap = maker_of(seen, "dy");
+  CHECK(tap.tap);
+  CHECK(tap.inputs == std::vector{made.dz, made.v});
+  CHECK(cuda::aside_of(tap) == Aside::kNothing);
+
   made.b.step("scale", "reader", {made.dy}, {{"factor", 2.0}}, {4, 5});
   CHECK(count(fused(made.b.build()), "relu_grad") == 1);
+  made.b.last_step().tap = true;
+  const plan::Job tapped = fused(made.b.build());
+  CHECK(without_taps(tapped) == steps);
+  CHECK(maker_of(tapped, "dy").tap);
+}
+
+TEST_CASE("products whose results are rounded keep and read masks before that", "[cuda]") {
+  const bool seen = GENERATE(false, true);
+  const DType narrow = DType::kBFloat16;
+  JobBuilder b;
+  const auto x = b.input("x", {4, 3}, narrow), w = b.input("w", {3, 5}, narrow);
+  const auto dz = b.input("dz", {4, 2}, narrow), v = b.input("v", {2, 5}, narrow);
+  const JobBuilder::Attributes plain = {{"transpose_a", false}, {"transpose_b", false}};
+  b.step("matmul", "y32", {x, w}, plain, {4, 5});
+  b.post("relu", {}, {});
+  const auto y =
+      b.step("cast", "y", {tensor(b.build(), "y32")}, {{"dtype", narrow}}, {4, 5}, narrow);
+  const auto dy32 = b.step("matmul", "dy32", {dz, v}, plain, {4, 5});
+  const auto dy = b.step("cast", "dy", {dy32}, {{"dtype", narrow}}, {4, 5}, narrow);
+  b.step("relu_grad", "dr", {dy, y}, {}, {4, 5}, narrow, dy);
+  const plan::Job job =
+      fused(b.build(), {}, seen ? std::vector{dy} : std::vector<plan::TensorId>());
+  CHECK(count(job, "relu_grad") == 0);
+  const plan::Step& rounded = maker_of(job, "dr");
+  CHECK(rounded.name == "dy");
+  CHECK((rounded.inputs[0] == dy32) == !seen);
+  for (const plan::Step& step : job.steps)
+    if (step.name == "dy32") CHECK(step.outputs == rounded.inputs);
+  if (seen) CHECK(maker_of(job, "dy").tap);
+  if (seen) CHECK(maker_of(job, "dy32").tap);
+}
+
+TEST_CASE("no mask is kept of several products", "[cuda]") {
+  JobBuilder b;  // y[i] = relu(x[i] W), and the gradient of v y[i] for each i
+  const auto x = b.input("x", {2, 4, 3}), w = b.variable("w", {3, 5}), v = b.variable("v", {6, 4});
+  const auto dz = b.input("dz", {2, 6, 5});
+  const auto y =
+      b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", false}}, {2, 4, 5});
+  b.post("relu", {}, {});
+  const auto dy =
+      b.step("matmul", "dy", {v, dz}, {{"transpose_a", true}, {"transpose_b", false}}, {2, 4, 5});
+  b.step("relu_grad", "dr", {dy, y}, {}, {2, 4, 5});
+  CHECK(count(fused(b.build()), "relu_grad") == 1);
 }
 
 TEST_CASE("no mask is kept of a product whose bias lies along its rows", "[cuda]") {
@@ -134,7 +195,7 @@ TEST_CASE("steps of different segments or calls stay apart", "[cuda]") {
   CHECK(count(fused(job), "bias_add_grad") == 1);
 }
 
-TEST_CASE("a bias may be updated before the product stood that makes its gradient", "[cuda]") {
+TEST_CASE("nothing is read before it is made, though a bias is updated first", "[cuda]") {
   const plan::Job job = fused(mlp_training(3, 4));
   CHECK(count(job, "bias_add_grad") == 0);
   std::vector<bool> made(job.tensors.size());
