@@ -47,12 +47,13 @@ ReducedAxes::ReducedAxes(const TensorDesc& desc, const std::vector<bool>& reduce
 }
 
 int64_t ReducedAxes::offset_of(const std::vector<Loop>& loops, int64_t index) {
+  if (loops.empty()) return 0;
   int64_t offset = 0;
-  for (size_t i = loops.size(); i-- > 0;) {
+  for (size_t i = loops.size(); i-- > 1;) {
     offset += index % loops[i].extent * loops[i].stride;
     index /= loops[i].extent;
   }
-  return offset;
+  return offset + index * loops[0].stride;
 }
 
 }  // namespace flow::cpu

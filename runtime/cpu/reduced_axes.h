@@ -24,6 +24,13 @@ class ReducedAxes {
   explicit ReducedAxes(const Request& request, size_t operand = 0);
 
   int64_t results() const { return outer * columns; }
+  /// Chunks of all results (of rows of them, where columns are kept), and how many of them make
+  /// work enough for a thread.
+  int64_t parts() const { return outer * chunks; }
+  int64_t parts_a_piece() const {
+    const int64_t elements = std::min(chunk, reduced_elements()) * columns;
+    return std::max<int64_t>(1, kElementsPerChunk / std::max<int64_t>(1, elements));
+  }
   /// How many elements go into one result.
   int64_t reduced_elements() const { return run * runs; }
 
@@ -45,6 +52,7 @@ class ReducedAxes {
   /// Calls f(offset, count) for the adjacent parts of elements [first, end). Innermost reduced.
   template <typename F>
   void for_runs(int64_t first, int64_t end, F f) const {
+    if (runs == 1) return f(first, end - first);
     while (first < end) {
       const int64_t begin = first % run, count = std::min(end - first, run - begin);
       f(reduced_offset(first / run) + begin, count);
@@ -119,14 +127,16 @@ void fold_axes(const Fold& fold, const ReducedAxes& axes, int threads, const T* 
                std::byte* workspace) {
   auto* sums = reinterpret_cast<typename Fold::Sum*>(workspace);
   const int64_t n = axes.reduced_elements();
-  parallel_for(threads, axes.outer * axes.chunks, [&](int64_t i, int) {
-    const int64_t first = i % axes.chunks * axes.chunk, end = std::min(n, first + axes.chunk);
-    const int64_t outer = i / axes.chunks, result = outer * axes.columns;
-    const T* from = x + axes.kept_offset(outer);
-    if (axes.run > 1)
-      sums[i] = fold_runs(fold, axes, from, first, end, result);
-    else
-      fold_rows(fold, axes, from, first, end, result, sums + i * axes.columns);
+  for_pieces(threads, axes.parts(), axes.parts_a_piece(), [&](int64_t begin, int64_t behind) {
+    for (int64_t i = begin; i < behind; ++i) {
+      const int64_t first = i % axes.chunks * axes.chunk, end = std::min(n, first + axes.chunk);
+      const int64_t outer = i / axes.chunks, result = outer * axes.columns;
+      const T* from = x + axes.kept_offset(outer);
+      if (axes.run > 1)
+        sums[i] = fold_runs(fold, axes, from, first, end, result);
+      else
+        fold_rows(fold, axes, from, first, end, result, sums + i * axes.columns);
+    }
   });
   for_pieces(threads, axes.results(), kPiece / 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -1,6 +1,8 @@
 // Sums, by rows or by runs.
 #include "runtime/cpu/reduction.h"
 
+#include <cstring>
+
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/narrow.h"
 #include "runtime/cpu/operands.h"
@@ -28,30 +30,48 @@ template <typename T>
   }
 }
 
-/// The sum of n floats in float64: eight running sums, since each addition waits for the one
-/// before.
-template <int64_t n>
-[[gnu::always_inline]] inline double sum_of_sums(const float* sums) {
-  double parts[8] = {};
-  for (int64_t i = 0; i < n; i += 8)
-    for (int64_t k = 0; k < 8; ++k) parts[k] += static_cast<double>(sums[i + k]);
+using Lanes = float __attribute__((vector_size(64)));
+constexpr int64_t kLanes = 16;
+
+[[gnu::always_inline]] inline void load(const float* x, Lanes& lanes) {
+  std::memcpy(&lanes, x, sizeof lanes);
+}
+
+/// bfloat16 is the upper half of a float.
+[[gnu::always_inline]] inline void load(const uint16_t* x, Lanes& lanes) {
+  using Halves = uint16_t __attribute__((vector_size(32)));
+  using Words = uint32_t __attribute__((vector_size(64)));
+  Halves halves;
+  std::memcpy(&halves, x, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&lanes, &words, sizeof lanes);
+}
+
+/// Eight running sums, since each addition waits for the one before.
+[[gnu::always_inline]] inline double sum_of_lanes(const Lanes& lanes) {
+  double parts[8];
+  for (int64_t k = 0; k < 8; ++k)
+    parts[k] = static_cast<double>(lanes[k]) + static_cast<double>(lanes[k + 8]);
   return ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
          ((parts[4] + parts[5]) + (parts[6] + parts[7]));
 }
 
-/// The sum of n adjacent floats: 64 running sums, each over at most 64 elements, then float64.
+/// The sum of n adjacent floats: 64 running sums, each over at most 64 elements; then 16 of four
+/// each; then float64.
 template <typename T>
 [[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
-  constexpr int64_t kSums = 64, kBlock = 64 * kSums;
+  constexpr int64_t kSums = 4, kStep = kSums * kLanes, kBlock = 64 * kStep;
   double total = 0;
   int64_t i = 0;
-  while (i + kSums <= n) {
-    float sums[kSums] = {};
-    for (const int64_t end = std::min(n, i + kBlock); i + kSums <= end; i += kSums) {
-#pragma omp simd
-      for (int64_t k = 0; k < kSums; ++k) sums[k] += wide(x[i + k]);
-    }
-    total += sum_of_sums<kSums>(sums);
+  while (i + kStep <= n) {
+    Lanes sums[kSums] = {};
+    for (const int64_t end = std::min(n, i + kBlock); i + kStep <= end; i += kStep)
+      for (int64_t k = 0; k < kSums; ++k) {
+        Lanes lanes;
+        load(x + i + k * kLanes, lanes);
+        sums[k] += lanes;
+      }
+    total += sum_of_lanes((sums[0] + sums[2]) + (sums[1] + sums[3]));
   }
   for (; i < n; ++i) total += static_cast<double>(wide(x[i]));
   return total;
@@ -105,10 +125,12 @@ void Reduction::sum(int threads, const T* x, double factor, float* out,
   const int64_t n = reduced_elements();
   if (axes_.run > 1) {
     double* sums = reinterpret_cast<double*>(workspace);
-    parallel_for(threads, axes_.outer * axes_.chunks, [&](int64_t i, int) {
-      const int64_t first = i % axes_.chunks * axes_.chunk;
-      sums[i] = sum_runs(x + axes_.kept_offset(i / axes_.chunks), first,
-                         std::min(n, first + axes_.chunk));
+    for_pieces(threads, axes_.parts(), axes_.parts_a_piece(), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % axes_.chunks * axes_.chunk;
+        sums[i] = sum_runs(x + axes_.kept_offset(i / axes_.chunks), first,
+                           std::min(n, first + axes_.chunk));
+      }
     });
     for (int64_t i = 0; i < axes_.outer; ++i) {
       double total = 0;
@@ -119,10 +141,12 @@ void Reduction::sum(int threads, const T* x, double factor, float* out,
     return;
   }
   float* sums = reinterpret_cast<float*>(workspace);
-  parallel_for(threads, axes_.outer * axes_.chunks, [&](int64_t i, int) {
-    const int64_t first = i % axes_.chunks * axes_.chunk;
-    sum_rows(x + axes_.kept_offset(i / axes_.chunks), first, std::min(n, first + axes_.chunk),
-             sums + i * axes_.columns);
+  for_pieces(threads, axes_.parts(), axes_.parts_a_piece(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % axes_.chunks * axes_.chunk;
+      sum_rows(x + axes_.kept_offset(i / axes_.chunks), first, std::min(n, first + axes_.chunk),
+               sums + i * axes_.columns);
+    }
   });
   for_pieces(threads, axes_.outer * axes_.columns, kColumnsPerPiece,
              [&](int64_t begin, int64_t end) {

@@ -28,11 +28,15 @@ class Odometer {
       to_ += at_[i] * axes[i].to;
     }
   }
-  void advance() {
-    for (size_t i = axes_.size(); i-- > 0;) {
-      from_ += axes_[i].from;
-      to_ += axes_[i].to;
-      if (++at_[i] < axes_[i].extent) return;
+  /// Rows from here to the end of the innermost of these loops.
+  int64_t left() const { return axes_.empty() ? 1 : axes_.back().extent - at_[axes_.size() - 1]; }
+  /// REQUIRES: rows <= left()
+  void advance(int64_t rows) {
+    for (size_t i = axes_.size(); i-- > 0; rows = 1) {
+      from_ += rows * axes_[i].from;
+      to_ += rows * axes_[i].to;
+      at_[i] += rows;
+      if (at_[i] < axes_[i].extent) return;
       from_ -= at_[i] * axes_[i].from;
       to_ -= at_[i] * axes_[i].to;
       at_[i] = 0;
@@ -47,10 +51,21 @@ class Odometer {
   int64_t from_, to_;
 };
 
+/// To call memcpy takes as long as to copy a short row.
+void copy_bytes(const void* from, void* to, size_t bytes) {
+  constexpr size_t kVector = 16, kShort = 16 * kVector;
+  if (bytes > kShort || bytes % kVector != 0) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (size_t i = 0; i < bytes; i += kVector)
+    std::memcpy(static_cast<std::byte*>(to) + i, static_cast<const std::byte*>(from) + i, kVector);
+}
+
 template <typename T>
 void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n) {
   if (from_step == 1 && to_step == 1) {
-    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+    copy_bytes(from, to, static_cast<size_t>(n) * sizeof(T));
   } else if (from_step == 0 && to_step == 1) {
     std::fill_n(to, n, *from);
   } else {
@@ -156,9 +171,13 @@ void StridedCopy::copy_rows(int threads, const T* from, T* to) const {
   for_pieces(threads, rows_, std::max<int64_t>(1, kPiece / columns_.extent),
              [&](int64_t first, int64_t end) {
                Odometer at(outer_, from_offset_, to_offset_, first);
-               for (int64_t row = first; row < end; ++row, at.advance())
-                 copy_row(from + at.from(), columns_.from, to + at.to(), columns_.to,
-                          columns_.extent);
+               const Axis inner = outer_.empty() ? Axis{1, 0, 0} : outer_.back();
+               for (int64_t row = first, count = 0; row < end; row += count, at.advance(count)) {
+                 count = std::min(end - row, at.left());
+                 for (int64_t i = 0; i < count; ++i)
+                   copy_row(from + at.from() + i * inner.from, columns_.from,
+                            to + at.to() + i * inner.to, columns_.to, columns_.extent);
+               }
              });
 }
 
