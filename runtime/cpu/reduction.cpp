@@ -125,13 +125,20 @@ void Reduction::sum(int threads, const T* x, double factor, float* out,
   const int64_t n = reduced_elements();
   if (axes_.run > 1) {
     double* sums = reinterpret_cast<double*>(workspace);
+    const bool whole = axes_.chunks == 1;
     for_pieces(threads, axes_.parts(), axes_.parts_a_piece(), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % axes_.chunks * axes_.chunk;
-        sums[i] = sum_runs(x + axes_.kept_offset(i / axes_.chunks), first,
-                           std::min(n, first + axes_.chunk));
+        const int64_t result = whole ? i : i / axes_.chunks;
+        const int64_t first = (i - result * axes_.chunks) * axes_.chunk;
+        const double part =
+            sum_runs(x + axes_.kept_offset(result), first, std::min(n, first + axes_.chunk));
+        if (whole)
+          out[i] = static_cast<float>(factor * part);
+        else
+          sums[i] = part;
       }
     });
+    if (whole) return;
     for (int64_t i = 0; i < axes_.outer; ++i) {
       double total = 0;
       for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
