@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 ./setup.sh test
 cmake_flags=(-DFLOW_WERROR=ON -DFLOW_TESTS=ON -U CMAKE_CUDA_ARCHITECTURES)
-# What one checkout has compiled another need not.
+# What was compiled need not be again; what is compiled by single files, in no other checkout either.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 command -v ccache >/dev/null && cmake_flags+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
