@@ -25,7 +25,7 @@ void places_piece(const T* x, int64_t n, int64_t inner, int64_t first, int64_t e
 template <bool kLargest>
 Kernel places(const Request& request) {
   const TensorDesc& x = request.inputs[0];
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const int64_t n = x.shape[axis], inner = x.shape.elements(axis + 1, x.shape.rank());
   const int64_t count = request.outputs[0].shape.elements();
   Kernel kernel;

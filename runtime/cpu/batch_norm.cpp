@@ -14,8 +14,7 @@ namespace {
 class Normalisation {
  public:
   explicit Normalisation(const Request& request)
-      : pieces_(view_along(request.inputs[0],
-                           static_cast<int>(request.step.attributes.get<int64_t>("axis")))),
+      : pieces_(view_along(request.inputs[0], axis_of(request))),
         epsilon_(request.step.attributes.get<double>("epsilon")),
         threads_(request.threads) {}
 

@@ -109,7 +109,7 @@ Kernel one_hot_with(const Request& request, T on, T off) {
 }  // namespace
 
 Kernel gather(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const GatherSizes sizes =
       sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
   return visit_size(size_of(request.inputs[0].dtype),
@@ -117,7 +117,7 @@ Kernel gather(const Request& request) {
 }
 
 Kernel gather_grad(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const TensorDesc& indices = request.inputs[0];
   const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
   Kernel kernel;

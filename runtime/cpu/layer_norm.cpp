@@ -13,7 +13,7 @@ namespace {
 struct Rows {
   explicit Rows(const Request& request) : epsilon(request.step.attributes.get<double>("epsilon")) {
     const Shape& x = request.inputs[0].shape;
-    const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+    const int axis = axis_of(request);
     rows = x.elements(0, axis);
     features = x.elements(axis, x.rank());
     // Rows are read twice, so few at a time; the gradients' sums must be few beside them.

@@ -24,12 +24,19 @@ class ReducedAxes {
   explicit ReducedAxes(const Request& request, size_t operand = 0);
 
   int64_t results() const { return outer * columns; }
-  /// Chunks of all results (of rows of them, where columns are kept), and how many of them make
-  /// work enough for a thread.
-  int64_t parts() const { return outer * chunks; }
-  int64_t parts_a_piece() const {
-    const int64_t elements = std::min(chunk, reduced_elements()) * columns;
-    return std::max<int64_t>(1, kElementsPerChunk / std::max<int64_t>(1, elements));
+  /// Calls f(part, outer, first, end) for the chunks of all outer loops, in pieces that are work
+  /// enough for a thread: part outer * chunks + k is chunk k, what is reduced in [first, end).
+  template <typename F>
+  void for_parts(int threads, F f) const {
+    const int64_t n = reduced_elements();
+    const int64_t elements = std::max<int64_t>(1, std::min(chunk, n) * columns);
+    const int64_t piece = std::max<int64_t>(1, kElementsPerChunk / elements);
+    for_pieces(threads, outer * chunks, piece, [&](int64_t begin, int64_t behind) {
+      for (int64_t part = begin; part < behind; ++part) {
+        const int64_t first = part % chunks * chunk;
+        f(part, part / chunks, first, std::min(n, first + chunk));
+      }
+    });
   }
   /// How many elements go into one result.
   int64_t reduced_elements() const { return run * runs; }
@@ -126,17 +133,13 @@ template <typename Fold, typename T>
 void fold_axes(const Fold& fold, const ReducedAxes& axes, int threads, const T* x, T* out,
                std::byte* workspace) {
   auto* sums = reinterpret_cast<typename Fold::Sum*>(workspace);
-  const int64_t n = axes.reduced_elements();
-  for_pieces(threads, axes.parts(), axes.parts_a_piece(), [&](int64_t begin, int64_t behind) {
-    for (int64_t i = begin; i < behind; ++i) {
-      const int64_t first = i % axes.chunks * axes.chunk, end = std::min(n, first + axes.chunk);
-      const int64_t outer = i / axes.chunks, result = outer * axes.columns;
-      const T* from = x + axes.kept_offset(outer);
-      if (axes.run > 1)
-        sums[i] = fold_runs(fold, axes, from, first, end, result);
-      else
-        fold_rows(fold, axes, from, first, end, result, sums + i * axes.columns);
-    }
+  axes.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
+    const int64_t result = outer * axes.columns;
+    const T* from = x + axes.kept_offset(outer);
+    if (axes.run > 1)
+      sums[part] = fold_runs(fold, axes, from, first, end, result);
+    else
+      fold_rows(fold, axes, from, first, end, result, sums + part * axes.columns);
   });
   for_pieces(threads, axes.results(), kPiece / 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -122,21 +122,15 @@ size_t Reduction::workspace() const {
 template <typename T>
 void Reduction::sum(int threads, const T* x, double factor, float* out,
                     std::byte* workspace) const {
-  const int64_t n = reduced_elements();
   if (axes_.run > 1) {
     double* sums = reinterpret_cast<double*>(workspace);
     const bool whole = axes_.chunks == 1;
-    for_pieces(threads, axes_.parts(), axes_.parts_a_piece(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t result = whole ? i : i / axes_.chunks;
-        const int64_t first = (i - result * axes_.chunks) * axes_.chunk;
-        const double part =
-            sum_runs(x + axes_.kept_offset(result), first, std::min(n, first + axes_.chunk));
-        if (whole)
-          out[i] = static_cast<float>(factor * part);
-        else
-          sums[i] = part;
-      }
+    axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
+      const double sum = sum_runs(x + axes_.kept_offset(outer), first, end);
+      if (whole)
+        out[part] = static_cast<float>(factor * sum);
+      else
+        sums[part] = sum;
     });
     if (whole) return;
     for (int64_t i = 0; i < axes_.outer; ++i) {
@@ -148,12 +142,8 @@ void Reduction::sum(int threads, const T* x, double factor, float* out,
     return;
   }
   float* sums = reinterpret_cast<float*>(workspace);
-  for_pieces(threads, axes_.parts(), axes_.parts_a_piece(), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % axes_.chunks * axes_.chunk;
-      sum_rows(x + axes_.kept_offset(i / axes_.chunks), first, std::min(n, first + axes_.chunk),
-               sums + i * axes_.columns);
-    }
+  axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
+    sum_rows(x + axes_.kept_offset(outer), first, end, sums + part * axes_.columns);
   });
   for_pieces(threads, axes_.outer * axes_.columns, kColumnsPerPiece,
              [&](int64_t begin, int64_t end) {

@@ -46,7 +46,7 @@ void take_largest(const T* x, const TopKSizes& sizes, int64_t c, int64_t* order,
 }
 
 TopKSizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const int64_t n = whole[axis];
   return {n, k, whole.elements(axis + 1, whole.rank()), whole.elements() / n};
 }
@@ -75,7 +75,7 @@ Kernel top_k(const Request& request) {
 }
 
 Kernel top_k_grad(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const TopKSizes sizes =
       sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
   Kernel kernel;

@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/matmul.h"
+#include "runtime/cuda/posts.h"
 #include "runtime/plan/lifetimes.h"
 
 namespace flow::cuda {
@@ -90,7 +91,7 @@ class GradientFuser {
     if (tensors_[made.index()].readers != 1) return;
     const Aside kept = aside_of(rectified);
     const bool keeps_mask = kept == Aside::kStoreMask;
-    if (!is_plain(product) || !ends_with_relu(rectified)) return;
+    if (!is_plain(product)) return;
     if (kept != Aside::kNothing && !keeps_mask) return;
     if (!has(product, Aside::kReadMask) || !has(rectified, Aside::kStoreMask)) return;
 
@@ -166,23 +167,16 @@ class GradientFuser {
            });
   }
 
-  /// With a bias, if any, along the columns.
-  bool ends_with_relu(const plan::Step& step) const {
-    if (step.posts.empty() || step.posts.back().op != "relu") return false;
-    const int columns = job_[step.outputs[0]].shape.rank() - 1;
-    return step.posts.front().op == "relu" ||
-           step.posts.front().attributes.get<int64_t>("axis") == columns;
-  }
-
   /// Do the libraries have the step, if it is a single product, with `aside`?
   bool has(const plan::Step& step, Aside aside) {
     const plan::Tensor &a = job_[step.inputs[0]], &b = job_[step.inputs[1]];
     auto [spec, starts] =
         products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape, leeway_of(job_));
+    const auto epilogue = whole_epilogue(step, job_[step.outputs[0]].shape.rank() - 1);
+    if (!epilogue || (aside == Aside::kStoreMask && !epilogue->relu)) return false;
     if (starts.size() != 1 || spec.out.rank() != 2) return false;
     spec.aside = aside;
-    for (const plan::Post& post : step.posts)
-      (post.op == "relu" ? spec.epilogue.relu : spec.epilogue.bias) = true;
+    spec.epilogue = *epilogue;
     try {
       libraries_.prepare(spec);
       return true;

@@ -83,6 +83,11 @@ std::pair<FusedKernel, size_t> prepare_longest(
 
 }  // namespace
 
+std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
+  const size_t count = expressible(step, bias_axis);
+  return count == step.posts.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
+}
+
 Kernel with_posts(const Request& request, int bias_axis,
                   const std::function<FusedKernel(const Epilogue&)>& prepare) {
   const plan::Step& step = request.step;

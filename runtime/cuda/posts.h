@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "runtime/cuda/kernel.h"
 
@@ -14,6 +15,10 @@ struct FusedKernel {
   LaunchFused launch;
   size_t workspace = 0;  // bytes
 };
+
+/// The epilogue that expresses all posts of a product or convolution, if there is one: a bias along
+/// `bias_axis` of the result, a ReLU, each if any.
+std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 
 /// The step with its posts: the first of them in the library's epilogue, as many as `prepare`
 /// takes (it throws RunError for an epilogue that the library has not), the others as kernels of

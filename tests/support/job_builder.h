@@ -10,6 +10,12 @@
 
 namespace flow::test {
 
+inline std::vector<std::string> step_names(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Step& step : job.steps) names.push_back(step.name);
+  return names;
+}
+
 class JobBuilder {
  public:
   using Attributes = std::initializer_list<std::pair<const char*, plan::Attribute>>;

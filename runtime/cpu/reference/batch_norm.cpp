@@ -9,8 +9,7 @@ namespace {
 
 struct Normalisation {
   explicit Normalisation(const Request& request)
-      : view(view_along(request.inputs[0],
-                        static_cast<int>(request.step.attributes.get<int64_t>("axis")))),
+      : view(view_along(request.inputs[0], axis_of(request))),
         epsilon(request.step.attributes.get<double>("epsilon")) {
     const auto* given = request.step.attributes.find("rectified");
     rectified = given && std::get<bool>(*given);

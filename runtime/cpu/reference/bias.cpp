@@ -13,9 +13,7 @@ struct AxisView {
   int64_t outer, channels, inner;
 };
 
-AxisView view_of(const Request& request) {
-  return {request.inputs[0].shape, request.step.attributes.get<int64_t>("axis")};
-}
+AxisView view_of(const Request& request) { return {request.inputs[0].shape, axis_of(request)}; }
 
 }  // namespace
 

@@ -51,7 +51,7 @@ namespace {
 template <typename Precedes>
 Kernel places(const Request& request, Precedes precedes) {
   const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const int64_t n = x[axis], inner = x.elements(axis + 1, x.rank());
   const int64_t count = request.outputs[0].shape.elements();
   Kernel kernel;

@@ -145,7 +145,7 @@ Kernel transpose(const Request& request) {
 }
 
 Kernel concat(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const Shape& y = request.outputs[0].shape;
   Integers sizes;
   for (const TensorDesc& x : request.inputs) sizes.push_back(x.shape[axis]);
@@ -153,14 +153,14 @@ Kernel concat(const Request& request) {
 }
 
 Kernel stack(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const Shape& y = request.outputs[0].shape;
   return joining(request, Integers(request.inputs.size(), 1), y.elements(0, axis),
                  y.elements(axis + 1, y.rank()), true);
 }
 
 Kernel split(const Request& request) {
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const Shape& x = request.inputs[0].shape;
   return joining(request, integers(request, "sizes"), x.elements(0, axis),
                  x.elements(axis + 1, x.rank()), false);

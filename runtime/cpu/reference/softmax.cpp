@@ -10,7 +10,7 @@ namespace {
 template <typename Run>
 Kernel for_rows(const Request& request, Run run) {
   const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(request.step.attributes.get<int64_t>("axis"));
+  const int axis = axis_of(request);
   const int64_t n = x[axis], inner = x.elements(axis + 1, x.rank()), rows = x.elements() / n;
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {

@@ -9,14 +9,9 @@
 
 using namespace flow;
 using test::JobBuilder;
+using test::step_names;
 
 namespace {
-
-std::vector<std::string> names_of_steps(const plan::Job& job) {
-  std::vector<std::string> names;
-  for (const plan::Step& step : job.steps) names.push_back(step.name);
-  return names;
-}
 
 const plan::Step& step_named(const plan::Job& job, const std::string& name) {
   for (const plan::Step& step : job.steps)
@@ -64,7 +59,7 @@ TEST_CASE("posts that a kernel does not take are steps that work in place") {
   b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
   b.post("relu", {}, {});
   const plan::Job job = cuda::expand_posts(b.build());
-  CHECK(names_of_steps(job) == std::vector<std::string>{"y", "y/bias_add", "y/relu"});
+  CHECK(step_names(job) == std::vector<std::string>{"y", "y/bias_add", "y/relu"});
   CHECK(job.steps[2].outputs[0] == y);
   CHECK(job.steps[1].inputs == std::vector<plan::TensorId>{job.steps[0].outputs[0], bias});
   const auto owners = exec::share_memory(job, alike);
@@ -83,7 +78,7 @@ TEST_CASE("what is rounded at last is wide until then") {
   plan::Job job = b.build();
   job.precision = "mixed_bfloat16";
   job = cuda::expand_posts(job);
-  CHECK(names_of_steps(job) == std::vector<std::string>{"y", "y/bias_add", "y/cast"});
+  CHECK(step_names(job) == std::vector<std::string>{"y", "y/bias_add", "y/cast"});
   CHECK(job[job.steps[0].outputs[0]].dtype == DType::kFloat32);
   CHECK(job[job.steps[1].outputs[0]].dtype == DType::kFloat32);
   CHECK(job[job.steps[2].outputs[0]].dtype == narrow);
@@ -104,7 +99,7 @@ TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias") {
   job = cuda::expand_posts(job);
   std::vector<std::string> steps = {"y/bias:bfloat16", "y"};
   if (!rounded) steps.push_back("y:float32");
-  CHECK(names_of_steps(job) == steps);
+  CHECK(step_names(job) == steps);
   const plan::Step& convolution = step_named(job, "y");
   CHECK(convolution.posts.size() == 2);
   CHECK(job[convolution.outputs[0]].dtype == narrow);
@@ -128,9 +123,9 @@ TEST_CASE("an update that was fused gets a gradient in memory of its own") {
 
 TEST_CASE("updates come last, after all that reads the variables, those alike together") {
   const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
-  CHECK(names_of_steps(grouped.job) ==
-        std::vector<std::string>{"b:diff", "late", "w:diff", "v:diff", "b:update",
-                                 "w:diff/sgd_update", "v:diff/sgd_update"});
+  CHECK(step_names(grouped.job) == std::vector<std::string>{"b:diff", "late", "w:diff", "v:diff",
+                                                            "b:update", "w:diff/sgd_update",
+                                                            "v:diff/sgd_update"});
   REQUIRE(grouped.updates.size() == 2);  // the scale of v's differs
   CHECK(grouped.updates[0].first == 4);
   CHECK(grouped.updates[0].end == 6);
@@ -156,7 +151,7 @@ TEST_CASE("an update whose result a step reads stays where it is") {
       b.step("sgd_update", "update", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
   b.step("scale", "seen", {updated}, {{"factor", 2.0}}, {2});
   const cuda::Grouped grouped = cuda::group_updates(b.build());
-  CHECK(names_of_steps(grouped.job) == std::vector<std::string>{"update", "seen"});
+  CHECK(step_names(grouped.job) == std::vector<std::string>{"update", "seen"});
   REQUIRE(grouped.updates.size() == 1);
   CHECK(grouped.updates[0].first == 0);
   CHECK(grouped.updates[0].end == 1);

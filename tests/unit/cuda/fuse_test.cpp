@@ -41,12 +41,6 @@ plan::Job fused(const plan::Job& job, std::optional<Aside> lacks = {},
                               libraries);
 }
 
-std::vector<std::string> names_of_steps(const plan::Job& job) {
-  std::vector<std::string> names;
-  for (const plan::Step& step : job.steps) names.push_back(step.name);
-  return names;
-}
-
 /// "relu_grad", "bias_add_grad": how many steps of them are left.
 int64_t count(const plan::Job& job, const std::string& op) {
   return std::ranges::count(job.steps, op, &plan::Step::op);
@@ -121,10 +115,10 @@ TEST_CASE("what is watched changes nothing but that a tap makes it", "[cuda]") {
   Perceptron made;
   const auto without_taps = [](plan::Job job) {
     std::erase_if(job.steps, [](const plan::Step& step) { return step.tap; });
-    return names_of_steps(job);
+    return step_names(job);
   };
-  const std::vector<std::string> steps = names_of_steps(fused(made.b.build()));
-  CHECK(names_of_steps(fused(made.b.build(), {}, {made.y, made.dr})) == steps);
+  const std::vector<std::string> steps = step_names(fused(made.b.build()));
+  CHECK(step_names(fused(made.b.build(), {}, {made.y, made.dr})) == steps);
   const plan::Job seen = fused(made.b.build(), {}, {made.dy});
   CHECK(without_taps(seen) == steps);
   const plan::Step& tap = maker_of(seen, "dy");

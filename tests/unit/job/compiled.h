@@ -8,6 +8,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/plan/check.h"
+#include "tests/support/job_builder.h"
 
 namespace flow {
 
@@ -39,11 +40,7 @@ inline const plan::Variable& variable(const plan::Job& job, const std::string& n
   return *found;
 }
 
-inline std::vector<std::string> step_names(const plan::Job& job) {
-  std::vector<std::string> names;
-  for (const plan::Step& step : job.steps) names.push_back(step.name);
-  return names;
-}
+using test::step_names;
 
 inline bool has_step(const plan::Job& job, const std::string& name) {
   return std::ranges::any_of(job.steps, [&](const plan::Step& s) { return s.name == name; });
