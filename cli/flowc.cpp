@@ -126,8 +126,9 @@ std::string show_text(const plan::Job& job, const Options& options) {
 int show(const Options& options) {
   if (options.memory && options.commands)
     throw RequestError("--memory and --commands: each shows one thing only", "leave one out");
-  plan::Plan plan;
-  if (!load(request_of(options), &plan)) return kRequestWrong;
+  const auto loaded = load(request_of(options));
+  if (!loaded) return kRequestWrong;
+  plan::Plan plan = loaded->plan;
   if (!options.job.empty()) {
     const plan::Job job = find_job(plan, options.job);
     plan.jobs = {job};
@@ -199,12 +200,13 @@ int write_schema(const Options& options) {
 
 /// One line for each value that is not the same.
 int diff(const Options& options) {
-  plan::Plan a, b;
   CompileRequest request = request_of(options);
-  if (!load(request, &a)) return kRequestWrong;
+  const auto a = load(request);
+  if (!a) return kRequestWrong;
   request.file = options.other;
-  if (!load(request, &b)) return kRequestWrong;
-  const std::vector<plan::Difference> found = plan::differences(a, b);
+  const auto b = load(request);
+  if (!b) return kRequestWrong;
+  const std::vector<plan::Difference> found = plan::differences(a->plan, b->plan);
   for (const plan::Difference& difference : found) {
     if (difference.a && difference.b)
       fmt::print("~ {}: {} -> {}\n", difference.path, *difference.a, *difference.b);
@@ -278,7 +280,7 @@ int run(int argc, char** argv) {
       ->type_name("PLAN")
       ->required();
   builds->add_option("--job", options.job, "this job alone")->type_name("J");
-  builds->add_option("--device", options.device, "what to compile for")
+  builds->add_option("--device", options.device, "what to compile for; default: cpu")
       ->check(CLI::IsMember({"cpu", "gpu"}));
   add_sets(builds);
   builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")

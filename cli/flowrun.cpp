@@ -194,33 +194,51 @@ std::string what_is_for_gpu(const plan::Job& job) {
   return fmt::format("{}: job `{}` is for a GPU", job.where, job.name);
 }
 
-std::unique_ptr<exec::Backend> make_backend(const plan::Plan& plan, const plan::Job& job,
+/// Placements of a job file may put a job on the CPU, whatever `--device gpu` asks for.
+bool runs_on_cpu(const plan::Plan& plan, const plan::Job& job) {
+  return job.device == plan::DeviceKind::kCpu && !plan::needs_two_devices(plan, job);
+}
+
+std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan::Job& job,
                                             const RunOptions& options, const exec::Gpu& gpu) {
-  const bool mixed = plan::needs_two_devices(plan, job);
-  if (!mixed && job.device == plan::DeviceKind::kCpu) return cpu::make_backend();
+  if (runs_on_cpu(loaded.plan, job)) {
+    if (options.device == "gpu" && !loaded.compiled)
+      throw RequestError(
+          fmt::format("job `{}` of {} is compiled for the CPU", job.name, options.file),
+          "compile it with flowc build --device gpu, or leave --device gpu out");
+    return cpu::make_backend();
+  }
   if (options.device == "cpu")
     throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
                        "compile it with flowc build --device cpu");
   if (!gpu.found()) throw no_gpu(what_is_for_gpu(job), gpu);
-  return mixed ? exec::make_mixed_backend(cpu::make_backend(), gpu.open()) : gpu.open();
+  if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open();
+  return exec::make_mixed_backend(cpu::make_backend(), gpu.open());
+}
+
+/// Why the CPU computes where nobody asked for it; "" where somebody did, or a GPU computes.
+std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const plan::Job& job,
+                    const exec::Gpu& gpu) {
+  if (options.device == "cpu" || !runs_on_cpu(loaded.plan, job)) return "";
+  if (!gpu.found()) return gpu.problem();
+  return loaded.compiled ? "the job file places it there" : "the plan is compiled for it";
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
 void tell_start(const RunOptions& options, const exec::RunRequest& request,
-                const exec::Backend& backend, const exec::Gpu& gpu) {
+                const exec::Backend& backend, const std::string& why_cpu) {
   if (options.quiet || options.json) return;
-  const std::string instead =
-      options.device == "auto" && !gpu.found() ? fmt::format(" ({})", gpu.problem()) : "";
   tell(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
-                   instead, request.directory.string()));
+                   why_cpu.empty() ? "" : " (" + why_cpu + ")", request.directory.string()));
 }
 
 int execute(const RunOptions& options) {
   const exec::Gpu gpu = find_gpu(options);
-  plan::Plan plan;
-  if (!load(compile_request(options, gpu), &plan)) return kRequestWrong;
+  const auto loaded = load(compile_request(options, gpu));
+  if (!loaded) return kRequestWrong;
+  const plan::Plan& plan = loaded->plan;
   const plan::Job& job = choose_job(plan, options);
-  const auto backend = make_backend(plan, job, options, gpu);
+  const auto backend = make_backend(*loaded, job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
   const auto printed = output_beside(bar);
@@ -270,7 +288,7 @@ int execute(const RunOptions& options) {
   } else {
     request.directory = make_default_directory(options.file, job.name);
   }
-  tell_start(options, request, *backend, gpu);
+  tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   bar.begin();

@@ -36,7 +36,7 @@ void require_file(const std::string& file) {
                                   : fmt::format("did you mean {}?", near.front()));
 }
 
-bool load(const CompileRequest& request, plan::Plan* plan) {
+std::optional<LoadedPlan> load(const CompileRequest& request) {
   require_file(request.file);
   if (const std::string text = read_text(request.file); is_plan(text)) {
     if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
@@ -44,18 +44,16 @@ bool load(const CompileRequest& request, plan::Plan* plan) {
       throw RequestError(
           fmt::format("{} is a plan: --set and --watch need the job file", request.file),
           "compile the job file with them, or run it directly");
-    *plan = plan::from_json(text, request.file);
-    return true;
+    return LoadedPlan{.plan = plan::from_json(text, request.file), .compiled = false};
   }
   CompileResult result = compile(request, wants_color(stderr));
   fmt::print(stderr, "{}", result.messages);
   if (result.errors > 0) {
     fmt::print(stderr, "{}: {} error{}\n", request.file, result.errors,
                result.errors == 1 ? "" : "s");
-    return false;
+    return {};
   }
-  *plan = std::move(*result.plan);
-  return true;
+  return LoadedPlan{.plan = std::move(*result.plan), .compiled = true};
 }
 
 std::string job_names(const plan::Plan& plan) {

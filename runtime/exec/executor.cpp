@@ -72,6 +72,7 @@ class Executor {
   const Execution& run_;
   const bool asynchronous_;  // the job
   const bool in_step_;       // inputs are read when the step before has been delivered
+  const bool ahead_;         // a call is launched before the one before it is settled
   const size_t input_slots_;
   StepCounter filled_;    // by the feed
   StepCounter computed_;  // by compute, for deliver
@@ -100,6 +101,7 @@ Executor::Executor(const Execution& run)
     : run_(run),
       asynchronous_(pipeline_of(run.job) > 1),
       in_step_(!asynchronous_ && run.feed.is_seen_reading()),
+      ahead_(run.launches_ahead && !in_step_),
       input_slots_(input_slots(run.job)),
       filled_(run.feed.varies() ? run.first : run.end),
       computed_(run.first),
@@ -267,7 +269,7 @@ void Executor::compute() {
     launch(step);
     if (!settle_until(step)) return;
     const bool looked_at = leaves_something(step) && (!asynchronous_ || record_of(step).saves);
-    if ((looked_at || !run_.launches_ahead) && !settle_until(step + 1)) return;
+    if ((looked_at || !ahead_) && !settle_until(step + 1)) return;
   }
   settle_until(step);
 }

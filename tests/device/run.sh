@@ -33,7 +33,11 @@ check() {  # NAME COMMAND...: runs it, its output in NAME.log, its verdict in th
 
 unpack() {  # the packages, into a folder of the build
   [[ -d .device ]] || return 0
+  local package link folder
   for package in .device/*.deb; do dpkg -x "$package" "$build/packages" || return 1; done
+  find "$build/packages" -xtype l -lname '/*' | while read -r link; do
+    ln -sfn "$build/packages$(readlink "$link")" "$link"  # what points into the system's root
+  done
   for folder in "$build"/packages/usr/lib/*-linux-gnu; do
     export LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH:-}
   done
@@ -63,7 +67,7 @@ END
 }
 
 configure_and_build() {
-  local flags=(-G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DFLOW_CUDA=ON
+  local flags=(--preset release -B "$build" -DFLOW_CUDA=ON
     "-DCMAKE_PREFIX_PATH=$build/packages/usr")
   [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend")
   local libraries=$build/libraries
@@ -154,6 +158,10 @@ evaluation() {  # NET: the GPU's and the CPU's predictions from one checkpoint
     near "$work/$1-eval-cpu" "$work/$1-eval-gpu" 1e-3 1e-4
 }
 
+programs() {  # end-to-end tests, in which programs take the GPU by themselves
+  printf '%s\n' also gpu hooks inputs | FLOW_BIN=$build/bin xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
+}
+
 sanitize() {  # TOOL: over the kernels that the reference judges
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 1; }
   timeout 120 compute-sanitizer --tool "$1" --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*,a ReLU's gradient*,a bias's gradient*"
@@ -179,6 +187,7 @@ check build configure_and_build
 check description sh -c "'$build/bin/describe_device' >'$out/device.json'"
 check libraries "$build/bin/flow_device_tests"
 check kernels "$build/bin/flow_gpu_tests"
+check programs programs
 for net in lenet mlp; do
   check "$net-one-call" one_call "$net"
   check "$net-float64" float64 "$net"

@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from flow import BIN, FlowTest
+from flow import BIN, FlowTest, device
 
 JOB = """
 flow: 1
@@ -139,7 +139,7 @@ class AlsoTest(FlowTest):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--profile", *self.ALTERNATING)
         jobs = json.loads((self.dir / "out/profile.json").read_text())["jobs"]
         self.assertEqual([(job["job"], job["calls"]) for job in jobs], [("train", 12), ("tune", 8), ("eval", 9)])
-        told = self.flowrun("train", "job.yaml", "--dry-run", *self.ALTERNATING).stdout
+        told = self.flowrun("train", "job.yaml", "--dry-run", "--device", "cpu", *self.ALTERNATING).stdout
         # All variables are those of `train`: 75 floats and as many of momentum, each in whole 64 bytes.
         self.assertEqual([line.split()[1:] for line in told.splitlines() if line.startswith("  variables")],
                          [["896", "B"], ["0", "B"], ["0", "B"]])
@@ -193,7 +193,7 @@ class AlsoTest(FlowTest):
         self.assertIn("holds 7", done.stderr)
 
     def test_a_plan_holds_all_jobs_of_a_run(self):
-        self.call("flowc", "build", "job.yaml", "--job", "train", "-o", "plan.json")
+        self.call("flowc", "build", "job.yaml", "--job", "train", "-o", "plan.json", "--device", device())
         self.flowrun("train", "plan.json", "-o", "plan", "--quiet")
         self.flowrun("train", "job.yaml", "-o", "file", "--quiet")
         self.same_runs("plan", "file")

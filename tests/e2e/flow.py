@@ -1,4 +1,5 @@
 """What the end-to-end tests share: the programs, run in a fresh directory, and NumPy as the outside judge."""
+import functools
 import json
 import os
 import pathlib
@@ -12,6 +13,16 @@ import numpy as np
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("FLOW_BIN", SOURCE / "build" / "release" / "bin"))
 JOBS = SOURCE / "jobs"
+
+
+@functools.cache
+def device():
+    """What `--device auto` is on this machine: "gpu" or "cpu"."""
+    with tempfile.TemporaryDirectory(prefix="flow-e2e-") as folder:
+        (pathlib.Path(folder) / "job.yaml").write_text(train_job(1))
+        subprocess.run([str(BIN / "flowrun"), "job.yaml", "-o", "out", "--quiet"], cwd=folder, check=True)
+        record = json.loads((pathlib.Path(folder) / "out/run.json").read_text())
+    return "cpu" if record["device"] == "cpu" else "gpu"
 
 
 class FlowTest(unittest.TestCase):

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from flow import BIN, JOBS, FlowTest
+from flow import BIN, JOBS, FlowTest, device
 
 AFFINE = """flow: 1
 jobs:
@@ -182,7 +182,7 @@ class Inputs(FlowTest):
 
 class Plans(FlowTest):
     def test_a_plan_runs_alone_and_gives_the_bits_of_its_file(self):
-        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan")
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "mlp.plan", "--device", device())
         self.flowrun("train", "mlp.plan", "-o", "a", "--steps", 3)
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 3)
         weights = [self.files(run)["checkpoints/000003/mlp/hidden/weight.npy"] for run in "ab"]
@@ -213,7 +213,7 @@ class Manners(FlowTest):
         self.assertEqual(self.files("."), {})
 
     def test_a_dry_run_says_it_in_json_too(self):
-        told = json.loads(self.flowrun("train", JOBS / "mlp.yaml", "--dry-run", "--json").stdout)
+        told = json.loads(self.flowrun("train", JOBS / "mlp.yaml", "--device", "cpu", "--dry-run", "--json").stdout)
         self.assertEqual((told["event"], told["job"]), ("memory", "train"))
         self.assertEqual(told["bytes"]["variables"], sum((784 * 512 * 4, 512 * 4, 512 * 10 * 4, 64)))
         self.assertEqual(told["bytes"]["total"], sum(told["bytes"][part] for part in ("variables", "inputs", "outputs", "datasets", "arena")))
@@ -252,7 +252,7 @@ class Manners(FlowTest):
         self.assertTrue((self.dir / "out/checkpoints/000100").is_dir())
 
     def test_a_profile_says_where_the_time_went_and_changes_no_bit(self):
-        words = ["--steps", 30, "--set", "jobs.train.returns.to=npy", "--watch", "mlp/hidden/matmul:3"]
+        words = ["--device", "cpu", "--steps", 30, "--set", "jobs.train.returns.to=npy", "--watch", "mlp/hidden/matmul:3"]
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "quiet", *words)
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--profile", *words)
         for folder in ("returns", "watch", "checkpoints/000030/mlp"):
@@ -286,11 +286,10 @@ class Manners(FlowTest):
 
     def gpu_problem(self):
         """Why no job runs on a GPU here; skips the test where one does."""
-        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "probe", "--steps", 1)
-        said = re.search(r"flowrun: train on (\S+)(?: \((.*)\))?, writing to probe", done.stderr)
-        if said[1] != "cpu":
+        if device() == "gpu":
             self.skipTest("this machine has a GPU")
-        return said[2]
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "probe", "--steps", 1)
+        return re.search(r"flowrun: train on cpu \((.*)\), writing to probe", done.stderr)[1]
 
     def test_without_a_gpu_auto_says_why_the_cpu_computes(self):
         module = (BIN / "libflow_cuda.so").exists()

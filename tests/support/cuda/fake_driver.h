@@ -30,7 +30,7 @@ struct FakeDevice {
 /// Misuse throws Defect, which no product code catches, and is kept for problems(): bytes that lie
 /// in no allocation, allocating or synchronizing while a stream captures, copies of pageable memory
 /// in a capture, handles that were destroyed.
-class FakeDriver final : public cuda::Driver {
+class FakeDriver : public cuda::Driver {
  public:
   explicit FakeDriver(const FakeDevice& device = {});
   ~FakeDriver() override;

@@ -1,11 +1,15 @@
 // Runs from the first step to the record.
 #include "runtime/exec/run.h"
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <csignal>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
@@ -70,6 +74,26 @@ TEST_CASE("a device beside the host gets a call ahead where nothing of the one b
   CHECK(ahead.printed() == usual.printed());
   CHECK(numbers(ahead / "checkpoints/000006/net/w.npy") ==
         numbers(usual / "checkpoints/000006/net/w.npy"));
+}
+
+TEST_CASE(
+    "a device beside the host gets no call ahead of one whose input is made in step with it") {
+  const FreshDirectory home;
+  const fs::path pipe = home / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  plan::Job job = make_job(true, 2);
+  job.inputs[0].source = plan::FromNpy{"pipe"};
+  TestRun run(std::move(job), home.path());
+  run.backend.beside = true;
+  std::thread maker([&] {
+    std::ofstream out(pipe, std::ios::binary);
+    for (int record = 0; record < 3; ++record)
+      out << io::npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view());
+  });
+  run.run();
+  maker.join();
+  CHECK(run.backend.calls ==
+        std::vector<std::string>{"launch 0", "wait 0", "launch 1", "wait 1", "launch 2", "wait 2"});
 }
 
 TEST_CASE("a call that failed behind another one's back is told as its own") {

@@ -1,0 +1,129 @@
+"""What programs do with a GPU, from the first line to the last file; skipped where there is none. Much runs here on a stand-in for one."""
+import io
+import json
+import re
+import signal
+import subprocess
+import unittest
+
+import numpy as np
+
+from flow import BIN, JOBS, FlowTest, device, train_job
+
+HOOKS = """    hooks:
+      - {watch: hidden, every: 3}
+      - {watch_diff: "**", every: 2}
+      - {watch: hidden, every: 5, to: {type: command, run: "cat > $FLOW_RUN_DIR/stream"}}
+"""
+
+
+@unittest.skipIf(device() == "cpu", "no GPU here")
+class Gpu(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", train_job(12) + HOOKS)
+
+    def run_job(self, out, *words, **options):
+        return self.flowrun("job.yaml", "-o", out, *words, **options)
+
+    def same_files(self, one, other, *folders):
+        for folder in folders:
+            self.assertEqual(self.files(f"{one}/{folder}"), self.files(f"{other}/{folder}"), folder)
+            self.assertTrue(self.files(f"{one}/{folder}"))
+
+    def test_a_job_takes_the_gpu_by_itself_and_says_which(self):
+        done = self.run_job("out")
+        named = re.match(r"flowrun: train on (cuda:0 .*), writing to out\n", done.stderr)[1]
+        record = json.loads((self.dir / "out/run.json").read_text())
+        self.assertEqual(record["device"], named)
+        self.assertRegex(record["instruction_set"], r"^sm_\d+$")
+        self.assertTrue({"cuda", "driver"} <= set(record["libraries"]))
+
+    def test_graphs_and_single_steps_give_the_same_bits_and_the_cpu_nearly(self):
+        self.run_job("graphs")
+        self.run_job("eager", "--eager")
+        self.run_job("cpu", "--device", "cpu")
+        self.same_files("graphs", "eager", "watch", "checkpoints/000012")
+        self.assertEqual((self.dir / "graphs/stream").read_bytes(), (self.dir / "eager/stream").read_bytes())
+        self.call("flowdiff", "cpu", "graphs", "--rtol", "1e-4", "--atol", "1e-5")
+
+    def test_a_profile_lists_the_steps_of_the_gpu_and_changes_no_bit(self):
+        self.run_job("quiet")
+        done = self.run_job("out", "--profile")
+        self.same_files("quiet", "out", "watch", "checkpoints/000012")
+        self.assertRegex(done.stderr, r"(?m)^  compute +wait for the device +12 ")
+        self.assertRegex(done.stderr, r"(?m)^  inputs +copy to the device +12 ")
+        self.assertRegex(done.stderr, r"(?m)^  hidden/matmul +matmul .* 12 ")
+        trace = json.loads((self.dir / "out/profile.json").read_text())
+        self.assertEqual([(job["job"], job["calls"]) for job in trace["jobs"]], [("train", 12)])
+
+    def test_a_dry_run_counts_what_lies_on_the_gpu(self):
+        told = json.loads(self.run_job("out", "--dry-run", "--json").stdout)["bytes"]
+        self.assertGreater(told["arena"], 0)
+        # Each variable begins at a multiple of 256 bytes.
+        self.assertEqual(told["variables"], sum(-(-4 * elements // 256) * 256 for elements in (8 * 6, 8, 4 * 8, 4)))
+
+    def test_a_layer_on_the_cpu_computes_the_same_nearly(self):
+        self.write("placed.yaml", (self.dir / "job.yaml").read_text().replace("units: 8,", "units: 8, placement: {device: cpu},"))
+        self.run_job("whole")
+        said = self.flowrun("placed.yaml", "-o", "placed").stderr
+        self.assertRegex(said, r"^flowrun: train on cuda:0 .* and cpu, ")
+        self.call("flowdiff", "whole", "placed", "--rtol", "1e-4", "--atol", "1e-5")
+        self.flowrun("placed.yaml", "-o", "eager", "--eager")
+        self.same_files("placed", "eager", "watch", "checkpoints/000012")
+
+    def test_a_job_that_the_file_or_the_plan_gives_to_the_cpu_says_so(self):
+        self.write("placed.yaml", train_job(2) + "    placement: {device: cpu}\n")
+        self.assertIn("train on cpu (the job file places it there), ", self.flowrun("placed.yaml", "-o", "file", "--device", "gpu").stderr)
+        self.call("flowc", "build", "job.yaml", "-o", "cpu.plan")
+        self.assertIn("train on cpu (the plan is compiled for it), ", self.flowrun("cpu.plan", "-o", "plan").stderr)
+        said = self.flowrun("cpu.plan", "-o", "out", "--device", "gpu", status=2).stderr
+        self.assertIn("job `train` of cpu.plan is compiled for the CPU", said)
+        self.assertIn("flowc build --device gpu", said)
+        self.call("flowc", "build", "job.yaml", "-o", "gpu.plan", "--device", "gpu")
+        self.assertIn("train on cuda:0 ", self.flowrun("gpu.plan", "-o", "on_gpu", "--device", "gpu").stderr)
+
+    def test_an_interrupted_run_resumes_to_the_same_bits(self):
+        endless = ["--set", "jobs.train.run.steps=1000000", "--set", "jobs.train.hooks=[{watch: loss, to: {type: print, reduce: mean}}]"]
+        run = subprocess.Popen([BIN / "flowrun", "job.yaml", "-o", "parts", *endless], cwd=self.dir, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+        for _ in range(5):
+            run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, -signal.SIGINT, said)
+        steps = int(re.search(r"stopped after step (\d+); ", said)[1]) + 7
+        for out, resume in (("parts", ["--resume"]), ("whole", [])):
+            self.run_job(out, "--quiet", "--steps", steps, *resume, *endless)
+        self.same_files("whole", "parts", f"checkpoints/{steps:06}")
+
+    def test_a_label_out_of_range_is_told_with_its_step_and_row(self):
+        labels = np.zeros((12, 8), np.int32)
+        labels[5, 3] = 4
+        np.save(self.dir / "labels.npy", labels)
+        for words in ([], ["--eager"]):
+            said = self.run_job("out", "--force", "--input", "labels=@labels.npy", *words, status=3).stderr
+            self.assertIn("step 5: `labels` holds 4 in row 3, which is not in [0, 4)", said)
+            self.assertEqual([line["step"] for line in self.metrics("out")], list(range(5)))
+
+    def test_a_loss_that_is_not_finite_ends_the_run_at_its_step(self):
+        said = self.run_job("out", "--set", "vars.lr=1e30", status=1).stderr
+        self.assertRegex(said, r"job.yaml:\d+:\d+: step \d+: the loss `loss` is (nan|inf)")
+
+    def test_an_input_that_is_made_in_step_with_the_run_is_waited_for(self):
+        """Each record is written when the loss of the step before has been seen."""
+        printing = ["--input", "x=@/dev/stdin", "--set", "jobs.train.hooks=[{watch: loss, to: {type: print, reduce: mean}}]"]
+        with subprocess.Popen([BIN / "flowrun", "job.yaml", "-o", "out", "--quiet", *printing], cwd=self.dir,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+            for step in range(12):
+                record = io.BytesIO()
+                np.save(record, np.full((8, 6), step, np.float32))
+                run.stdin.write(record.getvalue())
+                run.stdin.flush()
+                self.assertIn(b"loss", run.stdout.readline())
+            run.stdin.close()
+            self.assertEqual((run.stdout.read(), run.wait(timeout=60)), (b"", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

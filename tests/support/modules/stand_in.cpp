@@ -1,0 +1,43 @@
+// The CUDA backend as a module for programs, on a device that is not there: what they do with a GPU
+// runs end to end without one.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "flow_build_id.h"
+#include "runtime/cuda/backend.h"
+#include "runtime/exec/module.h"
+#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/naive_libraries.h"
+
+namespace {
+
+/// Ends the program where the driver was misused or is left with what nobody destroyed.
+class JudgingDriver final : public flow::test::FakeDriver {
+ public:
+  ~JudgingDriver() override {
+    if (problems().empty()) return;
+    for (const std::string& problem : problems()) fmt::print(stderr, "stand-in GPU: {}\n", problem);
+    std::fflush(nullptr);
+    std::abort();
+  }
+};
+
+}  // namespace
+
+extern "C" {
+flow::exec::ModuleEntries::BuildId flow_module_build_id;
+flow::exec::ModuleEntries::Find flow_module_find;
+flow::exec::ModuleEntries::MakeBackend flow_module_make_backend;
+
+const char* flow_module_build_id() { return FLOW_BUILD_ID; }
+
+bool flow_module_find(const char**, const char**) { return true; }
+
+flow::exec::Backend* flow_module_make_backend() {
+  auto driver = std::make_unique<JudgingDriver>();
+  auto libraries = std::make_unique<flow::cuda::NaiveLibraries>(*driver);
+  return flow::cuda::make_backend(std::move(driver), std::move(libraries)).release();
+}
+}
