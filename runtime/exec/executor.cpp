@@ -72,7 +72,9 @@ class Executor {
   const Execution& run_;
   const bool asynchronous_;  // the job
   const bool in_step_;       // inputs are read when the step before has been delivered
-  const bool ahead_;         // a call is launched before the one before it is settled
+  /// A call is launched before the one before it is settled; not where whoever makes its input may
+  /// be waiting to see that one's results.
+  const bool ahead_;
   const size_t input_slots_;
   StepCounter filled_;    // by the feed
   StepCounter computed_;  // by compute, for deliver
@@ -101,7 +103,7 @@ Executor::Executor(const Execution& run)
     : run_(run),
       asynchronous_(pipeline_of(run.job) > 1),
       in_step_(!asynchronous_ && run.feed.is_seen_reading()),
-      ahead_(run.launches_ahead && !in_step_),
+      ahead_(run.launches_ahead && !run.feed.is_seen_reading()),
       input_slots_(input_slots(run.job)),
       filled_(run.feed.varies() ? run.first : run.end),
       computed_(run.first),

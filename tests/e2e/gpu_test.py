@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+import threading
 import unittest
 
 import numpy as np
@@ -111,18 +112,23 @@ class Gpu(FlowTest):
         self.assertRegex(said, r"job.yaml:\d+:\d+: step \d+: the loss `loss` is (nan|inf)")
 
     def test_an_input_that_is_made_in_step_with_the_run_is_waited_for(self):
-        """Each record is written when the loss of the step before has been seen."""
-        printing = ["--input", "x=@/dev/stdin", "--set", "jobs.train.hooks=[{watch: loss, to: {type: print, reduce: mean}}]"]
-        with subprocess.Popen([BIN / "flowrun", "job.yaml", "-o", "out", "--quiet", *printing], cwd=self.dir,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
-            for step in range(12):
-                record = io.BytesIO()
-                np.save(record, np.full((8, 6), step, np.float32))
-                run.stdin.write(record.getvalue())
-                run.stdin.flush()
-                self.assertIn(b"loss", run.stdout.readline())
-            run.stdin.close()
-            self.assertEqual((run.stdout.read(), run.wait(timeout=60)), (b"", 0))
+        """Each record is written when the loss of the step before has been seen, also by a callback."""
+        for returns in ("Numpy", "Callback[Numpy]"):
+            printing = ["--input", "x=@/dev/stdin", "--set",
+                        f"+jobs.train.returns={{type: '{returns}', value: loss, to: {{type: print, reduce: mean}}}}"]
+            with subprocess.Popen([BIN / "flowrun", "job.yaml", "-o", "out", "--quiet", "--force", *printing], cwd=self.dir,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+                watchdog = threading.Timer(60, run.kill)
+                watchdog.start()
+                self.addCleanup(watchdog.cancel)
+                for step in range(12):
+                    record = io.BytesIO()
+                    np.save(record, np.full((8, 6), step, np.float32))
+                    run.stdin.write(record.getvalue())
+                    run.stdin.flush()
+                    self.assertIn(b"loss", run.stdout.readline())
+                run.stdin.close()
+                self.assertEqual((run.stdout.read(), run.wait(timeout=60)), (b"", 0))
 
 
 if __name__ == "__main__":
