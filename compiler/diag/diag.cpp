@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace flow {
 namespace {
@@ -19,6 +20,24 @@ bool same_but_for_case(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
     return std::toupper(x) == std::toupper(y);
   });
+}
+
+/// "job.yaml:38, 39, 57, or.yaml:12": each line once.
+std::string lines_of(const std::vector<Span>& places, const Sources& sources) {
+  std::string text;
+  Span last;
+  int last_line = 0;
+  for (const Span& place : places) {
+    const Source& source = sources[place.source];
+    const int line = source.position(place.begin).line;
+    if (place.source != last.source)
+      text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", source.name(), line);
+    else if (line != last_line)
+      text += fmt::format(", {}", line);
+    last = place;
+    last_line = line;
+  }
+  return text;
 }
 
 auto order_of(const Diag& diag) {
@@ -36,6 +55,11 @@ const DiagnosisInfo* find_diagnosis(std::string_view code) {
   for (const DiagnosisInfo& info : kInfos)
     if (same_but_for_case(info.code, code)) return &info;
   return nullptr;
+}
+
+Diag& Diag::caused_by(Span value, std::string_view variable) {
+  cause = value;
+  return label(value, fmt::format("`{}` is set here", variable));
 }
 
 Diag& Diags::add(Diag diag) {
@@ -63,19 +87,37 @@ std::vector<const Diag*> Diags::sorted() const {
   return sorted;
 }
 
+std::vector<Diag> Diags::folded() const {
+  std::vector<Diag> folded;
+  std::map<std::tuple<Key, Diagnosis, std::string>, size_t> first;  // of each cause
+  std::map<size_t, std::vector<Span>> others;                       // by the first one
+  for (const Diag* diag : sorted()) {
+    if (diag->cause.valid()) {
+      const auto [known, is_new] =
+          first.try_emplace({key_of(diag->cause), diag->diagnosis, diag->message}, folded.size());
+      if (!is_new) {
+        others[known->second].push_back(diag->span);
+        continue;
+      }
+    }
+    folded.push_back(*diag);
+  }
+  for (const auto& [at, places] : others)
+    folded[at].with_note("likewise in " + lines_of(places, *sources_));
+  return folded;
+}
+
 size_t Diags::distinct_errors() const {
-  const auto shown = sorted();
-  return static_cast<size_t>(std::count_if(shown.begin(), shown.end(), [](const Diag* diag) {
-    return diag->severity == Severity::kError;
-  }));
+  const auto shown = folded();
+  return static_cast<size_t>(std::ranges::count(shown, Severity::kError, &Diag::severity));
 }
 
 std::string Diags::render(bool color) const {
   constexpr size_t kMost = 1000;
-  const auto shown = sorted();
+  const auto shown = folded();
   std::string text;
-  for (const Diag* diag : std::span(shown).first(std::min(shown.size(), kMost)))
-    text += flow::render(*diag, *sources_, color);
+  for (const Diag& diag : std::span(shown).first(std::min(shown.size(), kMost)))
+    text += flow::render(diag, *sources_, color);
   if (shown.size() > kMost) text += fmt::format("and {} more\n", shown.size() - kMost);
   return text;
 }

@@ -41,12 +41,15 @@ struct Diag {
   std::vector<std::pair<Span, std::string>> labels = {};
   std::vector<std::string> notes = {};
   std::vector<std::string> hints = {};
+  Span cause = {};  // caused_by
 
   /// A second place that matters, shown with its line: "first declared here".
   Diag& label(Span where, std::string text) {
     labels.emplace_back(where, std::move(text));
     return *this;
   }
+  /// The value of a variable is to blame.
+  Diag& caused_by(Span value, std::string_view variable);
   /// A line below the source: the chain of shapes.
   Diag& with_note(std::string text) {
     notes.push_back(std::move(text));
@@ -79,6 +82,9 @@ class Diags {
   bool empty() const { return diags_.empty(); }
   /// In the order in which they are shown, duplicates dropped.
   std::vector<const Diag*> sorted() const;
+  /// As sorted(), but what one value of a variable does wrong in several places, in the same words,
+  /// is one message that names the other lines.
+  std::vector<Diag> folded() const;
   const Sources& sources() const { return *sources_; }
   /// All messages sorted by source, line and column, duplicates dropped, each as
   /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.

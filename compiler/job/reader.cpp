@@ -23,7 +23,7 @@ void Origins::add(Span use, std::string variable, Span value) {
 void Origins::explain(Span use, Diag& diag) const {
   const auto found = by_use_.find({use.source, use.begin});
   if (found == by_use_.end()) return;
-  diag.label(found->second.value, fmt::format("`{}` is set here", found->second.variable));
+  diag.caused_by(found->second.value, found->second.variable);
 }
 
 Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {

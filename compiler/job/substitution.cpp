@@ -176,7 +176,7 @@ class Substitution {
         .error(Diagnosis::kVariableInText, span,
                fmt::format("`{}` is {}, which cannot stand inside text", name,
                            yaml::name_of(value->kind)))
-        .label(value->span, fmt::format("`{}` is set here", name))
+        .caused_by(value->span, name)
         .with_hint(fmt::format("`${}` alone takes it whole", name));
     return {};
   }

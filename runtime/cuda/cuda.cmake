@@ -8,6 +8,7 @@ set(FLOW_CUDA_BUILT OFF)
 macro(flow_find_cuda)
   set(flow_cuda_missing "")
   find_package(CUDAToolkit 13.0 QUIET)
+  find_path(CUBLAS_INCLUDE_DIR cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   # setup.sh puts the front end there; versions before the one with this header are too old.
@@ -15,7 +16,8 @@ macro(flow_find_cuda)
     HINTS ${CMAKE_SOURCE_DIR}/build/cudnn-frontend/include)
   if(FLOW_SANITIZE OR FLOW_FUZZ)
     set(flow_cuda_missing "sanitizers and fuzzers do not build it")
-  elseif(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cudart_static)
+  elseif(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cublasLt OR NOT TARGET CUDA::cudart_static
+         OR NOT CUBLAS_INCLUDE_DIR)
     set(flow_cuda_missing "no CUDA toolkit 13.0 or newer with cuBLASLt")
   elseif(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY)
     set(flow_cuda_missing "no cuDNN (CUDNN_INCLUDE_DIR and CUDNN_LIBRARY say where)")
@@ -79,7 +81,7 @@ target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   ${flow_cuda_code} -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
   $<$<BOOL:${FLOW_WERROR}>:-Werror=all-warnings>>)
 target_include_directories(flow_cuda_parts SYSTEM PUBLIC
-  ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+  ${CUDAToolkit_INCLUDE_DIRS} ${CUBLAS_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
 # NVRTC is the front end's wish. libcuda is not linked: the module has to load where there is none.
 set(cuda_libraries flow_runtime CUDA::cublasLt ${CUDNN_LIBRARY} CUDA::nvrtc CUDA::cudart_static)
 target_link_libraries(flow_cuda_parts PUBLIC ${cuda_libraries})

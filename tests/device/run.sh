@@ -59,9 +59,11 @@ for root in map(pathlib.Path, nvidia.__path__):
             link = pathlib.Path(sys.argv[1]) / name
             if not link.exists():
                 link.symlink_to(found)
-    for header in root.rglob("cudnn_version.h"):
-        (pathlib.Path(sys.argv[1]) / "include").unlink(missing_ok=True)
-        (pathlib.Path(sys.argv[1]) / "include").symlink_to(header.parent)
+    for header in ("cudnn_version.h", "cublasLt.h"):
+        for found in root.rglob(header):
+            link = pathlib.Path(sys.argv[1]) / header.partition(".")[0]
+            link.unlink(missing_ok=True)
+            link.symlink_to(found.parent)
 END
   export LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-}
 }
@@ -72,9 +74,11 @@ configure_and_build() {
   [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend")
   local libraries=$build/libraries
   [[ -e $libraries/libcudnn.so ]] && flags+=("-DCUDNN_LIBRARY=$libraries/libcudnn.so")
-  [[ -e $libraries/include ]] && flags+=("-DCUDNN_INCLUDE_DIR=$libraries/include")
-  for name in cublasLt nvrtc; do
-    [[ -e $libraries/lib$name.so ]] && flags+=("-DCUDA_${name}_LIBRARY=$libraries/lib$name.so")
+  [[ -e $libraries/cudnn_version ]] && flags+=("-DCUDNN_INCLUDE_DIR=$libraries/cudnn_version")
+  [[ -e $libraries/cublasLt ]] && flags+=("-DCUBLAS_INCLUDE_DIR=$libraries/cublasLt")
+  local library
+  for library in cublasLt nvrtc; do
+    [[ -e $libraries/lib$library.so ]] && flags+=("-DCUDA_${library}_LIBRARY=$libraries/lib$library.so")
   done
   cmake "${flags[@]}" &&
     cmake --build "$build" --target flowc flowrun flowdiff flow_cuda flow_gpu_tests flow_device_tests describe_device
