@@ -81,7 +81,9 @@ class CudaBackend : public exec::Backend {
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
-    const bool keeps = account(grouped.job, options, available, memory.report);
+    // Less is left by now: the libraries have loaded their kernels.
+    const size_t left = named(job, [&] { return driver_->free_memory(); });
+    const bool keeps = account(grouped.job, options, left, memory.report);
     return named(job, [&] {
       return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
                                            options, keeps);

@@ -63,10 +63,6 @@ cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
   FLOW_CHECK(false);
 }
 
-bool has_mask(const MatmulSpec& spec) {
-  return spec.aside == Aside::kStoreMask || spec.aside == Aside::kReadMask;
-}
-
 template <typename T>
 void set(const Descriptor<cublasLtMatmulDesc_t>& desc, cublasLtMatmulDescAttributes_t attribute,
          const T& value) {
@@ -112,9 +108,10 @@ Descriptor<cublasLtMatrixLayout_t> layout_of(cudaDataType_t type, const Shape& s
   return layout;
 }
 
+constexpr uint64_t kWorkspace = 32 << 20;  // bytes
+
 /// Sums of parts are made in the workspace, in one order, and not of rounded parts.
 Descriptor<cublasLtMatmulPreference_t> preference_of(const MatmulSpec& spec) {
-  constexpr uint64_t kWorkspace = 32 << 20;  // bytes
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "describing what is wanted");
   Descriptor<cublasLtMatmulPreference_t> preference(made);
@@ -159,20 +156,37 @@ Cublas::Cublas() {
   handle_.reset(handle);
 }
 
+/// The best algorithm that the library says it can run: its heuristic lists some that it cannot.
+cublasLtMatmulHeuristicResult_t Cublas::choose(const ProductDescriptors& product,
+                                               const MatmulSpec& spec) const {
+  constexpr int kMost = 8;
+  cublasLtMatmulHeuristicResult_t choices[kMost] = {};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_.get(), product.desc.get(), product.left.get(), product.right.get(), product.out.get(),
+      product.out.get(), product.preference.get(), kMost, choices, &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "choosing an algorithm");
+  for (int i = 0; i < found; ++i) {
+    cublasLtMatmulHeuristicResult_t checked = {};
+    if (choices[i].state == CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulAlgoCheck(handle_.get(), product.desc.get(), product.left.get(),
+                                product.right.get(), product.out.get(), product.out.get(),
+                                &choices[i].algo, &checked) == CUBLAS_STATUS_SUCCESS &&
+        checked.workspaceSize <= kWorkspace) {
+      choices[i].workspaceSize = checked.workspaceSize;
+      return choices[i];
+    }
+  }
+  throw RunError(
+      fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(), text_of(spec)));
+}
+
 LibraryKernel Cublas::prepare(const MatmulSpec& spec) {
   const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
   // The choice is made for vectors that are aligned as any buffer is.
   const auto* aligned = reinterpret_cast<const void*>(256);
   set_pointers(product->desc, spec, aligned, aligned);
-  cublasLtMatmulHeuristicResult_t choice = {};
-  int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_.get(), product->desc.get(), product->left.get(), product->right.get(),
-      product->out.get(), product->out.get(), product->preference.get(), 1, &choice, &found);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "choosing an algorithm");
-  if (found == 0)
-    throw RunError(fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(),
-                               text_of(spec)));
+  const cublasLtMatmulHeuristicResult_t choice = choose(*product, spec);
   LibraryKernel kernel;
   kernel.workspace = choice.workspaceSize;
   kernel.run = [product, spec, choice, handle = handle_.get()](const LibraryBuffers& b,

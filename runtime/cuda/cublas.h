@@ -41,6 +41,9 @@ class Cublas {
   static std::string version();
 
  private:
+  cublasLtMatmulHeuristicResult_t choose(const ProductDescriptors& product,
+                                         const MatmulSpec& spec) const;
+
   Descriptor<cublasLtHandle_t> handle_;
 };
 

@@ -20,7 +20,7 @@ using Pass = ConvolutionSpec::Pass;
 using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
 
 /// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 /// The names of a graph's tensors: LibraryBuffers' members.
 enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
@@ -112,10 +112,11 @@ void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
   if (!spec.leeway.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
-  if (spec.dtype == DType::kFloat32 && !spec.leeway.tf32) {
-    unwanted.push_back(Note::TENSOR_CORE);
-    unwanted.push_back(Note::DOWN_CONVERT_INPUTS);
-  }
+  // Transforms of large tiles lose digits of float32.
+  if (spec.dtype == DType::kFloat32 && !spec.leeway.tf32)
+    for (const Note note : {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
+                            Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
+      unwanted.push_back(note);
   graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kWorkspace);
 }
 
@@ -272,7 +273,8 @@ LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
     std::unordered_map<int64_t, void*> addresses = {
         {kFirst, address(buffers.first)}, {kSecond, address(buffers.second)}, {kOut, buffers.out}};
     if (bias) addresses[kBias] = address(buffers.bias);
-    cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle));
+    if (cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle)) != CUDNN_STATUS_SUCCESS)
+      throw RunError("cuDNN: choosing a stream failed");
     check(graph->execute(handle, addresses, buffers.workspace), "a convolution");
   };
   return kernel;

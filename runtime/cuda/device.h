@@ -23,7 +23,8 @@ Machine find_devices();
 std::unique_ptr<Driver> open_device(int index);
 
 /// cuBLASLt and cuDNN on the driver's device, each opened when a step first needs it. Their kernels
-/// run where that device is current: after a call of its driver, on the same thread.
-std::unique_ptr<Libraries> open_libraries(const Driver& driver);
+/// run where that device is current: after a call of its driver, on the same thread. The driver
+/// outlives them.
+std::unique_ptr<Libraries> open_libraries(Driver& driver);
 
 }  // namespace flow::cuda

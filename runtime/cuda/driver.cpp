@@ -140,6 +140,9 @@ class CudaDriver : public Driver {
     const cudaError_t error = cudaGraphInstantiate(&instance, graph, 0);
     cudaGraphDestroy(graph);
     check(error, "instantiating a captured call");
+    const cudaError_t uploaded = cudaGraphUpload(instance, native(stream));  // not at its first use
+    if (uploaded != cudaSuccess) cudaGraphExecDestroy(instance);
+    check(uploaded, "bringing a captured call to the GPU");
     return {instance};
   }
 

@@ -33,7 +33,7 @@ struct Epilogue {
 /// What a single product (of rank 2) stores or reads beside its operands and its result.
 enum class Aside : uint8_t {
   kNothing,
-  kStoreMask,  // with relu: where the result is positive
+  kStoreMask,  // with relu: where the result is positive, not where it is 0
   kReadMask,   // the result becomes 0 where such a mask says that another was not positive
   kSumsOfA,    // the sums of op(a) over K, [M]
   kSumsOfB,    // the sums of op(b) over K, [N]
@@ -51,6 +51,10 @@ struct MatmulSpec {
   Aside aside = Aside::kNothing;
   uint32_t alignment = 256;  // bytes, of the operands in every run
 };
+
+inline bool has_mask(const MatmulSpec& spec) {
+  return spec.aside == Aside::kStoreMask || spec.aside == Aside::kReadMask;
+}
 
 /// The bytes of a mask of a result [M, N], rows of bits that begin at multiples of 16 bytes. Only
 /// the library knows which bit is whose.

@@ -1,11 +1,14 @@
 // NVIDIA's libraries on a real device.
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <optional>
 
+#include "runtime/base/error.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/masks.h"
 #include "runtime/cuda/runtime_error.h"
 
 namespace flow::cuda {
@@ -13,11 +16,13 @@ namespace {
 
 class NvidiaLibraries : public Libraries {
  public:
-  explicit NvidiaLibraries(const DeviceProperties& device) : device_(device) {}
+  explicit NvidiaLibraries(Driver& driver) : driver_(driver), device_(driver.properties()) {}
 
   LibraryKernel prepare(const MatmulSpec& spec) override {
     activate();
     if (!cublas_) cublas_.emplace();
+    if (has_mask(spec) && !masks_fit(spec.dtype))
+      throw RunError("cuBLASLt's masks take 0 for positive");
     return cublas_->prepare(spec);
   }
 
@@ -35,15 +40,25 @@ class NvidiaLibraries : public Libraries {
   /// The libraries work for the device that is the thread's current one.
   void activate() { check(cudaSetDevice(device_.index), "using the GPU", device_.name); }
 
+  /// Asked once for each dtype.
+  bool masks_fit(DType dtype) {
+    const auto known = masks_fit_.find(dtype);
+    if (known != masks_fit_.end()) return known->second;
+    const LibraryKernel kernel = cublas_->prepare(product_of_zeros(dtype));
+    return masks_fit_[dtype] = masks_out_zeros(kernel, dtype, driver_);
+  }
+
+  Driver& driver_;
   DeviceProperties device_;
+  std::map<DType, bool> masks_fit_;
   std::optional<Cublas> cublas_;
   std::optional<Cudnn> cudnn_;
 };
 
 }  // namespace
 
-std::unique_ptr<Libraries> open_libraries(const Driver& driver) {
-  return std::make_unique<NvidiaLibraries>(driver.properties());
+std::unique_ptr<Libraries> open_libraries(Driver& driver) {
+  return std::make_unique<NvidiaLibraries>(driver);
 }
 
 }  // namespace flow::cuda

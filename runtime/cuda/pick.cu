@@ -60,9 +60,10 @@ Launch gather_launch(const Request& request, const Sizes& sizes) {
 /// Where each place of the extent was picked: places[begins[j]] ... places[begins[j + 1]), in
 /// order.
 struct Picks {
-  int32_t* begins;  // [extent + 1]
-  int32_t* filled;  // [extent]: places written so far
-  int32_t* places;  // [count]
+  int32_t* begins;     // [extent + 1]
+  int32_t* filled;     // [extent]: places written so far
+  int32_t* unordered;  // [count]: the places of each j as they came
+  int32_t* places;     // [count]
 };
 
 __device__ inline bool is_within(int64_t index, const Sizes& sizes) {
@@ -95,34 +96,22 @@ __global__ void sum_picks(Sizes sizes, Picks picks) {
 __global__ void write_picks(Integers indices, Sizes sizes, Picks picks) {
   for (int64_t i = first_index(); i < sizes.count; i += index_step())
     if (const int64_t index = indices[i]; is_within(index, sizes))
-      picks.places[picks.begins[index] + atomicAdd(picks.filled + index, 1)] =
+      picks.unordered[picks.begins[index] + atomicAdd(picks.filled + index, 1)] =
           static_cast<int32_t>(i);
 }
 
-/// Moves values[at] down a heap of n until none below it is larger.
-__device__ inline void sift(int32_t* values, int32_t at, int32_t n) {
-  const int32_t value = values[at];
-  for (int32_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
-    if (child + 1 < n && values[child + 1] > values[child]) ++child;
-    if (values[child] <= value) break;
-    values[at] = values[child];
-    at = child;
-  }
-  values[at] = value;
-}
-
-/// The places of each index in order, so that sums do not depend on who came first: heap sort.
-__global__ void sort_picks(Sizes sizes, Picks picks) {
-  for (int64_t j = first_index(); j < sizes.extent; j += index_step()) {
-    int32_t* values = picks.places + picks.begins[j];
-    const int32_t n = picks.begins[j + 1] - picks.begins[j];
-    for (int32_t at = n / 2; at-- > 0;) sift(values, at, n);
-    for (int32_t left = n; left-- > 1;) {
-      const int32_t largest = values[0];
-      values[0] = values[left];
-      values[left] = largest;
-      sift(values, 0, left);
-    }
+/// The places of each index in order, so that sums do not depend on who came first. Each place
+/// counts those of its index that come before it: adjacent threads read the same ones.
+__global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
+  const int32_t all = picks.begins[sizes.extent];
+  for (int64_t at = first_index(); at < all; at += index_step()) {
+    const int32_t place = picks.unordered[at];
+    const int64_t index = indices[place];
+    const int32_t begin = picks.begins[index], end = picks.begins[index + 1];
+    int32_t before = 0;
+    for (int32_t other = begin; other < end; ++other)
+      before += picks.unordered[other] < place ? 1 : 0;
+    picks.places[begin + before] = place;
   }
 }
 
@@ -143,7 +132,8 @@ template <typename T>
 Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
   return [=](const Buffers& buffers, const LaunchState& state) {
     auto* begins = reinterpret_cast<int32_t*>(buffers.workspace);
-    const Picks picks{begins, begins + sizes.extent + 1, begins + 2 * sizes.extent + 1};
+    auto* unordered = begins + 2 * sizes.extent + 1;
+    const Picks picks{begins, begins + sizes.extent + 1, unordered, unordered + sizes.count};
     const Integers indices{buffers.inputs[0], dtype};
     const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
                          const auto&... arguments) {
@@ -154,7 +144,7 @@ Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
     run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
     run("sum_picks", {{1}, {kThreads}, kThreads * sizeof(int32_t)}, sum_picks, sizes, picks);
     run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
-    run("sort_picks", shape_for(sizes.extent), sort_picks, sizes, picks);
+    run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
     run("gather_grad", shape_for(n), add_picks<T>, picks, input<T>(buffers, 1), sizes,
         output<T>(buffers, 0), n);
   };
@@ -214,7 +204,7 @@ Kernel gather(const Request& request) {
 Kernel gather_grad(const Request& request) {
   const TensorDesc& indices = request.inputs[0];
   const Sizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
-  const int64_t workspace = 2 * sizes.extent + 1 + sizes.count;
+  const int64_t workspace = 2 * sizes.extent + 1 + 2 * sizes.count;
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
     return {gather_grad_launch<T>(sizes, indices.dtype, result_elements(request)),
             static_cast<size_t>(workspace) * sizeof(int32_t)};

@@ -27,12 +27,8 @@ Gpu not_loaded(const fs::path& module, const std::string& said) {
 }
 
 /// The driver's library, which every use of a GPU needs. Asked for first: the module brings
-/// hundreds of megabytes with it.
-bool has_driver() {
-  void* driver = ::dlopen(kDriver, RTLD_LAZY | RTLD_LOCAL);
-  if (driver) ::dlclose(driver);
-  return driver != nullptr;
-}
+/// hundreds of megabytes with it. It stays open for the module.
+bool has_driver() { return ::dlopen(kDriver, RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
 template <typename Function>
 Function* entry(void* module, const char* name) {

@@ -3,22 +3,60 @@
 
 Usage: tests/bench/gpu_bench.py [--bin DIR] [--torch PYTHON] [--rounds N] [--out FILE]
 
-Figures are medians over the rounds; each round runs every contestant once, in turn.
+Figures are medians over the rounds; each round runs every contestant once, in turn. PyTorch's processes are started beforehand, all
+together, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
+`--profile`, one after another and without a graph.
 """
 import argparse
 import json
 import pathlib
 import statistics
 import subprocess
+import tempfile
 
-from train_bench import flow_run
+from train_bench import SOURCE, flow_run, output
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCE = HERE.parents[1]
 
 NETS = {"lenet": ("lenet.yaml", 6000, 1500), "mlp": ("mlp.yaml", 12000, 3000)}  # job file, steps of ours, steps of PyTorch
+LAYOUTS = {"lenet": ("contiguous", "channels_last"), "mlp": ("contiguous",)}
 WATCHED = {"lenet": "lenet/conv1:1", "mlp": "mlp/hidden:1"}
 PRECISIONS = {"float32": "", "tf32": "-tf32", "mixed_bfloat16": "-bfloat16"}  # what PyTorch's mode has behind it
+KINDS = {"eager": "cuda", "compiled": "cuda-compiled"}
+
+
+class Torch:
+    """PyTorch's side of one figure, in the faster of its layouts: a process for each, which sleeps between its turns."""
+
+    def __init__(self, python, net, mode):
+        self.said = tempfile.TemporaryFile("w+")
+        self.processes = [subprocess.Popen([python, str(HERE / "torch_steps.py"), net, "1", layout, str(NETS[net][2]), mode, "each-line"],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+                          for layout in LAYOUTS[net]]
+
+    def answer(self, process):
+        line = process.stdout.readline()
+        if not line:
+            self.said.seek(0)
+            raise RuntimeError(f"{' '.join(process.args[1:])} ended: {self.said.read()[-2000:]}")
+        return line.strip()
+
+    def await_ready(self):
+        for process in self.processes:
+            self.answer(process)
+
+    def rate(self):
+        rates = []
+        for process in self.processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            rates.append(float(self.answer(process)))
+        return max(rates)
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.communicate()
 
 
 def flow(binaries, net, steps, *words):
@@ -26,24 +64,65 @@ def flow(binaries, net, steps, *words):
     return flow_run(binaries, NETS[net][0], steps, "--device", "gpu", *words)[:2]
 
 
-def torch_rate(python, net, mode):
-    layouts = ("contiguous", "channels_last") if net == "lenet" else ("contiguous",)
-    rates = [float(subprocess.run([python, str(HERE / "torch_steps.py"), net, "1", layout, str(NETS[net][2]), mode], check=True,
-                                  capture_output=True, text=True).stdout) for layout in layouts]
-    return max(rates)
+def of_precision(precision):
+    return "--set", f"+jobs.train.precision={precision}"
 
 
-def contestants(options, net):
+def seconds_of_steps(binaries, net):
+    """What the steps of a call take, each by itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        output(binaries / "flowrun", "train", SOURCE / "jobs" / NETS[net][0], "-o", f"{folder}/out", "--steps", 200, "--quiet",
+               "--device", "gpu", "--profile")
+        job, = json.load(open(f"{folder}/out/profile.json"))["jobs"]
+    return sum(step["median"] * step["calls"] / 200 for step in job["steps"])
+
+
+def contestants(options, net, torches):
     """name -> steps/s of one run, in the order in which a round runs them"""
     steps = NETS[net][1]
-    for precision, tail in PRECISIONS.items():
-        sets = ("--set", f"+jobs.train.precision={precision}")
-        yield f"flow {precision}", lambda sets=sets: flow(options.bin, net, steps, *sets)[0]
-        if options.torch:
-            yield f"torch eager {precision}", lambda tail=tail: torch_rate(options.torch, net, "cuda" + tail)
-            yield f"torch compiled {precision}", lambda tail=tail: torch_rate(options.torch, net, "cuda-compiled" + tail)
+    for precision in PRECISIONS:
+        yield f"flow {precision}", lambda precision=precision: flow(options.bin, net, steps, *of_precision(precision))[0]
+        for kind in KINDS:
+            name = f"torch {kind} {precision}"
+            if name in torches:
+                yield name, torches[name].rate
     yield "flow float32, a watch each step", lambda: flow(options.bin, net, steps // 4, "--watch", WATCHED[net])[0]
     yield "flow float32, --eager", lambda: flow(options.bin, net, steps // 4, "--eager")[0]
+
+
+def start_torches(options, net):
+    """Those that come up, by name; what became of the others is said."""
+    if not options.torch:
+        return {}
+    torches = {f"torch {kind} {precision}": Torch(options.torch, net, mode + tail)
+               for precision, tail in PRECISIONS.items() for kind, mode in KINDS.items()}
+    for name, torch in list(torches.items()):
+        try:
+            torch.await_ready()
+        except RuntimeError as error:
+            print(f"{net:6} {name}: {error}", flush=True)
+            torches.pop(name).end()
+    return torches
+
+
+def measure(options, net):
+    """name -> figure"""
+    torches = start_torches(options, net)
+    rates = {name: [] for name, _ in contestants(options, net, torches)}
+    for _ in range(options.rounds):
+        for name, run in contestants(options, net, torches):
+            rates[name].append(run())
+    for torch in torches.values():
+        torch.end()
+    figures = {name: statistics.median(r) for name, r in rates.items()}
+    for precision in PRECISIONS:
+        for kind in KINDS:
+            if f"torch {kind} {precision}" in torches:
+                figures[f"flow / torch {kind} {precision}"] = statistics.median(
+                    a / b for a, b in zip(rates[f"flow {precision}"], rates[f"torch {kind} {precision}"]))
+    figures["a call / its steps, float32"] = 1 / figures["flow float32"] / seconds_of_steps(options.bin, net)
+    figures["first step, seconds"] = statistics.median(flow(options.bin, net, 20)[1] for _ in range(options.rounds))
+    return figures
 
 
 def main():
@@ -57,16 +136,11 @@ def main():
         options.torch = ""
     table = {}
     for net in NETS:
-        rates = {name: [] for name, _ in contestants(options, net)}
-        for _ in range(options.rounds):
-            for name, run in contestants(options, net):
-                rates[name].append(run())
-        first = statistics.median(flow(options.bin, net, 20)[1] for _ in range(options.rounds))
-        table[net] = {**{name: statistics.median(r) for name, r in rates.items()}, "first step, seconds": first}
+        table[net] = measure(options, net)
         for name, value in table[net].items():
             print(f"{net:6} {name:34} {value:10.4g}", flush=True)
-    if options.out:
-        json.dump(table, open(options.out, "w"), indent=1)
+        if options.out:
+            json.dump(table, open(options.out, "w"), indent=1)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """PyTorch's side of the training benchmark: steps/s of one net after a warm-up.
-Usage: torch_steps.py NET THREADS LAYOUT STEPS [MODE]
+Usage: torch_steps.py NET THREADS LAYOUT STEPS [MODE [each-line]]
 
 NET is lenet, mlp, mlp_small, resnet18 (16 filters in its first stage) or gpt_tiny; LAYOUT contiguous or channels_last; MODE cpu, cuda, or cuda-compiled (torch.compile,
 reduce-overhead), in plain float32, tf32 with `-tf32` behind it, or under bfloat16's autocast with `-bfloat16`. Everything that helps is done: the whole training set is
 converted beforehand and lies on the device, batches are slices of it, gradients are set to None, and the loss is read every
-20th step only. Prints one number.
+20th step only. Prints one number; with `each-line` "ready" and then one for each line that it reads, so that what a process takes to
+start and to compile is paid once.
 """
 import gzip
 import pathlib
@@ -81,17 +82,20 @@ def step(s):
         loss.mean().item()
 
 
-warm = max(10, steps // 10)
-def wait():
+def run(count):
+    """Seconds that so many steps take."""
+    start = time.perf_counter()
+    for s in range(count):
+        step(s)
     if device == "cuda":
         torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
-for s in range(warm):
-    step(s)
-wait()
-start = time.perf_counter()
-for s in range(warm, warm + steps):
-    step(s)
-wait()
-print(steps / (time.perf_counter() - start))
+run(max(10, steps // 10))
+if sys.argv[6:] == ["each-line"]:
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(steps / run(steps), flush=True)
+else:
+    print(steps / run(steps))

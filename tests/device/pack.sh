@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 packages=(
   libfmt-dev libfmt9 libyaml-cpp-dev libyaml-cpp0.7 libcli11-dev nlohmann-json3-dev zlib1g-dev zlib1g
-  libdnnl-dev libdnnl2 catch2
+  libdnnl-dev libdnnl2 ocl-icd-libopencl1 catch2
 )
 ./setup.sh
 [[ -d build/cudnn-frontend/include ]] || {
@@ -15,7 +15,7 @@ packages=(
   exit 1
 }
 rm -rf .device
-mkdir .device
+mkdir -p .device/cudnn-frontend
 (cd .device && apt-get download "${packages[@]}" 2>/dev/null)
-cp -r build/cudnn-frontend/include .device/cudnn-frontend
+cp -r build/cudnn-frontend/include .device/cudnn-frontend/  # its files ask for ../include
 echo "packed $(du -sh .device | cut -f1) in .device"

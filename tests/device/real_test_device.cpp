@@ -35,7 +35,7 @@ class RealTestDevice : public TestDevice {
 
  private:
   static Opened& opened() {
-    static Opened device;
+    static Opened& device = *new Opened;  // the libraries' own statics may go before it would
     return device;
   }
 };

@@ -109,8 +109,10 @@ int64_t row_of(const KernelCase& one) {
 
 /// Elements multiplied to one, each with an error of its own.
 int64_t multiplied(const KernelCase& one) {
-  const size_t x = one.op == "reduce_prod_grad" ? 1 : 0;
-  return std::max<int64_t>(2, one.inputs[x].shape().elements() / one.results[0].shape.elements());
+  const bool gradient = one.op == "reduce_prod_grad";
+  const Shape& x = gradient ? one.inputs[1].shape() : one.inputs[0].shape();
+  const Shape& y = gradient ? one.inputs[0].shape() : one.results[0].shape;
+  return std::max<int64_t>(2, x.elements() / y.elements());
 }
 
 /// Elements summed up to one.

@@ -1,6 +1,9 @@
 // Every CUDA kernel, run on the CPU, against the reference and against the CPU's own kernels.
 #include <catch2/catch.hpp>
 
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -12,7 +15,11 @@
 namespace flow::test {
 namespace {
 
-constexpr int kCases = 12 / kCasesPerTried;
+/// Of each op; FLOW_CASES says another number, for tools under which a case takes long.
+int cases() {
+  const char* given = std::getenv("FLOW_CASES");
+  return given ? std::atoi(given) : 12 / kCasesPerTried;
+}
 
 std::vector<std::string> all_ops() {
   std::vector<std::string> ops;
@@ -26,7 +33,7 @@ template <typename Check>
 void for_random_cases(Check check) {
   for (const std::string& op : all_ops()) {
     Random random(static_cast<Random::result_type>(op.size() * 1000 + op.front()));
-    for (int i = 0; i < kCases; ++i) {
+    for (int i = 0; i < cases(); ++i) {
       const KernelCase one = random_case(op, random);
       INFO(one.str());
       check(one);
@@ -110,7 +117,7 @@ TEST_CASE("what mixed jobs compute in 16 bits is what the reference gives", "[cu
                                "convolution_grad_weight", "matmul", "max_pool2d", "max_pool2d_grad",
                                "relu", "relu_grad"}) {
     Random random(17);
-    for (int i = 0; i < kCases; ++i) {
+    for (int i = 0; i < cases(); ++i) {
       const KernelCase one = random_case(op, random);
       for (const DType narrow : {DType::kFloat16, DType::kBFloat16})
         require_wide_reference(rounded(one, narrow));
@@ -208,6 +215,16 @@ TEST_CASE("a NaN is the largest of a window and along an axis", "[cuda]") {
   CHECK(run_on_device(one).run.outputs[0].as<int64_t>()[0] == 77);
 }
 
+/// Bits, but for those of NaNs: which payload a conversion keeps is the processor's matter.
+bool same_numbers(const Array& a, const Array& b) {
+  for (int64_t i = 0; i < a.shape().elements(); ++i) {
+    const size_t bytes = size_of(a.dtype()), at = static_cast<size_t>(i) * bytes;
+    if (std::memcmp(&a.bytes()[at], &b.bytes()[at], bytes) == 0) continue;
+    if (!std::isnan(number_at(a, i)) || !std::isnan(number_at(b, i))) return false;
+  }
+  return true;
+}
+
 TEST_CASE("every dtype is cast to every other as the CPU does", "[cuda]") {
   Random random(11);
   for (const DType from : all_dtypes()) {
@@ -218,7 +235,8 @@ TEST_CASE("every dtype is cast to every other as the CPU does", "[cuda]") {
     for (const DType to : all_dtypes()) {
       INFO(name_of(from) << " to " << name_of(to));
       const KernelCase one{"cast", {{"dtype", to}}, {x}, {{to, {1000}}}};
-      CHECK(same_bits(run_on_device(one).run, run_kernel(one, {cpu::reference_kernels()})));
+      CHECK(same_numbers(run_on_device(one).run.outputs[0],
+                         run_kernel(one, {cpu::reference_kernels()}).outputs[0]));
     }
   }
 }
