@@ -95,10 +95,10 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
                      directory.string()));
     return;
   }
-  const std::string loss =
-      outcome.last_loss ? fmt::format(", loss {:.4g}", *outcome.last_loss) : "";
-  tell(fmt::format("flowrun: {} done, {} steps in {}{}; predict jobs read it with --load {}\n",
-                   job.name, outcome.steps, took, loss, directory.string()));
+  const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
+  tell(fmt::format("flowrun: {} done, {} step{} in {}{}; predict jobs read it with --load {}\n",
+                   job.name, outcome.steps, outcome.steps == 1 ? "" : "s", took, loss,
+                   directory.string()));
 }
 
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,

@@ -10,6 +10,7 @@
 
 #include "cli/console.h"
 #include "runtime/base/check.h"
+#include "runtime/base/text.h"
 #include "runtime/plan/json.h"
 
 namespace flow::cli {
@@ -40,7 +41,7 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int64_t f
   const std::string count = count_text(at);
   std::array<std::string, 3> more;  // rate, loss, time left
   if (rate > 0) more[0] = rate_text(rate);
-  if (at.loss) more[1] = fmt::format("  loss {:.4g}", *at.loss);
+  if (at.loss) more[1] = "  loss " + human_number(*at.loss);
   if (rate > 0 && at.steps > 0)
     more[2] =
         fmt::format("  {} left", human_seconds(static_cast<double>(at.steps - at.step) / rate));

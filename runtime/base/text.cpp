@@ -96,6 +96,10 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
 }
 
+std::string human_number(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);
+}
+
 std::string shortest(double value) {
   if (std::isnan(value)) return "nan";
   return fmt::format("{}", value);

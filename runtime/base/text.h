@@ -22,6 +22,9 @@ std::string quoted_alternatives(std::span<const std::string> words);
 /// Bytes in the largest binary unit that keeps three digits: "512 B", "1.5 MiB".
 std::string human_bytes(uint64_t bytes);
 
+/// Four digits: "0.2931", "1.2e-05"; "nan" without the sign that it may have.
+std::string human_number(double value);
+
 /// The shortest decimal text that reads back as the same double: "0.1", "1e-09", "nan", "inf".
 std::string shortest(double value);
 

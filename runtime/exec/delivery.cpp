@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <type_traits>
 
 #include "runtime/base/error.h"
-#include "runtime/base/text.h"
+#include "runtime/exec/nonfinite.h"
 #include "runtime/io/elements.h"
 #include "runtime/plan/records.h"
 
@@ -62,35 +61,12 @@ void scale(const ArrayView& from, double factor, Array& to) {
   });
 }
 
-/// The flat index of the first element that is no finite number; negative: there is none.
-int64_t first_nonfinite(const ArrayView& value, double* found) {
-  return io::visit_elements(value, [&](auto elements) -> int64_t {
-    for (size_t i = 0; i < elements.size(); ++i) {
-      *found = static_cast<double>(elements[i]);
-      if (!std::isfinite(*found)) return static_cast<int64_t>(i);
-    }
-    return -1;
-  });
-}
-
-std::string index_text(const Shape& shape, int64_t flat) {
-  std::string text;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int64_t inner = shape.elements(axis + 1, shape.rank());
-    text += fmt::format("{}{}", axis == 0 ? "" : ", ", flat / inner);
-    flat %= inner;
-  }
-  return "[" + text + "]";
-}
-
 std::optional<std::string> check_finite(const Delivery& delivery, const ArrayView& value,
                                         int64_t step) {
-  double found = 0;
-  const int64_t index = first_nonfinite(value, &found);
-  if (index < 0) return std::nullopt;
-  return fmt::format("{}: step {}: {} `{}` is {} at {}, and is checked to be finite",
-                     delivery.where, step, delivery.gradient ? "the gradient of" : "tensor",
-                     delivery.name, shortest(found), index_text(value.shape, index));
+  const auto found = first_nonfinite(value);
+  if (!found) return std::nullopt;
+  return fmt::format("{}: step {}: {} `{}` is {}, and is checked to be finite", delivery.where,
+                     step, delivery.gradient ? "the gradient of" : "tensor", delivery.name, *found);
 }
 
 }  // namespace

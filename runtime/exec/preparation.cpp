@@ -14,6 +14,7 @@
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/load.h"
+#include "runtime/exec/nonfinite.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
 
@@ -220,8 +221,21 @@ void Preparation::resume_from(const RunRequest& request) {
   }
 }
 
+/// A loss need not show them: a ReLU makes 0 of NaN.
+void Preparation::say_nonfinite(const RunRequest& request) const {
+  std::vector<std::string> told;
+  for (const State::Entry& entry : state.entries())
+    if (const auto found = first_nonfinite(entry.value.view()))
+      told.push_back(fmt::format("`{}` is {}", entry.tensor->name, *found));
+  if (told.empty()) return;
+  const std::string more =
+      told.size() > 1 ? fmt::format(" (the first of {} such variables)", told.size()) : "";
+  request.say(fmt::format("what was loaded is not finite: {}{}", told.front(), more));
+}
+
 void Preparation::say_remarks(const RunRequest& request) const {
   if (!request.say) return;
+  if (request.resume || loaded_from(request)) say_nonfinite(request);
   const Positions& positions = feed.positions();
   if (request.job.train && positions.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",

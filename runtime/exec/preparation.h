@@ -41,6 +41,7 @@ struct Preparation {
   void start_variables(const RunRequest& request);
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;
+  void say_nonfinite(const RunRequest& request) const;
 };
 
 /// The program of a job, for `steps` steps, on the variables of its neighbours.

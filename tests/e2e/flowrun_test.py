@@ -134,6 +134,15 @@ class Loading(FlowTest):
         self.assertIn("[64, 784]", done.stderr)
         self.assertIn("[512, 784]", done.stderr)
 
+    def test_variables_that_are_not_finite_are_told(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 4, "--set", "vars.lr=1e38", "--set", "+jobs.train.run.on_nonfinite=warn")
+        told = r"(?m)^flowrun: what was loaded is not finite: `mlp/\S+` is -?(nan|inf) at \[\d+(, \d+)?\] \(the first of [234] such variables\)$"
+        self.assertRegex(self.flowrun("eval", JOBS / "mlp.yaml", "-o", "b", "--load", "a").stderr, told)
+        self.assertRegex(self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--steps", 5, "--set", "vars.lr=1e38",
+                                      "--set", "+jobs.train.run.on_nonfinite=warn").stderr, told)
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "c", "--steps", 1)
+        self.assertNotIn("finite", self.flowrun("eval", JOBS / "mlp.yaml", "-o", "d", "--load", "c").stderr)
+
     def test_a_damaged_checkpoint_is_refused(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1)
         victim = self.checkpoint("a") / "mlp/output/weight.npy"

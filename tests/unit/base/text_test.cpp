@@ -49,6 +49,13 @@ TEST_CASE("bytes keep three digits in the largest unit") {
   CHECK(human_bytes(std::numeric_limits<uint64_t>::max()) == "16.0 EiB");
 }
 
+TEST_CASE("numbers for people have four digits, and NaN no sign") {
+  CHECK(human_number(0.29313) == "0.2931");
+  CHECK(human_number(1.25e-5) == "1.25e-05");
+  CHECK(human_number(-std::numeric_limits<double>::infinity()) == "-inf");
+  CHECK(human_number(-std::numeric_limits<double>::quiet_NaN()) == "nan");
+}
+
 TEST_CASE("a double is written with the fewest digits that read back the same") {
   CHECK(shortest(0.1) == "0.1");
   CHECK(shortest(1e-9) == "1e-09");
