@@ -22,6 +22,7 @@
 #include "runtime/base/text.h"
 #include "runtime/plan/difference.h"
 #include "runtime/plan/serialize.h"
+#include "runtime/plan/sharing.h"
 
 namespace flow::cli {
 namespace {
@@ -91,6 +92,17 @@ void check_pass(const std::string& name) {
                 "there are " + join(names, ", "));
 }
 
+/// "cpu (say --device gpu for the other)", "cpu and gpu"
+std::string devices_of(const plan::Plan& plan) {
+  const auto any = [&](plan::DeviceKind device) {
+    return std::ranges::any_of(plan.jobs, [&](const plan::Job& job) {
+      return job.device == device || plan::needs_two_devices(plan, job);
+    });
+  };
+  if (!any(plan::DeviceKind::kGpu)) return "cpu (say --device gpu for the other)";
+  return any(plan::DeviceKind::kCpu) ? "cpu and gpu" : "gpu";
+}
+
 int build(const Options& options) {
   check_pass(options.dump_after);
   const CompileRequest request = request_of(options);
@@ -104,7 +116,7 @@ int build(const Options& options) {
   }
   write_output(options, plan::to_json(*result.plan));
   fmt::print(stderr, "{}: jobs {} for {}\n", options.output, job_names(*result.plan),
-             options.device.empty() ? "cpu (say --device gpu for the other)" : options.device);
+             devices_of(*result.plan));
   return kDone;
 }
 
@@ -126,9 +138,9 @@ std::string show_text(const plan::Job& job, const Options& options) {
 int show(const Options& options) {
   if (options.memory && options.commands)
     throw RequestError("--memory and --commands: each shows one thing only", "leave one out");
-  const auto loaded = load(request_of(options));
+  auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
-  plan::Plan plan = loaded->plan;
+  plan::Plan& plan = loaded->plan;
   if (!options.job.empty()) {
     const plan::Job job = find_job(plan, options.job);
     plan.jobs = {job};
@@ -280,7 +292,9 @@ int run(int argc, char** argv) {
       ->type_name("PLAN")
       ->required();
   builds->add_option("--job", options.job, "this job alone")->type_name("J");
-  builds->add_option("--device", options.device, "what to compile for; default: cpu")
+  builds
+      ->add_option("--device", options.device,
+                   "cpu: everything to the CPU; gpu: what the file leaves open")
       ->check(CLI::IsMember({"cpu", "gpu"}));
   add_sets(builds);
   builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")

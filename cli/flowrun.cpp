@@ -183,7 +183,9 @@ void check_force(exec::Backend& backend, const exec::RunRequest& request) {
     throw RequestError(
         fmt::format("--force would remove {}, which is to be loaded", loaded.string()),
         "write to another directory");
-  exec::dry_run(backend, request);
+  exec::RunRequest silent = request;  // the run itself will say it
+  silent.say = {};
+  exec::dry_run(backend, silent);
 }
 
 /// "lenet.yaml:36:3: job `train` is for a GPU", or what of it is.
@@ -202,10 +204,12 @@ bool runs_on_cpu(const plan::Plan& plan, const plan::Job& job) {
 std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan::Job& job,
                                             const RunOptions& options, const exec::Gpu& gpu) {
   if (runs_on_cpu(loaded.plan, job)) {
-    if (options.device == "gpu" && !loaded.compiled)
+    if (options.device == "gpu" && !loaded.from_job_file)
       throw RequestError(
           fmt::format("job `{}` of {} is compiled for the CPU", job.name, options.file),
-          "compile it with flowc build --device gpu, or leave --device gpu out");
+          "leave --device gpu out, or compile with flowc build --device gpu a job file that does "
+          "not "
+          "place it on the CPU");
     return cpu::make_backend();
   }
   if (options.device == "cpu")
@@ -216,12 +220,12 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
   return exec::make_mixed_backend(cpu::make_backend(), gpu.open());
 }
 
-/// Why the CPU computes where nobody asked for it; "" where somebody did, or a GPU computes.
+/// Why the CPU computes where no flag asked for it; "" where one did, or a GPU computes.
 std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const plan::Job& job,
                     const exec::Gpu& gpu) {
   if (options.device == "cpu" || !runs_on_cpu(loaded.plan, job)) return "";
   if (!gpu.found()) return gpu.problem();
-  return loaded.compiled ? "the job file places it there" : "the plan is compiled for it";
+  return loaded.from_job_file ? "the job file places it there" : "the plan is compiled for it";
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"

@@ -44,7 +44,7 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
       throw RequestError(
           fmt::format("{} is a plan: --set and --watch need the job file", request.file),
           "compile the job file with them, or run it directly");
-    return LoadedPlan{.plan = plan::from_json(text, request.file), .compiled = false};
+    return LoadedPlan{.plan = plan::from_json(text, request.file), .from_job_file = false};
   }
   CompileResult result = compile(request, wants_color(stderr));
   fmt::print(stderr, "{}", result.messages);
@@ -53,7 +53,7 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
                result.errors == 1 ? "" : "s");
     return {};
   }
-  return LoadedPlan{.plan = std::move(*result.plan), .compiled = true};
+  return LoadedPlan{.plan = std::move(*result.plan), .from_job_file = true};
 }
 
 std::string job_names(const plan::Plan& plan) {

@@ -14,7 +14,7 @@ bool is_plan(const std::string& text);
 
 struct LoadedPlan {
   plan::Plan plan;
-  bool compiled = false;  // now, from a job file
+  bool from_job_file = false;  // compiled now
 };
 
 /// RequestError where there is no such file, with the name of the one that may have been meant.

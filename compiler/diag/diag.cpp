@@ -22,20 +22,19 @@ bool same_but_for_case(std::string_view a, std::string_view b) {
   });
 }
 
-/// "job.yaml:38, 39, 57, or.yaml:12": each line once.
-std::string lines_of(const std::vector<Span>& places, const Sources& sources) {
+/// "job.yaml:38, 39, 57, or.yaml:12": each line once, and not that of `first`.
+std::string lines_of(const std::vector<Span>& places, Span first, const Sources& sources) {
   std::string text;
-  Span last;
-  int last_line = 0;
+  int32_t named = -1;  // the source that was named last
+  auto last = std::pair(first.source, sources[first.source].position(first.begin).line);
   for (const Span& place : places) {
-    const Source& source = sources[place.source];
-    const int line = source.position(place.begin).line;
-    if (place.source != last.source)
-      text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", source.name(), line);
-    else if (line != last_line)
-      text += fmt::format(", {}", line);
-    last = place;
-    last_line = line;
+    const auto at = std::pair(place.source, sources[place.source].position(place.begin).line);
+    if (at == last) continue;
+    text += text.empty() ? "" : ", ";
+    if (at.first != named) text += sources[at.first].name() + ":";
+    text += std::to_string(at.second);
+    named = at.first;
+    last = at;
   }
   return text;
 }
@@ -103,7 +102,8 @@ std::vector<Diag> Diags::folded() const {
     folded.push_back(*diag);
   }
   for (const auto& [at, places] : others)
-    folded[at].with_note("likewise in " + lines_of(places, *sources_));
+    if (const std::string lines = lines_of(places, folded[at].span, *sources_); !lines.empty())
+      folded[at].with_note("likewise in " + lines);
   return folded;
 }
 

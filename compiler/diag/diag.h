@@ -80,13 +80,13 @@ class Diags {
   /// As many errors as the user sees.
   size_t distinct_errors() const;
   bool empty() const { return diags_.empty(); }
-  /// In the order in which they are shown, duplicates dropped.
+  /// By source, line and column, duplicates dropped.
   std::vector<const Diag*> sorted() const;
   /// As sorted(), but what one value of a variable does wrong in several places, in the same words,
   /// is one message that names the other lines.
   std::vector<Diag> folded() const;
   const Sources& sources() const { return *sources_; }
-  /// All messages sorted by source, line and column, duplicates dropped, each as
+  /// All messages, as folded() has them, each as
   /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.
   std::string render(bool color = false) const;
 

@@ -22,7 +22,7 @@ class NvidiaLibraries : public Libraries {
     activate();
     if (!cublas_) cublas_.emplace();
     if (has_mask(spec) && !masks_fit(spec.dtype))
-      throw RunError("cuBLASLt's masks take 0 for positive");
+      throw RunError("cuBLASLt has no algorithm whose masks leave out 0");
     return cublas_->prepare(spec);
   }
 
@@ -40,11 +40,16 @@ class NvidiaLibraries : public Libraries {
   /// The libraries work for the device that is the thread's current one.
   void activate() { check(cudaSetDevice(device_.index), "using the GPU", device_.name); }
 
-  /// Asked once for each dtype.
+  /// Asked once for each dtype. False, too, where the library has no product to ask.
   bool masks_fit(DType dtype) {
     const auto known = masks_fit_.find(dtype);
     if (known != masks_fit_.end()) return known->second;
-    const LibraryKernel kernel = cublas_->prepare(product_of_zeros(dtype));
+    LibraryKernel kernel;
+    try {
+      kernel = cublas_->prepare(product_of_zeros(dtype));
+    } catch (const RunError&) {
+      return masks_fit_[dtype] = false;
+    }
     return masks_fit_[dtype] = masks_out_zeros(kernel, dtype, driver_);
   }
 

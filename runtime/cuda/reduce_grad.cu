@@ -86,7 +86,7 @@ FoldPlan plan_of(const Request& request) {
   return {x, reduced_axes(request, x)};
 }
 
-/// Launches a kernel of results, of which there is one for threads and one for blocks.
+/// Launches one of two forms of a kernel: a thread for each result, or a block.
 template <typename Function, typename... Arguments>
 void launch_results(const LaunchState& state, const char* name, Function by_thread,
                     Function by_block, const Folds& folds, const Arguments&... arguments) {

@@ -3,8 +3,8 @@
 
 Usage: tests/bench/gpu_bench.py [--bin DIR] [--torch PYTHON] [--rounds N] [--out FILE]
 
-Figures are medians over the rounds; each round runs every contestant once, in turn. PyTorch's processes are started beforehand, all
-together, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
+Figures are medians over the rounds; each round runs every contestant once, in turn, after a warm-up of its own. PyTorch's processes are
+started beforehand, all together, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
 `--profile`, one after another and without a graph.
 """
 import argparse
@@ -48,8 +48,7 @@ class Torch:
     def rate(self):
         rates = []
         for process in self.processes:
-            process.stdin.write("\n")
-            process.stdin.flush()
+            print(file=process.stdin, flush=True)
             rates.append(float(self.answer(process)))
         return max(rates)
 
@@ -90,6 +89,12 @@ def contestants(options, net, torches):
     yield "flow float32, --eager", lambda: flow(options.bin, net, steps // 4, "--eager")[0]
 
 
+def drop(net, name, torches, error):
+    """Goes on without a contestant."""
+    print(f"{net:6} {name}: {error}", flush=True)
+    torches.pop(name).end()
+
+
 def start_torches(options, net):
     """Those that come up, by name; what became of the others is said."""
     if not options.torch:
@@ -100,8 +105,7 @@ def start_torches(options, net):
         try:
             torch.await_ready()
         except RuntimeError as error:
-            print(f"{net:6} {name}: {error}", flush=True)
-            torches.pop(name).end()
+            drop(net, name, torches, error)
     return torches
 
 
@@ -111,10 +115,13 @@ def measure(options, net):
     rates = {name: [] for name, _ in contestants(options, net, torches)}
     for _ in range(options.rounds):
         for name, run in contestants(options, net, torches):
-            rates[name].append(run())
+            try:
+                rates[name].append(run())
+            except (RuntimeError, BrokenPipeError) as error:  # of PyTorch's
+                drop(net, name, torches, error)
     for torch in torches.values():
         torch.end()
-    figures = {name: statistics.median(r) for name, r in rates.items()}
+    figures = {name: statistics.median(r) for name, r in rates.items() if len(r) == options.rounds}
     for precision in PRECISIONS:
         for kind in KINDS:
             if f"torch {kind} {precision}" in torches:
@@ -138,9 +145,9 @@ def main():
     for net in NETS:
         table[net] = measure(options, net)
         for name, value in table[net].items():
-            print(f"{net:6} {name:34} {value:10.4g}", flush=True)
+            print(f"{net:6} {name:40} {value:10.4g}", flush=True)
         if options.out:
-            json.dump(table, open(options.out, "w"), indent=1)
+            pathlib.Path(options.out).write_text(json.dumps(table, indent=1))
 
 
 if __name__ == "__main__":

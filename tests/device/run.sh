@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache  # no plans of an earlier run
 rows=$out/rows
-rm -rf "$rows"
+rm -rf "$rows" "$out"/*.log "$out"/*.json
 mkdir "$rows"
 
 fact() { echo "- $1: $2" >>"$table"; }
@@ -102,7 +102,7 @@ configure_and_build() {
     cmake --build "$build" --target flowc flowrun flowdiff flow_cuda flow_gpu_tests flow_device_tests describe_device
 }
 
-run() { "$build/bin/flowrun" "$@" --force --quiet; }
+run() { "$build/bin/flowrun" "$@" --threads 2 --force --quiet; }  # several at a time
 same() { "$build/bin/flowdiff" "$1" "$2" --rtol 0 --atol 0; }
 near() { "$build/bin/flowdiff" "$1" "$2" --rtol "$3" --atol "$4"; }
 
@@ -184,7 +184,8 @@ accuracy() {  # NET FLOOR EPOCHS: and the GPU's and the CPU's predictions from t
 }
 
 programs() {  # end-to-end tests, in which programs take the GPU by themselves
-  printf '%s\n' also gpu hooks inputs | FLOW_BIN=$build/bin xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
+  printf '%s\n' also data_ops gpu hooks inputs shared_statistics |
+    FLOW_BIN=$build/bin FLOW_DEVICE=gpu xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
 }
 
 sanitize() {  # TOOL: over the kernels that the reference judges
@@ -236,5 +237,5 @@ together relu_watch as_on_cpu 0 relu_watch relu --watch y
 together mlp_watch_diff as_on_cpu 1e-3 mlp_watch_diff train --watch-diff "logits/**"
 together mlp_watch_scope as_on_cpu 1e-3 mlp_watch_scope train
 wait
-check bench timeout 240 tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"
+check bench timeout 270 tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"
 finish

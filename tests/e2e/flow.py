@@ -17,16 +17,24 @@ JOBS = SOURCE / "jobs"
 
 @functools.cache
 def device():
-    """What `--device auto` is on this machine: "gpu" or "cpu"."""
+    """What `--device auto` is on this machine: "gpu" or "cpu". FLOW_DEVICE says what it has to be."""
     with tempfile.TemporaryDirectory(prefix="flow-e2e-") as folder:
         (pathlib.Path(folder) / "job.yaml").write_text(train_job(1))
-        subprocess.run([str(BIN / "flowrun"), "job.yaml", "-o", "out", "--quiet"], cwd=folder, check=True)
+        subprocess.run([str(BIN / "flowrun"), "job.yaml", "-o", "out", "--quiet"], cwd=folder, check=True, timeout=60, stdin=subprocess.DEVNULL)
         record = json.loads((pathlib.Path(folder) / "out/run.json").read_text())
-    return "cpu" if record["device"] == "cpu" else "gpu"
+    found = "cpu" if record["device"] == "cpu" else "gpu"
+    if os.environ.get("FLOW_DEVICE", found) != found:
+        raise RuntimeError(f"FLOW_DEVICE is {os.environ['FLOW_DEVICE']}, and jobs run on {record['device']}")
+    return found
 
 
 class FlowTest(unittest.TestCase):
     """Each test has a directory of its own, `self.dir`, removed at its end."""
+
+    @classmethod
+    def setUpClass(cls):
+        if "FLOW_DEVICE" in os.environ:
+            device()
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flow-e2e-"))

@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from flow import BIN, JOBS, FlowTest, device, train_job
+from flow import BIN, FlowTest, device, train_job
 
 HOOKS = """    hooks:
       - {watch: hidden, every: 3}

@@ -32,7 +32,8 @@ UNKNOWABLE = {
     "what the job says": {("graph_placement", 10), ("graph_placement", 14), ("graph_placement", 15)},
     "the op's own rule": {("ops_elementwise", 24)},
     "what a network takes": {("graph_params", 15), ("graph_params", 16)},
-    "what a variable holds": {("graph_params", 7), ("vars_expressions", 14), ("vars_origin", 5), ("vars_origin", 9)},
+    "what a variable holds": {("graph_params", 7), ("vars_expressions", 14), ("vars_origin", 5), ("vars_origin", 9),
+                              ("vars_several_uses", 8), ("vars_several_uses", 10), ("vars_several_uses", 11)},
     "numbers that YAML reads otherwise": {("scalars", 3), ("scalars", 13)},
 }
 

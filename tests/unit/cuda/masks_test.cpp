@@ -1,7 +1,6 @@
 // What a library's masks say of 0 is found out.
 #include "runtime/cuda/masks.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "runtime/cuda/handles.h"

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
@@ -83,15 +82,13 @@ TEST_CASE(
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   plan::Job job = make_job(true, 2);
   job.inputs[0].source = plan::FromNpy{"pipe"};
+  job.run.steps = 3;
+  std::fstream maker(pipe, std::ios::in | std::ios::out | std::ios::binary);  // waits for no reader
+  for (int record = 0; record < 3; ++record)
+    maker << io::npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view()) << std::flush;
   TestRun run(std::move(job), home.path());
   run.backend.beside = true;
-  std::thread maker([&] {
-    std::ofstream out(pipe, std::ios::binary);
-    for (int record = 0; record < 3; ++record)
-      out << io::npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view());
-  });
   run.run();
-  maker.join();
   CHECK(run.backend.calls ==
         std::vector<std::string>{"launch 0", "wait 0", "launch 1", "wait 1", "launch 2", "wait 2"});
 }
