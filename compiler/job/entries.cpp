@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
@@ -106,6 +107,8 @@ class EntryReader {
       error(Diagnosis::kUnknownAttribute, field.key_span,
             fmt::format("{} has no `{}`", callee(), field.key))
           .with_hint(suggestion(field.key, known, "it takes"));
+      const auto near = suggest(field.key, known);
+      if (!near.empty()) meant_.insert(near.front());
     }
   }
 
@@ -214,7 +217,7 @@ class EntryReader {
     }
     if (!entry_.def) return;
     for (const AttributeDef& def : entry_.def->attributes)
-      if (def.fallback.empty() && !node_.find(def.name))
+      if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(std::string(def.name)))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} needs `{}`", callee(), def.name))
             .with_hint(fmt::format("`{}`: {}", def.name, def.doc));
@@ -255,7 +258,7 @@ class EntryReader {
     for (const Signature::Param& param : network_->params) {
       if (const yaml::Node* given = node_.find(param.name.text))
         arguments.emplace_back(param.name.text, *given);
-      else if (!param.fallback)
+      else if (!param.fallback && !meant_.contains(param.name.text))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} needs `{}`", callee(), param.name.text))
             .label(param.name.span, "the param");
@@ -270,6 +273,7 @@ class EntryReader {
   Reader& reader_;
   const yaml::Node& node_;
   Entry& entry_;
+  std::set<std::string> meant_;  // keys that misspelt ones were told to be
   const Signature* network_;
   std::vector<Port> ports_;
   std::vector<Operand> in_;

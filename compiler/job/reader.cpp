@@ -91,6 +91,8 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
           .error(Diagnosis::kUnknownKey, entry.key_span,
                  fmt::format("{} has no key `{}`", what_, entry.key))
           .with_hint(suggestion(entry.key, names, "its keys are"));
+      const auto near = suggest(entry.key, names);
+      if (!near.empty()) meant_.insert(near.front());
     }
   }
 }
@@ -101,7 +103,7 @@ const yaml::Node* Fields::find(std::string_view key) const {
 
 const yaml::Node* Fields::require(std::string_view key) const {
   const yaml::Node* found = find(key);
-  if (!found && node_.is_mapping())
+  if (!found && node_.is_mapping() && !meant_.contains(std::string(key)))
     reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} needs `{}`", what_, key));
   return found;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,7 +82,8 @@ class Fields {
 
   /// The value, or null: no key that the table lacks has one.
   const yaml::Node* find(std::string_view key) const;
-  /// The value; an error where it is missing (unless the node is no mapping at all).
+  /// The value; an error where it is missing, unless a misspelt key has been told to be it, or the
+  /// node is no mapping at all.
   const yaml::Node* require(std::string_view key) const;
   /// Where the key stands; the owner where it is absent.
   Span key_span(std::string_view key) const;
@@ -112,6 +114,7 @@ class Fields {
   Span owner_;
   std::string what_;
   std::vector<KeyDef> keys_;
+  std::set<std::string> meant_;  // keys that misspelt ones were told to be
 };
 
 }  // namespace flow::job
