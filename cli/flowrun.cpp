@@ -208,8 +208,7 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
       throw RequestError(
           fmt::format("job `{}` of {} is compiled for the CPU", job.name, options.file),
           "leave --device gpu out, or compile with flowc build --device gpu a job file that does "
-          "not "
-          "place it on the CPU");
+          "not place it on the CPU");
     return cpu::make_backend();
   }
   if (options.device == "cpu")

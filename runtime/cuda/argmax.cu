@@ -62,8 +62,7 @@ __global__ void place_by_block(const T* x, int64_t n, int64_t inner, int64_t cou
 template <bool kLargest, typename T>
 Launch place_launch(int64_t n, int64_t inner, int64_t count) {
   // A block reads adjacent elements where there is nothing inside the axis.
-  constexpr int64_t kManyResults = 1 << 14;
-  const bool by_block = n >= kWarp && (inner == 1 || count < kManyResults);
+  const bool by_block = (inner == 1 && n >= kWarp) || suits_blocks(n, count);
   const unsigned threads = n >= kThreads ? kThreads : kWarp;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(count, 1 << 16));
   LaunchShape shape = shape_for(count);

@@ -7,23 +7,23 @@ namespace flow::cuda {
 namespace {
 
 /// What a thread converts at once: two bytes a thread would not fill a memory's bus.
+constexpr int kAtOnce = 4;
+
 template <typename T>
-struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
-  static constexpr int kCount = 4;
-  T values[kCount];
+struct alignas(kAtOnce * sizeof(T) < 16 ? kAtOnce * sizeof(T) : 16) Group {
+  T values[kAtOnce];
 };
 
 template <typename To, typename From>
 __device__ void cast_elements(const From* x, std::byte* y, int64_t n) {
-  constexpr int kCount = Four<From>::kCount;
-  const int64_t fours = n / kCount;
-  for (int64_t i = first_index(); i < fours; i += index_step()) {
-    const Four<From> from = reinterpret_cast<const Four<From>*>(x)[i];
-    Four<To> to;
-    for (int k = 0; k < kCount; ++k) to.values[k] = convert<To>(from.values[k]);
-    reinterpret_cast<Four<To>*>(y)[i] = to;
+  const int64_t groups = n / kAtOnce;
+  for (int64_t i = first_index(); i < groups; i += index_step()) {
+    const Group<From> from = reinterpret_cast<const Group<From>*>(x)[i];
+    Group<To> to;
+    for (int k = 0; k < kAtOnce; ++k) to.values[k] = convert<To>(from.values[k]);
+    reinterpret_cast<Group<To>*>(y)[i] = to;
   }
-  for (int64_t i = fours * kCount + first_index(); i < n; i += index_step())
+  for (int64_t i = groups * kAtOnce + first_index(); i < n; i += index_step())
     reinterpret_cast<To*>(y)[i] = convert<To>(x[i]);
 }
 
@@ -58,8 +58,8 @@ Kernel cast(const Request& request) {
   const DType to = request.outputs[0].dtype;
   return visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) -> Kernel {
     return {[to, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "cast", shape_for((n + 3) / 4), cast_from<From>,
-             input<From>(buffers, 0), buffers.outputs[0], to, n);
+      launch(state.driver, state.stream, "cast", shape_for((n + kAtOnce - 1) / kAtOnce),
+             cast_from<From>, input<From>(buffers, 0), buffers.outputs[0], to, n);
     }};
   });
 }

@@ -16,7 +16,7 @@ namespace {
 
 class NvidiaLibraries : public Libraries {
  public:
-  explicit NvidiaLibraries(Driver& driver) : driver_(driver), device_(driver.properties()) {}
+  explicit NvidiaLibraries(Driver& driver) : driver_(driver) {}
 
   LibraryKernel prepare(const MatmulSpec& spec) override {
     activate();
@@ -28,7 +28,7 @@ class NvidiaLibraries : public Libraries {
 
   LibraryKernel prepare(const ConvolutionSpec& spec) override {
     activate();
-    if (!cudnn_) cudnn_.emplace(device_.index, PlanCache::of_user("cudnn"));
+    if (!cudnn_) cudnn_.emplace(device().index, PlanCache::of_user("cudnn"));
     return cudnn_->prepare(spec);
   }
 
@@ -38,7 +38,8 @@ class NvidiaLibraries : public Libraries {
 
  private:
   /// The libraries work for the device that is the thread's current one.
-  void activate() { check(cudaSetDevice(device_.index), "using the GPU", device_.name); }
+  void activate() { check(cudaSetDevice(device().index), "using the GPU", device().name); }
+  const DeviceProperties& device() const { return driver_.properties(); }
 
   /// Asked once for each dtype. False, too, where the library has no product to ask.
   bool masks_fit(DType dtype) {
@@ -54,7 +55,6 @@ class NvidiaLibraries : public Libraries {
   }
 
   Driver& driver_;
-  DeviceProperties device_;
   std::map<DType, bool> masks_fit_;
   std::optional<Cublas> cublas_;
   std::optional<Cudnn> cudnn_;

@@ -90,8 +90,7 @@ FoldPlan plan_of(const Request& request) {
 template <typename Function, typename... Arguments>
 void launch_results(const LaunchState& state, const char* name, Function by_thread,
                     Function by_block, const Folds& folds, const Arguments&... arguments) {
-  constexpr int64_t kManyResults = 1 << 14;
-  const bool blocks = folds.terms >= kWarp && folds.outputs < kManyResults;
+  const bool blocks = suits_blocks(folds.terms, folds.outputs);
   LaunchShape shape = shape_for(folds.outputs);
   if (blocks)
     shape = {{static_cast<unsigned>(std::max<int64_t>(1, folds.outputs))},
