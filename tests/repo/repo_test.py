@@ -78,6 +78,12 @@ class Layering(unittest.TestCase):
                         seen.setdefault((outer, one), set()).add(name)
             self.assertEqual({}, {one: names for one, names in seen.items() if len(names) > 1})
 
+    def test_constants_of_files_are_named_as_constants(self):
+        # A local variable of a neighbour would shadow any other name.
+        for name, text in sources("runtime", "compiler", "cli", "tests"):
+            for constant in re.findall("^" + CONSTANT, text, re.M):
+                self.assertRegex(constant, r"^(k?[A-Z]|warpSize$)", name)
+
     def test_each_library_has_one_door(self):
         for name, text in sources("runtime", "compiler", "cli", "tests"):
             for header in INCLUDE.findall(text):

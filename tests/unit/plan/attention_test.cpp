@@ -36,33 +36,33 @@ bool refuses(const std::string& op, const std::vector<Shape>& shapes,
   }
 }
 
-const Shape q{2, 4, 5}, k{2, 6, 5}, v{2, 6, 7}, y{2, 4, 7}, rows{2, 4};
+const Shape kQ{2, 4, 5}, kK{2, 6, 5}, kV{2, 6, 7}, kY{2, 4, 7}, kRows{2, 4};
 
 }  // namespace
 
 TEST_CASE("attention: lengths and the value's depth are their own, all else fits") {
-  CHECK(results_of(kOp, {q, k, v}) == Results{{F, y}, {F, rows}});
+  CHECK(results_of(kOp, {kQ, kK, kV}) == Results{{F, kY}, {F, kRows}});
   for (const Shape& mask : {Shape{}, Shape{6}, Shape{4, 1}, Shape{2, 4, 6}})
-    CHECK(results_of(kOp, {q, k, v}, {mask}).size() == 2);
-  CHECK(refuses(kOp, {q, k}));
+    CHECK(results_of(kOp, {kQ, kK, kV}, {mask}).size() == 2);
+  CHECK(refuses(kOp, {kQ, kK}));
   CHECK(refuses(kOp, {{5}, {5}, {5}}));
-  CHECK(refuses(kOp, {q, {2, 6, 4}, v}));
-  CHECK(refuses(kOp, {q, k, {2, 5, 7}}));
-  CHECK(refuses(kOp, {q, {1, 6, 5}, v}));
-  CHECK(refuses(kOp, {q, k, {6, 7}}));
-  CHECK(refuses(kOp, {q, k, v}, {{4}}));
-  CHECK(refuses(kOp, {q, k, v}, {{1, 2, 4, 6}}));
-  CHECK(refuses(kOp, {q, k, v}, {{6}, {6}}));
+  CHECK(refuses(kOp, {kQ, {2, 6, 4}, kV}));
+  CHECK(refuses(kOp, {kQ, kK, {2, 5, 7}}));
+  CHECK(refuses(kOp, {kQ, {1, 6, 5}, kV}));
+  CHECK(refuses(kOp, {kQ, kK, {6, 7}}));
+  CHECK(refuses(kOp, {kQ, kK, kV}, {{4}}));
+  CHECK(refuses(kOp, {kQ, kK, kV}, {{1, 2, 4, 6}}));
+  CHECK(refuses(kOp, {kQ, kK, kV}, {{6}, {6}}));
 }
 
 TEST_CASE("attention's gradients have the shapes of what they are of") {
   const std::string op = kOp + "_grad";
-  CHECK(results_of(op, {y, q, k, v, y, rows}) == Results{{F, q}, {F, k}, {F, v}});
-  CHECK(results_of(op, {y, q, k, v, y, rows}, {{4, 6}}).size() == 3);
-  CHECK(refuses(op, {q, q, k, v, y, rows}));
-  CHECK(refuses(op, {y, q, k, v, q, rows}));
-  CHECK(refuses(op, {y, q, k, v, y, {4}}));
-  CHECK(refuses(op, {y, q, k, v, y, rows}, {{3, 6}}));
+  CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}) == Results{{F, kQ}, {F, kK}, {F, kV}});
+  CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}, {{4, 6}}).size() == 3);
+  CHECK(refuses(op, {kQ, kQ, kK, kV, kY, kRows}));
+  CHECK(refuses(op, {kY, kQ, kK, kV, kQ, kRows}));
+  CHECK(refuses(op, {kY, kQ, kK, kV, kY, {4}}));
+  CHECK(refuses(op, {kY, kQ, kK, kV, kY, kRows}, {{3, 6}}));
 }
 
 }  // namespace flow::plan
