@@ -13,6 +13,7 @@
 #include "cli/exit_code.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -27,6 +28,10 @@ bool wants_color(std::FILE* stream) { return is_screen(stream) && !std::getenv("
 void tell(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+void tell_line(const OrderedJson& line) {
+  tell(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 void tell_error(const char* program, const std::string& message, const std::string& hint) {
@@ -54,6 +59,11 @@ int guarded(const char* program, const std::function<int()>& body) {
   } catch (const Defect& defect) {
     tell_error(program, defect.what(),
                "this is a defect of flow; please report it with the job file and this text");
+  } catch (const fs::filesystem_error& error) {
+    tell_error(program,
+               fmt::format("cannot reach {}: {}", error.path1().string(), error.code().message()),
+               "");
+    return kRunFailed;
   } catch (const std::bad_alloc&) {
     tell_error(program, "out of memory",
                "a smaller batch needs less; `flowrun --dry-run` says how much");
@@ -92,11 +102,38 @@ const CLI::App& reached(const CLI::App& app) {
   return subcommands.empty() ? app : reached(*subcommands.back());
 }
 
+/// What flags of other tools are here: flags of ours, or what the job file says.
+struct ForeignFlag {
+  std::string_view theirs, ours, hint;
+};
+constexpr ForeignFlag kForeignFlags[] = {
+    {"--out", "--output", "did you mean -o?"},
+    {"--outdir", "--output", "did you mean -o?"},
+    {"--output-dir", "--output", "did you mean -o?"},
+    {"--cpu", "--device", "did you mean --device cpu?"},
+    {"--gpu", "--device", "did you mean --device gpu?"},
+    {"--cuda", "--device", "did you mean --device gpu?"},
+    {"--checkpoint", "--load", "did you mean --load?"},
+    {"--weights", "--load", "did you mean --load?"},
+    {"--overwrite", "--force", "did you mean --force?"},
+    {"--epochs", "--set", "the job file says it: --set jobs.train.run.epochs=10 changes it"},
+    {"--seed", "--set", "the job file says it: --set seed=7 changes it"},
+    {"--lr", "--set", "the job file says it: --set vars.lr=0.02 changes a variable of it"},
+    {"--learning-rate", "--set",
+     "the job file says it: --set vars.lr=0.02 changes a variable of it"},
+    {"--batch", "--set", "the job file says it: --set vars.batch=64 changes a variable of it"},
+    {"--batch-size", "--set", "the job file says it: --set vars.batch=64 changes a variable of it"},
+};
+
 std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> flags = flags_of(app);
+  const auto known = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
   for (int i = 1; i < argc; ++i) {
     const std::string word = split(argv[i], '=').front();
-    if (!word.starts_with("--") || std::ranges::find(flags, word) != flags.end()) continue;
+    if (!word.starts_with("--") || known(word)) continue;
+    const auto foreign = std::ranges::find(kForeignFlags, word, &ForeignFlag::theirs);
+    if (foreign != std::end(kForeignFlags) && known(foreign->ours))
+      return std::string(foreign->hint);
     const auto near = suggest(word, flags);
     if (!near.empty()) return fmt::format("did you mean {}?", near.front());
   }

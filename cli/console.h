@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/plan/json.h"
+
 namespace CLI {
 class App;
 }
@@ -31,6 +33,9 @@ bool wants_color(std::FILE* stream);
 
 /// Writes to standard error. That nobody reads it any more is no reason to fail.
 void tell(const std::string& text);
+
+/// Writes an object to standard error, on a line of its own.
+void tell_line(const OrderedJson& line);
 
 /// Writes "error: TEXT" and "hint: HINT" lines to standard error.
 void tell_error(const char* program, const std::string& message, const std::string& hint);

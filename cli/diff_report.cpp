@@ -188,13 +188,20 @@ OrderedJson json_array(const ArrayDifference& array) {
 
 }  // namespace
 
+std::string first_text(const exec::FirstDifference& first) {
+  return fmt::format("of what differs was computed first: {}{}", printable(first.array),
+                     first.step ? fmt::format(", at step {}", *first.step) : "");
+}
+
 std::string diff_json(const io::Comparison& comparison, const std::string& golden,
-                      const std::string& out) {
+                      const std::string& out, const std::optional<exec::FirstDifference>& first) {
   OrderedJson json{{"golden", golden},
                    {"out", out},
                    {"failed", comparison.failed()},
                    {"summary", diff_summary(comparison)},
                    {"arrays", OrderedJson::array()}};
+  if (first) json["first"]["array"] = first->array;
+  if (first && first->step) json["first"]["step"] = *first->step;
   for (const ArrayDifference& array : comparison.arrays)
     json["arrays"].push_back(json_array(array));
   // Names of files need not be UTF-8.
@@ -243,8 +250,10 @@ std::string diff_junit(const io::Comparison& comparison) {
       text += "/>\n";
       continue;
     }
-    text += fmt::format(">\n    <failure message=\"{}\">", name_of_verdict(array.verdict));
-    for (const std::string& reason : reasons(array)) text += xml(reason) + '\n';
+    const std::vector<std::string> why = reasons(array);
+    text += fmt::format(">\n    <failure message=\"{}{}\">", name_of_verdict(array.verdict),
+                        why.empty() ? "" : ": " + xml(why.front()));
+    for (const std::string& reason : why) text += xml(reason) + '\n';
     text += "</failure>\n  </testcase>\n";
   }
   return text + "</testsuite>\n";

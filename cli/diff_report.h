@@ -1,8 +1,10 @@
 // What flowdiff found, as text for people and for programs.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "runtime/exec/first_difference.h"
 #include "runtime/io/compare.h"
 
 namespace flow::cli {
@@ -14,9 +16,12 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
 /// "8 arrays: 5 equal, 2 within tolerance, 1 differs"
 std::string diff_summary(const io::Comparison& comparison);
 
+/// "of what differs was computed first: watch/lenet/conv1/value, at step 20"
+std::string first_text(const exec::FirstDifference& first);
+
 /// One JSON object; what is not finite is null.
 std::string diff_json(const io::Comparison& comparison, const std::string& golden,
-                      const std::string& out);
+                      const std::string& out, const std::optional<exec::FirstDifference>& first);
 
 /// A JUnit test suite, a case an array.
 std::string diff_junit(const io::Comparison& comparison);

@@ -50,22 +50,23 @@ CompileRequest request_of(const Options& options) {
 }
 
 int check(const Options& options) {
-  size_t errors = 0;
+  int status = kDone;
   for (const std::string& file : options.files) {
-    require_file(file);
-    CompileRequest request;
+    CompileRequest request = request_of(options);
     request.file = file;
-    request.sets = options.sets;
-    const CompileResult result = compile(request, wants_color(stderr));
-    fmt::print(stderr, "{}", result.messages);
-    errors += result.errors;
-    if (result.errors > 0)
-      fmt::print(stderr, "{}: {} error{}\n", file, result.errors, result.errors == 1 ? "" : "s");
-    else
-      fmt::print("{}: ok, {} job{}\n", file, result.plan->jobs.size(),
-                 result.plan->jobs.size() == 1 ? "" : "s");
+    try {
+      if (const auto result = compile_aloud(request)) {
+        fmt::print("{}: ok, {} job{}\n", file, result->plan->jobs.size(),
+                   result->plan->jobs.size() == 1 ? "" : "s");
+        continue;
+      }
+    } catch (const RunError& error) {  // the other files are checked all the same
+      tell_error("flowc", error.what(), error.hint());
+      status = std::max(status, error.exit_status());
+    }
+    status = std::max<int>(status, kRequestWrong);
   }
-  return errors > 0 ? kRequestWrong : kDone;
+  return status;
 }
 
 /// Writes where `-o` says, which is not where the job file is.
@@ -105,18 +106,11 @@ std::string devices_of(const plan::Plan& plan) {
 
 int build(const Options& options) {
   check_pass(options.dump_after);
-  const CompileRequest request = request_of(options);
-  const CompileResult result = compile(request, wants_color(stderr));
-  fmt::print(stderr, "{}", result.messages);
-  fmt::print("{}", result.dump);
-  if (result.errors > 0) {
-    fmt::print(stderr, "{}: {} error{}\n", options.file, result.errors,
-               result.errors == 1 ? "" : "s");
-    return kRequestWrong;
-  }
-  write_output(options, plan::to_json(*result.plan));
-  fmt::print(stderr, "{}: jobs {} for {}\n", options.output, job_names(*result.plan),
-             devices_of(*result.plan));
+  const auto result = compile_aloud(request_of(options));
+  if (!result) return kRequestWrong;
+  write_output(options, plan::to_json(*result->plan));
+  fmt::print(stderr, "{}: jobs {} for {}\n", options.output, job_names(*result->plan),
+             devices_of(*result->plan));
   return kDone;
 }
 
@@ -142,8 +136,12 @@ int show(const Options& options) {
   if (!loaded) return kRequestWrong;
   plan::Plan& plan = loaded->plan;
   if (!options.job.empty()) {
-    const plan::Job job = find_job(plan, options.job);
-    plan.jobs = {job};
+    std::vector<plan::Job> kept = {find_job(plan, options.job)};
+    // A plan of the job has those that it calls, too.
+    for (size_t i = 0; options.format == "json" && i < kept.size(); ++i)
+      for (const plan::Job* called : plan::also_jobs(plan, kept[i]))
+        if (std::ranges::count(kept, called->name, &plan::Job::name) == 0) kept.push_back(*called);
+    plan.jobs = std::move(kept);
   }
   if (options.format == "json") {
     fmt::print("{}", plan::to_json(plan));
@@ -194,14 +192,9 @@ int config(const Options& options) {
   request.writing = options.full      ? Writing::kFull
                     : options.minimal ? Writing::kMinimal
                                       : Writing::kResolved;
-  const CompileResult result = compile(request, wants_color(stderr));
-  fmt::print(stderr, "{}", result.messages);
-  if (result.errors > 0) {
-    fmt::print(stderr, "{}: {} error{}\n", options.file, result.errors,
-               result.errors == 1 ? "" : "s");
-    return kRequestWrong;
-  }
-  deliver(options, result.job_file);
+  const auto result = compile_aloud(request);
+  if (!result) return kRequestWrong;
+  deliver(options, result->job_file);
   return kDone;
 }
 

@@ -96,10 +96,15 @@ int execute(const Options& options) {
   check_reports(options);
   const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
   if (!comparison.arrays.empty()) check_globs(rules, comparison);
-  write_report(options.json, diff_json(comparison, options.golden, options.out));
+  const auto first = exec::first_difference(options.golden, comparison);
+  write_report(options.json, diff_json(comparison, options.golden, options.out, first));
   write_report(options.junit, diff_junit(comparison));
   write_report(options.markdown, diff_markdown(comparison));
   fmt::print("{}", diff_table(comparison, options.brief, wants_color(stdout)));
+  if (first) fmt::print("{}\n", first_text(*first));
+  const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
+  if (!golden.empty() && !out.empty() && golden != out)
+    tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n", golden, out));
   if (comparison.pairs() == 0) {
     tell_error("flowdiff", "nothing was compared: no array is on both sides",
                "GOLDEN and OUT are .npy files, folders of them, or run directories");
@@ -127,8 +132,9 @@ void declare(CLI::App& app, Options& options) {
   app.footer(
       "An element passes where |out - golden| <= A + R * |golden|; NaN equals NaN, an infinity\n"
       "itself. Defaults (R, A): float32 1.3e-6, 1e-5; float64 1e-7, 1e-7; float16 1e-3, 1e-5;\n"
-      "integers and bools exact. Of runs, `returns`, `watch` and the newest checkpoint are\n"
-      "compared. In a GLOB * stays inside a folder and ** does not.\n\n"
+      "integers and bools exact. Of runs, `returns`, `watch`, `also` and the newest checkpoint\n"
+      "are compared, and of `returns` and `watch` it is said what was computed first of all\n"
+      "that differs. In a GLOB * stays inside a folder and ** does not.\n\n"
       "Exit status: 0 equal within tolerance, 1 not, 2 wrong request, 3 failed, 4 nothing\n"
       "compared, 70 defect.\n\n"
       "Examples:\n"

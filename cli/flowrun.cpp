@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -20,7 +21,9 @@
 #include "runtime/cpu/backend.h"
 #include "runtime/exec/mixed.h"
 #include "runtime/exec/module.h"
+#include "runtime/exec/preparation.h"
 #include "runtime/exec/run.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/plan/json.h"
 #include "runtime/plan/sharing.h"
 
@@ -28,7 +31,8 @@ namespace flow::cli {
 namespace {
 
 /// The signal that asked the run to stop; the handler may touch nothing else.
-volatile std::sig_atomic_t stop_signal = 0;
+std::atomic<int> stop_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void on_stop_signal(int signal) {
   if (stop_signal) {  // the second one leaves at once
@@ -84,9 +88,9 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
 void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
-    tell(fmt::format("flowrun: stopped after step {}{}; go on with: {}\n", outcome.steps,
+    tell(fmt::format("flowrun: stopped after step {}{}; {} with: {}\n", outcome.steps,
                      outcome.stopped_by_command ? ", as a command asked" : "",
-                     resume_command(options, job.name, directory)));
+                     job.train ? "go on" : "begin again", next_command(options, job, directory)));
     return;
   }
   const std::string took = human_seconds(outcome.seconds);
@@ -112,7 +116,8 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
                      {"seconds", outcome.seconds},
                      {"interrupted", outcome.interrupted},
                      {"exit_status", outcome.exit_status}};
-    tell(line.dump() + "\n");
+    if (outcome.interrupted) line["next"] = next_command(options, job, directory);
+    tell_line(line);
   } else if (outcome.exit_status == kDone) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
@@ -133,13 +138,12 @@ void tell_profile(const RunOptions& options, const exec::ProfileReport& profile)
                          {"job", profile.job},
                          {"calls", profile.calls},
                          {"seconds", profile.seconds}};
-  tell(line.dump() + "\n");  // profile.json has the rest
+  tell_line(line);  // profile.json has the rest
 }
 
 void tell_remark(const RunOptions& options, const std::string& text) {
   if (!options.json) return tell(fmt::format("flowrun: {}\n", text));
-  const OrderedJson line{{"event", "remark"}, {"text", text}};
-  tell(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+  tell_line({{"event", "remark"}, {"text", text}});
 }
 
 /// Of the job and those that it calls.
@@ -175,14 +179,11 @@ class DefaultDirectory {
 
 /// What an earlier run wrote goes only when this one is known to start, and does not read it.
 void check_force(exec::Backend& backend, const exec::RunRequest& request) {
-  const auto& in_file = request.job.run.checkpoint.load;
-  const fs::path loaded = request.load ? fs::path(*request.load)
-                          : in_file    ? request.root / *in_file
-                                       : fs::path();
-  if (!loaded.empty() && lies_in(loaded, request.directory))
-    throw RequestError(
-        fmt::format("--force would remove {}, which is to be loaded", loaded.string()),
-        "write to another directory");
+  for (const fs::path& path : exec::paths_read(request))
+    if (exec::is_written(path, request.directory))
+      throw RequestError(
+          fmt::format("--force would remove {}, which this run reads", path.string()),
+          "write to another directory");
   exec::RunRequest silent = request;  // the run itself will say it
   silent.say = {};
   exec::dry_run(backend, silent);
@@ -250,6 +251,7 @@ int execute(const RunOptions& options) {
                            .root = options.root.value_or(plan.root),
                            .load = options.load,
                            .save = options.save,
+                           .load_partial = options.load_partial,
                            .steps = options.steps,
                            .resume = options.resume,
                            .threads = options.threads,
@@ -266,7 +268,7 @@ int execute(const RunOptions& options) {
                                  bar.clear();
                                  tell_remark(options, text);
                                },
-                           .stop_signal = [] { return static_cast<int>(stop_signal); }};
+                           .stop_signal = [] { return stop_signal.load(); }};
   for (const std::string& input : options.inputs) {
     const size_t equals = input.find('=');
     if (equals == std::string::npos)
@@ -290,6 +292,7 @@ int execute(const RunOptions& options) {
     taken = take_directory(request.directory, options.force, options.resume);
   } else {
     request.directory = make_default_directory(options.file, job.name);
+    taken = DirectoryLock(request.directory);
   }
   tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();

@@ -13,13 +13,7 @@
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli {
-
-bool is_plan(const std::string& text) {
-  const size_t brace = text.find_first_not_of(" \t\r\n");
-  if (brace == std::string::npos || text[brace] != '{') return false;
-  const size_t key = text.find_first_not_of(" \t\r\n", brace + 1);
-  return key != std::string::npos && text[key] == '"';
-}
+namespace {
 
 void require_file(const std::string& file) {
   if (fs::exists(file)) return;
@@ -27,7 +21,7 @@ void require_file(const std::string& file) {
   std::vector<std::string> names;
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable))
-    if (entry.path().extension() == fs::path(file).extension())
+    if (entry.path().extension() == fs::path(file).extension() && entry.is_regular_file(unreadable))
       names.push_back((folder / entry.path().filename()).string());
   std::ranges::sort(names);
   const auto near = suggest(file, names);
@@ -36,9 +30,42 @@ void require_file(const std::string& file) {
                                   : fmt::format("did you mean {}?", near.front()));
 }
 
+/// Its text, read once: it may be a pipe.
+std::string read_file(const std::string& file) {
+  require_file(file);
+  return read_text(file);
+}
+
+std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
+  CompileResult result = compile_text(request, std::move(text), wants_color(stderr));
+  fmt::print(stderr, "{}", result.messages);
+  fmt::print("{}", result.dump);
+  if (result.errors == 0) return result;
+  fmt::print(stderr, "{}: {} error{}\n", request.file, result.errors,
+             result.errors == 1 ? "" : "s");
+  return {};
+}
+
+}  // namespace
+
+bool is_plan(const std::string& text) {
+  const size_t brace = text.find_first_not_of(" \t\r\n");
+  if (brace == std::string::npos || text[brace] != '{') return false;
+  const size_t key = text.find_first_not_of(" \t\r\n", brace + 1);
+  return key != std::string::npos && text[key] == '"';
+}
+
+std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
+  std::string text = read_file(request.file);
+  if (is_plan(text))
+    throw RequestError(fmt::format("{} is a plan, not a job file", request.file),
+                       "`flowc show` and `flowrun` take plans, too");
+  return compile_aloud(request, std::move(text));
+}
+
 std::optional<LoadedPlan> load(const CompileRequest& request) {
-  require_file(request.file);
-  if (const std::string text = read_text(request.file); is_plan(text)) {
+  std::string text = read_file(request.file);
+  if (is_plan(text)) {
     if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
         !request.watch_scopes.empty())
       throw RequestError(
@@ -46,14 +73,9 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
           "compile the job file with them, or run it directly");
     return LoadedPlan{.plan = plan::from_json(text, request.file), .from_job_file = false};
   }
-  CompileResult result = compile(request, wants_color(stderr));
-  fmt::print(stderr, "{}", result.messages);
-  if (result.errors > 0) {
-    fmt::print(stderr, "{}: {} error{}\n", request.file, result.errors,
-               result.errors == 1 ? "" : "s");
-    return {};
-  }
-  return LoadedPlan{.plan = std::move(*result.plan), .from_job_file = true};
+  std::optional<CompileResult> result = compile_aloud(request, std::move(text));
+  if (!result) return {};
+  return LoadedPlan{.plan = std::move(*result->plan), .from_job_file = true};
 }
 
 std::string job_names(const plan::Plan& plan) {

@@ -17,12 +17,13 @@ struct LoadedPlan {
   bool from_job_file = false;  // compiled now
 };
 
-/// RequestError where there is no such file, with the name of the one that may have been meant.
-void require_file(const std::string& file);
+/// Compiles `request.file`. Messages go to standard error, followed by a line that counts errors, a
+/// dump to standard output; nothing where there are errors. RequestError where it is a plan, or no
+/// such file is there, with the name of the one that may have been meant.
+std::optional<CompileResult> compile_aloud(const CompileRequest& request);
 
-/// The plan of `request.file`: compiled, or read as it is. Compile messages go to standard error,
-/// followed by a line that counts errors; throws RequestError when the request's overrides need a
-/// job file and this is a plan. Nothing after compile errors, which have been told.
+/// The plan of `request.file`: compiled aloud, or read as it is; nothing after compile errors.
+/// Throws RequestError, too, when the request's overrides need a job file and this is a plan.
 std::optional<LoadedPlan> load(const CompileRequest& request);
 
 /// The job of that name. RequestError that lists the jobs when there is none.

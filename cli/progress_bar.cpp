@@ -87,7 +87,7 @@ void ProgressBar::show(const exec::Progress& progress) {
   line["epoch"] = progress.epoch;
   if (progress.loss) line["loss"] = *progress.loss;
   line["seconds"] = progress.seconds;
-  tell(line.dump() + "\n");
+  tell_line(line);
 }
 
 /// What was drawn may take more than a line by now: the terminal may have become narrower.

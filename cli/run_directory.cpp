@@ -6,20 +6,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/exec/run_files.h"
 
 namespace flow::cli {
 
 namespace {
-
-/// All that a run writes into its directory.
-constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "profile.json",
-                                 "returns",   "watch",    "also",          "checkpoints"};
 
 [[noreturn]] void refuse(const fs::path& path, const std::error_code& error) {
   throw RequestError(
@@ -63,13 +58,6 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
   throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
 }
 
-bool lies_in(const fs::path& path, const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path inner = fs::weakly_canonical(path, ignored);
-  const fs::path outer = fs::weakly_canonical(folder, ignored);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
   std::error_code error;
   if (resume) {
@@ -89,7 +77,7 @@ DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
   if (!force)
     throw RequestError(fmt::format("{} is not empty", path.string()),
                        "--force removes what an earlier run wrote there, --resume continues it");
-  for (const char* name : kWritten) {
+  for (const char* name : exec::kWritten) {
     fs::remove_all(path / name, error);
     if (error) refuse(path, error);
   }

@@ -30,7 +30,4 @@ class DirectoryLock {
 /// nothing else is; or `resume`: then it is taken as it is.
 [[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force, bool resume);
 
-/// Is `path` the directory `folder`, or somewhere below it?
-bool lies_in(const fs::path& path, const fs::path& folder);
-
 }  // namespace flow::cli

@@ -64,6 +64,8 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_option("--load", options.load,
                  "start from this checkpoint or run; `none`: from fresh variables")
       ->type_name("CKPT");
+  add_many("--load-partial", options.load_partial, "GLOB",
+           "variables that may be missing or misshapen there: they start anew");
   app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
       ->type_name("PATH");
   app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
@@ -106,13 +108,19 @@ std::vector<std::string> overrides_of(const RunOptions& options) {
   return lines;
 }
 
-std::string resume_command(const RunOptions& options, const std::string& job,
-                           const fs::path& directory) {
+std::string next_command(const RunOptions& options, const plan::Job& job,
+                         const fs::path& directory) {
   plan::CommandSink command;
   std::vector<std::string>& words = command.run;
-  words = {"flowrun", job, options.file, "-o", directory.string(), "--resume"};
+  words = {"flowrun", job.name, options.file, "-o", directory.string()};
+  words.emplace_back(job.train ? "--resume" : "--force");
   for (const std::vector<std::string>& more : shaping_words(options))
     words.insert(words.end(), more.begin(), more.end());
+  if (options.load && !job.train) {
+    words.insert(words.end(), {"--load", *options.load});
+    for (const std::string& glob : options.load_partial)
+      words.insert(words.end(), {"--load-partial", glob});
+  }
   if (options.save) words.insert(words.end(), {"--save", *options.save});
   if (options.root) words.insert(words.end(), {"--root", *options.root});
   if (options.device != "auto") words.insert(words.end(), {"--device", options.device});

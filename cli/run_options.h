@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/plan/plan.h"
 
 namespace CLI {
 class App;
@@ -17,7 +18,7 @@ namespace flow::cli {
 struct RunOptions {
   std::string job, file;
   std::optional<std::string> directory, load, save, root;
-  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes;
+  std::vector<std::string> sets, inputs, watches, watch_diffs, watch_scopes, load_partial;
   std::optional<int64_t> steps;
   std::string device = "auto";
   int threads = 0;
@@ -34,8 +35,9 @@ void read_words(RunOptions& options);
 /// What shapes the run, for its record: "--set vars.lr=0.1".
 std::vector<std::string> overrides_of(const RunOptions& options);
 
-/// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run.
-std::string resume_command(const RunOptions& options, const std::string& job,
-                           const fs::path& directory);
+/// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run; of a predict job,
+/// which keeps no state, with --force.
+std::string next_command(const RunOptions& options, const plan::Job& job,
+                         const fs::path& directory);
 
 }  // namespace flow::cli

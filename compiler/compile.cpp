@@ -30,14 +30,6 @@
 namespace flow {
 namespace {
 
-std::string job_file_text(const std::string& path) {
-  try {
-    return read_text(path);
-  } catch (const RunError& error) {
-    throw RequestError(error.what(), error.hint());
-  }
-}
-
 /// What is the same for all jobs of one compilation.
 struct Compilation {
   const CompileRequest& request;
@@ -161,10 +153,6 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
 }
 
 }  // namespace
-
-CompileResult compile(const CompileRequest& request, bool color) {
-  return compile_text(request, job_file_text(request.file), color);
-}
 
 CompileResult compile_text(const CompileRequest& request, std::string text, bool color) {
   CompileResult result;

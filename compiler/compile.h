@@ -42,11 +42,8 @@ struct CompileResult {
   std::string job_file;  // a job file of the same plan, without includes; empty after errors
 };
 
-/// Compiles. Reads the job file and what it includes; opens no data. RequestError when the file
-/// cannot be read; everything else is a diagnostic.
-CompileResult compile(const CompileRequest& request, bool color = false);
-
-/// The same for a text that is already read; `request.file` only names it.
+/// Compiles a job file's text, which `request.file` names. Reads what it includes; opens no data.
+/// Everything that is wrong is a diagnostic.
 CompileResult compile_text(const CompileRequest& request, std::string text, bool color = false);
 
 }  // namespace flow

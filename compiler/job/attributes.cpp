@@ -32,7 +32,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
           .error(Diagnosis::kUnknownChoice, node,
                  fmt::format("{} is `{}`, it must be {} or numbers", what, node.scalar,
                              quoted_alternatives(words)))
-          .with_hint(suggestion(node.scalar, suggest(node.scalar, words), ""));
+          .with_hint(suggestion(node.scalar, words));
       return {};
     }
     const auto all = read_integer(reader, node, what, bounds);

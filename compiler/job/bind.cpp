@@ -82,7 +82,9 @@ class Binder {
   void bind_scope(const Hook& hook) {
     const std::string& scope = hook.pattern.text;
     const auto is_inside = [&scope](const std::string& name) {
-      return name == scope || name.starts_with(scope + "/") || name.starts_with(scope + ".");
+      // What only an update makes, "moving_mean:update", has no name in the file.
+      return name.find(':') == std::string::npos &&
+             (name == scope || name.starts_with(scope + "/") || name.starts_with(scope + "."));
     };
     std::vector<ir::ValueId> made;
     for (size_t i = 0; i < instance_.graph.values.size(); ++i) {

@@ -56,10 +56,14 @@ bool same_value(const yaml::Node& a, const yaml::Node& b) {
          });
 }
 
+bool is_unwritable(const AttributeDef& def) {
+  return def.type == AttributeType::kNumber && !def.fallback.empty() && !parse_number(def.fallback);
+}
+
 std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
                                      const yaml::Node& entry) {
   const std::string_view text = def.fallback;
-  if (text.empty()) return {};
+  if (text.empty() || is_unwritable(def)) return {};
   if (names_attribute(op, text)) {
     const yaml::Node* other = entry.find(text);
     return other ? std::optional(*other) : std::nullopt;
@@ -69,8 +73,6 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
       return {};
     case AttributeType::kInitializer:
       return initializer_node(text);
-    case AttributeType::kNumber:  // "-inf" and "1/sqrt(D)" cannot be written
-      return parse_number(text) ? std::optional(scalar_node(text)) : std::nullopt;
     default:
       return text.starts_with('[') ? list_node(text) : scalar_node(text);
   }

@@ -17,6 +17,9 @@ yaml::Node scalar_node(std::string_view text);
 /// Do both say the same, numbers by their values?
 bool same_value(const yaml::Node& a, const yaml::Node& b);
 
+/// Is the default one that a file cannot write? "-inf", or worked out: "1/sqrt(D)".
+bool is_unwritable(const AttributeDef& def);
+
 /// What stands for an attribute that is absent from `entry`; nothing where no text does.
 std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
                                      const yaml::Node& entry);

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "compiler/job/vocabulary.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -106,9 +106,7 @@ class EntryReader {
       }
       error(Diagnosis::kUnknownAttribute, field.key_span,
             fmt::format("{} has no `{}`", callee(), field.key))
-          .with_hint(suggestion(field.key, known, "it takes"));
-      const auto near = suggest(field.key, known);
-      if (!near.empty()) meant_.insert(near.front());
+          .with_hint(meant_.suggest(field.key, known, "it takes"));
     }
   }
 
@@ -217,7 +215,7 @@ class EntryReader {
     }
     if (!entry_.def) return;
     for (const AttributeDef& def : entry_.def->attributes)
-      if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(std::string(def.name)))
+      if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} needs `{}`", callee(), def.name))
             .with_hint(fmt::format("`{}`: {}", def.name, def.doc));
@@ -273,7 +271,7 @@ class EntryReader {
   Reader& reader_;
   const yaml::Node& node_;
   Entry& entry_;
-  std::set<std::string> meant_;  // keys that misspelt ones were told to be
+  MeantKeys meant_;
   const Signature* network_;
   std::vector<Port> ports_;
   std::vector<Operand> in_;
@@ -291,7 +289,13 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry")) return entry;
   const yaml::Node* op = field.value.find("op");
   if (!op) {
-    reader.error(Diagnosis::kMissingKey, field.key_span, fmt::format("`{}` needs `op`", field.key));
+    const auto meant = std::ranges::find_if(field.value.entries, [](const yaml::Entry& given) {
+      return !meant_by(given.key, {"op"}).empty();
+    });
+    reader.error(Diagnosis::kMissingKey, field.key_span, fmt::format("`{}` needs `op`", field.key))
+        .with_hint(meant == field.value.entries.end()
+                       ? std::string()
+                       : fmt::format("did you mean `op` by `{}`?", meant->key));
     return entry;
   }
   if (!reader.expect(*op, yaml::Kind::kScalar, "`op`")) return entry;

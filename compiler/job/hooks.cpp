@@ -117,7 +117,7 @@ std::vector<KeyDef> hook_keys(const Section* section) {
 }
 
 std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "a hook")) return {};
+  if (!reader.expect(node, yaml::Kind::kMapping, "a hook", "watch")) return {};
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
   const Section* section = section_of(reader, node, start);
   const Fields fields(reader, node, start, "a hook", hook_keys(section));

@@ -17,10 +17,12 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
                           const std::vector<Dataset>& datasets) {
   const std::string& text = node.scalar;
   const size_t dot = text.find('.');
-  if (dot == std::string::npos) {
+  const bool is_file = text.ends_with(".npy");
+  if (dot == std::string::npos || is_file) {
     reader
         .error(Diagnosis::kBadSource, node, fmt::format("`from` is `{}`, which is no source", text))
-        .with_hint("write `dataset.column`, or `{npy: PATH}`");
+        .with_hint(is_file ? fmt::format("a file is written `{{npy: {}}}`", text)
+                           : "write `dataset.column`, or `{npy: PATH}`");
     return nullptr;
   }
   const std::string dataset_name = text.substr(0, dot), column_name = text.substr(dot + 1);

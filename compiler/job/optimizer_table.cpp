@@ -8,6 +8,7 @@ namespace flow::job {
 namespace {
 
 const Bounds kPositive{.above = 0}, kShare{.min = 0, .max = 1}, kBelowOne{.min = 0, .below = 1};
+const Bounds kScale{.min = 1e-37, .max = 1.7e38};  // as move_loss_scale keeps them
 
 KeyDef momentum(std::string_view fallback) {
   return {"momentum", kNumber, fallback, "how much of the last movement stays", kShare};
@@ -119,7 +120,7 @@ const VarietyKind& loss_scales() {
         "scale = scale growth_factor after growth_interval finite steps, scale backoff_factor "
         "after "
         "a step that is not, which is left out",
-        {{"initial", kNumber, "65536", "the first scale", kPositive},
+        {{"initial", kNumber, "65536", "the first scale", kScale},
          {"growth_factor", kNumber, "2", "what it grows by", Bounds{.above = 1}},
          {"backoff_factor", kNumber, "0.5", "what it shrinks by", Bounds{.below = 1, .above = 0}},
          {"growth_interval", KeyType::kInteger, "2000", "finite steps before it grows",
@@ -127,7 +128,7 @@ const VarietyKind& loss_scales() {
        {"static",
         "A scale that stays.",
         "the loss times value, the gradients divided by it",
-        {{"value", kNumber, "", "the scale", kPositive}}}},
+        {{"value", kNumber, "", "the scale", kScale}}}},
       {}};
   return kKind;
 }

@@ -60,7 +60,8 @@ class Override {
     if (deletes) return remove();
     // No key at the top of a file is this short.
     if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);
-    if (text_.find_first_not_of(" \n", equals + 1) == std::string::npos) {
+    const std::string given = trimmed(std::string_view(text_).substr(equals + 1));
+    if (given.empty() || given == "~" || given == "null") {
       reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "there is no value")
           .with_hint("empty text is written `\"\"`, `~PATH` deletes");
       return;
@@ -106,6 +107,9 @@ class Override {
     for (int32_t i = 0; i < source_; ++i) copies.add({}, {});
     copies.add(reader_.sources[source_].name(), std::move(document));
     yaml::Node parsed = yaml::parse(copies, source_, reader_.diags);
+    if (parsed.is_mapping() && parsed.entries.size() > 1)
+      reader_.error(Diagnosis::kBadOverride, span(begin, text_.size()), "there are several values")
+          .with_hint("each has a --set of its own");
     yaml::Node* value = parsed.is_mapping() ? parsed.find("v") : nullptr;
     return value ? std::move(*value) : yaml::Node{};
   }

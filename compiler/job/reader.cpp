@@ -7,12 +7,20 @@
 #include <array>
 
 #include "compiler/job/values.h"
+#include "compiler/job/vocabulary.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
+
+/// What a mapping of such keys is about, if one word may say that.
+std::string_view main_key(const std::vector<KeyDef>& keys) {
+  for (const std::string_view key : {"value", "type"})
+    if (find_key(keys, key)) return key;
+  return {};
+}
 
 }  // namespace
 
@@ -32,13 +40,16 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
   return diag;
 }
 
-bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what) {
+bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
+                    std::string_view key) {
   if (node.kind == kind) return true;
   const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
   Diag& diag = error(Diagnosis::kWrongKind, node,
                      fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), wanted));
   if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
     diag.with_hint(fmt::format("write `[{}]`", node.scalar));
+  if (kind == yaml::Kind::kMapping && is_name(node.scalar) && !key.empty())
+    diag.with_hint(fmt::format("write `{{{}: {}}}`", key, node.scalar));
   return false;
 }
 
@@ -61,11 +72,13 @@ bool Reader::check_name(const Name& name) {
   return false;
 }
 
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
-                       std::string_view lead) {
-  if (const auto near = suggest(word, candidates); !near.empty())
-    return fmt::format("did you mean {}?", quoted_alternatives(near));
-  if (candidates.empty()) return {};
+namespace {
+
+/// What is said of the words that may be meant, `near`.
+std::string hint_for(const std::vector<std::string>& near,
+                     const std::vector<std::string>& candidates, std::string_view lead) {
+  if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
+  if (candidates.empty() || lead.empty()) return {};
   constexpr size_t kMost = 24;
   std::string list;
   for (size_t i = 0; i < std::min(candidates.size(), kMost); ++i) {
@@ -76,10 +89,24 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
   return fmt::format("{} {}", lead, list);
 }
 
+}  // namespace
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
+                       std::string_view lead) {
+  return hint_for(meant_by(word, candidates), candidates, lead);
+}
+
+std::string MeantKeys::suggest(std::string_view word, const std::vector<std::string>& candidates,
+                               std::string_view lead) {
+  const std::vector<std::string> near = meant_by(word, candidates);
+  if (!near.empty()) keys_.insert(near.front());
+  return hint_for(near, candidates, lead);
+}
+
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
                std::vector<KeyDef> keys)
     : reader_(reader), node_(node), owner_(owner), what_(std::move(what)), keys_(std::move(keys)) {
-  if (!reader.expect(node, yaml::Kind::kMapping, what_)) return;
+  if (!reader.expect(node, yaml::Kind::kMapping, what_, main_key(keys_))) return;
   std::vector<std::string> names;
   for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {
@@ -90,9 +117,7 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
       reader.diags
           .error(Diagnosis::kUnknownKey, entry.key_span,
                  fmt::format("{} has no key `{}`", what_, entry.key))
-          .with_hint(suggestion(entry.key, names, "its keys are"));
-      const auto near = suggest(entry.key, names);
-      if (!near.empty()) meant_.insert(near.front());
+          .with_hint(meant_.suggest(entry.key, names, "its keys are"));
     }
   }
 }
@@ -103,7 +128,7 @@ const yaml::Node* Fields::find(std::string_view key) const {
 
 const yaml::Node* Fields::require(std::string_view key) const {
   const yaml::Node* found = find(key);
-  if (!found && node_.is_mapping() && !meant_.contains(std::string(key)))
+  if (!found && node_.is_mapping() && !meant_.contains(key))
     reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} needs `{}`", what_, key));
   return found;
 }

@@ -2,6 +2,7 @@
 // the notes found, and the keys of a mapping.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -55,7 +56,9 @@ class Reader {
   }
 
   /// True when the node is of that kind; else an error: "`inputs` is a text, not a list".
-  bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what);
+  /// Where a mapping is given as one word, the hint is to write it at `key`.
+  bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
+              std::string_view key = {});
 
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
@@ -65,9 +68,21 @@ class Reader {
 std::span<const std::string_view> reserved_names();
 
 /// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` and `c`"; empty without
-/// candidates.
+/// candidates or a lead.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
-                       std::string_view lead);
+                       std::string_view lead = {});
+
+/// What misspelt keys were told to be: such a key is not missing, too.
+class MeantKeys {
+ public:
+  /// As `suggestion`, and remembers the first of those that may be meant.
+  std::string suggest(std::string_view word, const std::vector<std::string>& candidates,
+                      std::string_view lead);
+  bool contains(std::string_view key) const { return keys_.contains(key); }
+
+ private:
+  std::set<std::string, std::less<>> keys_;
+};
 
 /// A mapping whose keys a table defines. Unknown keys are errors at once, missing ones when asked
 /// for.
@@ -114,7 +129,7 @@ class Fields {
   Span owner_;
   std::string what_;
   std::vector<KeyDef> keys_;
-  std::set<std::string> meant_;  // keys that misspelt ones were told to be
+  MeantKeys meant_;
 };
 
 }  // namespace flow::job

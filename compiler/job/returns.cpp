@@ -7,6 +7,7 @@
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/names.h"
 
 namespace flow::job {
 namespace {
@@ -145,7 +146,7 @@ std::string_view article_name(Kind kind) {
 /// Keys name folders of the run directory.
 bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
-  if (!key.empty() && key.find('/') == std::string::npos && key != "." && key != "..") return true;
+  if (plan::is_safe_key(key)) return true;
   reader.error(Diagnosis::kBadName, entry.key_span,
                fmt::format("`{}` cannot be a key: keys name folders", key));
   return false;

@@ -76,6 +76,8 @@ std::string number_hint(std::string text) {
                        text.substr(zeros));
   if (text.ends_with("%") && reads(text.substr(0, text.size() - 1)))
     return fmt::format("write `{}/100`", text.substr(0, text.size() - 1));
+  if (text.find_first_of("*+%", 1) != std::string::npos && text.find('$') == std::string::npos)
+    return fmt::format("what is to be worked out is written `$({})`", text);
   return {};
 }
 
@@ -209,7 +211,7 @@ std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
       .error(
           Diagnosis::kUnknownChoice, node,
           fmt::format("{} is `{}`, it must be {}", what, node.scalar, quoted_alternatives(words)))
-      .with_hint(suggestion(node.scalar, suggest(node.scalar, words), ""));
+      .with_hint(suggestion(node.scalar, words));
   return {};
 }
 

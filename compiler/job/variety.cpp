@@ -91,7 +91,7 @@ Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_vie
     return none;
   }();
   const bool word = kind.by_word && node.is_scalar();
-  if (!word && !reader.expect(node, yaml::Kind::kMapping, what)) return;
+  if (!word && !reader.expect(node, yaml::Kind::kMapping, what, "type")) return;
   variety_ = word ? named_variety(reader, node, what, kind)
                   : pick_variety(reader, node, owner, what, kind);
   if (!variety_) return;

@@ -51,12 +51,17 @@ Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size
 }
 
 bool CallSite::same_dtype() {
+  const auto is_wide = [](DType dtype) {
+    return dtype == DType::kFloat32 || dtype == DType::kFloat64;
+  };
   const DType a = operand(0).dtype, b = operand(1).dtype;
   if (a == b) return true;
   bad_operand(
       1, Diagnosis::kDTypeMismatch,
       fmt::format("the operands are {} and {}, they must have one dtype", name_of(a), name_of(b)))
-      .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(a)));
+      .with_hint(fmt::format(
+          "`{{op: cast, dtype: {}}}` converts{}", name_of(a),
+          is_wide(a) && is_wide(b) ? "; `precision: float64` on the job computes in float64" : ""));
   return false;
 }
 

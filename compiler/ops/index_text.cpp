@@ -14,12 +14,6 @@ namespace {
 /// No axis is longer, and sums of a few of them do not overflow.
 constexpr int64_t kFarthest = int64_t{1} << 60;
 
-std::string trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(' ') - first + 1));
-}
-
 std::optional<int64_t> integer_from(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -22,6 +22,10 @@ void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
 /// Drops nodes that nothing reads, and marks those that hooks alone read as taps.
 void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 
+/// The sum of slice_grads whose parts, side by side, are all of a tensor -> concat, or stack, of
+/// the parts' gradients: the same numbers, each written once.
+void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags);
+
 /// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
 /// elements.
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);

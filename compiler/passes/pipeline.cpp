@@ -12,6 +12,7 @@ constexpr Pass kPasses[] = {
     {"add_updates", add_updates},
     {"statistics_last", statistics_last},
     {"remove_dead", remove_dead},
+    {"join_slice_grads", join_slice_grads},
     {"move_relu_grad", move_relu_grad},
     {"fuse_relu_grad", fuse_relu_grad},
     {"narrow_products", narrow_products},

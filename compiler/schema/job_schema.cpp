@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/job/default_values.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/ops/describe.h"
@@ -73,11 +74,11 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
     properties[std::string(operand.name)] =
         described(reference(operand.name == "in" ? "in" : "text"), operand.doc);
   for (const AttributeDef& def : op.attributes) {
-    const bool copies = names_attribute(op, def.fallback);
+    const bool told = names_attribute(op, def.fallback) || job::is_unwritable(def);
     const std::string doc =
-        copies ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
+        told ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
     properties[std::string(def.name)] =
-        with_default(described(attribute(op, def, tables), doc), copies ? "" : def.fallback);
+        with_default(described(attribute(op, def, tables), doc), told ? "" : def.fallback);
     if (def.fallback.empty()) required.push_back(def.name);
   }
   const auto add = [&](const std::vector<job::KeyDef>& keys) {

@@ -38,10 +38,11 @@ File File::open_read(const fs::path& path) {
   return file;
 }
 
-File File::create(const fs::path& path) {
+File File::create(const fs::path& path, const fs::path& told_as) {
   File file;
-  file.descriptor_ = open_or_fail(path, O_RDWR | O_CREAT | O_TRUNC, "write");
-  file.path_ = path;
+  file.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file.descriptor_ < 0) fail("write", told_as, errno);
+  file.path_ = told_as;
   return file;
 }
 
@@ -140,7 +141,7 @@ void write_text_atomically(const fs::path& path, std::string_view text) {
   fs::path temporary = target;
   temporary += fmt::format(".{}.tmp", ::getpid());
   try {
-    File file = File::create(temporary);
+    File file = File::create(temporary, path);
     file.write(text);
     file.sync();
     file.close();

@@ -19,7 +19,9 @@ class File {
   File() = default;
   static File open_read(const fs::path& path);
   /// Creates or truncates.
-  static File create(const fs::path& path);
+  static File create(const fs::path& path) { return create(path, path); }
+  /// The same; messages call it `told_as`.
+  static File create(const fs::path& path, const fs::path& told_as);
   /// Opens for reading and writing, keeping what is there; creates when missing.
   static File open_update(const fs::path& path);
   ~File();

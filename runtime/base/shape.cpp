@@ -37,4 +37,14 @@ std::string Shape::str() const {
   return text + "]";
 }
 
+std::string Shape::index_str(int64_t number) const {
+  std::vector<int64_t> index;
+  for (int axis = 0; axis < rank(); ++axis) {
+    const int64_t inner = elements(axis + 1, rank());
+    index.push_back(number / inner);
+    number %= inner;
+  }
+  return Shape(std::move(index)).str();
+}
+
 }  // namespace flow

@@ -33,6 +33,8 @@ class Shape {
   int64_t elements(int first, int last) const;
   /// "[100, 1, 28, 28]"
   std::string str() const;
+  /// "[3, 0]": where the element stands that has this number in C order. REQUIRES: it is one.
+  std::string index_str(int64_t number) const;
 
  private:
   std::vector<int64_t> extents_;

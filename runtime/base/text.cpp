@@ -18,6 +18,13 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return text;
 }
 
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \n";
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(kBlank) - first + 1));
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   size_t begin = 0;

@@ -11,6 +11,8 @@ namespace flow {
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
+/// Without spaces and line ends around it.
+std::string trimmed(std::string_view text);
 
 /// The candidates a typist may have meant, nearest first, at most three: a Damerau-Levenshtein
 /// distance of at most a third of the word's length (at least 1), or the same word but for case.

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/cpu/available_memory.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/layout.h"
@@ -19,15 +18,6 @@
 
 namespace flow::cpu {
 namespace {
-
-/// Bytes that the system can give without swapping; no limit where it does not say.
-size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  for (size_t kibibytes = 0; file >> key >> kibibytes; std::getline(file, unit))
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  return std::numeric_limits<size_t>::max();
-}
 
 /// All that a program will allocate.
 size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,

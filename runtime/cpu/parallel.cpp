@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 
 #include "runtime/cpu/features.h"
 
@@ -51,8 +52,12 @@ void parallel_for(int threads, int64_t chunks, void* context,
 }
 
 Workers::Workers(int threads) : fits_(threads <= usable_cores()) {
-  for (int worker = 1; worker < threads; ++worker)
-    threads_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker)
+      threads_.emplace_back([this, worker] { work(worker); });
+  } catch (const std::system_error&) {
+    // Those that the system has do all of it, to the same bits.
+  }
 }
 
 Workers::~Workers() {

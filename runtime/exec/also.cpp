@@ -63,7 +63,8 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
 
 void CalledJob::prepare(Backend& backend, const RunRequest& request,
                         const std::vector<Neighbour>& neighbours, const State& state) {
-  program_ = prepare_program(backend, request, job_, feed_, deliveries_, kNever, neighbours);
+  program_ =
+      prepare_program(backend, request, job_, feed_, deliveries_, steps_, kNever, neighbours);
   state.write_to(planned_, *program_);
   if (request.profile) profile_.emplace(job_.name, *program_, steps_);
 }
@@ -111,11 +112,6 @@ Ending CalledJob::call(const CallSite& site) {
                   .on_step = keep_books,
                   .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
                   .profile = profile_ ? &*profile_ : nullptr});
-}
-
-void CalledJob::finish() {
-  deliverer_->finish();
-  deliverer_->commands().end("done");
 }
 
 CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
@@ -187,8 +183,12 @@ Ending CalledJobs::call_at(const CallSite& site) {
   return ending;
 }
 
-void CalledJobs::finish() {
-  for (const auto& job : jobs_) job->finish();
+bool CalledJobs::asked_to_stop() const {
+  return std::ranges::any_of(jobs_, [](const auto& job) { return job->asked_to_stop(); });
+}
+
+void CalledJobs::end(std::string_view status) {
+  for (const auto& job : jobs_) job->end(status);
 }
 
 }  // namespace flow::exec

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/exec/backend.h"
@@ -55,11 +56,14 @@ class CalledJob {
 
   /// Makes the outputs, under DIR/also/JOB.
   void begin(const RunRequest& request);
-  /// Makes calls until `calls` are complete. A call of a predict job that is interrupted is as if
-  /// it had not begun; one of a train job is not interrupted.
+  /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
+  /// count: nothing is reduced of it, and a resumed run makes it whole. One of a train job is not
+  /// interrupted.
   Ending call_until(int64_t calls, const CallSite& site);
-  /// After the last call.
-  void finish();
+  /// Has a command of it asked the run to stop?
+  bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
+  /// Ends its commands, which are told how the run ended: done, stopped or failed.
+  void end(std::string_view status) { deliverer_->commands().end(status); }
 
  private:
   Ending call(const CallSite& site);
@@ -97,7 +101,8 @@ class CalledJobs {
   /// Makes all calls that are due there and that were not made. The ending tells failures and
   /// interruptions.
   Ending call_at(const CallSite& site);
-  void finish();
+  bool asked_to_stop() const;
+  void end(std::string_view status);
 
   std::vector<std::unique_ptr<CalledJob>>& jobs() { return jobs_; }
   const std::vector<std::unique_ptr<CalledJob>>& jobs() const { return jobs_; }

@@ -19,7 +19,6 @@ namespace flow::exec {
 
 namespace {
 
-constexpr const char* kRecordName = "checkpoint.json";
 constexpr const char* kSuffix = ".npy";
 
 std::string checksum(std::string_view bytes) { return fmt::format("{:016x}", fnv1a64(bytes)); }
@@ -55,8 +54,14 @@ void exchange(const fs::path& fresh, const fs::path& path) {
   aside += ".old";
   std::error_code error;
   fs::rename(path, aside, error);
-  if (!error) fs::rename(fresh, path, error);
-  if (!error) fs::rename(aside, fresh, error);
+  if (error) fail("replace", path, error);
+  fs::rename(fresh, path, error);
+  if (error) {
+    std::error_code ignored;
+    fs::rename(aside, path, ignored);
+    fail("replace", path, error);
+  }
+  fs::rename(aside, fresh, error);
   if (error) fail("replace", path, error);
 }
 
@@ -65,7 +70,7 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
   if (!fs::exists(path, error)) {
     fs::rename(fresh, path, error);
     if (error) fail("write", path, error);
-  } else if (is_checkpoint(path)) {
+  } else if (io::is_checkpoint(path)) {
     exchange(fresh, path);
     fs::remove_all(fresh, error);
   } else {
@@ -87,17 +92,12 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
     write_file(folder / name, bytes);
     record.checksums[name] = checksum(bytes);
   }
-  write_file(folder / kRecordName, plan::to_json(record));
+  write_file(folder / io::kCheckpointRecord, plan::to_json(record));
   // Once for all files and folders; one by one each would cost a commit of the journal.
   sync_through(folder, ::syncfs);
 }
 
 }  // namespace
-
-bool is_checkpoint(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / kRecordName, ignored);
-}
 
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
   const fs::path parent = path.parent_path();
@@ -117,8 +117,8 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
 }
 
 Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
-  const fs::path record = path / kRecordName;
-  if (!is_checkpoint(path))
+  const fs::path record = path / io::kCheckpointRecord;
+  if (!io::is_checkpoint(path))
     throw RequestError(
         fmt::format("{} is no checkpoint: there is no {}", path.string(), record.string()));
   record_ = plan::checkpoint_from_json(read_text(record), record.string());

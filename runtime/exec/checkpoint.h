@@ -1,7 +1,6 @@
 // Checkpoints: directories of .npy files, whole once their checkpoint.json is there.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,15 +8,14 @@
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
 #include "runtime/exec/state.h"
+#include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/records.h"
 
 namespace flow::exec {
 
-/// Is there a checkpoint at `path`, and not a file or any other directory?
-bool is_checkpoint(const fs::path& path);
-
 /// Writes every variable and a record with their checksums to a temporary directory beside
-/// `path`, syncs it and moves it there: at any moment `path` is the old checkpoint or the new one.
+/// `path`, syncs it and moves it there: at any moment `path` is the old checkpoint or the new one
+/// (where the file system cannot exchange two folders, for a moment neither).
 /// RunError when that fails, or when `path` is there and no checkpoint.
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record);
 
@@ -42,24 +40,6 @@ class Checkpoint {
  private:
   fs::path path_;
   plan::CheckpointRecord record_;
-};
-
-/// The checkpoints of a run directory: DIR/checkpoints/000600, ...
-class CheckpointFolder {
- public:
-  explicit CheckpointFolder(const fs::path& run_directory) : path_(run_directory / "checkpoints") {}
-
-  fs::path at(int64_t step) const;
-  /// Steps of those that are whole, ascending.
-  std::vector<int64_t> steps() const;
-  std::optional<fs::path> newest() const;
-  /// Removes the oldest beyond the newest `keep`.
-  void prune(int64_t keep) const;
-  /// Removes what a write that was cut short left.
-  void remove_leftovers() const;
-
- private:
-  fs::path path_;
 };
 
 }  // namespace flow::exec

@@ -16,6 +16,40 @@ namespace flow::exec {
 
 namespace {
 
+/// Rows of a tensor that carries some, without those that only fill up the batch.
+int64_t real_rows(const plan::Tensor& tensor, const Positions& positions,
+                  const Position& position) {
+  if (!positions.pads() || position.rows == positions.batch()) return tensor.shape[0];
+  return tensor.shape[0] / positions.batch() * position.rows;
+}
+
+/// The first row of a device and how many it has: an equal part of a whole batch, of which fewer
+/// may be left.
+std::pair<int64_t, int64_t> part_of(int64_t rows, const plan::Tensor& tensor,
+                                    const Delivery& delivery) {
+  const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
+  return {first, std::clamp<int64_t>(rows - first, 0, part)};
+}
+
+bool counts_epochs(const plan::Sink& sink) {
+  const auto* print = std::get_if<plan::PrintSink>(&sink);
+  return print && print->over == plan::Over::kEpoch;
+}
+
+/// In how many epochs that are complete after `end` steps it fired; later ones than kMost, of which
+/// a damaged checkpoint may tell, are not counted.
+int64_t epochs_fired(const Delivery& delivery, const Positions& positions, int64_t end) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t complete = std::min(positions.epochs_after(end), kMost);
+  int64_t epochs = 0;
+  for (int64_t epoch = 0; epoch < complete; ++epoch) {
+    const int64_t first = steps_of_epochs(epoch, positions.steps_per_epoch());
+    const int64_t next = steps_of_epochs(epoch + 1, positions.steps_per_epoch());
+    if (delivery.count(next) > delivery.count(first)) ++epochs;
+  }
+  return epochs;
+}
+
 io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
                            const Positions& positions, const SinkOptions& options) {
   const plan::Tensor& tensor = job[delivery.tensor];
@@ -24,30 +58,28 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
   if (tensor.rows == 0) context.shape[0] /= delivery.devices;
-  context.rows_concatenate = !job.train && positions.has_rows() && tensor.rows == 0;
+  if (!job.train && positions.has_rows() && tensor.rows == 0)
+    context.rows_at = [&tensor, &delivery, positions](int64_t step) {
+      return part_of(real_rows(tensor, positions, positions.at(step)), tensor, delivery).second;
+    };
   context.gradient = delivery.gradient;
   context.in_scope = !delivery.scope.empty();
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.delivered_before = delivery.count(options.resume_from);
+  if (std::ranges::any_of(delivery.sinks, counts_epochs))
+    context.epochs_before = epochs_fired(delivery, positions, options.resume_from);
   return context;
 }
 
-/// The array without the rows that only fill up the batch.
-void trim(ArrayView& value, const plan::Tensor& tensor, const Positions& positions,
-          const Position& position) {
-  if (tensor.rows != 0 || !positions.pads() || position.rows == positions.batch()) return;
-  value.shape[0] = value.shape[0] / positions.batch() * position.rows;
-}
-
-/// The rows of one device: an equal part of a whole batch, of which fewer may be left.
-void take_part(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery) {
-  if (tensor.rows != 0 || delivery.devices == 1) return;
-  const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
-  const int64_t left = std::clamp<int64_t>(value.shape[0] - first, 0, part);
+/// The array without the rows that only fill up the batch, and of these the device's part.
+void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
+               const Positions& positions, const Position& position) {
+  if (tensor.rows != 0) return;
+  const auto [first, count] = part_of(real_rows(tensor, positions, position), tensor, delivery);
   const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
-  if (left > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
-  value.shape[0] = left;
+  if (count > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
+  value.shape[0] = count;
 }
 
 void scale(const ArrayView& from, double factor, Array& to) {
@@ -122,8 +154,7 @@ ArrayView Deliverer::value_of(Route& route, const Program& program, const Positi
     scale(value, route.delivery->factor, route.scaled);
     value.data = route.scaled.bytes().data();
   }
-  trim(value, *route.tensor, positions_, position);
-  take_part(value, *route.tensor, *route.delivery);
+  take_rows(value, *route.tensor, *route.delivery, positions_, position);
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -34,6 +35,8 @@ struct Delivery {
   std::string where;
 
   bool fires(int64_t step) const;
+  /// Does it fire in each of the steps [first, end)? Seen where one range has all of them.
+  bool fires_always(int64_t first, int64_t end) const;
   /// In how many steps below `end` it fires (where ranges overlap, more).
   int64_t count(int64_t end) const;
 };
@@ -42,6 +45,9 @@ struct Delivery {
 /// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
 /// the last batch is padded.
 std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions);
+
+/// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
+std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
 
 /// The bytes that the .npy sinks of hooks will write in steps [first, end).
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
@@ -77,6 +83,7 @@ class Deliverer {
   /// After the last step.
   void finish();
   CommandDelivery& commands() { return commands_; }
+  const CommandDelivery& commands() const { return commands_; }
 
  private:
   struct Route {

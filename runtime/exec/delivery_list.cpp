@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -80,29 +81,58 @@ Delivery from_hook(const plan::Hook& hook) {
   return delivery;
 }
 
-std::tuple<bool, bool, TensorId> order_of(const plan::Job& job, const Delivery& delivery) {
-  return {delivery.gradient, job[delivery.tensor].role != plan::Role::kInput, delivery.tensor};
-}
-
 /// Refuses what cannot be trimmed to its real rows.
 void check_rows(const plan::Job& job, const Delivery& delivery, const Positions& positions) {
   const plan::Tensor& tensor = job[delivery.tensor];
   if (!positions.pads() || tensor.rows == plan::kNoRows) return;
   const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
   if (trimmable) return;
+  const std::string rows =
+      tensor.rows > 0 ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
   throw RequestError(
-      fmt::format("{}: `{}` mixes rows and cannot be delivered: the {} rows are no whole number of "
+      fmt::format("{}: `{}` {} and cannot be delivered: the {} rows are no whole number of "
                   "batches of {}, and the last batch is padded",
-                  delivery.where, tensor.name, positions.rows(), positions.batch()),
+                  delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
       "choose a batch that divides the rows, or take a part of them with `rows: a..b`");
 }
 
+/// Refuses two values for one file.
+void check_files(const std::vector<Delivery>& list) {
+  std::map<std::tuple<std::string, bool, bool>, const Delivery*> writers;
+  for (const Delivery& delivery : list)
+    for (const plan::Sink& sink : delivery.sinks) {
+      const auto* npy = std::get_if<plan::NpySink>(&sink);
+      if (!npy) continue;
+      const auto [at, fresh] =
+          writers.try_emplace({delivery.folder, delivery.gradient, npy->per_step}, &delivery);
+      if (fresh) continue;
+      const Delivery& other = *at->second;
+      throw RequestError(
+          &other == &delivery
+              ? fmt::format("{}: `{}` would be written to {} twice", delivery.where, delivery.name,
+                            delivery.folder)
+              : fmt::format("{}: `{}` would be written to {}, as `{}` of {}", delivery.where,
+                            delivery.name, delivery.folder, other.name, other.where),
+          "`as: NAME` gives the output of a hook another name, a key that of a Dict");
+    }
+}
+
 }  // namespace
+
+std::tuple<bool, bool, TensorId> order_of(const plan::Job& job, const Delivery& delivery) {
+  return {delivery.gradient, job[delivery.tensor].role != plan::Role::kInput, delivery.tensor};
+}
 
 bool Delivery::fires(int64_t step) const {
   return every_step || std::ranges::any_of(steps, [step](const plan::StepRange& range) {
            return step >= range.first && step < range.end &&
                   (step - range.first) % range.stride == 0;
+         });
+}
+
+bool Delivery::fires_always(int64_t first, int64_t end) const {
+  return every_step || std::ranges::any_of(steps, [=](const plan::StepRange& range) {
+           return range.first <= first && end <= range.end && range.stride == 1;
          });
 }
 
@@ -123,6 +153,7 @@ std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& pos
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
   if (job.returns) list_returned(job, job.returns->value, "returns", list);
   for (const Delivery& delivery : list) check_rows(job, delivery, positions);
+  check_files(list);
   return list;
 }
 

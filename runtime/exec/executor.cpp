@@ -34,10 +34,23 @@ double read_scalar(const ArrayView& value) {
   return static_cast<double>(value.as<float>()[0]);
 }
 
-RunError fault_error(const Fault& fault, int64_t step) {
-  return RunError(fmt::format("{}: step {}: `{}` holds {} in row {}, which is not in [0, {})",
-                              fault.where, step, fault.operand, fault.value, fault.row,
-                              fault.limit));
+/// "row 3", "[12, 5] (row 3900 of the data)"
+std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
+  const auto operand = std::ranges::find(run.job.tensors, fault.operand, &plan::Tensor::name);
+  if (operand == run.job.tensors.end() || operand->shape.elements() <= fault.row)
+    return fmt::format("row {}", fault.row);
+  const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
+                                                      : operand->shape.index_str(fault.row);
+  const int64_t batch = run.feed.positions().batch();
+  if (batch == 0 || operand->rows != 0 || operand->shape[0] != batch) return place;
+  const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
+  return fmt::format("{} (row {} of the data)", place, run.feed.data_row(step, row));
+}
+
+RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
+  return RunError(fmt::format("{}: step {}: `{}` holds {} in {}, which is not in [0, {})",
+                              fault.where, step, fault.operand, fault.value,
+                              place_of(fault, step, run), fault.limit));
 }
 
 class Executor {
@@ -239,7 +252,7 @@ void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
 /// What is wrong with a call is seen before anything of it is delivered or saved.
 void Executor::inspect(StepRecord& record, size_t slot) {
   if (const std::optional<Fault> fault = run_.program.fault(slot))
-    throw fault_error(*fault, record.step);
+    throw fault_error(*fault, record.step, run_);
   if (!run_.job.optimizer) return;
   const auto scalar = [&](TensorId id) { return read_scalar(run_.program.delivered(id, slot)); };
   record.loss = scalar(run_.job.optimizer->loss);
@@ -318,7 +331,7 @@ void Executor::run_stages() {
   const std::function<void()> computing =
       stage([this] { compute(); }, compute_error_, {&computed_, &consumed_});
   const std::function<void()> delivering =
-      stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_});
+      stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_, &consumed_});
   if (run_.end - run_.first > 1) return run_.crew.run({computing, delivering, feeding});
   // A single step has nothing to overlap with, and waking threads costs more than it may take.
   feeding();

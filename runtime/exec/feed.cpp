@@ -199,11 +199,23 @@ void Feed::prime(Program& program, size_t slot) {
     if (!channel.source->varies()) channel.source->fill({}, program.input(channel.tensor, slot));
 }
 
+void Feed::draw_order(int64_t epoch, int64_t* order) const {
+  const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
+  draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, positions_.rows());
+}
+
+int64_t Feed::data_row(int64_t step, int64_t row) const {
+  const Position position = positions_.at(step);
+  const int64_t at = position.row + std::min(row, position.rows - 1);
+  if (order_.empty()) return at;
+  std::vector<int64_t> order(order_.size());  // `order_` may be another epoch's by now
+  draw_order(position.epoch, order.data());
+  return order[static_cast<size_t>(at)];
+}
+
 void Feed::find_rows(const Position& position) {
   if (!order_.empty() && ordered_epoch_ != position.epoch) {
-    const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
-    draw_permutation({job_.seed, name, static_cast<uint32_t>(position.epoch)}, order_.data(),
-                     positions_.rows());
+    draw_order(position.epoch, order_.data());
     ordered_epoch_ = position.epoch;
   }
   for (int64_t i = 0; i < batch_; ++i) {

@@ -35,6 +35,8 @@ class Feed {
   std::optional<int64_t> slices() const { return slices_; }
   /// The inputs that are columns of datasets.
   std::vector<ColumnInput> columns() const;
+  /// The row of the dataset that is row `row` of this step's batch. REQUIRES: it reads a dataset.
+  int64_t data_row(int64_t step, int64_t row) const;
   /// False when every step gets the same inputs: `prime` is all there is to do.
   bool varies() const;
   /// Does the maker of an input see it read, at the other end of a pipe? Only reading it tells
@@ -61,6 +63,7 @@ class Feed {
   void agree_on_length();
   void read_integers_once();
   void find_rows(const Position& position);
+  void draw_order(int64_t epoch, int64_t* order) const;
 
   const plan::Job& job_;
   const std::string draws_;

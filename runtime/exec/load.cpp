@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/rounding.h"
+#include "runtime/io/commands.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::exec {
@@ -41,7 +43,7 @@ std::string line(bool matches, std::string_view name, const Shape& shape, DType 
 }
 
 /// Both lists, what does not fit marked with `!`.
-std::string both_lists(const std::vector<const State::Entry*>& wanted, const Items& items,
+std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& items,
                        const plan::Job& job) {
   std::string text = fmt::format("\n  job `{}` has", job.name);
   std::map<std::string_view, bool> matches;
@@ -57,34 +59,54 @@ std::string both_lists(const std::vector<const State::Entry*>& wanted, const Ite
   return text;
 }
 
-void read_fitting(const Checkpoint& checkpoint, const plan::Job& job, State& state, bool slots) {
-  const Items items = items_by_name(checkpoint);
-  std::vector<const State::Entry*> wanted;
-  for (const State::Entry& entry : state.entries())
+/// The job's variables, with slots or without.
+std::vector<State::Entry*> list_wanted(State& state, bool slots) {
+  std::vector<State::Entry*> wanted;
+  for (State::Entry& entry : state.entries())
     if (slots || !entry.variable->slot) wanted.push_back(&entry);
-  const auto misfits = std::ranges::count_if(
-      wanted, [&](const State::Entry* entry) { return !fits(*entry, items); });
+  return wanted;
+}
+
+/// Reads those that fit; returns the others.
+std::vector<State::Entry*> read_fitting(const Checkpoint& checkpoint, const Items& items,
+                                        const std::vector<State::Entry*>& wanted) {
+  std::vector<State::Entry*> others;
+  for (State::Entry* entry : wanted) {
+    if (!fits(*entry, items)) {
+      others.push_back(entry);
+      continue;
+    }
+    Array value = checkpoint.read(entry->tensor->name);
+    // The list was made of headers; the file may have changed since.
+    if (value.shape() != entry->tensor->shape || !convertible(value.dtype(), entry->tensor->dtype))
+      throw RunError(fmt::format("{} changed while it was read", checkpoint.path().string()));
+    entry->value = value.dtype() == entry->tensor->dtype
+                       ? std::move(value)
+                       : convert(value, entry->tensor->dtype, entry->tensor->name);
+  }
+  return others;
+}
+
+void require_fitting(const Checkpoint& checkpoint, const Items& items,
+                     const std::vector<State::Entry*>& wanted, const plan::Job& job,
+                     const std::vector<std::string>& optional, const std::string& hint) {
+  const auto misfits = std::ranges::count_if(wanted, [&](const State::Entry* entry) {
+    return !fits(*entry, items) && std::ranges::none_of(optional, [&](const std::string& glob) {
+      return glob_match(glob, entry->tensor->name);
+    });
+  });
   if (misfits > 0)
     throw RequestError(fmt::format("{} does not fit: {} of {} variables are missing or misshapen{}",
                                    checkpoint.path().string(), misfits, wanted.size(),
-                                   both_lists(wanted, items, job)));
-  for (State::Entry& entry : state.entries()) {
-    if (entry.variable->slot && !slots) continue;
-    Array value = checkpoint.read(entry.tensor->name);
-    // The list was made of headers; the file may have changed since.
-    if (value.shape() != entry.tensor->shape || !convertible(value.dtype(), entry.tensor->dtype))
-      throw RunError(fmt::format("{} changed while it was read", checkpoint.path().string()));
-    entry.value = value.dtype() == entry.tensor->dtype
-                      ? std::move(value)
-                      : convert(value, entry.tensor->dtype, entry.tensor->name);
-  }
+                                   both_lists(wanted, items, job)),
+                       hint);
 }
 
 }  // namespace
 
 Checkpoint open_checkpoint(const fs::path& path, const std::string& where) {
-  if (is_checkpoint(path)) return Checkpoint(path);
-  if (const auto newest = CheckpointFolder(path).newest()) return Checkpoint(*newest);
+  if (io::is_checkpoint(path)) return Checkpoint(path);
+  if (const auto newest = io::CheckpointFolder(path).newest()) return Checkpoint(*newest);
   std::error_code ignored;
   throw RequestError(
       fmt::format("{}: {} {}", where, path.string(),
@@ -93,19 +115,37 @@ Checkpoint open_checkpoint(const fs::path& path, const std::string& where) {
       "a checkpoint is a directory with a checkpoint.json; train the job that makes it first");
 }
 
-void load(const Checkpoint& checkpoint, const plan::Job& job, State& state) {
-  read_fitting(checkpoint, job, state, false);
+std::vector<State::Entry*> load(const Checkpoint& checkpoint, const plan::Job& job, State& state,
+                                const std::vector<std::string>& optional) {
+  const std::vector<State::Entry*> wanted = list_wanted(state, false);
+  for (const std::string& glob : optional)
+    if (std::ranges::none_of(wanted, [&](const State::Entry* entry) {
+          return glob_match(glob, entry->tensor->name);
+        }))
+      throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
+                         "`*` stays inside one part of a name, `**` crosses `/`");
+  const Items items = items_by_name(checkpoint);
+  require_fitting(checkpoint, items, wanted, job, optional,
+                  "a run that was made with --set is read with the same --set (its run.json has "
+                  "them); --load-partial GLOB lets variables start anew");
+  return read_fitting(checkpoint, items, wanted);
 }
 
 void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
             State& state) {
+  const fs::path run = checkpoint.path().parent_path().parent_path();
+  plan::CommandSink command;
+  command.run = {"flowrun", job.name, (run / "plan.json").string(), "-o", run.string(), "--resume"};
   if (checkpoint.record().resume_hash != hash)
     throw RequestError(
         fmt::format("{} was written by another job than this `{}`: what it computes has changed",
                     checkpoint.path().string(), job.name),
-        "resume with the job file and the overrides of the run (its plan.json has them), or start "
-        "a new run with --load");
-  read_fitting(checkpoint, job, state, true);
+        fmt::format("`{}` goes on with the plan of that run; --load starts a new one",
+                    io::command_text(command)));
+  const Items items = items_by_name(checkpoint);
+  const std::vector<State::Entry*> wanted = list_wanted(state, true);
+  require_fitting(checkpoint, items, wanted, job, {}, "");
+  read_fitting(checkpoint, items, wanted);
 }
 
 }  // namespace flow::exec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/exec/checkpoint.h"
@@ -15,8 +16,11 @@ namespace flow::exec {
 Checkpoint open_checkpoint(const fs::path& path, const std::string& where);
 
 /// Reads what `load` reads: parameters and moving statistics, not slots; float32 and float64 become
-/// each other. RequestError with both lists when variables are missing or misshapen.
-void load(const Checkpoint& checkpoint, const plan::Job& job, State& state);
+/// each other. RequestError with both lists when variables are missing or misshapen, but for those
+/// that a glob of `optional` matches: they are returned. RequestError, too, for a glob that matches
+/// none.
+std::vector<State::Entry*> load(const Checkpoint& checkpoint, const plan::Job& job, State& state,
+                                const std::vector<std::string>& optional = {});
 
 /// Reads everything, slots too, exactly. RequestError when `checkpoint` is of another job: what
 /// computes, which `hash` names, differs.

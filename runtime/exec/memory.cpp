@@ -76,11 +76,13 @@ class Sharing {
     if (!tensor.alias.valid() || owners_[id.index()] != id) return false;
     const TensorId source = tensor.alias, owner = owners_[source.index()];
     if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
-    const bool view = step.op == "reshape";
+    const bool view = step.op == "reshape" && step.posts.empty();
     // What a view reads must not be written while the view lives.
     if (job_[owner].role == Role::kVariable) return view && !written_before(owner, id);
     if (job_[owner].role == Role::kInput) return view;
-    return uses_[owner.index()].last == at;
+    // A view writes nothing. Who writes in place is the last to use what it writes over, views of
+    // it included.
+    return view || uses_[owner.index()].last == at;
   }
 
   bool written_before(TensorId variable, TensorId reader) const {

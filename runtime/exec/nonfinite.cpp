@@ -9,26 +9,13 @@
 #include "runtime/io/elements.h"
 
 namespace flow::exec {
-namespace {
-
-std::string index_text(const Shape& shape, int64_t flat) {
-  std::string text;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int64_t inner = shape.elements(axis + 1, shape.rank());
-    text += fmt::format("{}{}", axis == 0 ? "" : ", ", flat / inner);
-    flat %= inner;
-  }
-  return "[" + text + "]";
-}
-
-}  // namespace
 
 std::optional<std::string> first_nonfinite(const ArrayView& value) {
   return io::visit_elements(value, [&](auto elements) -> std::optional<std::string> {
     for (size_t i = 0; i < elements.size(); ++i)
       if (const auto number = static_cast<double>(elements[i]); !std::isfinite(number))
         return fmt::format("{} at {}", shortest(number),
-                           index_text(value.shape, static_cast<int64_t>(i)));
+                           value.shape.index_str(static_cast<int64_t>(i)));
     return {};
   });
 }

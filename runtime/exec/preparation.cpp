@@ -13,8 +13,10 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/initialize.h"
 #include "runtime/exec/load.h"
 #include "runtime/exec/nonfinite.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
 
@@ -32,12 +34,15 @@ fs::path existing_ancestor(const fs::path& path) {
   return at;
 }
 
-/// For each deliverable: does every call want it?
+/// For each deliverable: does every call of steps [first, end) want it?
 std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Delivery>& deliveries,
-                                 const std::vector<plan::TensorId>& deliverables) {
+                                 const std::vector<plan::TensorId>& deliverables, int64_t first,
+                                 int64_t end) {
   std::vector<uint8_t> always;
   for (const plan::TensorId id : deliverables) {
-    const auto is_it = [&](const Delivery& d) { return d.every_step && d.tensor == id; };
+    const auto is_it = [&](const Delivery& delivery) {
+      return delivery.tensor == id && delivery.fires_always(first, end);
+    };
     bool logged = false;
     if (job.optimizer)
       plan::visit_tensors(*job.optimizer, [&](plan::TensorId read) { logged |= read == id; });
@@ -46,11 +51,12 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
   return always;
 }
 
-/// What the variables are loaded from: `--load`, else the file's word; null for nothing.
-const std::string* loaded_from(const RunRequest& request) {
+/// What the variables are loaded from: `--load`, else the file's word; nothing where it is "none".
+std::optional<fs::path> loaded_from(const RunRequest& request) {
   const std::optional<std::string>& in_file = request.job.run.checkpoint.load;
   const std::optional<std::string>& text = request.load ? request.load : in_file;
-  return text && *text != kNone ? &*text : nullptr;
+  if (!text || *text == kNone) return {};
+  return request.load ? fs::path(*text) : (request.root / *text).lexically_normal();
 }
 
 /// The job and those that it calls.
@@ -111,17 +117,43 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
   return steps || feed.slices() || feed.is_seen_reading() ? end : 1;
 }
 
+std::vector<fs::path> paths_read(const RunRequest& request) {
+  std::vector<fs::path> paths;
+  const std::optional<fs::path> loaded = loaded_from(request);
+  if (loaded) paths.push_back(*loaded);
+  for (const plan::Job* job : jobs_of(request)) {
+    for (const plan::Dataset& dataset : job->datasets)
+      for (const plan::Column& column : dataset.columns)
+        paths.push_back(request.root / column.path);
+    for (const plan::Input& input : job->inputs)
+      if (const auto* npy = std::get_if<plan::FromNpy>(&input.source))
+        paths.push_back(request.root / npy->path);
+    for (const plan::Variable& variable : job->variables)
+      if (variable.initializer.type == "npy" && (!loaded || !request.load_partial.empty()))
+        paths.push_back(request.root / variable.initializer.path);
+  }
+  for (const auto& [name, text] : request.inputs) {
+    const plan::InputSource source = parse_input_source(name, text);
+    if (const auto* npy = std::get_if<plan::FromNpy>(&source)) paths.emplace_back(npy->path);
+  }
+  return paths;
+}
+
 std::optional<fs::path> save_target(const RunRequest& request) {
   const plan::Checkpointing& wanted = request.job.run.checkpoint;
   const std::optional<std::string>& text = request.save ? request.save : wanted.save;
   if (!text || *text == kNone) return std::nullopt;
   const std::string where = request.save ? "--save" : wanted.save_where;
+  if (text->empty()) throw RequestError(where + " is empty", "name a path, or --save none");
   fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
 
   std::error_code ignored;
-  if (fs::exists(path, ignored) && !is_checkpoint(path))
+  if (fs::exists(path, ignored) && !io::is_checkpoint(path))
     throw RequestError(fmt::format("{}: {} is there, and is no checkpoint", where, path.string()),
+                       "name another path, or --save none");
+  if (!request.directory.empty() && is_written(path, request.directory))
+    throw RequestError(fmt::format("{}: {} is the run's own", where, path.string()),
                        "name another path, or --save none");
   const fs::path parent = existing_ancestor(path);
   if (!fs::is_directory(parent, ignored) || ::access(parent.c_str(), W_OK | X_OK) != 0)
@@ -133,20 +165,20 @@ std::optional<fs::path> save_target(const RunRequest& request) {
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const Feed& feed,
-                                         const std::vector<Delivery>& deliveries, int64_t steps,
-                                         const std::vector<Neighbour>& neighbours) {
+                                         const std::vector<Delivery>& deliveries, int64_t first,
+                                         int64_t end, const std::vector<Neighbour>& neighbours) {
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
   options.output_slots = output_slots(job, backend);
   options.deliverables = list_deliverables(job, deliveries);
-  options.always = list_always(job, deliveries, options.deliverables);
+  options.always = list_always(job, deliveries, options.deliverables, first, end);
   options.eager = request.eager;
   options.profile = request.profile;
   options.neighbours = neighbours;
   // Less than an epoch is not worth putting all of a dataset on the device.
   const Positions& positions = feed.positions();
-  if (positions.has_rows() && steps >= positions.steps_per_epoch())
+  if (positions.has_rows() && end - first >= positions.steps_per_epoch())
     options.columns = feed.columns();
   return backend.prepare(job, options);
 }
@@ -163,7 +195,7 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   save = save_target(request);
   start_variables(request);
 
-  program = prepare_program(backend, request, job, feed, deliveries, end - first, {});
+  program = prepare_program(backend, request, job, feed, deliveries, first, end, {});
   state.write_to(job, *program);
   called.prepare(backend, request, *program, state);
   const std::map<std::string, std::string> libraries = backend.libraries();
@@ -181,25 +213,31 @@ void Preparation::start_variables(const RunRequest& request) {
   const plan::Job& job = request.job;
   if (request.resume) return resume_from(request);
   const plan::Checkpointing& wanted = job.run.checkpoint;
+  if (!request.load_partial.empty() && !loaded_from(request))
+    throw RequestError("--load-partial: nothing is loaded", "it goes with --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
   if (!request.load && !wanted.load && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, and nothing to load them from",
                                    job.where, job.name, parameters),
                        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
   if (drawn.valid()) return drawn.get();
-  const std::string& from = *loaded_from(request);
   const Checkpoint checkpoint =
-      request.load ? open_checkpoint(from, "--load")
-                   : open_checkpoint((request.root / from).lexically_normal(), wanted.load_where);
+      open_checkpoint(*loaded_from(request), request.load ? "--load" : wanted.load_where);
   state.initialize(request.root, true);
-  load(checkpoint, job, state);
+  std::vector<std::string> anew;
+  for (State::Entry* entry : load(checkpoint, job, state, request.load_partial)) {
+    entry->value = initial_value(*entry->job, *entry->variable, request.root);
+    anew.push_back("`" + entry->tensor->name + "`");
+  }
+  if (request.say && !anew.empty())
+    request.say("not loaded, but started anew: " + join(anew, ", "));
 }
 
 void Preparation::resume_from(const RunRequest& request) {
-  if (request.load)
+  if (request.load || !request.load_partial.empty())
     throw RequestError("--resume and --load: a resumed run goes on from its own checkpoint",
                        "leave one of them out");
-  const auto newest = CheckpointFolder(request.directory).newest();
+  const auto newest = io::CheckpointFolder(request.directory).newest();
   if (!newest)
     throw RequestError(
         fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",

@@ -44,11 +44,11 @@ struct Preparation {
   void say_nonfinite(const RunRequest& request) const;
 };
 
-/// The program of a job, for `steps` steps, on the variables of its neighbours.
+/// The program of a job, for steps [first, end), on the variables of its neighbours.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const Feed& feed,
-                                         const std::vector<Delivery>& deliveries, int64_t steps,
-                                         const std::vector<Neighbour>& neighbours);
+                                         const std::vector<Delivery>& deliveries, int64_t first,
+                                         int64_t end, const std::vector<Neighbour>& neighbours);
 
 /// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
 /// it goes on from.
@@ -60,6 +60,10 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
 /// array ends it too. The largest number where a stream alone does. RequestError for epochs of a
 /// job that reads no dataset.
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
+
+/// What a run of this request reads: data, the checkpoint, arrays that variables start with.
+/// RequestError where an `--input` cannot be read.
+std::vector<fs::path> paths_read(const RunRequest& request);
 
 /// Where `save` goes. RequestError when it is there and no checkpoint, or cannot be written.
 std::optional<fs::path> save_target(const RunRequest& request);

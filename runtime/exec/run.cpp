@@ -60,7 +60,9 @@ class Run {
  private:
   Ending execute();
   Ending execute_until(int64_t step, const Ending& before);
-  int stop_signal();
+  bool asked_to_stop() const;
+  void end_commands(std::string_view status);
+  int stop_signal() const;
   bool call_others(Ending& ending);
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
@@ -78,7 +80,7 @@ class Run {
   const plan::Job& job_;
   Preparation& prepared_;
   const Positions& positions_;
-  const CheckpointFolder folder_;
+  const io::CheckpointFolder folder_;
   const std::string plan_hash_, resume_hash_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
@@ -107,9 +109,7 @@ RunOutcome Run::run() {
   try {
     conclude(execute());
     if (profile_) write_profile();
-    deliverer_->commands().end(outcome_.interrupted        ? "stopped"
-                               : outcome_.exit_status == 0 ? "done"
-                                                           : "failed");
+    end_commands(outcome_.interrupted ? "stopped" : outcome_.exit_status == 0 ? "done" : "failed");
   } catch (const RunError& error) {
     deliverer_.reset();  // ends the commands
     try {
@@ -119,8 +119,9 @@ RunOutcome Run::run() {
     }
     throw;
   }
+  const char* by = outcome_.stopped_by_command ? "a command stopped it" : "interrupted";
   write_record(outcome_.exit_status, outcome_.interrupted
-                                         ? fmt::format("interrupted after step {}", outcome_.steps)
+                                         ? fmt::format("{} after step {}", by, outcome_.steps)
                                          : outcome_.error);
   return outcome_;
 }
@@ -144,7 +145,6 @@ Ending Run::execute() {
               call_others(ending);
   }
   deliverer_->finish();
-  prepared_.called.finish();
   return ending;
 }
 
@@ -174,9 +174,20 @@ Ending Run::execute_until(int64_t step, const Ending& before) {
   return ending;
 }
 
+/// Has a command, of this job or of one that it calls, asked the run to stop?
+bool Run::asked_to_stop() const {
+  return deliverer_->commands().asked_to_stop() || prepared_.called.asked_to_stop();
+}
+
+/// Where one of them has failed, those that were not told yet hear it when they are destroyed.
+void Run::end_commands(std::string_view status) {
+  deliverer_->commands().end(status);
+  prepared_.called.end(status);
+}
+
 /// A command that wants no more stops the run as a signal does.
-int Run::stop_signal() {
-  if (deliverer_->commands().asked_to_stop()) return SIGTERM;
+int Run::stop_signal() const {
+  if (asked_to_stop()) return SIGTERM;
   return request_.stop_signal ? request_.stop_signal() : 0;
 }
 
@@ -277,7 +288,7 @@ void Run::conclude(const Ending& ending) {
   outcome_.last_loss = ending.last_loss;
   outcome_.seconds = ending.seconds;
   outcome_.interrupted = ending.interrupted;
-  outcome_.stopped_by_command = ending.interrupted && deliverer_->commands().asked_to_stop();
+  outcome_.stopped_by_command = ending.interrupted && asked_to_stop();
   if (ending.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -

@@ -33,7 +33,8 @@ struct RunRequest {
   fs::path directory = {};  // DIR; exists and is writable
   std::vector<std::pair<std::string, std::string>> inputs = {};  // --input NAME=SPEC, parsed here
   std::optional<std::string> load = {}, save = {};               // --load, --save
-  std::optional<int64_t> steps = {};                             // --steps
+  std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
+  std::optional<int64_t> steps = {};           // --steps
   bool resume = false;
   int threads = 0;
   bool eager = false, profile = false;                 // as in PrepareOptions

@@ -26,8 +26,9 @@ void pause() {
 void StepCounter::complete(int64_t steps, bool hurry) {
   // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after
   // it.
-  const uint64_t closed = state_.load(std::memory_order_relaxed) & 1;
-  state_.store((static_cast<uint64_t>(steps) << 1) | closed);
+  const uint64_t more =
+      static_cast<uint64_t>(steps) - (state_.load(std::memory_order_relaxed) >> 1);
+  state_.fetch_add(more << 1);  // whoever closes it meanwhile is not undone
   if (hurry || awaited_.load() <= steps) state_.notify_all();
 }
 

@@ -14,7 +14,8 @@ class Patience {
   bool quick_ = true;
 };
 
-/// Steps completed. Raised by one thread, awaited by one other; closed when no more will come.
+/// Steps completed. Raised by one thread, awaited by one other; closed, by any, when no more will
+/// come.
 class alignas(64) StepCounter {
  public:
   explicit StepCounter(int64_t completed) : state_(static_cast<uint64_t>(completed) << 1) {}

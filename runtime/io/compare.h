@@ -58,11 +58,13 @@ struct Comparison {
   std::vector<ArrayDifference> arrays;  // sorted by name
   int64_t failed() const;
   int64_t pairs() const;  // arrays that both sides have
+  /// Of runs: the names of their newest checkpoints, which are their steps; "" where there is none.
+  std::string golden_checkpoint, out_checkpoint;
 };
 
-/// Files, folders of .npy, or run directories (then returns/, watch/ and, as checkpoint/, the
-/// newest checkpoint). A file that cannot be read is a verdict. RequestError when one of the paths
-/// does not exist or they are of different kinds.
+/// Files, folders of .npy, or run directories (then returns/, watch/, also/ and, as checkpoint/,
+/// the newest checkpoint). A file that cannot be read is a verdict. RequestError when one of the
+/// paths does not exist or they are of different kinds.
 Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules);
 
 }  // namespace flow::io

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/io/checkpoint_folder.h"
 #include "runtime/io/compare.h"
 #include "runtime/io/npy.h"
 
@@ -21,21 +22,6 @@ void collect(const fs::path& folder, const std::string& prefix, Arrays& arrays) 
     name.replace_extension();
     arrays.emplace(prefix + name.generic_string(), entry.path());
   }
-}
-
-/// The whole checkpoint of the highest step: a directory with a checkpoint.json.
-fs::path newest_checkpoint(const fs::path& run) {
-  fs::path newest;
-  if (!fs::is_directory(run / "checkpoints")) return newest;
-  const auto age = [](const fs::path& path) {  // steps are padded to six digits only
-    const std::string name = path.filename().string();
-    return std::pair(name.size(), name);
-  };
-  for (const fs::directory_entry& entry : fs::directory_iterator(run / "checkpoints"))
-    if (fs::exists(entry.path() / "checkpoint.json") &&
-        (newest.empty() || age(newest) < age(entry.path())))
-      newest = entry.path();
-  return newest;
 }
 
 enum class Kind { kFile, kFolder, kRun };
@@ -60,13 +46,17 @@ Kind kind_of(const fs::path& path) {
   return fs::exists(path / "plan.json") ? Kind::kRun : Kind::kFolder;
 }
 
-Arrays arrays_of(const fs::path& path, Kind kind) {
+/// `checkpoint`: gets the name of a run's newest one.
+Arrays arrays_of(const fs::path& path, Kind kind, std::string& checkpoint) {
   Arrays arrays;
   if (kind == Kind::kFolder) collect(path, "", arrays);
   if (kind != Kind::kRun) return arrays;
-  for (const std::string part : {"returns", "watch"}) collect(path / part, part + "/", arrays);
-  if (const fs::path newest = newest_checkpoint(path); !newest.empty())
-    collect(newest, "checkpoint/", arrays);
+  for (const std::string part : {"returns", "watch", "also"})
+    collect(path / part, part + "/", arrays);
+  if (const auto newest = CheckpointFolder(path).newest()) {
+    collect(*newest, "checkpoint/", arrays);
+    checkpoint = newest->filename().string();
+  }
   return arrays;
 }
 
@@ -115,8 +105,7 @@ int64_t Comparison::pairs() const {
   });
 }
 
-Comparison compare_paths(const fs::path& golden, const fs::path& out,
-                         const ToleranceRules& rules) try {
+Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules) {
   const Kind kind = kind_of(golden), out_kind = kind_of(out);
   if (kind != out_kind)
     throw RequestError(fmt::format("`{}` is {}, but `{}` is {}", golden.string(), words_for(kind),
@@ -127,8 +116,8 @@ Comparison compare_paths(const fs::path& golden, const fs::path& out,
     comparison.arrays.push_back(compare_files(golden.stem().string(), golden, out, rules));
     return comparison;
   }
-  const Arrays ours = arrays_of(out, kind);
-  Arrays all = arrays_of(golden, kind);
+  const Arrays ours = arrays_of(out, kind, comparison.out_checkpoint);
+  Arrays all = arrays_of(golden, kind, comparison.golden_checkpoint);
   const Arrays theirs = all;
   all.insert(ours.begin(), ours.end());
   for (const auto& [name, path] : all) {
@@ -142,8 +131,6 @@ Comparison compare_paths(const fs::path& golden, const fs::path& out,
     }
   }
   return comparison;
-} catch (const fs::filesystem_error& error) {
-  throw RunError(fmt::format("cannot read {}: {}", error.path1().string(), error.code().message()));
 }
 
 }  // namespace flow::io

@@ -115,9 +115,11 @@ std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, con
     check_rows(column, path, file);
     return std::make_unique<FileColumn>(column, path, std::move(file));
   } catch (const RunError& error) {
+    std::error_code unknown;
     const std::string hint =
-        fs::exists(path) ? error.hint()
-                         : fmt::format("`{}` is sought from the job file's folder", column.path);
+        fs::exists(path, unknown) || unknown
+            ? error.hint()
+            : fmt::format("`{}` is sought in {}", column.path, root.empty() ? "." : root.string());
     throw RunError(fmt::format("{}: {}", column.where, error.what()), hint, error.exit_status());
   }
 }

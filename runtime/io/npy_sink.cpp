@@ -12,38 +12,28 @@ namespace flow::io {
 
 namespace {
 
-/// How far an interrupted run got with a stack, and how much of it counts.
-struct Written {
-  int64_t events = 0, kept = 0;
+/// What of an interrupted run's stack counts.
+struct Kept {
+  int64_t events = 0;
+  int64_t length = 0;  // of the values: as many, or all their rows
 };
 
-Written count_steps(const fs::path& path, int64_t resume_from) {
+Kept count_kept(const fs::path& path, const SinkContext& context) {
   const MappedFile file(path);
   const NpyHeader header = parse_npy_header(file.bytes(), path.string());
   const bool whole = file.bytes().size() - header.data_offset >= header.data_bytes();
   if (header.dtype != DType::kInt64 || header.shape.rank() != 1 || header.big_endian || !whole)
     throw RunError(fmt::format("cannot go on with {}: it is not a list of steps", path.string()));
-  Written written{header.shape[0], 0};
-  while (written.kept < written.events) {
+  Kept kept;
+  while (kept.events < header.shape[0]) {
     int64_t step = 0;
-    const size_t at = header.data_offset + static_cast<size_t>(written.kept) * sizeof(step);
+    const size_t at = header.data_offset + static_cast<size_t>(kept.events) * sizeof(step);
     std::memcpy(&step, file.bytes().data() + at, sizeof(step));
-    if (step >= resume_from) break;
-    ++written.kept;
+    if (step < 0 || step >= context.resume_from) break;
+    ++kept.events;
+    kept.length += context.rows_at ? context.rows_at(step) : 1;
   }
-  return written;
-}
-
-/// Rows that `written.kept` events left in a file of joined rows.
-int64_t kept_rows(const fs::path& path, const Written& written, int64_t rows_an_event) {
-  const MappedFile file(path);
-  const int64_t rows = parse_npy_header(file.bytes(), path.string()).shape.elements(0, 1);
-  if (written.kept == written.events) return rows;
-  if (rows != written.events * rows_an_event)
-    throw RunError(fmt::format("cannot go on with {}: {} rows are not {} batches of {}",
-                               path.string(), rows, written.events, rows_an_event),
-                   "run it again without --resume");
-  return written.kept * rows_an_event;
+  return kept;
 }
 
 class StackedNpySink : public Sink {
@@ -72,17 +62,15 @@ class StackedNpySink : public Sink {
   static NpyStack open_values(const SinkContext& context, const fs::path& values,
                               const fs::path& steps) {
     const DType dtype = Delivered::dtype_of(context.dtype);
-    const bool joined = context.rows_concatenate;
+    const bool joined = context.rows_at != nullptr;
     if (!resumes(context, steps)) return NpyStack(values, dtype, context.shape, joined);
-    const Written written = count_steps(steps, context.resume_from);
-    const int64_t length = joined ? kept_rows(values, written, context.shape[0]) : written.kept;
-    return NpyStack::resume(values, dtype, context.shape, joined, length);
+    return NpyStack::resume(values, dtype, context.shape, joined,
+                            count_kept(steps, context).length);
   }
 
   static NpyStack open_steps(const SinkContext& context, const fs::path& steps) {
     if (!resumes(context, steps)) return NpyStack(steps, DType::kInt64, {});
-    const Written written = count_steps(steps, context.resume_from);
-    return NpyStack::resume(steps, DType::kInt64, {}, false, written.kept);
+    return NpyStack::resume(steps, DType::kInt64, {}, false, count_kept(steps, context).events);
   }
 
   Delivered delivered_;

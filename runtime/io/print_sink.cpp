@@ -60,7 +60,8 @@ class PrintSink : public Sink {
         in_scope_(context.in_scope),
         json_(json),
         out_(out),
-        printable_(context.delivered_before) {
+        printable_(options.over == plan::Over::kEpoch ? context.epochs_before
+                                                      : context.delivered_before) {
     if (options.format != "numpy" && !is_number_format(options.format))
       throw RequestError(
           fmt::format("format `{}` of the print sink of `{}` does not print one number",
@@ -107,8 +108,7 @@ class PrintSink : public Sink {
   /// Is what is complete to be printed? Asked once for each.
   bool take_turn() {
     pending_ = false;
-    const int64_t index = options_.over == plan::Over::kEpoch ? epoch_ : printable_++;
-    return index % options_.every == 0;
+    return printable_++ % options_.every == 0;
   }
 
   void flush() {

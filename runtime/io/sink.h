@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,13 +26,15 @@ struct Event {
 struct SinkContext {
   std::string name;  // "lenet/conv1", the tensor's; a folder in npy, the label in print
   DType dtype = DType::kFloat32;
-  Shape shape;                    // of one full value
-  bool rows_concatenate = false;  // row-carrying values of predict jobs over datasets
-  bool gradient = false;          // diff.npy instead of value.npy
-  bool in_scope = false;          // one of many that a `watch_scope` gives
-  fs::path directory;             // DIR/returns/loss, DIR/watch/lenet/conv1
-  int64_t resume_from = 0;        // keep what was written for steps below; 0: a fresh run
-  int64_t delivered_before = 0;   // events of steps below resume_from: print's `every` goes on
+  Shape shape;  // of one full value
+  /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
+  std::function<int64_t(int64_t step)> rows_at = {};
+  bool gradient = false;    // diff.npy instead of value.npy
+  bool in_scope = false;    // one of many that a `watch_scope` gives
+  fs::path directory;       // DIR/returns/loss, DIR/watch/lenet/conv1
+  int64_t resume_from = 0;  // keep what was written for steps below; 0: a fresh run
+  // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
+  int64_t delivered_before = 0, epochs_before = 0;
 };
 
 class Sink {

@@ -145,6 +145,29 @@ class AlsoTest(FlowTest):
                          [["896", "B"], ["0", "B"], ["0", "B"]])
         self.assertRegex(told.splitlines()[-1], r"^all: \S+ KiB$")
 
+    def test_a_command_of_a_called_job_stops_the_run(self):
+        asks = "[{watch: label, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 1 ] && exit 10; true'}}]"
+        told = "[{watch: right, to: {type: command, run: 'cat > $FLOW_RUN_DIR/told', format: text}}]"
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--set", f"+jobs.eval.hooks={asks}")
+        self.assertIn("stopped after step 4, as a command asked", done.stderr)
+        self.assertEqual(len(self.load("out/also/eval/returns/right/value.npy")), 10)  # that pass is whole
+        self.flowrun("train", "job.yaml", "-o", "told", "--quiet", "--set", f"+jobs.eval.hooks={told}",
+                     "--set", "+jobs.train.hooks=[{watch: loss, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 6 ] && exit 10; true'}}]")
+        self.assertIn('"event":"end","job":"eval","status":"stopped"', (self.dir / "told/told").read_text())
+
+    def test_a_pass_that_is_interrupted_prints_nothing_and_is_made_again(self):
+        for fails in [1, 4, 5]:  # within a pass of three; in its last step, after which the main job stops
+            once = f"jobs.eval.hooks=[{{watch: label, to: {{type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = {fails} ] && [ ! -e $FLOW_RUN_DIR/once ] && touch $FLOW_RUN_DIR/once && kill -INT $PPID; sleep 0.1'}}}}]"
+            run = subprocess.run([BIN / "flowrun", "train", "job.yaml", "-o", "out", "--force", "--set", "+" + once], cwd=self.dir, capture_output=True, text=True)
+            self.assertEqual(run.returncode, -signal.SIGINT, run.stderr)
+            whole = [line for line in run.stdout.splitlines() if line.startswith("accuracy")]
+            self.assertEqual(len(whole), (fails + 1) // 3, run.stdout)
+            self.flowrun("train", "job.yaml", "-o", "out", "--resume", "--quiet", "--set", "+" + once)
+            self.flowrun("train", "job.yaml", "-o", "whole", "--force", "--quiet")
+            np.testing.assert_array_equal(self.load("out/also/eval/returns/right/value.npy"), self.load("whole/also/eval/returns/right/value.npy"))
+            np.testing.assert_array_equal(self.load("out/also/eval/returns/right/steps.npy"), np.arange(9))
+            (self.dir / "out/once").unlink()
+
     def same_runs(self, one, other):
         a, b = ({name: data for name, data in self.files(run).items()
                  if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])

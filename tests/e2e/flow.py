@@ -71,6 +71,34 @@ class FlowTest(unittest.TestCase):
         return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
+# A predict job of an input that has to be given.
+AFFINE = """flow: 1
+jobs:
+  double:
+    type: predict
+    inputs:
+      x: {shape: [2, 3], dtype: float32}
+    graph:
+      y: {op: add, in: [x, x]}
+    returns: {type: Numpy, value: y}
+"""
+
+# A predict job on the rows of x.npy.
+ROWS = """flow: 1
+data:
+  d:
+    x: {npy: x.npy}
+jobs:
+  double:
+    type: predict
+    inputs:
+      x: {shape: [4, 3], dtype: float32, from: d.x}
+    graph:
+      y: {op: add, in: [x, x]}
+    returns: {type: Numpy, value: y}
+"""
+
+
 def train_job(steps):
     """A small train job on numbers made from the seed, its learning rate a variable; `hooks:` may be written behind it."""
     return f"""flow: 1

@@ -52,6 +52,27 @@ class Commands(FlowTest):
         self.assertEqual(shown, (self.dir / "mlp.plan").read_text())
         self.assertEqual([job["name"] for job in json.loads(shown)["jobs"]], ["train", "eval", "accuracy"])
 
+    def test_show_of_one_job_as_json_is_a_plan_with_what_it_calls(self):
+        called = self.call("flowc", "show", JOBS / "gan.yaml", "--job", "judge", "--format", "json").stdout
+        self.call("flowc", "build", JOBS / "gan.yaml", "-o", "plan.json")
+        self.assertEqual(json.loads(called)["jobs"], json.loads(self.call("flowc", "show", "plan.json", "--job", "judge", "--format", "json").stdout)["jobs"])
+        self.assertGreater(len(json.loads(called)["jobs"]), 1)
+
+    def test_a_plan_is_no_job_file(self):
+        self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "plan.json")
+        for words in (["check", "plan.json"], ["config", "plan.json"], ["build", "plan.json", "-o", "other.json"]):
+            self.assertIn("plan.json is a plan, not a job file", self.call("flowc", *words, status=2).stderr)
+
+    def test_check_goes_on_after_a_file_that_is_not_there(self):
+        os.mkdir(self.dir / "folder")
+        self.assertIn("mlp.yaml: ok", self.call("flowc", "check", "folder", JOBS / "mlp.yaml", status=3).stdout)
+        with open(JOBS / "mlp.yaml", encoding="utf-8") as piped:
+            done = subprocess.run(["sh", "-c", f"cat | {BIN / 'flowc'} check /dev/stdin"], stdin=piped, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.call("flowc", "check", "nosuch.yaml", JOBS / "mlp.yaml", status=2)
+        self.assertIn("there is no nosuch.yaml", done.stderr)
+        self.assertIn("mlp.yaml: ok", done.stdout)
+
     def test_a_missing_file_is_one_clear_line(self):
         self.write("lenet.yaml", "flow: 1")
         done = self.call("flowc", "check", "lenett.yaml", status=2)

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from flow import FlowTest
+from flow import FlowTest, train_job
 
 
 class FlowDiff(FlowTest):
@@ -140,7 +140,45 @@ class Runs(FlowDiff):
                 self.save(f"{run}/checkpoints/{step:06}/w", np.full(2, float(step)))
                 self.write(f"{run}/checkpoints/{step:06}/checkpoint.json", "{}")
         done = self.diff()
-        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()[1:-1]], ["checkpoint/w", "returns/loss/value", "watch/x/diff"])
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()[1:-1]], ["also/eval/y", "checkpoint/w", "returns/loss/value", "watch/x/diff"])
+
+    def test_what_a_called_job_delivered_is_compared_and_no_half_written_checkpoint(self):
+        for run in ("a", "b"):
+            for name in ("plan.json", "checkpoints/000002/checkpoint.json", "checkpoints/.000010.99.tmp/checkpoint.json"):
+                self.write(f"{run}/{name}", "{}")
+            np.save(self.dir / f"{run}/checkpoints/000002/w.npy", np.ones(2))
+            np.save(self.dir / f"{run}/checkpoints/.000010.99.tmp/w.npy", np.full(2, ord(run[0])))
+            (self.dir / f"{run}/also/eval/returns/y").mkdir(parents=True)
+            np.save(self.dir / f"{run}/also/eval/returns/y/value.npy", np.full(3, ord(run[0])))
+        done = self.call("flowdiff", "a", "b", "--brief", status=1)
+        self.assertIn("also/eval/returns/y/value", done.stdout)
+        self.assertIn("2 arrays: 1 equal, 1 differ", done.stdout)
+
+    def test_what_was_computed_first_is_named(self):
+        self.write("job.yaml", train_job(4))
+        watched = ["--watch", "**", "--watch-diff", "**"]
+        self.call("flowrun", "job.yaml", "-o", "golden", "--quiet", *watched)
+        self.call("flowrun", "job.yaml", "-o", "faster", "--quiet", *watched, "--set", "vars.lr=0.2")
+        done = self.call("flowdiff", "golden", "faster", "--brief", "--rtol", 0, "--atol", 0, "--json", "diff.json", status=1)
+        self.assertIn("of what differs was computed first: watch/hidden/weight/value, at step 1", done.stdout)
+        self.assertEqual(json.loads((self.dir / "diff.json").read_text())["first"], {"array": "watch/hidden/weight/value", "step": 1})
+        self.call("flowrun", "job.yaml", "-o", "sparse", "--quiet", "--watch", "logits:2", "--set", "vars.lr=0.2")
+        self.call("flowrun", "job.yaml", "-o", "golden2", "--quiet", "--watch", "logits:2")
+        done = self.call("flowdiff", "golden2", "sparse", "--rtol", 0, "--atol", 0, status=1)
+        self.assertIn("computed first: watch/logits/value, at step 2", done.stdout)
+        other = ["--set", "+jobs.train.graph.logits.bias_initializer=ones", "--set", "+jobs.train.hooks=[{watch: '**', to: {type: npy, layout: per_step}}]"]
+        self.call("flowrun", "job.yaml", "-o", "a", "--quiet", *other[2:])
+        self.call("flowrun", "job.yaml", "-o", "b", "--quiet", *other)
+        done = self.call("flowdiff", "a", "b", "--brief", status=1)
+        self.assertIn("computed first: watch/logits/bias/000000, at step 0", done.stdout)
+        returned = ["--set", "+jobs.train.returns={value: {loss: loss, logits: logits, hidden: hidden}}", "--watch-diff", "hidden"]
+        self.call("flowrun", "job.yaml", "-o", "c", "--quiet", *returned)
+        self.call("flowrun", "job.yaml", "-o", "d", "--quiet", *returned, "--set", "+jobs.train.graph.hidden.bias_initializer=ones")
+        self.assertIn("computed first: returns/hidden/value, at step 0", self.call("flowdiff", "c", "d", status=1).stdout)
+        self.call("flowrun", "job.yaml", "-o", "short", "--quiet", *returned, "--steps", 2)
+        self.assertNotIn("computed first", self.call("flowdiff", "c", "short", status=1).stdout)
+        (self.dir / "a/plan.json").write_text("{}")
+        self.assertNotIn("computed first", self.call("flowdiff", "a", "b", "--brief", status=1).stdout)
 
     def test_a_run_and_a_folder_are_not_alike(self):
         self.write("golden/plan.json", "{}")

@@ -1,126 +1,12 @@
-"""flowrun's flags, its run directory, and what it refuses."""
-import fcntl
+"""flowrun's flags, and what it loads, reads and refuses."""
 import json
-import os
 import re
 import subprocess
 import unittest
 
 import numpy as np
 
-from flow import BIN, JOBS, FlowTest, device
-
-AFFINE = """flow: 1
-jobs:
-  double:
-    type: predict
-    inputs:
-      x: {shape: [2, 3], dtype: float32}
-    graph:
-      y: {op: add, in: [x, x]}
-    returns: {type: Numpy, value: y}
-"""
-
-ROWS = """flow: 1
-data:
-  d:
-    x: {npy: x.npy}
-jobs:
-  double:
-    type: predict
-    inputs:
-      x: {shape: [4, 3], dtype: float32, from: d.x}
-    graph:
-      y: {op: add, in: [x, x]}
-    returns: {type: Numpy, value: y}
-"""
-
-
-class Directories(FlowTest):
-    def test_a_single_job_needs_no_name_and_gets_a_fresh_directory_each_time(self):
-        self.write("one.yaml", AFFINE)
-        np.save(self.dir / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
-        for number in ("001", "002"):
-            done = self.flowrun("one.yaml", "--input", "x=@x.npy")
-            self.assertIn(f"runs/one-double-{number}", done.stderr)
-            np.testing.assert_array_equal(self.load(f"runs/one-double-{number}/returns/y/value.npy"), [[[0, 2, 4], [6, 8, 10]]])
-
-    def test_several_jobs_are_listed(self):
-        done = self.flowrun(JOBS / "lenet.yaml", status=2)
-        self.assertIn("`train`, `eval`, `accuracy`", done.stderr)
-
-    def test_an_unknown_job_gets_a_suggestion(self):
-        self.assertIn("did you mean `train`?", self.flowrun("trian", JOBS / "lenet.yaml", status=2).stderr)
-
-    def test_a_directory_that_is_not_empty_is_refused_and_left_alone(self):
-        self.write("one.yaml", AFFINE)
-        self.write("out/precious.txt", "mine")
-        done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", status=2)
-        self.assertIn("not empty", done.stderr)
-        self.assertEqual(self.files("out"), {"precious.txt": b"mine"})
-
-    def test_counts_are_whole_numbers(self):
-        self.write("one.yaml", AFFINE)
-        for flag, value, most in (("--steps", "-1", 2**53), ("--steps", "9" * 23, 2**53), ("--threads", "x", 1024), ("--threads", "1.5", 1024)):
-            done = self.flowrun("one.yaml", flag, value, status=2)
-            self.assertRegex(done.stderr, rf"error: {flag}: `{value}` is no whole number from [01] to {most}\n")
-
-    def test_a_directory_that_another_run_writes_to_is_refused(self):
-        self.write("one.yaml", AFFINE)
-        (self.dir / "out").mkdir()
-        taken = os.open(self.dir / "out", os.O_RDONLY)
-        fcntl.flock(taken, fcntl.LOCK_EX)
-        for more in ([], ["--force"], ["--resume"]):
-            done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", *more, status=2)
-            self.assertIn("another run is writing to out", done.stderr)
-        os.close(taken)
-        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
-
-    def test_force_removes_what_a_run_wrote_and_nothing_else(self):
-        self.write("one.yaml", AFFINE)
-        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
-        self.write("out/precious.txt", "mine")
-        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
-        self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
-
-    def test_force_removes_nothing_for_a_run_that_cannot_start_or_that_reads_it(self):
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1)
-        before = self.files("out")
-        self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", status=2)
-        self.assertIn("to be loaded", self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", "--load", "out", status=2).stderr)
-        self.assertEqual(self.files("out"), before)
-
-    def test_a_refused_run_leaves_no_default_directory(self):
-        self.flowrun("eval", JOBS / "mlp.yaml", status=2)
-        self.assertEqual(list((self.dir / "runs").iterdir()), [])
-
-    def test_train_leaves_its_plan_metrics_record_and_last_state(self):
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
-        names = set(self.files("out"))
-        checkpoint = {f"checkpoints/000003/{name}" for name in ("checkpoint.json", "mlp/hidden/bias.npy", "mlp/hidden/weight.npy",
-                                                               "mlp/output/bias.npy", "mlp/output/weight.npy")}
-        self.assertEqual(names, {"plan.json", "run.json", "metrics.jsonl"} | checkpoint)
-        lines = self.metrics("out")
-        self.assertEqual([line["step"] for line in lines], [0, 1, 2])
-        self.assertEqual(set(lines[0]), {"step", "epoch", "loss", "learning_rate", "seconds"})
-        self.assertEqual(lines[0]["learning_rate"], 0.1)
-        final = self.files("final")
-        self.assertEqual(final["mlp/hidden/weight.npy"], self.files("out/checkpoints/000003")["mlp/hidden/weight.npy"])
-
-    def test_checkpoints_are_written_as_it_goes_and_the_newest_kept(self):
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 10, "--set", "jobs.train.run.checkpoint={every: {steps: 2}, keep: 2}")
-        self.assertEqual(sorted(p.name for p in (self.dir / "out/checkpoints").iterdir()), ["000008", "000010"])
-
-    def test_save_replaces_a_checkpoint_and_refuses_anything_else(self):
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1, "--save", "final")
-        before = self.files("final")
-        self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 2, "--save", "final")
-        self.assertNotEqual(before, self.files("final"))
-        self.write("home/letter.txt", "dear")
-        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "c", "--steps", 1, "--save", "home", status=2)
-        self.assertIn("home", done.stderr)
-        self.assertEqual(self.files("home"), {"letter.txt": b"dear"})
-        self.assertFalse((self.dir / "c" / "metrics.jsonl").exists(), "refused before the first step")
+from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, device
 
 
 class Loading(FlowTest):

@@ -134,6 +134,21 @@ class StreamTest(FlowTest):
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=2)
         self.assertIn("record 1 is [3, 2]", done.stderr)
 
+    def test_a_sink_or_check_that_fails_ends_the_run_while_records_come(self):
+        endless = self.write("endless.py", "import sys; data = open('x', 'rb').read()\nwhile True: sys.stdout.buffer.write(data)\n")
+        (self.dir / "x").write_bytes(records(self.x))
+        fails = "jobs.predict.returns.to={type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 3 ] && exit 3; true'}"
+        for words, status, said in [(["--set", fails], 3, "step 3"), (["--set", "+jobs.predict.hooks=[{watch: y, check: finite}]"], 1, "is checked to be finite")]:
+            for _ in range(4):
+                if status == 1:
+                    (self.dir / "x").write_bytes(records(self.x) + records(self.x[:1] * np.nan))
+                with subprocess.Popen(["python3", endless], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
+                    done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--force", "--quiet", "--input", "x=@/dev/stdin", *words],
+                                          cwd=self.dir, stdin=maker.stdout, capture_output=True, text=True, timeout=60)
+                    maker.kill()
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(said, done.stderr)
+
     def test_steps_stop_before_the_stream_ends(self):
         self.feed(records(self.x))
         self.flowrun("predict", "job.yaml", "-o", "out", "--quiet", "--steps", 2)

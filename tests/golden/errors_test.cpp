@@ -95,7 +95,7 @@ std::string messages_of(const Golden& golden) {
   write_text_atomically(file, golden.input);
   CompileRequest request;
   request.file = file.string();
-  return compile(request).messages;
+  return compile_text(request, read_text(request.file)).messages;
 }
 
 }  // namespace

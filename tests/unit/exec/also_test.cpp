@@ -2,6 +2,8 @@
 #include "runtime/exec/also.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
+#include <set>
 
 #include "runtime/plan/sharing.h"
 #include "tests/support/fresh_directory.h"
@@ -68,6 +70,26 @@ TEST_CASE("a call of a predict job that is interrupted is made again when the ru
   for (const char* name :
        {"returns/loss/value.npy", "also/eval/returns/y/value.npy", "also/eval/returns/y/steps.npy"})
     CHECK(numbers(resumed / name) == numbers(whole / name));
+}
+
+TEST_CASE("what is watched in every step that is left is wanted in every call") {
+  const Folder folder;
+  plan::Job train = training("eval"), eval = validation();
+  eval.returns.reset();
+  constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+  train.hooks = {watch(kX, "x", {{0, 9, 1}}), watch(kW, "w", {{0, 8, 1}}),
+                 watch(kY, "y", {{1, kForever, 1}}), watch(kDiff, "diff", {{0, kForever, 2}})};
+  eval.hooks = {watch(kX, "x", {{0, 9, 1}}), watch(kY, "y", {{0, kForever, 1}})};
+  using Wanted = std::vector<std::set<plan::TensorId>>;
+  TestRun begun(train, folder.path(), "out", eval);
+  begun.request.steps = 4;
+  begun.run();
+  CHECK(begun.backend.always == Wanted{{kX, kW, kLoss}, {kY}});
+  TestRun resumed(train, folder.path(), "out", eval);
+  resumed.request.resume = true;
+  CHECK(resumed.run().steps == 9);
+  CHECK(resumed.backend.always == Wanted{{kX, kY, kLoss}, {kY}});
+  CHECK(numbers(resumed / "watch/y/steps.npy").size() == 8);
 }
 
 TEST_CASE("a job that reads a stream cannot be called") {

@@ -121,6 +121,9 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   plan::Job other = long_job();
   other.seed = 2;
   CHECK_THAT(refusal(other), Catch::Contains("was written by another job than this `train`"));
+  const std::string run = (home / "out").string();
+  CHECK_THAT(refusal(other), Catch::Contains("`flowrun train " + run + "/plan.json -o " + run +
+                                             " --resume` goes on"));
   CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no whole checkpoint"));
   write_rows(home / "x.npy", 6);
   CHECK_THAT(refusal(long_job()), Catch::Contains("the data have another length"));
@@ -167,7 +170,7 @@ TEST_CASE("`--save none` drops the file's key, whose path is relative to the roo
   CHECK_FALSE(fs::exists(home / "final"));
   TestRun run(job, home.path());
   CHECK(run.run().saved == home / "final");
-  CHECK(is_checkpoint(home / "final"));
+  CHECK(io::is_checkpoint(home / "final"));
 }
 
 TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh") {
@@ -222,7 +225,9 @@ TEST_CASE("variables that do not fit are one error with both lists") {
                              "  ! net/v [2] float32\n"
                              "  the checkpoint has\n"
                              "    net/w [2] float32\n"
-                             "    net/w/momentum [2] float32");
+                             "    net/w/momentum [2] float32\n"
+                             "a run that was made with --set is read with the same --set (its "
+                             "run.json has them); --load-partial GLOB lets variables start anew");
 }
 
 TEST_CASE("a damaged checkpoint is refused, naming the file") {
@@ -262,7 +267,7 @@ TEST_CASE("a checkpoint whose write was cut short does not count") {
   train(home, "out", 5);
   fs::create_directories(home / "out/checkpoints/.000009.77.tmp/net");
   fs::create_directories(home / "out/checkpoints/000009");
-  const CheckpointFolder folder(home / "out");
+  const io::CheckpointFolder folder(home / "out");
   CHECK(folder.steps() == std::vector<int64_t>{5});
   CHECK(folder.newest() == home / "out/checkpoints/000005");
   folder.remove_leftovers();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ struct FakeBackend : Backend {
   std::function<void(const Call&)> on_launch;
   std::optional<int64_t> faulty_step, nan_step;  // the label is wrong, the loss is not a number
   int prepared = 0;
-  bool beside = false;             // as a device that runs beside the host
+  std::vector<std::set<plan::TensorId>> always;  // by program: what all of its calls want
+  bool beside = false;                           // as a device that runs beside the host
   bool timed = false;              // says that two steps took 3000 and, in even calls, 1000 ns
   std::vector<std::string> calls;  // "launch 0", "wait 0", by step
 };

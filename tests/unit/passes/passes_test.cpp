@@ -27,6 +27,11 @@ ValueId convolved(GraphMaker& maker) {
   return maker.add("max_pool2d", "pool1", {conv1}, {{"ksize", Integers{2}}});
 }
 
+void run_pass(GraphMaker& maker, std::string_view name) {
+  std::ranges::find(passes::pipeline(), name, &passes::Pass::name)
+      ->run(maker.graph, maker.context, maker.diags);
+}
+
 }  // namespace
 
 TEST_CASE("Updates follow their gradient and the last read of the variable") {
@@ -113,9 +118,7 @@ TEST_CASE("The rectifier's gradient moves below max-pooling's") {
                                             "pool1.argmax)"));
   CHECK_THAT(maker.nodes(),
              Catch::Contains("conv1/bias_add:diff = relu_grad(conv1/relu:diff, conv1/relu)"));
-  passes::Context& context = maker.context;
-  std::ranges::find(passes::pipeline(), "move_relu_grad", &passes::Pass::name)
-      ->run(maker.graph, context, maker.diags);
+  run_pass(maker, "move_relu_grad");
   ir::verify(maker.graph);
   CHECK_THAT(maker.nodes(),
              Catch::Contains("pool1:diff/relu_grad = relu_grad(pool1:diff, pool1): "
@@ -281,7 +284,7 @@ TEST_CASE("An update of a shared variable, or one read after its gradient, stand
     std::rotate(read, read + 1, nodes.end() - 1);
     maker.graph.set_nodes(nodes);
     ir::verify(maker.graph);
-    passes::pipeline()[5].run(maker.graph, maker.context, maker.diags);
+    run_pass(maker, "fuse_updates");
     ir::verify(maker.graph);
   }
   if (!maker.graph.find("w:update").valid()) maker.run_passes();

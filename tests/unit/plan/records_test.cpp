@@ -12,7 +12,7 @@ using namespace flow::plan;
 
 namespace {
 
-CheckpointRecord sample() {
+CheckpointRecord checkpoint() {
   CheckpointRecord record;
   record.job = "train";
   record.step = 600;
@@ -35,7 +35,7 @@ std::string checkpoint_refusal(const std::string& text) {
 }
 
 std::string edited_checkpoint(const std::string& from, const std::string& to) {
-  std::string text = to_json(sample());
+  std::string text = to_json(checkpoint());
   const size_t at = text.find(from);
   REQUIRE(at != text.npos);
   return text.replace(at, from.size(), to);
@@ -51,10 +51,10 @@ TEST_CASE("a line of metrics is one object without spaces, and a loss that is no
 }
 
 TEST_CASE("a checkpoint's record comes back as it was") {
-  const CheckpointRecord back = checkpoint_from_json(to_json(sample()), "c/checkpoint.json");
-  CHECK(to_json(back) == to_json(sample()));
+  const CheckpointRecord back = checkpoint_from_json(to_json(checkpoint()), "c/checkpoint.json");
+  CHECK(to_json(back) == to_json(checkpoint()));
   CHECK(back.seed == UINT64_MAX);
-  CHECK(back.checksums == sample().checksums);
+  CHECK(back.checksums == checkpoint().checksums);
 }
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {

@@ -1,4 +1,6 @@
 // The checkpoints that a run leaves in its directory.
+#include "runtime/io/checkpoint_folder.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,9 +8,8 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/checkpoint.h"
 
-namespace flow::exec {
+namespace flow::io {
 
 namespace {
 
@@ -29,15 +30,24 @@ void remove_whole(const fs::path& path) {
 
 }  // namespace
 
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / kCheckpointRecord, ignored);
+}
+
 fs::path CheckpointFolder::at(int64_t step) const { return path_ / fmt::format("{:06}", step); }
 
 std::vector<int64_t> CheckpointFolder::steps() const {
   std::vector<int64_t> steps;
-  std::error_code missing;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing)) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::optional<int64_t> step = step_of(entry.path().filename().string());
     if (step && entry.path() == at(*step) && is_checkpoint(entry.path())) steps.push_back(*step);
   }
+  const bool missing =
+      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !missing)
+    throw RunError(fmt::format("cannot read {}: {}", path_.string(), error.message()));
   std::ranges::sort(steps);
   return steps;
 }
@@ -65,4 +75,4 @@ void CheckpointFolder::remove_leftovers() const {
   for (const fs::path& path : leftovers) remove_whole(path);
 }
 
-}  // namespace flow::exec
+}  // namespace flow::io

@@ -1,0 +1,16 @@
+// What PyTorch, Keras and Caffe call what a job file calls otherwise.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flow::job {
+
+/// The candidates that may have been meant by `word`: the one that other tools call so
+/// ("nn.Linear": `dense`, "MaxPool2D": `max_pool2d`), else those that are spelt alike, nearest
+/// first, at most three.
+std::vector<std::string> meant_by(std::string_view word,
+                                  const std::vector<std::string>& candidates);
+
+}  // namespace flow::job

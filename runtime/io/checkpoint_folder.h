@@ -1,0 +1,36 @@
+// Where checkpoints lie: directories that are whole once their checkpoint.json is there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/file.h"
+
+namespace flow::io {
+
+inline constexpr const char* kCheckpointRecord = "checkpoint.json";
+
+/// Is there a checkpoint at `path`, and not a file or any other directory?
+bool is_checkpoint(const fs::path& path);
+
+/// The checkpoints of a run directory: DIR/checkpoints/000600, ...
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(const fs::path& run_directory) : path_(run_directory / "checkpoints") {}
+
+  fs::path at(int64_t step) const;
+  /// Steps of those that are whole, ascending. RunError where the folder is there and cannot be
+  /// read.
+  std::vector<int64_t> steps() const;
+  std::optional<fs::path> newest() const;
+  /// Removes the oldest beyond the newest `keep`.
+  void prune(int64_t keep) const;
+  /// Removes what a write that was cut short left.
+  void remove_leftovers() const;
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace flow::io

@@ -1,0 +1,178 @@
+"""Run directories: what is made, taken, kept and refused; what a run reads from others and leaves for them."""
+import fcntl
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, train_job
+
+
+class Directories(FlowTest):
+    def test_a_single_job_needs_no_name_and_gets_a_fresh_directory_each_time(self):
+        self.write("one.yaml", AFFINE)
+        np.save(self.dir / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+        for number in ("001", "002"):
+            done = self.flowrun("one.yaml", "--input", "x=@x.npy")
+            self.assertIn(f"runs/one-double-{number}", done.stderr)
+            np.testing.assert_array_equal(self.load(f"runs/one-double-{number}/returns/y/value.npy"), [[[0, 2, 4], [6, 8, 10]]])
+
+    def test_several_jobs_are_listed(self):
+        done = self.flowrun(JOBS / "lenet.yaml", status=2)
+        self.assertIn("`train`, `eval`, `accuracy`", done.stderr)
+
+    def test_an_unknown_job_gets_a_suggestion(self):
+        self.assertIn("did you mean `train`?", self.flowrun("trian", JOBS / "lenet.yaml", status=2).stderr)
+
+    def test_a_directory_that_is_not_empty_is_refused_and_left_alone(self):
+        self.write("one.yaml", AFFINE)
+        self.write("out/precious.txt", "mine")
+        done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", status=2)
+        self.assertIn("not empty", done.stderr)
+        self.assertEqual(self.files("out"), {"precious.txt": b"mine"})
+
+    def test_counts_are_whole_numbers(self):
+        self.write("one.yaml", AFFINE)
+        for flag, value, most in (("--steps", "-1", 2**53), ("--steps", "9" * 23, 2**53), ("--threads", "x", 1024), ("--threads", "1.5", 1024)):
+            done = self.flowrun("one.yaml", flag, value, status=2)
+            self.assertRegex(done.stderr, rf"error: {flag}: `{value}` is no whole number from [01] to {most}\n")
+
+    def test_a_directory_that_another_run_writes_to_is_refused(self):
+        self.write("one.yaml", AFFINE)
+        (self.dir / "out").mkdir()
+        taken = os.open(self.dir / "out", os.O_RDONLY)
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        for more in ([], ["--force"], ["--resume"]):
+            done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", *more, status=2)
+            self.assertIn("another run is writing to out", done.stderr)
+        os.close(taken)
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
+
+    def test_force_removes_what_a_run_wrote_and_nothing_else(self):
+        self.write("one.yaml", AFFINE)
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out")
+        self.write("out/precious.txt", "mine")
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
+        self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
+
+    def test_force_removes_nothing_for_a_run_that_cannot_start_or_that_reads_it(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1)
+        before = self.files("out")
+        self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", status=2)
+        self.assertIn("out, which this run reads", self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--force", "--load", "out", status=2).stderr)
+        self.assertEqual(self.files("out"), before)
+
+        self.write("one.yaml", AFFINE)
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "again")
+        before = self.files("again")
+        for x in ("@again/returns/y/value.npy", "@./again/../again/returns/y/value.npy"):
+            done = self.flowrun("one.yaml", "--input", f"x={x}", "-o", "again", "--force", status=2)
+            self.assertIn("which this run reads", done.stderr)
+        done = self.flowrun("one.yaml", "--set", "+jobs.double.inputs.x.from={npy: again/returns/y/value.npy}", "-o", "again", "--force", status=2)
+        self.assertIn("which this run reads", done.stderr)
+        self.assertEqual(self.files("again"), before)
+
+    def test_a_default_directory_is_taken_too(self):
+        self.write("job.yaml", train_job(4) + "    hooks: [{watch: loss, to: {type: command, run: 'flowrun job.yaml -o runs/job-train-001 --force 2> said; cat > /dev/null'}}]\n")
+        self.flowrun("job.yaml", "--quiet", env={"PATH": f"{BIN}:{os.environ['PATH']}"})
+        self.assertIn("another run is writing to runs/job-train-001", (self.dir / "said").read_text())
+
+    def test_nothing_is_saved_over_what_the_run_writes(self):
+        self.write("job.yaml", train_job(2))
+        for path in ("out/checkpoints", "out/run.json", "out/watch/x", "out/../out/metrics.jsonl"):
+            done = self.flowrun("job.yaml", "-o", "out", "--force", "--save", path, status=2)
+            self.assertIn("is the run's own", done.stderr)
+        self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
+        self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "out/final")
+
+    def test_variables_that_are_let_start_anew(self):
+        self.write("job.yaml", train_job(3))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        wider = ["--set", "jobs.train.graph.hidden.units=9", "--load", "out", "--steps", 0]
+        done = self.flowrun("job.yaml", "-o", "wide", *wider, status=2)
+        self.assertIn("3 of 4 variables are missing or misshapen", done.stderr)
+        self.assertIn("--load-partial", done.stderr)
+        self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", status=2)
+        done = self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", "--load-partial", "**/weight")
+        self.assertIn("started anew: `hidden/weight`, `hidden/bias`, `logits/weight`", done.stderr)
+        loaded, fresh = self.checkpoint("wide"), self.checkpoint("out")
+        np.testing.assert_array_equal(np.load(loaded / "logits/bias.npy"), np.load(fresh / "logits/bias.npy"))
+        self.flowrun("job.yaml", "-o", "anew", "--quiet", "--set", "jobs.train.graph.hidden.units=9", "--steps", 0)
+        np.testing.assert_array_equal(np.load(loaded / "hidden/weight.npy"), np.load(self.checkpoint("anew") / "hidden/weight.npy"))
+        self.assertIn("no variable matches `head/*`", self.flowrun("job.yaml", "-o", "x", *wider, "--load-partial", "head/*", status=2).stderr)
+        self.assertIn("nothing is loaded", self.flowrun("job.yaml", "-o", "x", "--load-partial", "**", status=2).stderr)
+
+    def test_what_cannot_be_reached_is_no_defect(self):
+        os.symlink("loop", self.dir / "loop")
+        self.assertIn("loop", self.flowrun("loop", status=3).stderr)
+        self.assertIn("loop", self.call("flowc", "check", "loop", status=3).stderr)
+        self.assertIn("loop", self.call("flowdiff", "loop", "loop", status=3).stderr)
+
+    def test_names_that_are_no_text_are_told_as_json_all_the_same(self):
+        self.write("job.yaml", train_job(1))
+        done = subprocess.run([BIN / "flowrun", "job.yaml", "--json", "-o", b"out\xff"], cwd=self.dir, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_every_counts_what_is_printed_of_epochs(self):
+        self.write("rows.yaml", ROWS + """    hooks:
+      - watch: y
+        steps: [3, 7]
+        to: [{type: print, reduce: mean, over: epoch, every: 2, label: every2}, {type: print, reduce: mean, over: epoch, label: every1}]
+    run: {epochs: 5}
+""")
+        np.save(self.dir / "x.npy", np.zeros((8, 3), np.float32))
+        printed = self.flowrun("rows.yaml", "-o", "out", "--quiet").stdout.splitlines()
+        self.assertEqual(printed, ["every2: 0.0", "every1: 0.0", "every1: 0.0"])
+
+    def test_two_values_for_one_file_are_refused(self):
+        self.write("job.yaml", """flow: 1
+networks:
+  net: {inputs: [x], graph: {y: {op: add, in: [x, 1]}}}
+jobs:
+  predict:
+    type: predict
+    placement: {device: cpu, ids: "0:0-1"}
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: iota}}}
+    graph: {b: {op: net, in: x, repeat: 2}}
+""")
+        for words, said in [("hooks=[{watch: b, to: [npy, npy]}]", "`b` would be written to watch/b twice"),
+                            ("hooks=[{watch: b, type: ListNumpy}, {watch: b/0}]", "`b/0` would be written to watch/b/0, as `b/0` of"),
+                            ("returns={type: 'Tuple[ListNumpy, Numpy]', value: [b, b/0]}", "would be written to returns/b/0, as")]:
+            self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--set", "+jobs.predict." + words, status=2).stderr)
+
+    def test_a_refused_run_leaves_no_default_directory(self):
+        self.flowrun("eval", JOBS / "mlp.yaml", status=2)
+        self.assertEqual(list((self.dir / "runs").iterdir()), [])
+
+    def test_train_leaves_its_plan_metrics_record_and_last_state(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
+        names = set(self.files("out"))
+        checkpoint = {f"checkpoints/000003/{name}" for name in ("checkpoint.json", "mlp/hidden/bias.npy", "mlp/hidden/weight.npy",
+                                                               "mlp/output/bias.npy", "mlp/output/weight.npy")}
+        self.assertEqual(names, {"plan.json", "run.json", "metrics.jsonl"} | checkpoint)
+        lines = self.metrics("out")
+        self.assertEqual([line["step"] for line in lines], [0, 1, 2])
+        self.assertEqual(set(lines[0]), {"step", "epoch", "loss", "learning_rate", "seconds"})
+        self.assertEqual(lines[0]["learning_rate"], 0.1)
+        final = self.files("final")
+        self.assertEqual(final["mlp/hidden/weight.npy"], self.files("out/checkpoints/000003")["mlp/hidden/weight.npy"])
+
+    def test_checkpoints_are_written_as_it_goes_and_the_newest_kept(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 10, "--set", "jobs.train.run.checkpoint={every: {steps: 2}, keep: 2}")
+        self.assertEqual(sorted(p.name for p in (self.dir / "out/checkpoints").iterdir()), ["000008", "000010"])
+
+    def test_save_replaces_a_checkpoint_and_refuses_anything_else(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 1, "--save", "final")
+        before = self.files("final")
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 2, "--save", "final")
+        self.assertNotEqual(before, self.files("final"))
+        self.write("home/letter.txt", "dear")
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "c", "--steps", 1, "--save", "home", status=2)
+        self.assertIn("home", done.stderr)
+        self.assertEqual(self.files("home"), {"letter.txt": b"dear"})
+        self.assertFalse((self.dir / "c" / "metrics.jsonl").exists(), "refused before the first step")
+
+
+if __name__ == "__main__":
+    unittest.main()
