@@ -6,38 +6,37 @@
 namespace flow::cuda {
 namespace {
 
-__device__ inline int64_t count_of(const Range& rows, const Range& columns) {
-  return (rows.end - rows.first) * (columns.end - columns.first);
+template <typename T, typename Index>
+__device__ T count_of(const Range<Index>& rows, const Range<Index>& columns) {
+  return static_cast<T>((rows.end - rows.first) * (columns.end - columns.first));
 }
 
 /// x [planes, H, W] -> y [planes, OH, OW], n elements of it, a thread for each.
-template <typename T>
-__global__ void average(Window w, const T* x, T* y, int64_t n) {
+template <typename Index, typename T>
+__global__ void average(Window<Index> w, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t line = i / w.columns.output, column = i - line * w.columns.output;
-    const int64_t plane = line / w.rows.output, row = line - plane * w.rows.output;
-    const Range kh = w.rows.inside(row), kw = w.columns.inside(column);
-    const T* window =
-        x + (plane * w.rows.input + w.rows.start(row)) * w.columns.input + w.columns.start(column);
+    const Pixel<Index> window = w.window(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.inside(window.row), columns = w.columns.inside(window.column);
+    const T* plane = x + window.plane * w.rows.input * w.columns.input;
     T sum = 0;
-    for (int64_t h = kh.first; h < kh.end; ++h)
-      for (int64_t k = kw.first; k < kw.end; ++k) sum += window[h * w.columns.input + k];
-    y[i] = sum / static_cast<T>(count_of(kh, kw));
+    for (Index row = rows.first; row < rows.end; ++row)
+      for (Index column = columns.first; column < columns.end; ++column)
+        sum += plane[row * w.columns.input + column];
+    y[i] = sum / count_of<T>(rows, columns);
   }
 }
 
 /// dx [planes, H, W], n elements, a thread for each: the sum of the shares of the windows over it.
-template <typename T>
-__global__ void share_out(Window w, const T* dy, T* dx, int64_t n) {
+template <typename Index, typename T>
+__global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t line = i / w.columns.input, column = i - line * w.columns.input;
-    const int64_t plane = line / w.rows.input, row = line - plane * w.rows.input;
-    const Range rows = w.rows.covering(row), columns = w.columns.covering(column);
+    const Pixel<Index> at = w.element(static_cast<Index>(i));
+    const Range<Index> rows = w.rows.covering(at.row), columns = w.columns.covering(at.column);
     T sum = 0;
-    for (int64_t h = rows.first; h < rows.end; ++h)
-      for (int64_t k = columns.first; k < columns.end; ++k)
-        sum += dy[(plane * w.rows.output + h) * w.columns.output + k] /
-               static_cast<T>(count_of(w.rows.inside(h), w.columns.inside(k)));
+    for (Index row = rows.first; row < rows.end; ++row)
+      for (Index column = columns.first; column < columns.end; ++column)
+        sum += dy[(at.plane * w.rows.output + row) * w.columns.output + column] /
+               count_of<T>(w.rows.inside(row), w.columns.inside(column));
     dx[i] = sum;
   }
 }
@@ -46,24 +45,29 @@ __global__ void share_out(Window w, const T* dy, T* dx, int64_t n) {
 
 Kernel avg_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
-  const Window window(request.step.attributes, x.shape, y.shape);
-  return visit_float(x.dtype, [&]<typename T>(T) -> Kernel {
-    return {[window, n = y.shape.elements()](const Buffers& b, const LaunchState& state) {
-      launch(state.driver, state.stream, "avg_pool2d", shape_for(n), average<T>, window,
-             input<T>(b, 0), output<T>(b, 0), n);
-    }};
-  });
+  return visit_window(
+      request.step.attributes, x.shape, y.shape, [&]<typename Index>(const Window<Index>& window) {
+        return visit_float(x.dtype, [&]<typename T>(T) -> Kernel {
+          return {[window, n = y.shape.elements()](const Buffers& b, const LaunchState& state) {
+            launch(state.driver, state.stream, "avg_pool2d", shape_for(n), average<Index, T>,
+                   window, input<T>(b, 0), output<T>(b, 0), n);
+          }};
+        });
+      });
 }
 
 Kernel avg_pool2d_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
-  const Window window(request.step.attributes, dx.shape, dy.shape);
-  return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
-    return {[window, n = dx.shape.elements()](const Buffers& b, const LaunchState& state) {
-      launch(state.driver, state.stream, "avg_pool2d_grad", shape_for(n), share_out<T>, window,
-             input<T>(b, 0), output<T>(b, 0), n);
-    }};
-  });
+  return visit_window(
+      request.step.attributes, dx.shape, dy.shape,
+      [&]<typename Index>(const Window<Index>& window) {
+        return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
+          return {[window, n = dx.shape.elements()](const Buffers& b, const LaunchState& state) {
+            launch(state.driver, state.stream, "avg_pool2d_grad", shape_for(n), share_out<Index, T>,
+                   window, input<T>(b, 0), output<T>(b, 0), n);
+          }};
+        });
+      });
 }
 
 }  // namespace flow::cuda

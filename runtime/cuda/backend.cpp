@@ -57,8 +57,7 @@ class CudaBackend : public exec::Backend {
 
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
-    const size_t available = named(job, [&] { return driver_->free_memory(); });
-    exec::check_tensors_fit(job, available, kMemory);
+    exec::check_tensors_fit(job, available_memory(job), kMemory);
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
@@ -81,9 +80,8 @@ class CudaBackend : public exec::Backend {
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
-    // Less is left by now: the libraries have loaded their kernels.
-    const size_t left = named(job, [&] { return driver_->free_memory(); });
-    const bool keeps = account(grouped.job, options, left, memory.report);
+    // Less may be left by now: the libraries have taken some.
+    const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
     return named(job, [&] {
       return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
                                            options, keeps);
@@ -91,11 +89,22 @@ class CudaBackend : public exec::Backend {
   }
 
  private:
+  /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
+  /// the device, too.
+  size_t available_memory(const plan::Job& job) {
+    constexpr size_t kLeast = 256 << 20;
+    const size_t free = named(job, [&] { return driver_->free_memory(); });
+    const size_t margin = std::max(kLeast, driver_->properties().memory / 50);
+    return free - std::min(margin, free / 4);
+  }
+
   plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
                   const exec::PrepareOptions& options) {
     for (const exec::PassedTensor& passed : options.passed) visible.push_back(passed.tensor);
-    return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
-                          *libraries_);
+    return named(job, [&] {
+      return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
+                            *libraries_, *driver_);
+    });
   }
 
   /// Completes the report. True where the columns are to be kept on the device: they may take half

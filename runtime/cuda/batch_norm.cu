@@ -133,15 +133,13 @@ struct Differentiate {
 };
 
 /// out[i] = f(k, channel of i, i), i < n. A thread goes on along a run, whose channel it divides
-/// out once; Index holds n.
-template <typename T, typename Index, typename F>
+/// out once.
+template <typename T, typename F>
 __global__ void apply(Channels channels, PerChannel<T> k, T* out, int64_t n, F f) {
   constexpr int64_t kStep = 4;
-  const auto inner = static_cast<Index>(channels.inner);
-  const auto count = static_cast<Index>(channels.channels);
   const int64_t per_thread = channels.inner % kStep == 0 ? kStep : 1;
   for (int64_t i = first_index() * per_thread; i < n; i += index_step() * per_thread) {
-    const auto c = static_cast<int64_t>(static_cast<Index>(i) / inner % count);
+    const int64_t c = channels.channel_of(i);
     for (int64_t j = i; j < i + per_thread; ++j) out[j] = f(k, c, j);
   }
 }
@@ -158,10 +156,7 @@ class Normalisation {
         element_(size_of(request.inputs[0].dtype)) {
     const Shape& x = request.inputs[0].shape;
     const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-    channels_.outer = x.elements(0, axis);
-    channels_.channels = x[axis];
-    channels_.inner = x.elements(axis + 1, x.rank());
-    channels_.by_columns = channels_.inner < kRows;
+    channels_ = {x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
     // Enough blocks to fill a large device, none of few terms.
     constexpr int64_t kFull = 1024, kLeast = 2048;
     const int64_t blocks =
@@ -215,9 +210,7 @@ class Normalisation {
   void run(const LaunchState& state, const PerChannel<T>& k, T* out, const F& f) const {
     const int64_t n = channels_.count() * channels_.channels;
     const LaunchShape shape = shape_for(channels_.inner % 4 == 0 ? n / 4 : n);
-    constexpr int64_t kMost32 = int64_t{1} << 31;
-    const auto kernel = n < kMost32 ? apply<T, uint32_t, F> : apply<T, int64_t, F>;
-    launch(state.driver, state.stream, "batch_norm", shape, kernel, channels_, k, out, n, f);
+    launch(state.driver, state.stream, "batch_norm", shape, apply<T, F>, channels_, k, out, n, f);
   }
 
  private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/base/host_device.h"
+#include "runtime/cuda/divider.h"
 #include "runtime/cuda/team.cuh"
 
 namespace flow::cuda {
@@ -12,14 +13,28 @@ inline constexpr int kColumns = 32, kRows = 8;  // of a block by columns
 /// How the elements of channels are shared out.
 struct Channels {
   int64_t outer = 1, channels = 1, inner = 1;
-  int64_t chunk = 1, chunks = 1;  // elements of a channel
-  bool by_columns = false;        // neighbouring threads have neighbouring channels
+  int64_t chunk = 1, chunks = 1;    // elements of a channel
+  bool by_columns = inner < kRows;  // neighbouring threads have neighbouring channels
+  bool narrow = outer * channels * inner < kNarrow;
+  Divider by_inner{inner}, by_channels{channels};
 
   FLOW_HOST_DEVICE int64_t count() const { return outer * inner; }
   /// Where element i of channel c lies.
   __device__ int64_t at(int64_t c, int64_t i) const {
     if (inner == 1) return i * channels + c;
-    return (i / inner * channels + c) * inner + i % inner;
+    const Division<int64_t> own = divide(i, by_inner);
+    return (own.quotient * channels + c) * inner + own.remainder;
+  }
+  /// The channel of what lies at `at`.
+  __device__ int64_t channel_of(int64_t at) const {
+    return divide(divide(at, by_inner).quotient, by_channels).remainder;
+  }
+
+ private:
+  __device__ Division<int64_t> divide(int64_t n, const Divider& by) const {
+    if (!narrow) return by.divide(n);
+    const Division<int32_t> found = by.divide(static_cast<int32_t>(n));
+    return {found.quotient, found.remainder};
   }
 };
 

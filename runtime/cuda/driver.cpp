@@ -21,7 +21,8 @@ class CudaDriver : public Driver {
       : properties_(std::move(properties)),
         device_(fmt::format("cuda:{} {}", properties_.index, properties_.name)) {
     check(cudaSetDevice(properties_.index), "opening the GPU");
-    check(cudaFree(nullptr), "opening the GPU");  // creates the context
+    // Creates the context, without which nobody knows how much memory is free.
+    cuda::check(cudaFree(nullptr), "opening the GPU", device_);
   }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -36,9 +37,7 @@ class CudaDriver : public Driver {
   std::byte* allocate(size_t bytes) override {
     activate();
     void* memory = nullptr;
-    const cudaError_t error = cudaMalloc(&memory, bytes);
-    if (error == cudaErrorMemoryAllocation) out_of_memory(bytes);
-    check(error, "allocating memory");
+    check(cudaMalloc(&memory, bytes), fmt::format("allocating {}", human_bytes(bytes)));
     return static_cast<std::byte*>(memory);
   }
 
@@ -164,14 +163,19 @@ class CudaDriver : public Driver {
     return {event};
   }
 
-  void check(cudaError_t error, std::string_view what) const { cuda::check(error, what, device_); }
+  /// Not only allocations may lack memory: graphs and kernels that are loaded take some.
+  void check(cudaError_t error, std::string_view what) const {
+    if (error == cudaErrorMemoryAllocation) out_of_memory(what);
+    cuda::check(error, what, device_);
+  }
 
-  [[noreturn]] void out_of_memory(size_t bytes) {
+  [[noreturn]] void out_of_memory(std::string_view what) const {
     cudaGetLastError();
-    throw RunError(
-        fmt::format("{} has no {} of memory left: {} of {} are free", device_, human_bytes(bytes),
-                    human_bytes(free_memory()), human_bytes(properties_.memory)),
-        remedy_for(cudaErrorMemoryAllocation));
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    throw RunError(fmt::format("{} failed: {} is short of memory: {} of {} are free", what, device_,
+                               human_bytes(free), human_bytes(properties_.memory)),
+                   remedy_for(cudaErrorMemoryAllocation));
   }
 
   DeviceProperties properties_;

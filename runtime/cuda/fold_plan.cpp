@@ -14,13 +14,13 @@ int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
 
-/// Enough chunks to make `blocks` into a grid that fills a large device, none of fewer terms than
-/// `least`.
+/// Enough even chunks to make `blocks` into a grid that fills a large device, but one for every
+/// `least` terms at most.
 void cut(Folds& folds, int64_t blocks, int64_t least) {
   constexpr int64_t kFull = 1024;
   const int64_t most = std::max<int64_t>(1, divided_up(kFull, blocks));
-  folds.chunk = std::max(least, divided_up(folds.terms, most));
-  folds.chunks = divided_up(folds.terms, folds.chunk);
+  folds.chunks = std::clamp<int64_t>(divided_up(folds.terms, least), 1, most);
+  folds.chunk = divided_up(folds.terms, folds.chunks);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ FoldPlan::FoldPlan(const Shape& x, const std::vector<bool>& reduced) {
   by_rows = innermost_reduced && folds.terms >= kWarpThreads;
   threads = folds.terms >= 4 * kBlockThreads ? kBlockThreads : kWarpThreads;
   if (by_rows)
-    cut(folds, folds.outputs, 64 * threads);
+    cut(folds, folds.outputs, 8 * kBlockThreads);
   else
     cut(folds, divided_up(folds.outputs, kFoldColumns), 32 * kFoldRows);
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/cuda/masks.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/cuda/posts.h"
 #include "runtime/plan/lifetimes.h"
@@ -23,10 +24,11 @@ namespace {
 class GradientFuser {
  public:
   GradientFuser(const plan::Job& job, std::span<const size_t> segments,
-                std::span<const TensorId> visible, Libraries& libraries)
+                std::span<const TensorId> visible, Libraries& libraries, Driver& driver)
       : job_(job),
         segments_(segments),
         libraries_(libraries),
+        driver_(driver),
         tensors_(job.tensors.size()),
         gone_(job.steps.size()),
         taps_(job.steps.size()) {
@@ -57,6 +59,10 @@ class GradientFuser {
     bool seen = false;             // by taps, or from outside
     std::vector<size_t> products;  // of the readers
     std::optional<size_t> maker;
+  };
+  struct Answer {
+    MatmulSpec spec;
+    bool has;
   };
 
   void add_uses(size_t at) {
@@ -177,12 +183,19 @@ class GradientFuser {
     if (starts.size() != 1 || spec.out.rank() != 2) return false;
     spec.aside = aside;
     spec.epilogue = *epilogue;
+    const auto asked = std::ranges::find(answers_, spec, &Answer::spec);
+    return asked != answers_.end() ? asked->has
+                                   : answers_.emplace_back(Answer{spec, has(spec)}).has;
+  }
+
+  bool has(const MatmulSpec& spec) {
+    LibraryKernel kernel;
     try {
-      libraries_.prepare(spec);
-      return true;
+      kernel = libraries_.prepare(spec);
     } catch (const RunError&) {  // no such product
       return false;
     }
+    return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.
@@ -212,7 +225,9 @@ class GradientFuser {
   plan::Job job_;
   std::span<const size_t> segments_;
   Libraries& libraries_;
+  Driver& driver_;
   std::vector<Uses> tensors_;
+  std::vector<Answer> answers_;
   std::vector<bool> gone_;                     // by step
   std::vector<std::vector<plan::Step>> taps_;  // by step: behind it
 };
@@ -220,8 +235,8 @@ class GradientFuser {
 }  // namespace
 
 plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> segments,
-                         std::span<const TensorId> visible, Libraries& libraries) {
-  return GradientFuser(job, segments, visible, libraries).fuse();
+                         std::span<const TensorId> visible, Libraries& libraries, Driver& driver) {
+  return GradientFuser(job, segments, visible, libraries, driver).fuse();
 }
 
 }  // namespace flow::cuda

@@ -22,12 +22,16 @@ inline DType sum_of(DType operands) { return is_narrow(operands) ? DType::kFloat
 struct Leeway {
   bool tf32 = false;       // float32 operands are rounded to TF32
   bool any_order = false;  // sums whose order changes from run to run
+
+  bool operator==(const Leeway&) const = default;
 };
 
 /// What is done to a result before it is stored: y = relu(y + bias), each if asked for.
 struct Epilogue {
   bool bias = false;  // along the columns of a product, the channels of a convolution
   bool relu = false;
+
+  bool operator==(const Epilogue&) const = default;
 };
 
 /// What a single product (of rank 2) stores or reads beside its operands and its result.
@@ -50,6 +54,8 @@ struct MatmulSpec {
   Epilogue epilogue = {};
   Aside aside = Aside::kNothing;
   uint32_t alignment = 256;  // bytes, of the operands in every run
+
+  bool operator==(const MatmulSpec&) const = default;
 };
 
 inline bool has_mask(const MatmulSpec& spec) {

@@ -2,11 +2,14 @@
 // to where it lies in each of N tensors.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 
 #include "runtime/base/host_device.h"
 #include "runtime/base/shape.h"
+#include "runtime/cuda/divider.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::cuda {
@@ -23,6 +26,8 @@ struct Loops {
   int rank = 1;
   int64_t extents[plan::kMaxRank] = {1};
   int64_t strides[N][plan::kMaxRank] = {};
+  Divider dividers[plan::kMaxRank];  // by the extents
+  bool narrow = true;                // 31 bits hold all numbers and offsets
 
   /// Adds an axis inside all others; one with that before it where all tensors go on evenly.
   void add(int64_t extent, const std::array<int64_t, N>& steps) {
@@ -34,6 +39,8 @@ struct Loops {
     if (!merges && !empty) ++rank;
     extents[rank - 1] = merges && !empty ? extents[rank - 1] * extent : extent;
     for (int n = 0; n < N; ++n) strides[n][rank - 1] = steps[static_cast<size_t>(n)];
+    dividers[rank - 1] = Divider(extents[rank - 1]);
+    narrow = elements() < kNarrow && reach() < kNarrow;
   }
 
   int64_t elements() const {
@@ -43,13 +50,33 @@ struct Loops {
   }
 
   FLOW_HOST_DEVICE Offsets<N> at(int64_t index) const {
-    Offsets<N> offsets{};
-    for (int axis = rank - 1; axis > 0; --axis) {
-      const int64_t outer = index / extents[axis], own = index - outer * extents[axis];
-      for (int n = 0; n < N; ++n) offsets.of[n] += own * strides[n][axis];
-      index = outer;
+    return narrow ? walk(static_cast<int32_t>(index)) : walk(index);
+  }
+
+ private:
+  /// No offset is farther from 0.
+  int64_t reach() const {
+    int64_t farthest = 0;
+    for (int n = 0; n < N; ++n) {
+      int64_t reach = 0;
+      for (int axis = 0; axis < rank; ++axis) reach += extents[axis] * std::abs(strides[n][axis]);
+      farthest = std::max(farthest, reach);
     }
-    for (int n = 0; n < N; ++n) offsets.of[n] += index * strides[n][0];
+    return farthest;
+  }
+
+  template <typename Index>
+  FLOW_HOST_DEVICE Offsets<N> walk(Index index) const {
+    Index reached[N] = {};
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const Division<Index> own = dividers[axis].divide(index);
+      for (int n = 0; n < N; ++n)
+        reached[n] += own.remainder * static_cast<Index>(strides[n][axis]);
+      index = own.quotient;
+    }
+    Offsets<N> offsets;
+    for (int n = 0; n < N; ++n)
+      offsets.of[n] = reached[n] + index * static_cast<Index>(strides[n][0]);
     return offsets;
   }
 };

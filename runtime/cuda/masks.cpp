@@ -2,35 +2,37 @@
 #include "runtime/cuda/masks.h"
 
 #include <algorithm>
+#include <vector>
 
-#include "runtime/cuda/handles.h"
+#include "runtime/cuda/program_memory.h"
 
 namespace flow::cuda {
 
-MatmulSpec product_of_zeros(DType dtype) {
-  return {.dtype = dtype,
-          .a = {16, 16},
-          .b = {16, 128},
-          .out = {16, 128},
-          .epilogue = {.bias = false, .relu = true},
-          .aside = Aside::kStoreMask};
-}
-
-bool masks_out_zeros(const LibraryKernel& kernel, DType dtype, Driver& driver) {
-  const MatmulSpec spec = product_of_zeros(dtype);
-  const auto mask_bytes = static_cast<size_t>(mask_shape(spec.out).elements());
-  const size_t bytes = static_cast<size_t>(spec.out.elements()) * size_of(sum_of(dtype));
+bool masks_out_zeros(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
+  const auto bytes_of = [](const Shape& shape, DType dtype) {
+    return aligned(static_cast<size_t>(shape.elements()) * size_of(dtype));
+  };
+  const size_t out_bytes = bytes_of(spec.out, sum_of(spec.dtype));
+  const size_t operand_bytes =
+      std::max({bytes_of(spec.a, spec.dtype), bytes_of(spec.b, spec.dtype), out_bytes});
+  std::vector<std::byte> found(static_cast<size_t>(mask_shape(spec.out).elements()));
+  const size_t zero_bytes = operand_bytes + out_bytes + aligned(found.size());
   const OwnedStream stream(driver, driver.create_stream());
-  // One after another: both operands, which are the same zeros, the result, the mask, a workspace.
-  const DeviceBytes memory(driver, driver.allocate(2 * bytes + mask_bytes + kernel.workspace));
-  const PinnedBytes mask(driver, driver.allocate_pinned(mask_bytes));
-  std::byte *const zeros = memory.get(), *const out = zeros + bytes, *const stored = out + bytes;
-  driver.clear(zeros, 2 * bytes + mask_bytes, stream.get());
-  kernel.run({zeros, zeros, nullptr, out, stored + mask_bytes, stored}, stream.get());
-  driver.copy(mask.get(), stored, mask_bytes, stream.get());
+  // One after another: all operands, which are the same zeros, the result, the mask, a workspace.
+  const DeviceBytes memory(driver, driver.allocate(zero_bytes + kernel.workspace));
+  std::byte *const zeros = memory.get(), *const out = zeros + operand_bytes,
+                   *const mask = out + out_bytes;
+  driver.clear(zeros, zero_bytes, stream.get());
+  kernel.run({.first = zeros,
+              .second = zeros,
+              .bias = spec.epilogue.bias ? zeros : nullptr,
+              .out = out,
+              .workspace = zeros + zero_bytes,
+              .aside = mask},
+             stream.get());
+  driver.copy(found.data(), mask, found.size(), stream.get());
   driver.synchronize(stream.get());
-  return std::all_of(mask.get(), mask.get() + mask_bytes,
-                     [](std::byte byte) { return byte == std::byte{0}; });
+  return std::ranges::all_of(found, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 }  // namespace flow::cuda

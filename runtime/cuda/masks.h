@@ -6,11 +6,9 @@
 
 namespace flow::cuda {
 
-/// A product of zeros that keeps a mask of its ReLU.
-MatmulSpec product_of_zeros(DType dtype);
-
-/// Runs the kernel of product_of_zeros(dtype): does its mask call no 0 positive, as a ReLU's
-/// gradient wants it? cuBLASLt's documents do not say; other code of NVIDIA's takes 0 for positive.
-bool masks_out_zeros(const LibraryKernel& kernel, DType dtype, Driver& driver);
+/// Runs the kernel of `spec`, which stores a mask, on zeros: does its mask call no 0 positive, as a
+/// ReLU's gradient wants it? cuBLASLt's documents do not say, and each of its algorithms may answer
+/// on its own; other code of NVIDIA's takes 0 for positive. RunError where the device fails.
+bool masks_out_zeros(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
 
 }  // namespace flow::cuda

@@ -32,6 +32,7 @@ struct Tiles {
   int64_t rows = 1, columns = 1;     // extents: of what is adjacent in `to`, and in `from`
   int64_t from_row = 1, to_row = 1;  // distances along the other axis
   int64_t down = 1, across = 1;      // tiles
+  Divider by_down, by_across;
 };
 
 /// to[c * to_row + r] = from[r * from_row + c], by tiles through shared memory, so that both sides
@@ -39,9 +40,10 @@ struct Tiles {
 template <typename T>
 __global__ void transpose_tiles(Tiles tiles, const T* from, T* to) {
   T* tile = shared<T>();
-  const Offsets<2> at = tiles.outer.at(blockIdx.x / (tiles.down * tiles.across));
-  const int64_t r0 = blockIdx.x / tiles.across % tiles.down * kTile;
-  const int64_t c0 = blockIdx.x % tiles.across * kTile;
+  const auto across = tiles.by_across.divide(static_cast<int32_t>(blockIdx.x));
+  const auto down = tiles.by_down.divide(across.quotient);
+  const Offsets<2> at = tiles.outer.at(down.quotient);
+  const int64_t r0 = down.remainder * kTile, c0 = across.remainder * kTile;
   const int64_t x = threadIdx.x % kTile;
   for (int64_t y = threadIdx.x / kTile; y < kTile; y += blockDim.x / kTile)
     if (r0 + y < tiles.rows && c0 + x < tiles.columns)
@@ -55,16 +57,20 @@ __global__ void transpose_tiles(Tiles tiles, const T* from, T* to) {
 /// y[i] = x[i mod the extents of x]
 struct Repeats {
   int rank = 0;
-  int64_t y[plan::kMaxRank] = {}, x[plan::kMaxRank] = {};  // extents
+  int64_t x[plan::kMaxRank] = {};                      // extents
+  Divider by_y[plan::kMaxRank], by_x[plan::kMaxRank];  // by extents
 };
-template <typename T>
+
+/// Index holds n.
+template <typename Index, typename T>
 __global__ void repeat(Repeats repeats, const T* x, T* y, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
-    int64_t rest = i, from = 0, stride = 1;
+    Index rest = static_cast<Index>(i), from = 0, stride = 1;
     for (int axis = repeats.rank - 1; axis >= 0; --axis) {
-      from += rest % repeats.y[axis] % repeats.x[axis] * stride;
-      stride *= repeats.x[axis];
-      rest /= repeats.y[axis];
+      const Division<Index> own = repeats.by_y[axis].divide(rest);
+      from += repeats.by_x[axis].divide(own.remainder).remainder * stride;
+      stride *= static_cast<Index>(repeats.x[axis]);
+      rest = own.quotient;
     }
     y[i] = x[from];
   }
@@ -163,6 +169,8 @@ std::optional<Tiles> tiles_of(const Loops<2>& loops) {
   tiles.to_row = loops.strides[1][other];
   tiles.down = (tiles.rows + kTile - 1) / kTile;
   tiles.across = (tiles.columns + kTile - 1) / kTile;
+  tiles.by_down = Divider(tiles.down);
+  tiles.by_across = Divider(tiles.across);
   return tiles;
 }
 
@@ -243,12 +251,14 @@ Kernel tile(const Request& request) {
   repeats.rank = x.rank();
   for (int axis = 0; axis < x.rank(); ++axis) {
     repeats.x[axis] = x[axis];
-    repeats.y[axis] = y[axis];
+    repeats.by_x[axis] = Divider(x[axis]);
+    repeats.by_y[axis] = Divider(y[axis]);
   }
   return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
     return {[repeats, n = y.elements()](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "tile", shape_for(n), repeat<T>, repeats,
-             input<T>(buffers, 0), output<T>(buffers, 0), n);
+      launch(state.driver, state.stream, "tile", shape_for(n),
+             n < kNarrow ? repeat<int32_t, T> : repeat<int64_t, T>, repeats, input<T>(buffers, 0),
+             output<T>(buffers, 0), n);
     }};
   });
 }

@@ -1,53 +1,110 @@
-// A pooling window's attributes along one axis, and which windows cover an element.
+// Pooling windows along both axes of images: where each lies, and which cover an element.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/base/host_device.h"
 #include "runtime/base/shape.h"
+#include "runtime/cuda/divider.h"
 #include "runtime/plan/attributes.h"
 
 namespace flow::cuda {
 
+// Index is int32_t where all numbers and places fit, as nearly always, else int64_t.
+
+template <typename Index>
 struct Range {
-  int64_t first, end;
+  Index first, end;
 };
 
 /// One axis of the windows: window i covers places [start(i), start(i) + size) of the input, of
 /// which those outside it are padding.
+template <typename Index>
 struct WindowAxis {
-  int64_t input, output, size, stride, before;
+  Index input, output, size, stride, before;
+  Divider by_input{input}, by_output{output}, by_size{size}, by_stride{stride};
 
-  FLOW_HOST_DEVICE int64_t start(int64_t i) const { return i * stride - before; }
-  /// Places of window i inside the input, counted from its start.
-  FLOW_HOST_DEVICE Range inside(int64_t i) const {
-    const int64_t s = start(i), rest = input - s;
-    return {s < 0 ? -s : 0, rest < size ? rest : size};
+  FLOW_HOST_DEVICE Index start(Index i) const { return i * stride - before; }
+  /// The part of window i that lies in the input.
+  FLOW_HOST_DEVICE Range<Index> inside(Index i) const { return clipped(start(i), size); }
+  /// The part of the input from window i to the next one or, behind the last, to the end. The first
+  /// window's begins where the input does.
+  FLOW_HOST_DEVICE Range<Index> cell(Index i) const {
+    return clipped(start(i), i + 1 < output ? stride : input - start(i));
   }
   /// The windows that cover an element of the input.
-  FLOW_HOST_DEVICE Range covering(int64_t element) const {
-    const int64_t padded = element + before;
-    const int64_t first = padded < size ? 0 : (padded - size) / stride + 1;
-    const int64_t end = padded / stride + 1;
+  FLOW_HOST_DEVICE Range<Index> covering(Index element) const {
+    const Index padded = element + before;
+    const Index first = padded < size ? 0 : by_stride.divide(padded - size).quotient + 1;
+    const Index end = by_stride.divide(padded).quotient + 1;
     return {first, end < output ? end : output};
   }
-};
-
-/// The windows of a max_pool2d step or its gradient. `input`, `output`: [N, C, H, W].
-struct Window {
-  Window(const plan::Attributes& attributes, const Shape& input, const Shape& output)
-      : rows(axis(attributes, input, output, 0)), columns(axis(attributes, input, output, 1)) {}
-
-  WindowAxis rows, columns;
 
  private:
-  static WindowAxis axis(const plan::Attributes& attributes, const Shape& input,
-                         const Shape& output, size_t i) {
-    using Integers = std::vector<int64_t>;
-    const int logical = static_cast<int>(i) + 2;
-    return {input[logical], output[logical], attributes.get<Integers>("ksize")[i],
-            attributes.get<Integers>("strides")[i], attributes.get<Integers>("padding")[2 * i]};
+  FLOW_HOST_DEVICE Range<Index> clipped(Index first, Index count) const {
+    return {first < 0 ? 0 : first, first + count < input ? first + count : input};
   }
 };
+
+/// An element of images [planes, rows, columns], or a window over them.
+template <typename Index>
+struct Pixel {
+  Index plane, row, column;
+};
+
+/// The windows of a pool or its gradient.
+template <typename Index>
+struct Window {
+  WindowAxis<Index> rows, columns;
+
+  /// Does no element lie in two windows?
+  bool apart() const { return rows.stride >= rows.size && columns.stride >= columns.size; }
+
+  /// Element i of the input.
+  FLOW_HOST_DEVICE Pixel<Index> element(Index i) const {
+    return pixel(i, rows.by_input, columns.by_input);
+  }
+  /// Window i, which makes element i of the output.
+  FLOW_HOST_DEVICE Pixel<Index> window(Index i) const {
+    return pixel(i, rows.by_output, columns.by_output);
+  }
+  /// The number kh * KW + kw of an element in a window over it.
+  FLOW_HOST_DEVICE Index place(const Pixel<Index>& window, Index row, Index column) const {
+    return (row - rows.start(window.row)) * columns.size + column - columns.start(window.column);
+  }
+
+ private:
+  FLOW_HOST_DEVICE static Pixel<Index> pixel(Index i, const Divider& by_rows,
+                                             const Divider& by_columns) {
+    const Division<Index> line = by_columns.divide(i), plane = by_rows.divide(line.quotient);
+    return {plane.quotient, plane.remainder, line.remainder};
+  }
+};
+
+/// f(a step's Window). `input`, `output`: [N, C, H, W].
+template <typename F>
+auto visit_window(const plan::Attributes& attributes, const Shape& input, const Shape& output,
+                  F f) {
+  using Integers = std::vector<int64_t>;
+  const auto &size = attributes.get<Integers>("ksize"),
+             &stride = attributes.get<Integers>("strides"),
+             &padding = attributes.get<Integers>("padding");
+  const auto window = [&]<typename Index>(Index) {
+    const auto axis = [&](size_t i) {
+      const int logical = static_cast<int>(i) + 2;
+      return WindowAxis<Index>{static_cast<Index>(input[logical]),
+                               static_cast<Index>(output[logical]), static_cast<Index>(size[i]),
+                               static_cast<Index>(stride[i]), static_cast<Index>(padding[2 * i])};
+    };
+    return Window<Index>{axis(0), axis(1)};
+  };
+  const int64_t largest =
+      std::max({input.elements(), output.elements(), *std::ranges::max_element(size),
+                *std::ranges::max_element(stride), *std::ranges::max_element(padding)});
+  // Sums of up to four of them stay narrow.
+  return largest < kNarrow / 4 ? f(window(int32_t{})) : f(window(int64_t{}));
+}
 
 }  // namespace flow::cuda

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "compiler/compile.h"
+#include "runtime/base/file.h"
 #include "runtime/cuda/cudnn.h"
 #include "tests/device/convolution_specs.h"
 
@@ -44,7 +45,7 @@ std::optional<ConvolutionSpec> spec_of(const plan::Job& job, const plan::Step& s
 plan::Plan compiled(const std::filesystem::path& file) {
   CompileRequest request;
   request.file = file.string();
-  const CompileResult result = compile(request);
+  const CompileResult result = compile_text(request, read_text(request.file));
   INFO(file << ": " << result.messages);
   REQUIRE(result.plan);
   return *result.plan;

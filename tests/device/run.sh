@@ -13,11 +13,19 @@ out=$(realpath -m "${1:-build/device/results}")
 mkdir -p "$build" "$out"
 table=$out/table.md
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap stop EXIT
+trap 'exit 130' INT TERM
 export XDG_CACHE_HOME=$work/cache  # no plans of an earlier run
 rows=$out/rows
 rm -rf "$rows" "$out"/*.log "$out"/*.json
 mkdir "$rows"
+
+stop() {  # what still runs, too, where somebody interrupts
+  local job
+  for job in $(jobs -rp); do kill -- "-$job"; done
+  wait
+  rm -rf "$work"
+}
 
 fact() { echo "- $1: $2" >>"$table"; }
 
@@ -32,7 +40,9 @@ check() {  # NAME COMMAND...: runs it, its output in NAME.log, its verdict in a 
 
 together() {  # as check, beside others
   while (($(jobs -rp | wc -l) >= 8)); do wait -n; done
+  set -m  # a process group of its own, by which `stop` reaches all of it
   check "$@" &
+  set +m
 }
 
 finish() {  # the table of all rows, in the order in which they ended

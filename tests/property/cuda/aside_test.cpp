@@ -7,6 +7,7 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/visit.h"
+#include "runtime/cuda/masks.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"
 
@@ -84,7 +85,7 @@ class Bench {
     device_->driver().synchronize(stream_);
     return values;
   }
-  /// False, with a remark, where the device's library has no such product.
+  /// False, with a remark, where the device's library has no such product that is right.
   bool multiply(const MatmulSpec& spec, cuda::LibraryBuffers buffers) {
     cuda::LibraryKernel kernel;
     try {
@@ -92,6 +93,11 @@ class Bench {
     } catch (const RunError& error) {
       CHECK_THAT(error.what(), Catch::Contains("has no algorithm"));
       WARN(error.what());
+      return false;
+    }
+    if (spec.aside == Aside::kStoreMask &&
+        !cuda::masks_out_zeros(kernel, spec, device_->driver())) {
+      WARN("a mask takes 0 for positive");  // and is not used
       return false;
     }
     buffers.workspace = room(kernel.workspace + 1);

@@ -168,6 +168,7 @@ TEST_CASE("long sums are cut into chunks, whichever axis is the innermost", "[cu
        std::map<std::vector<int64_t>, std::vector<int64_t>>{{{200000}, {0}},
                                                             {{3, 70001}, {1}},
                                                             {{70001, 3}, {0}},
+                                                            {{262145, 2}, {0}},  // empty chunks
                                                             {{5, 2000, 7}, {0, 2}},
                                                             {{2000, 5, 40}, {0, 2}},
                                                             {{1031}, {}}}) {

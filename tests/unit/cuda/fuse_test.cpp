@@ -38,7 +38,7 @@ plan::Job fused(const plan::Job& job, std::optional<Aside> lacks = {},
   LackingLibraries libraries(driver, lacks);
   const plan::Job expanded = cuda::expand_posts(job);
   return cuda::fuse_gradients(expanded, std::vector<size_t>(expanded.steps.size()), visible,
-                              libraries);
+                              libraries, driver);
 }
 
 /// "relu_grad", "bias_add_grad": how many steps of them are left.
@@ -184,7 +184,7 @@ TEST_CASE("steps of different segments or calls stay apart", "[cuda]") {
   cuda::NaiveLibraries libraries(driver);
   std::vector<size_t> segments(job.steps.size());
   segments.back() = 1;  // db
-  CHECK(count(cuda::fuse_gradients(job, segments, {}, libraries), "bias_add_grad") == 1);
+  CHECK(count(cuda::fuse_gradients(job, segments, {}, libraries, driver), "bias_add_grad") == 1);
   job.steps.back().tap = true;
   CHECK(count(fused(job), "bias_add_grad") == 1);
 }

@@ -1,32 +1,101 @@
-// What a library's masks say of 0 is found out.
+// What a library's masks say of 0 is found out, of each product on its own.
 #include "runtime/cuda/masks.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "runtime/cuda/handles.h"
+#include "runtime/cuda/fuse.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
+#include "tests/support/job_builder.h"
 
 namespace flow::cuda {
+namespace {
+
+/// Its masks of results with so many columns take one 0 for positive.
+class LooseLibraries : public NaiveLibraries {
+ public:
+  LooseLibraries(Driver& driver, int64_t columns)
+      : NaiveLibraries(driver), driver_(driver), columns_(columns) {}
+  LibraryKernel prepare(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::prepare(spec);
+    if (spec.aside != Aside::kStoreMask || spec.out[1] != columns_) return kernel;
+    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
+      run(buffers, stream);
+      driver_.copy(buffers.aside + 20, &kOne, 1, stream);
+    };
+    return kernel;
+  }
+
+ private:
+  static constexpr std::byte kOne{8};
+  Driver& driver_;
+  int64_t columns_;
+};
+
+/// The gradients of both ReLUs of z = relu(relu(x W) V) U, given dz.
+plan::Job two_layers(int64_t first, int64_t second) {
+  test::JobBuilder b;
+  const auto product = [&](const char* name, plan::TensorId left, plan::TensorId right, bool of_b,
+                           Shape shape) {
+    return b.step("matmul", name, {left, right}, {{"transpose_a", false}, {"transpose_b", of_b}},
+                  std::move(shape));
+  };
+  const auto x = b.input("x", {4, first}), dz = b.input("dz", {4, 2});
+  const auto w = b.variable("w", {first, first}), v = b.variable("v", {first, second});
+  const auto u = b.variable("u", {second, 2});
+  const auto y = product("y", x, w, false, {4, first});
+  b.post("relu", {}, {});
+  const auto z = product("z", y, v, false, {4, second});
+  b.post("relu", {}, {});
+  const auto back = product("back", dz, u, true, {4, second});
+  const auto dv = b.step("relu_grad", "inner", {back, z}, {}, {4, second});
+  const auto further = product("further", dv, v, true, {4, first});
+  b.step("relu_grad", "outer", {further, y}, {}, {4, first});
+  return b.build();
+}
+
+/// The ReLU gradients that stand apart where masks with so many columns are loose.
+std::vector<std::string> apart(const plan::Job& job, int64_t loose, int64_t asked) {
+  test::FakeDriver driver;
+  LooseLibraries libraries(driver, loose);
+  const plan::Job fused =
+      fuse_gradients(job, std::vector<size_t>(job.steps.size()), {}, libraries, driver);
+  CHECK(driver.count("launch naive_matmul") == asked);
+  CHECK(driver.problems().empty());
+  std::vector<std::string> names = test::step_names(fused);
+  std::erase_if(names, [](const std::string& name) { return name != "inner" && name != "outer"; });
+  return names;
+}
+
+}  // namespace
 
 TEST_CASE("masks that call a 0 positive are known from those that do not", "[cuda]") {
   const DType dtype = GENERATE(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
+  const bool bias = GENERATE(false, true);
+  const MatmulSpec spec{.dtype = dtype,
+                        .a = {9, 3},
+                        .b = {130, 9},
+                        .out = {3, 130},
+                        .transpose_a = true,
+                        .transpose_b = true,
+                        .epilogue = {.bias = bias, .relu = true},
+                        .aside = Aside::kStoreMask};
   test::FakeDriver driver;
-  {
-    NaiveLibraries libraries(driver);
-    LibraryKernel kernel = libraries.prepare(product_of_zeros(dtype));
-    CHECK(masks_out_zeros(kernel, dtype, driver));
-
-    // One bit of one 0.
-    const PinnedBytes one(driver, driver.allocate_pinned(1));
-    *one.get() = std::byte{8};
-    kernel.run = [&, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
-      run(buffers, stream);
-      driver.copy(buffers.aside + 77, one.get(), 1, stream);
-    };
-    CHECK_FALSE(masks_out_zeros(kernel, dtype, driver));
-  }
+  NaiveLibraries strict(driver);
+  LooseLibraries loose(driver, 130);
+  CHECK(masks_out_zeros(strict.prepare(spec), spec, driver));
+  CHECK_FALSE(masks_out_zeros(loose.prepare(spec), spec, driver));
   CHECK(driver.problems().empty());
+}
+
+TEST_CASE("a ReLU's gradient stands apart where its own product's mask is wrong", "[cuda]") {
+  using Names = std::vector<std::string>;
+  CHECK(apart(two_layers(5, 7), 1, 2).empty());
+  CHECK(apart(two_layers(5, 7), 5, 2) == Names{"outer"});
+  CHECK(apart(two_layers(5, 7), 7, 2) == Names{"inner"});
+  CHECK(apart(two_layers(5, 5), 1, 1).empty());  // two products alike are asked once
+  CHECK(apart(two_layers(5, 5), 5, 1) == Names{"inner", "outer"});
 }
 
 }  // namespace flow::cuda

@@ -298,15 +298,28 @@ TEST_CASE("a job that does not fit is refused before anything is allocated") {
   device.memory = size_t{1} << 20;
   FakeGpu gpu(device);
   CHECK(refusal(gpu, test::lenet_training(2)) ==
-        "job.yaml:1:1: job `job` needs 6.12 MiB of GPU memory, 1.00 MiB are available; largest: "
+        "job.yaml:1:1: job `job` needs 6.12 MiB of GPU memory, 768 KiB are available; largest: "
         "`dense1/weight`");
   JobBuilder b;
   b.step("relu", "y", {b.input("x", {1 << 17})}, {}, {1 << 17});
   b.step("relu", "z", {b.input("v", {1 << 17})}, {}, {1 << 17});
   CHECK(refusal(gpu, b.build()) ==
-        "job.yaml:1:1: job `job` needs 1.50 MiB of GPU memory, 1.00 MiB are available; largest: "
+        "job.yaml:1:1: job `job` needs 1.50 MiB of GPU memory, 768 KiB are available; largest: "
         "`y` 512 KiB");
   CHECK(gpu.driver->count("allocate") == 0);
+}
+
+TEST_CASE("a part of the free memory is left to kernels and graphs") {
+  JobBuilder b;
+  b.step("relu", "y", {b.input("x", {1 << 20, 1 << 16})}, {}, {1 << 20, 1 << 16});
+  const plan::Job job = b.build();
+  const auto [memory, available] = GENERATE(table<size_t, std::string>(
+      {{512 << 20, "384 MiB"}, {size_t{8} << 30, "7.75 GiB"}, {size_t{100} << 30, "98.0 GiB"}}));
+  test::FakeDevice device;
+  device.memory = memory;
+  FakeGpu gpu(device);
+  CHECK(refusal(gpu, job) == "job.yaml:1:1: job `job` needs 256 GiB of GPU memory, " + available +
+                                 " are available; largest: `x`");
 }
 
 TEST_CASE("an op that the GPU has no kernel for is named with its line") {
