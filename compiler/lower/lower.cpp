@@ -7,6 +7,7 @@
 #include "compiler/ops/op_def.h"
 #include "compiler/passes/reads.h"
 #include "runtime/base/check.h"
+#include "runtime/plan/signature.h"
 
 namespace flow {
 namespace {
@@ -122,9 +123,11 @@ class Lowering {
 
   void add_step(const ir::Node& node) {
     plan::Step step = step_of(node, node.posts.size());
+    const plan::Signature& signature = *plan::find_signature(step.op);
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
-      step.outputs.push_back(i == 0 || read_[result.index()] ? tensor(result) : TensorId());
+      const bool absent = i > 0 && !read_[result.index()] && signature.may_be_absent(i);
+      step.outputs.push_back(absent ? TensorId() : tensor(result));
     }
     job_.steps.push_back(std::move(step));
   }

@@ -1,0 +1,67 @@
+"""Jobs of which some gradients are wanted and others not: they run, and watching changes no bit of what is trained."""
+import unittest
+
+from flow import FlowTest
+
+JOB = """flow: 1
+jobs:
+  train:
+    type: train
+    inputs: {{{inputs}}}
+    graph:
+{graph}
+    optimizer: {{{optimizer}, minimize: l}}
+    run: {{steps: 3}}
+"""
+ROWS = "x: {shape: [4, 6, 8], dtype: float32, from: {type: random_normal}}, mem: {shape: [4, 5, 8], dtype: float32, from: {type: random_normal}}"
+IMAGES = "x: {shape: [4, 3, 8, 8], dtype: float32, from: {type: random_normal}}"
+MATRIX = "x: {shape: [8, 5], dtype: float32, from: {type: random_normal}}"
+ADAM = "type: adam, learning_rate: 0.1"
+SGD = "type: sgd, learning_rate: 0.1"
+CONV = """c: {op: conv2d, in: b, filters: 2, kernel_size: 3}
+l: {op: square, in: c}"""
+ATTEND = """a: {op: scaled_dot_product_attention, query: q, key: k, value: v}
+l: {op: square, in: a}"""
+
+CASES = {
+    "attention over given keys and values": (ROWS, ADAM, "q: {op: dense, in: x, units: 8}\n" + ATTEND.replace("key: k, value: v", "key: mem, value: mem")),
+    "attention with a trained key alone": (ROWS, ADAM, "k: {op: dense, in: mem, units: 8}\n" + ATTEND.replace("query: q", "query: x").replace("value: v", "value: mem")),
+    "attention with a trained value alone": (ROWS, ADAM, "v: {op: dense, in: mem, units: 8}\n" + ATTEND.replace("query: q", "query: x").replace("key: k", "key: mem")),
+    "attention whose keys are left as they are": (ROWS, ADAM + ", variables: ['q/**']", """q: {op: dense, in: x, units: 8}
+k: {op: dense, in: mem, units: 8}
+v: {op: identity, in: k}
+""" + ATTEND),
+    "batch normalization without an offset, of an input": (IMAGES, ADAM, "b: {op: batch_normalization, in: x, center: false}\n" + CONV),
+    "batch normalization whose scale alone is trained": (IMAGES, ADAM + ", variables: ['**/gamma']", "b: {op: batch_normalization, in: x}\n" + CONV),
+    "a variable on the left of a product": (MATRIX, SGD, """v: {op: variable, shape: [1, 8], initializer: {type: random_normal}}
+m: {op: matmul, a: v, b: x}
+l: {op: reduce_mean, in: m}"""),
+    "variables on the left of products, one after another": (MATRIX, SGD, """x1: {op: transpose, in: x}
+v: {op: variable, shape: [6, 5], initializer: {type: random_normal}}
+h: {op: matmul, a: v, b: x1}
+u: {op: variable, shape: [3, 6], initializer: {type: random_normal}}
+h2: {op: matmul, a: u, b: h}
+w: {op: variable, shape: [8, 3], initializer: {type: random_normal}}
+h3: {op: matmul, a: h2, b: w}
+l: {op: square, in: h3}"""),
+}
+
+
+class Gradients(FlowTest):
+    def test_what_is_not_wanted_is_not_needed(self):
+        for name, (inputs, optimizer, lines) in CASES.items():
+            with self.subTest(name):
+                graph = "\n".join("      " + line for line in lines.splitlines())
+                self.write("job.yaml", JOB.format(inputs=inputs, optimizer=optimizer, graph=graph))
+                self.flowrun("job.yaml", "-o", "plain", "--force", "--quiet")
+                trained = self.files("plain/checkpoints/000003")
+                for watched in (["--watch-diff", "**"], ["--watch-diff", "x"], ["--watch", "**", "--watch-diff", "**"]):
+                    self.flowrun("job.yaml", "-o", "watched", "--force", "--quiet", *watched)
+                    found = self.files("watched/checkpoints/000003")
+                    for file in trained:
+                        if file != "checkpoint.json":
+                            self.assertEqual(found[file], trained[file], f"{name}: {file}")
+
+
+if __name__ == "__main__":
+    unittest.main()
