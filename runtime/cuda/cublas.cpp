@@ -165,7 +165,9 @@ cublasLtMatmulHeuristicResult_t Cublas::choose(const ProductDescriptors& product
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_.get(), product.desc.get(), product.left.get(), product.right.get(), product.out.get(),
       product.out.get(), product.preference.get(), kMost, choices, &found);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "choosing an algorithm");
+  // It has none, or (an odd extent under an epilogue, say) none of it can be.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+    check(status, "choosing an algorithm");
   for (int i = 0; i < found; ++i) {
     cublasLtMatmulHeuristicResult_t checked = {};
     if (choices[i].state == CUBLAS_STATUS_SUCCESS &&

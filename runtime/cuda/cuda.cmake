@@ -79,8 +79,8 @@ set_target_properties(flow_cuda_parts PROPERTIES
 target_compile_definitions(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 target_compile_options(flow_cuda_parts PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:
   # Kernels round as the CPU does; one that spills registers is a defect.
-  ${flow_cuda_code} -fmad=false -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra
-  $<$<BOOL:${FLOW_WERROR}>:-Werror=all-warnings>>)
+  ${flow_cuda_code} -fmad=false -Xptxas=--warn-on-spills -Xcompiler=-Wall,-Wextra
+  $<$<BOOL:${FLOW_WERROR}>:-Xptxas=-Werror;-Werror=all-warnings>>)
 target_include_directories(flow_cuda_parts SYSTEM PUBLIC
   ${CUDAToolkit_INCLUDE_DIRS} ${CUBLAS_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
 # NVRTC is the front end's wish. libcuda is not linked: the module has to load where there is none.

@@ -189,13 +189,12 @@ class GradientFuser {
   }
 
   bool has(const MatmulSpec& spec) {
-    LibraryKernel kernel;
     try {
-      kernel = libraries_.prepare(spec);
-    } catch (const RunError&) {  // no such product
+      const LibraryKernel kernel = libraries_.prepare(spec);
+      return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
+    } catch (const RunError&) {  // no such product; where the device is lost, the next call says so
       return false;
     }
-    return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.

@@ -36,6 +36,15 @@ std::string remedy_for(cudaError_t error) {
     case cudaErrorAssert:
       return "a kernel went wrong: please report it, with what `compute-sanitizer flowrun ...` "
              "prints; the run can go on from its last checkpoint";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorStreamCaptureWrongThread:
+      return "the job runs without graphs: --eager; please report it";
     case cudaErrorLaunchTimeout:
       return "the GPU also drives a display, which stops kernels that take seconds: use another";
     case cudaErrorECCUncorrectable:

@@ -4,11 +4,12 @@
 Usage: tests/bench/gpu_bench.py [--bin DIR] [--torch PYTHON] [--rounds N] [--out FILE]
 
 Figures are medians over the rounds; each round runs every contestant once, in turn, after a warm-up of its own. PyTorch's processes are
-started beforehand, all together, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
+started beforehand, all together, compile, and wait for their turns. A call's time beside that of its steps says what is lost between them; steps are timed by
 `--profile`, one after another and without a graph.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -30,8 +31,9 @@ class Torch:
 
     def __init__(self, python, net, mode):
         self.said = tempfile.TemporaryFile("w+")
+        few_threads = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"}  # all compile at once
         self.processes = [subprocess.Popen([python, str(HERE / "torch_steps.py"), net, "1", layout, str(NETS[net][2]), mode, "each-line"],
-                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True, env=few_threads)
                           for layout in LAYOUTS[net]]
 
     def answer(self, process):
@@ -89,10 +91,16 @@ def contestants(options, net, torches):
     yield "flow float32, --eager", lambda: flow(options.bin, net, steps // 4, "--eager")[0]
 
 
+def told(net, name, value):
+    print(f"{net:6} {name:40} {value:10.4g}", flush=True)
+
+
 def drop(net, name, torches, error):
     """Goes on without a contestant."""
-    print(f"{net:6} {name}: {error}", flush=True)
-    torches.pop(name).end()
+    said = error.stderr[-2000:] if isinstance(error, subprocess.CalledProcessError) else ""
+    print(f"{net:6} {name}: {error} {said}", flush=True)
+    if name in torches:
+        torches.pop(name).end()
 
 
 def start_torches(options, net):
@@ -109,27 +117,46 @@ def start_torches(options, net):
     return torches
 
 
-def measure(options, net):
-    """name -> figure"""
+FAILURES = (RuntimeError, BrokenPipeError, subprocess.CalledProcessError)  # of PyTorch's processes, and of ours
+
+
+def measure(options, net, figures):
+    """Fills in name -> figure, and tells each once it is known."""
     torches = start_torches(options, net)
     rates = {name: [] for name, _ in contestants(options, net, torches)}
+    dropped = set()
     for _ in range(options.rounds):
         for name, run in contestants(options, net, torches):
+            if name in dropped:
+                continue
             try:
                 rates[name].append(run())
-            except (RuntimeError, BrokenPipeError) as error:  # of PyTorch's
+            except FAILURES as error:
                 drop(net, name, torches, error)
+                dropped.add(name)
     for torch in torches.values():
         torch.end()
-    figures = {name: statistics.median(r) for name, r in rates.items() if len(r) == options.rounds}
+
+    def add(name, value):
+        figures[name] = value
+        told(net, name, value)
+
+    def ratio(name, other):
+        if not dropped & {name, other} and other in rates:
+            add(f"flow / {other}", statistics.median(a / b for a, b in zip(rates[name], rates[other])))
+
+    for name in rates:
+        if name not in dropped:
+            add(name, statistics.median(rates[name]))
     for precision in PRECISIONS:
         for kind in KINDS:
-            if f"torch {kind} {precision}" in torches:
-                figures[f"flow / torch {kind} {precision}"] = statistics.median(
-                    a / b for a, b in zip(rates[f"flow {precision}"], rates[f"torch {kind} {precision}"]))
-    figures["a call / its steps, float32"] = 1 / figures["flow float32"] / seconds_of_steps(options.bin, net)
-    figures["first step, seconds"] = statistics.median(flow(options.bin, net, 20)[1] for _ in range(options.rounds))
-    return figures
+            ratio(f"flow {precision}", f"torch {kind} {precision}")
+    try:
+        if "flow float32" in figures:
+            add("a call / its steps, float32", 1 / figures["flow float32"] / seconds_of_steps(options.bin, net))
+        add("first step, seconds", statistics.median(flow(options.bin, net, 20)[1] for _ in range(options.rounds)))
+    except FAILURES as error:
+        drop(net, "what a call takes", torches, error)
 
 
 def main():
@@ -143,9 +170,8 @@ def main():
         options.torch = ""
     table = {}
     for net in NETS:
-        table[net] = measure(options, net)
-        for name, value in table[net].items():
-            print(f"{net:6} {name:40} {value:10.4g}", flush=True)
+        table[net] = {}
+        measure(options, net, table[net])
         if options.out:
             pathlib.Path(options.out).write_text(json.dumps(table, indent=1))
 

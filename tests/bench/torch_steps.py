@@ -4,8 +4,7 @@ Usage: torch_steps.py NET THREADS LAYOUT STEPS [MODE [each-line]]
 NET is lenet, mlp, mlp_small, resnet18 (16 filters in its first stage) or gpt_tiny; LAYOUT contiguous or channels_last; MODE cpu, cuda, or cuda-compiled (torch.compile,
 reduce-overhead), in plain float32, tf32 with `-tf32` behind it, or under bfloat16's autocast with `-bfloat16`. Everything that helps is done: the whole training set is
 converted beforehand and lies on the device, batches are slices of it, gradients are set to None, and the loss is read every
-20th step only. Prints one number; with `each-line` "ready", and then one for each line that it reads, so that what a process takes to
-start and to compile is paid once.
+20th step only. Prints one number; with `each-line` "ready" once it has started and compiled, and then one for each line that it reads.
 """
 import gzip
 import pathlib
@@ -92,12 +91,18 @@ def seconds(count):
     return time.perf_counter() - start
 
 
+def warm_up():
+    """The first one compiles and chooses algorithms."""
+    seconds(max(10, steps // 10))
+
+
 def rate():
-    seconds(max(10, steps // 10))  # a warm-up, in which the first one compiles and chooses algorithms
+    warm_up()
     return steps / seconds(steps)
 
 
 if sys.argv[6:] == ["each-line"]:
+    warm_up()
     print("ready", flush=True)
     for _ in sys.stdin:
         print(rate(), flush=True)

@@ -1,61 +1,76 @@
 #!/usr/bin/env bash
 # All that needs a GPU, in some minutes: builds here, as for users, runs the kernels against
-# the reference, every job against the CPU and without graphs, the memory checkers and the
-# benchmarks, and writes one table.
+# the reference, every job against the CPU and without graphs, the benchmarks and the memory
+# checkers, and writes one table.
 # Needs nvcc, CMake, a C++ compiler, and cuDNN and cuBLAS, which may be those of Python's wheels; the
 # other libraries come from the system or from .device (tests/device/pack.sh). Reaches no network.
-# Usage: tests/device/run.sh [OUT]     OUT (default: build/device/results) gets the table and logs
+# Usage: [FLOW_SECONDS=540] tests/device/run.sh [OUT [CHECK...]]
+# OUT (default: build/device/results) gets table.md, bench.json, device.json and logs.tgz, also where
+# the run is interrupted; what is not done after FLOW_SECONDS is stopped. With CHECKs (the names in
+# the table) it runs only those, after the build.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
 root=$PWD build=$PWD/build/device
 out=$(realpath -m "${1:-build/device/results}")
+only=("${@:2}")
 mkdir -p "$build" "$out"
 table=$out/table.md
 work=$(mktemp -d)
+logs=$work/logs
+mkdir "$logs"
 trap stop EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT
+trap 'echo "| the rest | FAILED (no time left) | $SECONDS s |" >>"$table"; finish' TERM
 export XDG_CACHE_HOME=$work/cache  # no plans of an earlier run
-rows=$out/rows
-rm -rf "$rows" "$out"/*.log "$out"/*.json
-mkdir "$rows"
+rm -f "$table" "$out"/{bench,device}.json "$out/logs.tgz"
 
-stop() {  # what still runs, too, where somebody interrupts
+set -m  # process groups of their own, by which `stop` reaches all of a job
+{
+  sleep "${FLOW_SECONDS:-540}"
+  kill -TERM $$
+} &
+clock=$!
+disown  # nobody waits for it
+set +m
+
+stop() {  # what still runs, too
   local job
-  for job in $(jobs -rp); do kill -- "-$job"; done
+  for job in $(jobs -rp) "$clock"; do kill -- "-$job" 2>/dev/null; done
   wait
+  tar czf "$out/logs.tgz" -C "$logs" .
   rm -rf "$work"
 }
 
+wanted() { ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]; }
+
 fact() { echo "- $1: $2" >>"$table"; }
 
-check() {  # NAME COMMAND...: runs it, its output in NAME.log, its verdict in a row
+check() {  # NAME COMMAND...: runs it, its output in NAME.log, its verdict in a row of the table
   local name=$1 start=$SECONDS verdict=passed
   shift
-  "$@" >"$out/$name.log" 2>&1 || verdict="FAILED ($?)"
-  echo "| $name | $verdict | $((SECONDS - start)) s |" >"$rows/$name"
+  "$@" >"$logs/$name.log" 2>&1 || verdict="FAILED ($?)"
+  echo "| $name | $verdict | $((SECONDS - start)) s |" >>"$table"
   echo "$name: $verdict, $((SECONDS - start)) s"
-  [[ $verdict == passed ]] || tail -n 15 "$out/$name.log"
+  [[ $verdict == passed ]] || tail -n 15 "$logs/$name.log"
 }
 
 together() {  # as check, beside others
+  wanted "$1" || return 0
   while (($(jobs -rp | wc -l) >= 8)); do wait -n; done
-  set -m  # a process group of its own, by which `stop` reaches all of it
+  set -m
   check "$@" &
   set +m
 }
 
-finish() {  # the table of all rows, in the order in which they ended
-  local order
-  mapfile -t order < <(ls -tr "$rows")
-  (cd "$rows" && cat "${order[@]}") >>"$table"
-  [[ -e $out/bench.log ]] && {
+finish() {
+  [[ -e $logs/bench.log ]] && {
     printf '\n```\n'
-    cat "$out/bench.log"
+    cat "$logs/bench.log"
     printf '```\n'
   } >>"$table"
   cat "$table"
-  ! grep -q FAILED "$rows"/*
+  ! grep -q '| FAILED' "$table"
   exit
 }
 
@@ -73,31 +88,39 @@ unpack() {  # the packages, into a folder of the build
 
 find_libraries() {  # those of Python's wheels, under the names that linkers look for
   local libraries=$build/libraries
+  rm -rf "$libraries"
   mkdir -p "$libraries"
-  python3 - "$libraries" <<'END' || return 0
+  python3 - "$libraries" "cu$(nvcc_version | cut -d. -f1)" <<'END' || return 0
 import pathlib, sys
 try:
     import nvidia
 except ImportError:
     sys.exit(1)
-for root in map(pathlib.Path, nvidia.__path__):
-    for found in root.rglob("lib*.so.*"):
-        plain = found.name.split(".so.")[0] + ".so"
-        for name in (found.name, plain):
-            link = pathlib.Path(sys.argv[1]) / name
-            if not link.exists():
-                link.symlink_to(found)
-    for header in ("cudnn_version.h", "cublasLt.h"):
-        for found in root.rglob(header):
-            link = pathlib.Path(sys.argv[1]) / header.partition(".")[0]
-            link.unlink(missing_ok=True)
-            link.symlink_to(found.parent)
+libraries, toolkit = pathlib.Path(sys.argv[1]), sys.argv[2]
+
+
+def link(name, to):
+    if not (libraries / name).exists():
+        (libraries / name).symlink_to(to)
+
+
+def in_order(pattern):  # wheels of the toolkit's version first, where there are others too
+    found = [path for root in nvidia.__path__ for path in pathlib.Path(root).rglob(pattern)]
+    return sorted(found, key=lambda path: (toolkit not in path.parts, path))
+
+
+for found in in_order("lib*.so.*"):
+    link(found.name, found)
+    link(found.name.split(".so.")[0] + ".so", found)
+for header in ("cudnn_version.h", "cublasLt.h"):
+    for found in in_order(header):
+        link(header.partition(".")[0], found.parent)
 END
   export LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-}
 }
 
 configure_and_build() {
-  local flags=(--preset release -B "$build" -DFLOW_CUDA=ON
+  local flags=(--preset release -B "$build" -DFLOW_CUDA=ON "-DFLOW_PYTHON=$(command -v python3)"
     "-DCMAKE_PREFIX_PATH=$build/packages/usr")
   [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend/include")
   local libraries=$build/libraries
@@ -198,10 +221,14 @@ programs() {  # end-to-end tests, in which programs take the GPU by themselves
     FLOW_BIN=$build/bin FLOW_DEVICE=gpu xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
 }
 
-sanitize() {  # TOOL: over the kernels that the reference judges
+# What the libraries do is theirs: of their probing calls and kernels both tools say too much.
+sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 1; }
-  FLOW_CASES=2 timeout 240 compute-sanitizer --tool "$1" --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*,a ReLU's gradient*,a bias's gradient*"
+  FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no --kernel-regex kns=4flow4cuda \
+    --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*"
 }
+
+nvcc_version() { nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p'; }
 
 nvidia-smi >/dev/null || {
   echo "run.sh: no GPU on this machine (nvidia-smi finds none)" >&2
@@ -213,15 +240,13 @@ nvidia-smi >/dev/null || {
 } >"$table"
 fact device "$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0)"
 fact driver "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)"
-fact nvcc "$(nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p')"
+fact nvcc "$(nvcc_version)"
 fact commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 printf '\n| check | verdict | time |\n| --- | --- | --- |\n' >>"$table"
 
 unpack && find_libraries
 check build configure_and_build
-grep -q passed "$rows/build" || finish
-together memcheck sanitize memcheck
-together racecheck sanitize racecheck
+grep -q '| build | passed' "$table" || finish
 together description sh -c "'$build/bin/describe_device' >'$out/device.json'"
 together libraries "$build/bin/flow_device_tests"
 together kernels "$build/bin/flow_gpu_tests"
@@ -247,5 +272,9 @@ together relu_watch as_on_cpu 0 relu_watch relu --watch y
 together mlp_watch_diff as_on_cpu 1e-3 mlp_watch_diff train --watch-diff "logits/**"
 together mlp_watch_scope as_on_cpu 1e-3 mlp_watch_scope train
 wait
-check bench timeout 270 tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"
+together bench tests/bench/gpu_bench.py --bin "$build/bin" --rounds 2 --out "$out/bench.json"  # alone
+wait
+together memcheck sanitize memcheck
+together racecheck sanitize racecheck --racecheck-detect-level error
+wait
 finish
