@@ -1,13 +1,16 @@
 // What all programs share at the terminal.
 #include "cli/console.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 
 #include "cli/exit_code.h"
@@ -47,11 +50,25 @@ constexpr const char* kOutputLost = "cannot write to standard output";
 
 }  // namespace
 
+namespace {
+
+/// What is opened is not to take the place of a standard stream that is closed, nor be written to
+/// as one.
+void open_standard_streams() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
+    if (::fcntl(descriptor, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::abort();
+}
+
+}  // namespace
+
 int guarded(const char* program, const std::function<int()>& body) {
+  open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
   try {
     const int status = body();
-    // A reader that has seen enough is no error.
-    if (std::fflush(stdout) != 0 && errno != EPIPE) throw RunError(kOutputLost);
+    // A reader that has seen enough is no error. CLI11 prints to std::cout.
+    if ((std::fflush(stdout) != 0 && errno != EPIPE) || !std::cout.flush())
+      throw RunError(kOutputLost);
     return status;
   } catch (const RunError& error) {
     tell_error(program, error.what(), error.hint());

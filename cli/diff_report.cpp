@@ -212,8 +212,10 @@ namespace {
 
 /// Text inside an XML attribute or element; what XML cannot hold becomes a question mark.
 std::string xml(const std::string& text) {
+  const std::string json =
+      OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : OrderedJson::parse(json).get<std::string>()) {  // of what is UTF-8
     if (c == '&')
       escaped += "&amp;";
     else if (c == '<')
@@ -223,7 +225,7 @@ std::string xml(const std::string& text) {
     else if (c == '"')
       escaped += "&quot;";
     else
-      escaped += c >= ' ' && c <= '~' ? c : '?';
+      escaped += static_cast<unsigned char>(c) < ' ' ? '?' : c;
   }
   return escaped;
 }

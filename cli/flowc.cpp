@@ -109,8 +109,8 @@ int build(const Options& options) {
   const auto result = compile_aloud(request_of(options));
   if (!result) return kRequestWrong;
   write_output(options, plan::to_json(*result->plan));
-  fmt::print(stderr, "{}: jobs {} for {}\n", options.output, job_names(*result->plan),
-             devices_of(*result->plan));
+  tell(fmt::format("{}: jobs {} for {}\n", options.output, job_names(*result->plan),
+                   devices_of(*result->plan)));
   return kDone;
 }
 

@@ -43,10 +43,14 @@ extern "C" void on_stop_signal(int signal) {
 }
 
 void catch_stop_signals() {
-  struct sigaction action {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = on_stop_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    sigaction(signal, &action, &before);
+    // A shell has what it starts in the background ignore Ctrl-C.
+    if (before.sa_handler == SIG_IGN) sigaction(signal, &before, nullptr);
+  }
   std::signal(SIGPIPE, SIG_IGN);  // `| head` ends the printing, not the run
   std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
 }
@@ -276,18 +280,18 @@ int execute(const RunOptions& options) {
                          "NAME=@FILE.npy, or NAME=random_uniform:-1:1");
     request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
-  if (options.dry_run) {
-    tell_memory(options, exec::dry_run(*backend, request));
-    return kDone;
-  }
   if (options.resume && options.force)
     throw RequestError("--resume and --force: one continues what the other removes",
                        "leave one of them out");
   if (options.resume && !options.directory)
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+  if (options.directory) request.directory = *options.directory;
+  if (options.dry_run) {
+    tell_memory(options, exec::dry_run(*backend, request));
+    return kDone;
+  }
   DirectoryLock taken;
   if (options.directory) {
-    request.directory = *options.directory;
     if (options.force && fs::exists(request.directory)) check_force(*backend, request);
     taken = take_directory(request.directory, options.force, options.resume);
   } else {

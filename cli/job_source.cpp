@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/json.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli {
@@ -38,22 +39,26 @@ std::string read_file(const std::string& file) {
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
   CompileResult result = compile_text(request, std::move(text), wants_color(stderr));
-  fmt::print(stderr, "{}", result.messages);
+  tell(result.messages);
   fmt::print("{}", result.dump);
   if (result.errors == 0) return result;
-  fmt::print(stderr, "{}: {} error{}\n", request.file, result.errors,
-             result.errors == 1 ? "" : "s");
+  tell(fmt::format("{}: {} error{}\n", request.file, result.errors, result.errors == 1 ? "" : "s"));
   return {};
 }
 
-}  // namespace
-
+/// Plans are JSON objects as `flowc build` writes them. A job file may be JSON, too, which is YAML:
+/// it says `flow`.
 bool is_plan(const std::string& text) {
   const size_t brace = text.find_first_not_of(" \t\r\n");
   if (brace == std::string::npos || text[brace] != '{') return false;
   const size_t key = text.find_first_not_of(" \t\r\n", brace + 1);
-  return key != std::string::npos && text[key] == '"';
+  if (key == std::string::npos || text[key] != '"') return false;
+  if (std::string_view(text).substr(key).starts_with("\"checksum\"")) return true;
+  const Json json = Json::parse(text, nullptr, false);
+  return !json.is_object() || !json.contains("flow");
 }
+
+}  // namespace
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
   std::string text = read_file(request.file);

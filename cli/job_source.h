@@ -9,9 +9,6 @@
 
 namespace flow::cli {
 
-/// Does this text look like a plan? Plans are JSON objects as `flowc build` writes them.
-bool is_plan(const std::string& text);
-
 struct LoadedPlan {
   plan::Plan plan;
   bool from_job_file = false;  // compiled now

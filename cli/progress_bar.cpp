@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "cli/console.h"
 #include "runtime/base/check.h"
@@ -113,7 +114,7 @@ std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar) {
       .seek = nullptr,
       .close = nullptr};
   std::unique_ptr<std::FILE, CloseFile> file(::fopencookie(&bar, "w", functions));
-  FLOW_CHECK(file != nullptr, "a stream");
+  if (!file) throw std::bad_alloc();
   return file;
 }
 

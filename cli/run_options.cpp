@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
+#include "runtime/plan/plan.h"
 
 namespace flow::cli {
 
@@ -71,7 +72,7 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
   app.add_option("--steps", options.steps, "stop at this global step")
       ->type_name("N")
-      ->check(count(0, int64_t{1} << 53));
+      ->check(count(0, plan::kMostSteps));
   app.add_option("--device", options.device, "auto, cpu or gpu")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
   app.add_flag("--eager", options.eager, "on a GPU: run without graphs, to the same bits");
@@ -91,9 +92,10 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--quiet", options.quiet, "no progress and no remarks");
   app.add_flag("--json", options.json, "progress and print sinks as objects, one a line");
   app.footer(
-      "Exit status: 0 done; 1 a check failed (a non-finite loss or checked tensor); 2 the request "
-      "is wrong;\n"
-      "3 the run failed; 70 a defect of flow.\nExample: flowrun train jobs/lenet.yaml -o out --set "
+      "Exit status: 0 done; 1 a check failed (a loss, a tensor that is checked, or a variable to "
+      "be "
+      "saved is not\nfinite); 2 the request is wrong; 3 the run failed; 70 a defect of "
+      "flow.\nExample: flowrun train jobs/lenet.yaml -o out --set "
       "vars.lr=0.05");
 }
 

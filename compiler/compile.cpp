@@ -21,6 +21,7 @@
 #include "compiler/passes/pipeline.h"
 #include "compiler/yaml/tree.h"
 #include "compiler/yaml/write.h"
+#include "runtime/base/array.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -63,6 +64,20 @@ bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
   return !found.has_errors();
 }
 
+/// Each tensor can be counted; all together may still be more than any plan holds.
+void check_size(job::Reader& reader, const job::Job& job, const ir::Graph& graph) {
+  uint64_t bytes = 0;
+  for (const ir::Value& value : graph.values) {
+    bytes += bytes_of(value.shape, value.dtype);
+    if (bytes <= plan::kMostBytes) continue;
+    reader.error(Diagnosis::kTensorTooLarge, value.span.valid() ? value.span : job.name.span,
+                 fmt::format("with `{}`, {}, the tensors of job `{}` take {}, at most {} work",
+                             value.name, value.shape.str(), job.name.text, human_bytes(bytes),
+                             human_bytes(plan::kMostBytes)));
+    return;
+  }
+}
+
 /// One job of the file; nothing when there are errors, or when another one is wanted, which is
 /// checked as far as its graph all the same.
 std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
@@ -78,6 +93,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   if (!bindings.complete) return {};
   if (!run_passes(all, instance.graph, bindings.context)) return {};
   if (job.train) job::check_gradients(reader, instance.graph, job, bindings);
+  check_size(reader, job, instance.graph);
   if (reader.diags.has_errors()) return {};
 
   const Lowered lowered = lower(instance.graph, reader.sources, made);

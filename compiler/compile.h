@@ -15,7 +15,6 @@ namespace flow {
 /// are, wherever the plan is made.
 struct Target {
   plan::DeviceKind device = plan::DeviceKind::kCpu;
-  int count = 1;
   bool forced = false;  // `--device cpu`: placements of the file give way
 };
 

@@ -10,6 +10,18 @@ void Graph::set_nodes(std::vector<Node> replaced) {
     for (const ValueId result : nodes[i].results) (*this)[result].producer = NodeId(i);
 }
 
+void Graph::move_last(const std::vector<size_t>& before) {
+  const size_t old = nodes.size() - before.size();
+  std::vector<std::vector<size_t>> moved(old + 1);
+  for (size_t i = 0; i < before.size(); ++i) moved[before[i]].push_back(old + i);
+  std::vector<Node> placed;
+  for (size_t i = 0; i <= old; ++i) {
+    for (const size_t node : moved[i]) placed.push_back(std::move(nodes[node]));
+    if (i < old) placed.push_back(std::move(nodes[i]));
+  }
+  set_nodes(std::move(placed));
+}
+
 ValueId Graph::find(std::string_view name) const {
   for (; index_.values < values.size(); ++index_.values)
     index_.by_name.emplace(values[index_.values].name, ValueId(index_.values));

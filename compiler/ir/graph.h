@@ -96,8 +96,17 @@ struct Graph {
   const Value& operator[](ValueId id) const { return values[id.index()]; }
   const Node& operator[](NodeId id) const { return nodes[id.index()]; }
 
+  /// The node that makes the value; null for an input or a variable.
+  const Node* producer_of(ValueId value) const {
+    const NodeId producer = (*this)[value].producer;
+    return producer.valid() ? &(*this)[producer] : nullptr;
+  }
+
   /// Replaces the nodes; `producer` follows. Values that no node makes any more stay, without one.
   void set_nodes(std::vector<Node> replaced);
+  /// Moves the last nodes up, the i-th of them before the node that is nodes[before[i]] now; those
+  /// with one place keep their order. REQUIRES: before[i] <= nodes.size() - before.size().
+  void move_last(const std::vector<size_t>& before);
 
   /// The value, variable, input or entry of that name; invalid when there is none.
   ValueId find(std::string_view name) const;

@@ -114,9 +114,9 @@ class Binder {
   }
 
   std::string maker_of(ir::ValueId id) const {
-    const ir::Value& value = instance_.graph[id];
-    if (value.producer.valid()) return std::string(instance_.graph[value.producer].op->name);
-    return value.role == plan::Role::kInput ? "input" : "variable";
+    const ir::Graph& graph = instance_.graph;
+    if (const ir::Node* producer = graph.producer_of(id)) return std::string(producer->op->name);
+    return graph[id].role == plan::Role::kInput ? "input" : "variable";
   }
 
   static plan::Hook::Kind kind_of(const Hook& hook) {

@@ -11,10 +11,6 @@
 namespace flow::job {
 namespace {
 
-Shape row_of(const Input& input) {
-  return Shape(std::vector<int64_t>(input.shape.begin() + 1, input.shape.end()));
-}
-
 /// The datasets and columns that the inputs read, in the order of the file.
 std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file, const Job& job) {
   std::vector<plan::Dataset> read;
@@ -28,7 +24,7 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
       const auto input = std::ranges::find_if(job.inputs, reads);
       if (input == job.inputs.end()) continue;
       made.columns.push_back(column.plan);
-      if (!column.has_shape) made.columns.back().row_shape = row_of(*input);
+      if (!column.has_shape) made.columns.back().row_shape = input->shape.from(1);
     }
     if (!made.columns.empty()) read.push_back(std::move(made));
   }
@@ -39,7 +35,7 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
 void check_channels_of(Reader& reader, const Column& column, const Input& input) {
   const auto check = [&](std::string_view key, Span span, size_t values) {
     if (values <= 1) return;
-    if (Diag* error = check_channels(reader, key, span, values, row_of(input)))
+    if (Diag* error = check_channels(reader, key, span, values, input.shape.from(1)))
       error->label(input.shape_span, "the batch, then the shape of a row");
   };
   check("mean", column.mean_span, column.plan.mean.size());
@@ -160,12 +156,13 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
         if (dataset.name.text != from->dataset || column.plan.name != from->column) continue;
         const auto [other, fresh] = readers.try_emplace(&column, &input);
         if (fresh && !column.has_shape) check_channels_of(reader, column, input);
-        if (fresh || column.has_shape || row_of(*other->second) == row_of(input)) continue;
+        if (fresh || column.has_shape || other->second->shape.from(1) == input.shape.from(1))
+          continue;
         reader
             .error(Diagnosis::kRowShape, input.shape_span,
                    fmt::format("`{}` reads rows of {} from `{}`, but `{}` reads {}",
-                               input.name.text, row_of(input).str(), column.plan.name,
-                               other->second->name.text, row_of(*other->second).str()))
+                               input.name.text, input.shape.from(1).str(), column.plan.name,
+                               other->second->name.text, other->second->shape.from(1).str()))
             .label(other->second->shape_span, "the other input");
       }
     }

@@ -134,7 +134,9 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
   hook.check_finite = fields.word("check").has_value();
   if (const yaml::Node* to = fields.find("to")) {
     hook.sinks = read_sinks(reader, *to);
-    check_expected(reader, *to, hook.per_device ? "ListNumpy" : "Numpy");
+    check_expected(
+        reader, *to,
+        hook.per_device ? plan::ReturnValue::Kind::kListNumpy : plan::ReturnValue::Kind::kNumpy);
   } else {
     hook.sinks = {plan::NpySink{}};
   }

@@ -51,7 +51,7 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
 /// An input's shape is the batch, then the shape of a row.
 void check_row_shape(Reader& reader, const Input& input, const Column& column) {
   const Shape& row = column.plan.row_shape;
-  const Shape rest(std::vector<int64_t>(input.shape.begin() + 1, input.shape.end()));
+  const Shape rest = input.shape.from(1);
   if (!column.has_shape || rest == row) return;
   std::vector<int64_t> fits{input.shape[0]};
   fits.insert(fits.end(), row.begin(), row.end());

@@ -288,11 +288,12 @@ Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
 ir::ValueId Instance::first_result(const std::string& name) const {
   const size_t dot = name.find_last_of('.');
   const ir::ValueId value = graph.find(name.substr(0, dot));
-  if (dot == std::string::npos || !value.valid() || !graph[value].producer.valid()) return {};
-  const ir::Node& maker = graph[graph[value].producer];
-  const bool named = maker.op->results.size() > 1 || maker.op->results[0].ends_with('*');
-  const bool first = named && maker.results[0] == value;
-  const std::string port = first ? result_name(*maker.op, 0) : "";
+  if (dot == std::string::npos || !value.valid()) return {};
+  const ir::Node* maker = graph.producer_of(value);
+  if (!maker) return {};
+  const bool named = maker->op->results.size() > 1 || maker->op->results[0].ends_with('*');
+  const bool first = named && maker->results[0] == value;
+  const std::string port = first ? result_name(*maker->op, 0) : "";
   return first && port != "out" && port == name.substr(dot + 1) ? value : ir::ValueId();
 }
 

@@ -14,7 +14,7 @@
 
 namespace flow::job {
 
-/// Which entries and networks of the file were made, and whose results were read, over all jobs.
+/// Which entries of the file were made, and whose results were read, over all jobs.
 class Usage {
  public:
   void made(const Name& entry) { made_.try_emplace({entry.span.source, entry.span.begin}, entry); }

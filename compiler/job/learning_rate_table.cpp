@@ -11,7 +11,7 @@ KeyDef base() {
 
 /// A schedule divides by it.
 KeyDef steps(std::string_view doc) {
-  return {"steps", KeyType::kInteger, "", doc, Bounds{.min = 1, .max = 0x1p53}};
+  return {"steps", KeyType::kInteger, "", doc, Bounds{.min = 1, .max = plan::kMostSteps}};
 }
 
 KeyDef boundaries() {

@@ -57,6 +57,11 @@ class Override {
       return;
     }
     if (!split_path(begin, equals)) return;
+    if (path_[0] == "include") {
+      reader_.error(Diagnosis::kBadOverride, span_of(0), "files are included before this is set")
+          .with_hint("set the keys themselves, or include another file in the job file");
+      return;
+    }
     if (deletes) return remove();
     // No key at the top of a file is this short.
     if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);

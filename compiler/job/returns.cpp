@@ -153,12 +153,17 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
 }
 
 /// The value as written; a list is a tuple until a type says that it is a List.
-std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node) {
+std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
+  if (depth > kMaxStructure) {
+    reader.error(Diagnosis::kNesting, node,
+                 fmt::format("a return nests at most {} deep", kMaxStructure));
+    return {};
+  }
   ReturnValue value;
   value.span = node.span;
   bool good = true;
   const auto add = [&](const yaml::Node& item) {
-    if (auto read = read_value(reader, item))
+    if (auto read = read_value(reader, item, depth + 1))
       value.items.push_back(std::move(*read));
     else
       good = false;
@@ -295,6 +300,11 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const Type& given
                                difference->first, difference->second));
 }
 
+void check_expected(Reader& reader, const yaml::Node& to, const Type& given) {
+  check_expected_by(reader, to, given);
+  for (const yaml::Node& sink : to.items) check_expected_by(reader, sink, given);
+}
+
 void check_type(Reader& reader, const Type& type, Span type_span, Returns& returns) {
   std::string wrong;
   const ReturnValue* at = find_mismatch(type, returns.value, wrong);
@@ -328,7 +338,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   check_type(reader, agreed, has_type ? type->span : Span{}, returns);
   returns.callback = declared && declared->callback;
   returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
-  if (const yaml::Node* to = fields.find("to")) check_expected(reader, *to, agreed.str());
+  if (const yaml::Node* to = fields.find("to")) check_expected(reader, *to, agreed);
   return returns;
 }
 
@@ -338,11 +348,8 @@ std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value
   return infer(*read).str();
 }
 
-void check_expected(Reader& reader, const yaml::Node& to, const std::string& given) {
-  const auto declared = TypeParser(given).parse();
-  FLOW_CHECK(declared && declared->type, "`{}` is no type", given);
-  check_expected_by(reader, to, *declared->type);
-  for (const yaml::Node& sink : to.items) check_expected_by(reader, sink, *declared->type);
+void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given) {
+  check_expected(reader, to, Type{given, {}, false});
 }
 
 }  // namespace flow::job

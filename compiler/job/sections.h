@@ -65,8 +65,9 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
 /// One sink or a list of them.
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
 plan::Sink read_command(const Fields& fields);
-/// What the command sinks in `to:` expect is compared with the type of what they are given.
-void check_expected(Reader& reader, const yaml::Node& to, const std::string& given);
+/// What the command sinks in `to:` expect is compared with what they are given, a Numpy or a
+/// ListNumpy.
+void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given);
 /// `section`: the job's, or that of entries.
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const Section& section);
 /// `every: {steps: N}` or `{epochs: N}`; the other is 0. `has_dataset`: an epoch is known.

@@ -163,7 +163,7 @@ class Substitution {
     if (!error.message.empty()) {
       const size_t at = offset + error.offset;
       reader_.error(Diagnosis::kBadExpression, place(node, at, at + 1),
-                    fmt::format("`$({})`: {}", inside, error.message));
+                    fmt::format("`$({})`: {}", shortened(inside), error.message));
     }
     return {};
   }

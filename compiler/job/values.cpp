@@ -81,15 +81,19 @@ std::string number_hint(std::string text) {
   return {};
 }
 
-/// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1", "above 0"
+/// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1", "above 0 and below 1"
 std::string range_text(Bounds bounds) {
-  if (bounds.above) return fmt::format("above {}", shortest(*bounds.above));
-  if (bounds.min && bounds.below)
-    return fmt::format("at least {} and below {}", shortest(*bounds.min), shortest(*bounds.below));
   if (bounds.min && bounds.max)
     return fmt::format("from {} to {}", shortest(*bounds.min), shortest(*bounds.max));
-  return bounds.min ? fmt::format("at least {}", shortest(*bounds.min))
-                    : fmt::format("at most {}", shortest(*bounds.max));
+  std::vector<std::string> parts;
+  const auto add = [&](const char* words, std::optional<double> bound) {
+    if (bound) parts.push_back(fmt::format("{} {}", words, shortest(*bound)));
+  };
+  add("at least", bounds.min);
+  add("above", bounds.above);
+  add("at most", bounds.max);
+  add("below", bounds.below);
+  return join(parts, " and ");
 }
 
 bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, double value,
@@ -244,12 +248,11 @@ std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::str
   if (!reader.expect(node, yaml::Kind::kList, what)) return {};
   const auto extents = read_integers(reader, node, what, {.min = 1});
   if (!extents) return {};
-  constexpr size_t kMaxRank = 8;
   const Shape shape(*extents);
-  if (extents->size() > kMaxRank) {
+  if (shape.rank() > plan::kMaxRank) {
     reader.error(Diagnosis::kOutOfRange, node,
-                 fmt::format("{} has {} dimensions, at most {} are possible", what, extents->size(),
-                             kMaxRank));
+                 fmt::format("{} has {} dimensions, at most {} are possible", what, shape.rank(),
+                             plan::kMaxRank));
     return {};
   }
   if (shape.checked_elements()) return shape;

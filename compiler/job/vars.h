@@ -38,7 +38,7 @@ class Variables {
                          bool whole);
   /// Counts the nodes of a copy that `use` makes; false, after an error, when there are too many.
   bool count(const yaml::Node& copy, Span use);
-  /// Warns of declarations that nobody used, unless there are errors.
+  /// Warns of declarations that nobody used.
   void warn_of_unused() const;
 
  private:

@@ -1,4 +1,4 @@
-// Graph -> plan: tensors, steps in order, taps for watched values inside fused steps, lifetimes.
+// Graph -> plan: tensors, steps in order, taps for watched values inside fused steps.
 #pragma once
 
 #include <vector>

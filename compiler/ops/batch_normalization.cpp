@@ -24,7 +24,7 @@ ValueId latest(const ir::Graph& graph, ValueId variable) {
 void move_statistics(const LayerContext& context, ValueId normalised, ValueId moving_mean,
                      ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
-  const ir::Node& node = graph[graph[normalised].producer];
+  const ir::Node& node = *graph.producer_of(normalised);
   const ir::Value& x = graph[node.operands[0]];
   const int64_t count = x.shape.elements() / graph[moving_mean].shape.elements();
   // The variance of a sample is that of where it comes from times (n - 1) / n.
@@ -37,7 +37,7 @@ void move_statistics(const LayerContext& context, ValueId normalised, ValueId mo
       {{"momentum", *context.attributes.find("momentum")}, {"unbias", unbias}}, context.spans.op);
   if (!moved.valid()) return;
   graph.set_updated(moving_mean, moved);
-  graph.set_updated(moving_variance, graph[graph[moved].producer].results[1]);
+  graph.set_updated(moving_variance, graph.producer_of(moved)->results[1]);
 }
 
 ValueId expand_batch_normalization(LayerContext& context) {
@@ -130,7 +130,7 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   const ValueId dgamma = add("batch_norm_grad_affine", 1);
   if (!dgamma.valid()) return std::vector<ValueId>(3);
   const ir::Graph& graph = context.builder.graph();
-  const ValueId dbeta = graph[graph[dgamma].producer].results[1];
+  const ValueId dbeta = graph.producer_of(dgamma)->results[1];
   std::vector<ValueId> gradients = {{}, dgamma, dbeta};
   operands.insert(operands.end(), {dgamma, dbeta});
   if (context.wanted[0]) gradients[0] = add("batch_norm_grad", 0);

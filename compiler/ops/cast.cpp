@@ -18,7 +18,8 @@ std::vector<ir::ValueId> cast_gradient(GradientContext& context) { return {conte
 std::span<const OpDef> cast() {
   static const OpDef kOps[] = {{
       .name = "cast",
-      .doc = "Converts each element; to integers truncates, to bool is whether it is not zero.",
+      .doc = "Converts each element; to integers truncates, what is out of range becomes the "
+             "nearest there is and NaN 0; to bool is whether it is not zero.",
       .formula = "y = dtype(x)",
       .operands = {{"in", "any shape", Accepts::kAny}},
       .attributes = {{"dtype", AttributeType::kDType, "", "of the result"}},

@@ -14,14 +14,6 @@ using ir::kMixedRows;
 using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
-Shape from_axis(const Shape& shape, int axis) {
-  return Shape(Integers(shape.begin() + axis, shape.end()));
-}
-
-Shape before_axis(const Shape& shape, int axis) {
-  return Shape(Integers(shape.begin(), shape.begin() + axis));
-}
-
 ir::Attributes normalised_from(int64_t axis, const LayerContext& context) {
   ir::Attributes attributes;
   attributes.set("axis", axis);
@@ -35,7 +27,7 @@ ValueId expand_layer_norm(LayerContext& context) {
   const auto axis = axis_in_range(site, context.attributes.get<int64_t>("axis"), x.shape);
   if (!axis) return {};
   const auto [gamma, beta] =
-      add_affine(context, x.dtype, from_axis(x.shape, *axis), context.attributes.get<bool>("scale"),
+      add_affine(context, x.dtype, x.shape.from(*axis), context.attributes.get<bool>("scale"),
                  context.attributes.get<bool>("center"));
   return context.add("layer_normalize", "normalize", {context.operands[0], gamma, beta},
                      normalised_from(*axis, context));
@@ -92,19 +84,19 @@ void infer_layer_normalize(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis) return;
   const ir::Value& x = inference.operand(0);
-  if (!have_shape(inference, 1, 3, from_axis(x.shape, *axis))) return;
+  if (!have_shape(inference, 1, 3, x.shape.from(*axis))) return;
   const int rows = rows_from(x.rows, *axis);
   inference.result(x.dtype, x.shape, rows);
-  for (int i = 0; i < 2; ++i) inference.result(x.dtype, before_axis(x.shape, *axis), rows);
+  for (int i = 0; i < 2; ++i) inference.result(x.dtype, x.shape.first(*axis), rows);
 }
 
 void infer_layer_normalize_grad(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis) return;
   const ir::Value& dy = inference.operand(0);
-  const Shape features = from_axis(dy.shape, *axis);
+  const Shape features = dy.shape.from(*axis);
   if (!have_shape(inference, 1, 2, dy.shape) || !have_shape(inference, 2, 3, features) ||
-      !have_shape(inference, 3, 5, before_axis(dy.shape, *axis)))
+      !have_shape(inference, 3, 5, dy.shape.first(*axis)))
     return;
   inference.result(dy.dtype, dy.shape, rows_from(dy.rows, *axis));
   const int summed = dy.rows == ir::kNoRows ? ir::kNoRows
@@ -122,7 +114,7 @@ std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {
                   {{"axis", *forward.find("axis")}, {"epsilon", *forward.find("epsilon")}});
   if (!dx.valid()) return std::vector<ValueId>(3);
   const ir::Graph& graph = context.builder.graph();
-  return graph[graph[dx].producer].results;
+  return graph.producer_of(dx)->results;
 }
 
 AttributeDef first_axis_attribute() {

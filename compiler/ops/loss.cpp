@@ -22,7 +22,7 @@ bool labels_fit(Inference& inference, size_t logits) {
                           "`logits` is a scalar, it must have a dimension of classes");
     return false;
   }
-  const Shape rows(std::vector<int64_t>(full.begin(), full.end() - 1));
+  const Shape rows = full.first(full.rank() - 1);
   if (labels == rows) return true;
   inference.bad_operand(
       0, Diagnosis::kShapeMismatch,
@@ -66,9 +66,7 @@ void infer_loss_grad(Inference& inference) {
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
 
-Shape without_classes(const Shape& logits) {
-  return Shape(std::vector<int64_t>(logits.begin(), logits.end() - 1));
-}
+Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
 
 int rows_beside_classes(const ir::Value& logits) {
   return logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;

@@ -11,9 +11,7 @@ namespace {
 using ir::kMixedRows;
 using ir::kNoRows;
 
-Shape leading(const Shape& shape) {
-  return Shape(std::vector<int64_t>(shape.begin(), shape.end() - 2));
-}
+Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
 /// An operand as the product sees it.
 struct Side {

@@ -68,9 +68,9 @@ class Chain {
   ir::ValueId source_of(ir::ValueId value) const {
     const Span entry = graph_[value].span;
     do {
-      const ir::NodeId producer = graph_[value].producer;
-      if (!producer.valid() || graph_[producer].operands.empty()) return {};
-      value = graph_[producer].operands.front();
+      const ir::Node* producer = graph_.producer_of(value);
+      if (!producer || producer->operands.empty()) return {};
+      value = producer->operands.front();
     } while (entry.valid() && graph_[value].span == entry &&
              graph_[value].role == plan::Role::kResult);
     return value;

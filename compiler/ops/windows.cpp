@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
+#include "runtime/base/ceil_div.h"
 
 namespace flow {
 namespace {
@@ -16,7 +17,7 @@ int64_t span_of(const Windows& windows, size_t axis) {
 }
 
 std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bool lower) {
-  const int64_t count = (input + stride - 1) / stride;
+  const int64_t count = ceil_div(input, stride);
   const int64_t total = std::max<int64_t>((count - 1) * stride + span - input, 0);
   const int64_t less = total / 2;
   return lower ? std::array{total - less, less} : std::array{less, total - less};

@@ -173,25 +173,16 @@ class Updates {
   /// behind all other reads of its variables.
   void place_early() {
     const auto last_read = last_reads();
-    std::vector<std::vector<ir::Node>> behind(old_ + 1);  // [i]: behind the first i nodes
-    std::vector<size_t> places(graph_.nodes.size());
-    for (size_t i = old_; i < graph_.nodes.size(); ++i) {
-      ir::Node& node = graph_.nodes[i];
-      for (const ValueId operand : node.operands) {
+    std::vector<size_t> before(graph_.nodes.size() - old_);
+    for (size_t i = 0; i < before.size(); ++i)
+      for (const ValueId operand : graph_.nodes[old_ + i].operands) {
         const ir::NodeId producer = graph_[operand].producer;
         const size_t behind_it = !producer.valid()          ? last_read[operand.index()]
-                                 : producer.index() >= old_ ? places[producer.index()]
+                                 : producer.index() >= old_ ? before[producer.index() - old_]
                                                             : producer.index() + 1;
-        places[i] = std::max(places[i], behind_it);
+        before[i] = std::max(before[i], behind_it);
       }
-      behind[places[i]].push_back(std::move(node));
-    }
-    std::vector<ir::Node> placed;
-    for (size_t i = 0; i <= old_; ++i) {
-      for (ir::Node& node : behind[i]) placed.push_back(std::move(node));
-      if (i < old_) placed.push_back(std::move(graph_.nodes[i]));
-    }
-    graph_.set_nodes(std::move(placed));
+    graph_.move_last(before);
   }
 
   /// By ValueId: how many nodes stand up to and with the last reader.

@@ -29,8 +29,8 @@ class GradFuser {
 
  private:
   const ir::Node* producer(ValueId value, std::string_view op) const {
-    const ir::NodeId id = graph_[value].producer;
-    return id.valid() && graph_[id].op->name == op ? &graph_[id] : nullptr;
+    const ir::Node* node = graph_.producer_of(value);
+    return node && node->op->name == op ? node : nullptr;
   }
 
   /// The batch_norm whose rectified result the relu_grad looks at, or null.

@@ -56,13 +56,13 @@ class Joiner {
   /// False where the sum adds up something else too, or what else is read.
   bool find_parts(const ir::Node& sum, Parts& parts) const {
     return std::ranges::all_of(sum.operands, [&](ValueId operand) {
-      const ir::NodeId id = graph_[operand].producer;
-      if (!id.valid() || graph_[id].device != sum.device || reads_[operand.index()] != 1 ||
+      const ir::Node* node = graph_.producer_of(operand);
+      if (!node || node->device != sum.device || reads_[operand.index()] != 1 ||
           graph_[operand].shape != graph_[sum.results[0]].shape)
         return false;
-      if (graph_[id].op->name == "add") return find_parts(graph_[id], parts);
-      parts.push_back(&graph_[id]);
-      return graph_[id].op->name == "slice_grad";
+      if (node->op->name == "add") return find_parts(*node, parts);
+      parts.push_back(node);
+      return node->op->name == "slice_grad";
     });
   }
 

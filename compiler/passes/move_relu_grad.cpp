@@ -19,54 +19,38 @@ class Mover {
 
   bool run() {
     const size_t count = graph_.nodes.size();
-    std::vector<ir::NodeId> added(count);  // the node that goes before it
-    bool changed = false;
+    std::vector<size_t> before;  // of each node that is added: where it goes
     for (size_t i = 0; i < count; ++i) {
       const ir::Node* pool = matching_pool(graph_.nodes[i]);
       if (!pool) continue;
       const ValueId pooled = pool->results[0];
-      const ir::Node unpool = *producer(graph_.nodes[i].operands[0]);
+      const ir::Node unpool = *graph_.producer_of(graph_.nodes[i].operands[0]);
       builder_.place_on(unpool.device);
       const ValueId masked = builder_.add("relu_grad", graph_[pooled].name + ":diff/relu_grad",
                                           {unpool.operands[0], pooled}, {}, graph_.nodes[i].span);
-      added[i] = graph_[masked].producer;
+      before.push_back(i);
       ir::Node& node = graph_.nodes[i];
       node.op = unpool.op;
       node.attributes = unpool.attributes;
       node.operands = {masked, unpool.operands[1]};
-      changed = true;
     }
-    place(added);
-    return changed;
+    graph_.move_last(before);
+    return !before.empty();
   }
 
  private:
-  const ir::Node* producer(ValueId value) const {
-    const ir::NodeId id = graph_[value].producer;
-    return id.valid() ? &graph_[id] : nullptr;
-  }
-
   /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
   const ir::Node* matching_pool(const ir::Node& node) const {
     if (node.op->name != "relu_grad" || node.tap) return nullptr;
-    const ir::Node* unpool = producer(node.operands[0]);
+    const ir::Node* unpool = graph_.producer_of(node.operands[0]);
     if (!unpool || unpool->op->name != "max_pool2d_grad" || reads_[node.operands[0].index()] != 1)
       return nullptr;
     if (unpool->device != node.device) return nullptr;
-    const ir::Node* pool = producer(unpool->operands[1]);
+    const ir::Node* pool = graph_.producer_of(unpool->operands[1]);
     const bool of_this = pool && pool->op->name == "max_pool2d" &&
                          pool->operands[0] == node.operands[1] &&
                          pool->results[1] == unpool->operands[1];
     return of_this ? pool : nullptr;
-  }
-
-  void place(const std::vector<ir::NodeId>& added) {
-    std::vector<ir::Node> placed;
-    for (size_t i = 0; i < added.size(); ++i) {
-      if (added[i].valid()) placed.push_back(graph_[added[i]]);
-      placed.push_back(graph_.nodes[i]);
-    }
-    graph_.set_nodes(std::move(placed));
   }
 
   ir::Graph& graph_;

@@ -98,10 +98,9 @@ class Narrowing {
 
   bool can_be_raised(const Cast& cast) const {
     const ValueId value = graph_.nodes[cast.node].operands[0];
-    const ir::NodeId producer = graph_[value].producer;
-    return !cast.raised && producer.valid() &&
-           graph_[producer].device == graph_.nodes[cast.node].device &&
-           passes_rounded(graph_[producer], value) &&
+    const ir::Node* producer = graph_.producer_of(value);
+    return !cast.raised && producer && producer->device == graph_.nodes[cast.node].device &&
+           passes_rounded(*producer, value) &&
            std::ranges::find(graph_.results, value) == graph_.results.end() &&
            std::ranges::all_of(readers_[value.index()], [this](size_t reader) {
              return graph_.nodes[reader].op->name == "bias_add_grad";
@@ -149,14 +148,9 @@ class Narrowing {
   }
 
   void place() {
-    std::vector<std::vector<size_t>> before(old_ + 1);
-    for (const Cast& cast : casts_) before[cast.before].push_back(cast.node);
-    std::vector<ir::Node> placed;
-    for (size_t i = 0; i <= old_; ++i) {
-      for (const size_t node : before[i]) placed.push_back(std::move(graph_.nodes[node]));
-      if (i < old_) placed.push_back(std::move(graph_.nodes[i]));
-    }
-    graph_.set_nodes(std::move(placed));
+    std::vector<size_t> before;
+    for (const Cast& cast : casts_) before.push_back(cast.before);
+    graph_.move_last(before);
   }
 
   ir::Graph& graph_;

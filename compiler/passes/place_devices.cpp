@@ -30,7 +30,6 @@ class Placement {
   Placement(ir::Graph& graph, Diags& diags)
       : graph_(graph),
         builder_(graph, diags),
-        old_(graph.nodes.size()),
         needs_(graph.values.size()),
         copies_(graph.values.size()) {}
 
@@ -80,21 +79,12 @@ class Placement {
 
   /// Behind what makes a value, so that hooks, which read it earlier or later, move nothing.
   void add_copies() {
-    for (const ValueId input : graph_.inputs) copy(input);
-    for (const ir::Variable& variable : graph_.variables) copy(variable.value);
-    std::vector<ir::Node> placed;
-    const auto place_new = [&](size_t first) {
-      for (size_t i = first; i < graph_.nodes.size(); ++i)
-        placed.push_back(std::move(graph_.nodes[i]));
-    };
-    place_new(old_);
-    for (size_t i = 0; i < old_; ++i) {
-      const size_t first = graph_.nodes.size();
-      for (const ValueId made : made_by(graph_.nodes[i])) copy(made);
-      placed.push_back(std::move(graph_.nodes[i]));
-      place_new(first);
-    }
-    graph_.set_nodes(std::move(placed));
+    for (const ValueId input : graph_.inputs) copy(input, 0);
+    for (const ir::Variable& variable : graph_.variables) copy(variable.value, 0);
+    const size_t old = graph_.nodes.size() - before_.size();
+    for (size_t i = 0; i < old; ++i)
+      for (const ValueId made : made_by(graph_.nodes[i])) copy(made, i + 1);
+    graph_.move_last(before_);
   }
 
   /// What a fused node makes on its way too: a tap may read it.
@@ -105,7 +95,8 @@ class Placement {
     return made;
   }
 
-  void copy(ValueId value) {
+  /// `before`: the node that it is placed before.
+  void copy(ValueId value, size_t before) {
     const Need need = needs_[value.index()];
     if (need == Need::kNone) return;
     const ir::Value given = graph_[value];
@@ -114,6 +105,7 @@ class Placement {
     copies_[value.index()] = builder_.add(
         "copy", given.name + (to == DeviceKind::kCpu ? ":cpu" : ":gpu"), {value}, {}, given.span);
     graph_.nodes.back().tap = need == Need::kTap;
+    before_.push_back(before);
   }
 
   void read_copies() {
@@ -129,9 +121,9 @@ class Placement {
 
   ir::Graph& graph_;
   ir::Builder builder_;
-  const size_t old_;             // nodes before this one were there
   std::vector<Need> needs_;      // by ValueId
   std::vector<ValueId> copies_;  // by ValueId: on the other device
+  std::vector<size_t> before_;   // of each copy: the node that it goes before
 };
 
 }  // namespace

@@ -10,9 +10,6 @@ Diag error(Diagnosis diagnosis, Span span, std::string message) {
   return {diagnosis, Severity::kError, span, std::move(message)};
 }
 
-constexpr const char* kUseVariable =
-    "declare the value once under `vars:` and write `$name` where it is used";
-
 }  // namespace
 
 Diag tag_error(Span span, std::string_view text) {

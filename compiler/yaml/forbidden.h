@@ -7,6 +7,10 @@
 
 namespace flow::yaml {
 
+/// What to do instead of anchors and aliases.
+inline constexpr const char* kUseVariable =
+    "declare the value once under `vars:` and write `$name` where it is used";
+
 Diag tag_error(Span span, std::string_view text);
 Diag anchor_error(Span span, std::string_view text);
 Diag alias_error(Span span, std::string_view text);

@@ -178,9 +178,11 @@ class Explainer {
     if (token.kind != TokenKind::kAlias) return false;
     Diag& diag = report(Diagnosis::kAnchor, span_of(token),
                         fmt::format("the unquoted `{}` is a YAML alias", text_of(token)));
-    if (token.end - token.begin == 1 || text_of(token).find_first_of("*/.", 1) != token.end)
-      diag.with_hint(
-          fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text_of(token)));
+    const std::string_view text = text_of(token);
+    if (text == "*" || text.find_first_of("*/.", 1) != text.npos)
+      diag.with_hint(fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text));
+    else
+      diag.with_hint(kUseVariable);
     return true;
   }
 

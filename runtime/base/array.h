@@ -11,13 +11,18 @@
 
 namespace flow {
 
+/// Bytes of so many elements.
+inline size_t bytes_of(const Shape& shape, DType dtype) {
+  return static_cast<size_t>(shape.elements()) * size_of(dtype);
+}
+
 /// A borrowed, read-only array in C order.
 struct ArrayView {
   DType dtype = DType::kFloat32;
   Shape shape;
   const std::byte* data = nullptr;
 
-  size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  size_t bytes() const { return bytes_of(shape, dtype); }
   /// The elements. REQUIRES: T is the C++ type of dtype.
   template <typename T>
   std::span<const T> as() const {
@@ -31,9 +36,7 @@ class Array {
  public:
   Array() : Array(DType::kFloat32, Shape{0}) {}
   Array(DType dtype, Shape shape)
-      : dtype_(dtype),
-        shape_(std::move(shape)),
-        bytes_(static_cast<size_t>(shape_.elements()) * size_of(dtype)) {}
+      : dtype_(dtype), shape_(std::move(shape)), bytes_(bytes_of(shape_, dtype)) {}
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

@@ -28,4 +28,8 @@ class RequestError : public RunError {
       : RunError(message, std::move(hint), 2) {}
 };
 
+/// The exit status of a program that ends with this error: a defect is 70, what is neither that nor
+/// told by flow (memory, a file system) is 3.
+int exit_status_of(const std::exception& error);
+
 }  // namespace flow

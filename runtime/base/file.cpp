@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,26 +149,6 @@ void write_text_atomically(const fs::path& path, std::string_view text) {
     ::unlink(temporary.c_str());
     throw;
   }
-}
-
-MappedFile::MappedFile(const fs::path& path) {
-  const File file = File::open_read(path);
-  const uint64_t size = file.size();
-  if (size == 0) return;
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
-  if (mapped == MAP_FAILED) fail("map", path, errno);
-  bytes_ = {static_cast<const std::byte*>(mapped), size};
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  return *this;
 }
 
 }  // namespace flow

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,9 +55,13 @@ std::string read_text(const fs::path& path);
 /// written to as it is.
 void write_text_atomically(const fs::path& path, std::string_view text);
 
-/// A file mapped read-only into memory.
+struct MapRecord;
+
+/// A file mapped read-only into memory. Where it becomes shorter meanwhile, the program that reads
+/// what was there says so and ends with exit status 3.
 class MappedFile {
  public:
+  /// RunError where it is no file that can be mapped, a pipe say.
   explicit MappedFile(const fs::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -65,6 +70,7 @@ class MappedFile {
 
  private:
   std::span<const std::byte> bytes_;
+  std::unique_ptr<const MapRecord> record_;
 };
 
 }  // namespace flow

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <utility>
 
+#include "runtime/base/digest.h"
+
 namespace flow {
 
 uint64_t splitmix64(uint64_t x) {
@@ -13,12 +15,6 @@ uint64_t splitmix64(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
   return x ^ (x >> 31);
-}
-
-uint64_t fnv1a64(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return hash;
 }
 
 PhiloxKey philox_key(uint64_t seed, std::string_view name) {

@@ -18,7 +18,6 @@ struct PhiloxKey {
 /// The key of a consumer's draws: splitmix64(seed) ^ fnv1a64(name), as words.
 PhiloxKey philox_key(uint64_t seed, std::string_view name);
 uint64_t splitmix64(uint64_t x);
-uint64_t fnv1a64(std::string_view text);
 
 /// Four words. (Device code cannot index a std::array.)
 struct PhiloxBlock {

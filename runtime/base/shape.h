@@ -31,6 +31,10 @@ class Shape {
   std::optional<int64_t> checked_elements() const;
   /// Product of the extents in [first, last).
   int64_t elements(int first, int last) const;
+  /// The first extents, so many.
+  Shape first(int count) const { return Shape(std::vector<int64_t>(begin(), begin() + count)); }
+  /// The extents from this axis on.
+  Shape from(int axis) const { return Shape(std::vector<int64_t>(begin() + axis, end())); }
   /// "[100, 1, 28, 28]"
   std::string str() const;
   /// "[3, 0]": where the element stands that has this number in C order. REQUIRES: it is one.

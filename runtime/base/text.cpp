@@ -25,6 +25,13 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kBlank) - first + 1));
 }
 
+std::string shortened(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  std::string line(text.substr(0, text.find('\n')));
+  if (line.size() > kLongest) line.replace(kLongest - 3, std::string::npos, "...");
+  return line;
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   size_t begin = 0;

@@ -7,15 +7,18 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/half.h"
 
 namespace flow {
 
 /// The 16-bit floats as elements of arrays.
 struct Float16 {
   uint16_t bits;
+  FLOW_HOST_DEVICE operator float() const { return float16_to_float(bits); }
 };
 struct BFloat16 {
   uint16_t bits;
+  FLOW_HOST_DEVICE operator float() const { return bfloat16_to_float(bits); }
 };
 
 template <>

@@ -25,9 +25,8 @@ void Attention::describe_mask(const Shape& mask, const Shape& query) {
   const bool has_queries = rank > 1 && mask[rank - 2] > 1;
   mask_key_step_ = has_keys ? 1 : 0;
   mask_query_step_ = has_queries ? mask[rank - 1] : 0;
-  const Shape batch(std::vector<int64_t>(query.begin(), query.end() - 2));
-  const Shape own(std::vector<int64_t>(mask.begin(), rank > 2 ? mask.end() - 2 : mask.begin()));
-  const int64_t matrix = mask.elements(std::max(0, rank - 2), rank);
+  const Shape batch = query.first(query.rank() - 2), own = mask.first(std::max(0, rank - 2));
+  const int64_t matrix = mask.elements(own.rank(), rank);
   for (int64_t i = 0; i < batches; ++i)
     mask_offsets_.push_back(reference::operand_index(batch, i, own) * matrix);
 }

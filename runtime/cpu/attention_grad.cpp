@@ -2,6 +2,7 @@
 // their sums, which is faster than to keep them. What keys and values get is the sum over tiles of
 // queries: where batches are few, the tiles are dealt out to several parts, each with sums of its
 // own, which are added in order. Parts depend on shapes alone.
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/attention_tile.h"
 #include "runtime/cpu/operands.h"
 
@@ -18,7 +19,7 @@ class Backward {
   explicit Backward(const Request& request)
       : tiles_(Attention(request, 1, 6)), threads_(request.threads) {
     constexpr int64_t kItems = 16;
-    const int64_t wanted = (kItems + tiles_.at.batches - 1) / tiles_.at.batches;
+    const int64_t wanted = ceil_div(kItems, tiles_.at.batches);
     parts_ = std::clamp<int64_t>(wanted, 1, tiles_.queries);
     rows_ = tiles_.at.batches * tiles_.at.keys;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/attention.h"
 #include "runtime/cpu/attention_rows.h"
 
@@ -30,8 +31,8 @@ struct Tiles {
   int64_t queries;  // tiles of queries in a batch
 
   explicit Tiles(const Attention& attention) : at(attention) {
-    width = (std::min(kTileKeys, at.keys) + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
-    queries = (at.queries + kTileQueries - 1) / kTileQueries;
+    width = round_up(std::min(kTileKeys, at.keys), kScoreLanes);
+    queries = ceil_div(at.queries, kTileQueries);
   }
 
   /// Floats of the scores of a tile.
@@ -56,7 +57,7 @@ struct Tiles {
                       float* scores) const {
     const int64_t query = q.first + row;
     const int64_t seen = std::clamp(at.seen_keys(query + 1) - k.first, int64_t{0}, k.count);
-    const int64_t length = (k.count + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
+    const int64_t length = round_up(k.count, kScoreLanes);
     if (at.has_mask() && seen > 0) {
       const auto* mask = reinterpret_cast<const bool*>(buffers.inputs[at.mask_operand()]);
       hide(mask + at.mask_row(q.batch, query) + k.first * at.mask_key_step(), at.mask_key_step(),

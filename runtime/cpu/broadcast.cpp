@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu {
@@ -64,9 +65,9 @@ Broadcast::Broadcast(std::span<const TensorDesc> operands, const TensorDesc& out
   while (loops_.size() < 2) loops_.insert(loops_.begin(), Loop{1, {}});
   const int64_t columns = loops_.back().extent;
   rows_ = out.shape.elements() / std::max<int64_t>(columns, 1);
-  pieces_ = pieces_of(columns, kPiece);
+  pieces_ = ceil_div(columns, kPiece);
   rows_per_chunk_ = std::max<int64_t>(1, kPiece / std::max<int64_t>(columns, 1));
-  chunks_ = pieces_ > 1 ? rows_ * pieces_ : pieces_of(rows_, rows_per_chunk_);
+  chunks_ = pieces_ > 1 ? rows_ * pieces_ : ceil_div(rows_, rows_per_chunk_);
 }
 
 Broadcast::Block Broadcast::from_row(int64_t row, int64_t end) const {

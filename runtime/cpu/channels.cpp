@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/operands.h"
 
@@ -32,8 +33,8 @@ ChannelPieces::ChannelPieces(const ChannelView& of) : view(of) {
     block = std::clamp<int64_t>(kPiece / view.inner, 1, view.channels);
     rows = std::max<int64_t>(1, kPiece / (block * view.inner));
   }
-  blocks = pieces_of(view.channels, block);
-  chunks = pieces_of(view.outer, rows);
+  blocks = ceil_div(view.channels, block);
+  chunks = ceil_div(view.outer, rows);
 }
 
 int64_t ChannelPieces::count_of(int64_t chunk) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/convolution_pass.h"
 #include "runtime/cpu/features.h"
@@ -37,7 +38,7 @@ class Convolution {
         geometry_(geometry),
         threads_(request.threads),
         chunk_(chunk_images(geometry)),
-        chunks_((geometry.x[0] + chunk_ - 1) / chunk_) {
+        chunks_(ceil_div(geometry.x[0], chunk_)) {
     const int64_t tail = geometry.x[0] - (chunks_ - 1) * chunk_;
     passes_.push_back(make_convolution_pass(engine_, geometry_, chunk_, std::nullopt));
     if (tail != chunk_)
@@ -172,7 +173,7 @@ class Convolution {
   void sum_partials(const Call& call) const {
     constexpr int64_t kBlock = 4096;
     const int64_t elements = static_cast<int64_t>(passes_[0].weights.get_size() / sizeof(float));
-    parallel_for(threads_, (elements + kBlock - 1) / kBlock, [&](int64_t block, int) {
+    parallel_for(threads_, ceil_div(elements, kBlock), [&](int64_t block, int) {
       const int64_t first = block * kBlock, count = std::min(kBlock, elements - first);
       float* sum = reinterpret_cast<float*>(partial(call, 0)) + first;
       for (int64_t chunk = 1; chunk < chunks_; ++chunk)

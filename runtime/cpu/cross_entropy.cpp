@@ -1,5 +1,6 @@
 // softmax_cross_entropy_with_logits: loss = sum z (logsumexp(x) - x), row by row, exact however
 // large the logits x are; its gradient: dy (sum(z) softmax(x) - z).
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/softmax_row.h"
@@ -53,7 +54,7 @@ Kernel softmax_cross_entropy_with_logits(const Request& request) {
   kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
     const float *z = input<float>(buffers, 0), *x = input<float>(buffers, 1);
     const int64_t rows_a_piece = sizes.rows_a_piece(), n = sizes.classes;
-    parallel_for(threads, pieces_of(sizes.rows, rows_a_piece), [&](int64_t piece, int worker) {
+    parallel_for(threads, ceil_div(sizes.rows, rows_a_piece), [&](int64_t piece, int worker) {
       float* spare = reinterpret_cast<float*>(buffers.workspace) + worker * n;
       const int64_t end = std::min(sizes.rows, (piece + 1) * rows_a_piece);
       for (int64_t row = piece * rows_a_piece; row < end; ++row) {

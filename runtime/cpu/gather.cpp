@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cpu/labels.h"
 #include "runtime/cpu/operands.h"
@@ -64,8 +65,8 @@ struct Pieces {
     const int64_t work = (sizes.n + sizes.count) * sizes.inner;
     count = std::clamp<int64_t>(std::min(work / kPiece, sizes.n), 1,
                                 std::max<int64_t>(1, kMost / sizes.outer));
-    rows = pieces_of(sizes.n, count);
-    count = pieces_of(sizes.n, rows);
+    rows = ceil_div(sizes.n, count);
+    count = ceil_div(sizes.n, rows);
   }
 };
 

@@ -2,6 +2,7 @@
 // gradients. The sums over rows are those of chunks of rows, added up in order in float64.
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/runs.h"
@@ -20,7 +21,7 @@ struct Rows {
     chunk = std::clamp<int64_t>(kPiece / features, 16, 1024);
   }
 
-  int64_t chunks() const { return pieces_of(rows, chunk); }
+  int64_t chunks() const { return ceil_div(rows, chunk); }
 
   int64_t rows, features, chunk;
   double epsilon;

@@ -2,6 +2,7 @@
 // exact however large the logits are; its gradient: dy * (softmax - onehot).
 #include <limits>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/labels.h"
 #include "runtime/cpu/operands.h"
@@ -41,7 +42,7 @@ Kernel sparse_softmax_cross_entropy_with_logits(const Request& request) {
     const float* x = input<float>(buffers, 1);
     float* loss = output<float>(buffers, 0);
     const int64_t rows_a_piece = std::max<int64_t>(1, kPiece / 4 / classes);
-    parallel_for(threads, pieces_of(rows, rows_a_piece), [&](int64_t piece, int worker) {
+    parallel_for(threads, ceil_div(rows, rows_a_piece), [&](int64_t piece, int worker) {
       float* spare = reinterpret_cast<float*>(buffers.workspace) + worker * classes;
       const int64_t end = std::min(rows, (piece + 1) * rows_a_piece);
       for (int64_t row = piece * rows_a_piece; row < end; ++row) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/kernel.h"
@@ -28,9 +29,6 @@ FLOW_VECTORISED void update(const float* gradient, float a, float* w, int64_t n)
 FLOW_VECTORISED void accumulate(const float* in, float* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
 }
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /// How M, N and K are cut.
 struct Tiling {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/convolution_pass.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/features.h"
@@ -45,7 +46,7 @@ class NarrowConvolution {
         epilogue_(epilogue),
         threads_(request.threads),
         chunk_(chunk_images(geometry)),
-        chunks_((geometry.x[0] + chunk_ - 1) / chunk_),
+        chunks_(ceil_div(geometry.x[0], chunk_)),
         group_(images_of_a_product()),
         columns_(geometry.direction == Direction::kGradData ? geometry.weight[1]
                                                             : geometry.weight[0]) {}

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/visit.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/parallel.h"
@@ -40,13 +41,11 @@ inline int64_t integer_at(DType dtype, const std::byte* elements, int64_t i) {
   });
 }
 
-inline int64_t pieces_of(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
-
 /// Calls body(first, end) for the pieces of [0, n), on up to `threads` threads. The pieces do not
 /// depend on their number.
 template <typename Body>
 void for_pieces(int threads, int64_t n, int64_t piece, Body body) {
-  parallel_for(threads, pieces_of(n, piece),
+  parallel_for(threads, ceil_div(n, piece),
                [&](int64_t i, int) { body(i * piece, std::min(n, (i + 1) * piece)); });
 }
 

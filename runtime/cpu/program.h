@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/array.h"
 #include "runtime/cpu/parallel.h"
 #include "runtime/cpu/stage.h"
 #include "runtime/exec/backend.h"
@@ -61,7 +62,7 @@ class CpuProgram : public exec::Program {
     Shape shape;
     Layout layout;
     exec::Place place;
-    size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+    size_t bytes() const { return bytes_of(shape, dtype); }
   };
   struct BoundAction {
     Launch launch;

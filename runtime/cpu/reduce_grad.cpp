@@ -1,5 +1,6 @@
 // Gradients of reductions that look at the elements again: of the largest and the smallest, and of
 // products.
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/reduced_axes.h"
 
@@ -73,7 +74,7 @@ Kernel gradient_kernel(const Request& request) {
   kernel.launch = [axes = ReducedAxes(request, 1), threads = request.threads](
                       const Buffers& buffers, const CallState&) {
     const float* dys = input<float>(buffers, 0);
-    const int64_t pieces = pieces_of(axes.columns, kTogether);
+    const int64_t pieces = ceil_div(axes.columns, kTogether);
     parallel_for(threads, axes.outer * pieces, [&](int64_t task, int) {
       const int64_t outer = task / pieces, column = task % pieces * kTogether;
       const int64_t count = std::min(kTogether, axes.columns - column);

@@ -1,6 +1,7 @@
 // The axes of a reduction: neighbours of one kind are merged.
 #include "runtime/cpu/reduced_axes.h"
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/broadcast.h"
 
 namespace flow::cpu {
@@ -43,7 +44,7 @@ ReducedAxes::ReducedAxes(const TensorDesc& desc, const std::vector<bool>& reduce
     (axis.reduced ? runs : outer) *= axis.extent;
   }
   chunk = run > 1 ? kElementsPerChunk : kRowsPerChunk;
-  chunks = pieces_of(reduced_elements(), chunk);
+  chunks = ceil_div(reduced_elements(), chunk);
 }
 
 int64_t ReducedAxes::offset_of(const std::vector<Loop>& loops, int64_t index) {

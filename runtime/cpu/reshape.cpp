@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/layout.h"
 #include "runtime/cpu/parallel.h"
 
@@ -17,11 +18,10 @@ bool is_plain(const TensorDesc& desc) {
 void copy_bytes(int threads, size_t bytes, const std::byte* in, std::byte* out) {
   if (in == out) return;
   constexpr size_t kChunk = size_t{1} << 18;
-  parallel_for(threads, static_cast<int64_t>((bytes + kChunk - 1) / kChunk),
-               [&](int64_t chunk, int) {
-                 const size_t first = static_cast<size_t>(chunk) * kChunk;
-                 std::memcpy(out + first, in + first, std::min(kChunk, bytes - first));
-               });
+  parallel_for(threads, static_cast<int64_t>(ceil_div(bytes, kChunk)), [&](int64_t chunk, int) {
+    const size_t first = static_cast<size_t>(chunk) * kChunk;
+    std::memcpy(out + first, in + first, std::min(kChunk, bytes - first));
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // copies.
 #include "runtime/cpu/rows.h"
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu {
@@ -41,7 +42,7 @@ Launch launch_apart(const Rows& shape, bool two, int threads, RowFunction run) {
   return [=](const Buffers& buffers, const CallState&) {
     const float* a = input<float>(buffers, 0);
     const float* b = two ? input<float>(buffers, 1) : nullptr;
-    const int64_t pieces = pieces_of(shape.inner, kTogether), copy = kTogether * shape.n;
+    const int64_t pieces = ceil_div(shape.inner, kTogether), copy = kTogether * shape.n;
     parallel_for(threads, shape.outer * pieces, [&](int64_t task, int worker) {
       const int64_t column = task % pieces * kTogether;
       const int64_t count = std::min(kTogether, shape.inner - column);

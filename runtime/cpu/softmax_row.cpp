@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
+
 namespace flow::cpu {
 namespace {
 
@@ -74,7 +76,7 @@ auto in_whole_vectors(const float* x, float* y, int64_t n, Run run) {
   constexpr int64_t kShort = 64, kLanes = 16;
   if (n >= kShort) return run(x, y, n);
   float padded[kShort];
-  const int64_t width = (n + kLanes - 1) / kLanes * kLanes;
+  const int64_t width = round_up(n, kLanes);
   std::copy_n(x, n, padded);
   std::fill(padded + n, padded + width, -std::numeric_limits<float>::infinity());
   const auto result = run(padded, padded, width);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/array.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/cost.h"
@@ -24,10 +25,6 @@ struct Value {
 
 bool fits(const TensorDesc& desc, Layout layout) {
   return desc.shape.rank() != 4 || desc.layout == layout || layouts_coincide(desc.shape);
-}
-
-size_t bytes_of(const TensorDesc& desc) {
-  return static_cast<size_t>(desc.shape.elements()) * size_of(desc.dtype);
 }
 
 bool has_float64(const plan::Job& job, const plan::Step& step) {
@@ -89,7 +86,7 @@ class StageBuilder {
   }
 
   Value temporary(TensorDesc desc) {
-    const size_t offset = reserve(bytes_of(desc));
+    const size_t offset = reserve(bytes_of(desc.shape, desc.dtype));
     return {Operand{Operand::Kind::kWorkspace, TensorId{}, offset}, std::move(desc)};
   }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/vectorised.h"
 #include "runtime/base/visit.h"
 #include "runtime/cpu/operands.h"
@@ -157,7 +158,7 @@ void StridedCopy::find_order() {
 
 template <typename T>
 void StridedCopy::copy_rows(int threads, const T* from, T* to) const {
-  const int64_t pieces = pieces_of(columns_.extent, kPiece);
+  const int64_t pieces = ceil_div(columns_.extent, kPiece);
   if (pieces > 1) {
     parallel_for(threads, rows_ * pieces, [&](int64_t chunk, int) {
       const Odometer at(outer_, from_offset_, to_offset_, chunk / pieces);
@@ -183,7 +184,7 @@ void StridedCopy::copy_rows(int threads, const T* from, T* to) const {
 
 template <typename T>
 void StridedCopy::transpose_tiles(int threads, const T* from, T* to) const {
-  const int64_t down = pieces_of(across_.extent, kTile), along = pieces_of(columns_.extent, kTile);
+  const int64_t down = ceil_div(across_.extent, kTile), along = ceil_div(columns_.extent, kTile);
   for_pieces(
       threads, rows_ * down * along, kPiece / (kTile * kTile), [&](int64_t first, int64_t end) {
         for (int64_t tile = first; tile < end; ++tile) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {
@@ -62,7 +63,7 @@ Kernel top_k(const Request& request) {
   visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [sizes, threads = request.threads](const Buffers& buffers, const CallState&) {
       const int64_t piece = std::max<int64_t>(1, kPiece / sizes.n);
-      parallel_for(threads, pieces_of(sizes.columns, piece), [&](int64_t chunk, int worker) {
+      parallel_for(threads, ceil_div(sizes.columns, piece), [&](int64_t chunk, int worker) {
         int64_t* order = reinterpret_cast<int64_t*>(buffers.workspace) + worker * sizes.n;
         const int64_t end = std::min(sizes.columns, (chunk + 1) * piece);
         for (int64_t c = chunk * piece; c < end; ++c)

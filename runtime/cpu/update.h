@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/power.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
@@ -93,12 +94,12 @@ struct TwoSums {
 };
 
 /// sum(i, end) for each piece, on many threads; then their total, in order. `sums` has room for
-/// pieces_of(n, kPiece).
+/// ceil_div(n, kPiece).
 template <typename Sum>
 TwoSums sum_pieces(int threads, int64_t n, TwoSums* sums, Sum sum) {
   for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) { sums[i / kPiece] = sum(i, end); });
   TwoSums total;
-  for (int64_t i = 0; i < pieces_of(n, kPiece); ++i) {
+  for (int64_t i = 0; i < ceil_div(n, kPiece); ++i) {
     total.first += sums[i].first;
     total.second += sums[i].second;
   }
@@ -106,7 +107,7 @@ TwoSums sum_pieces(int threads, int64_t n, TwoSums* sums, Sum sum) {
 }
 
 inline size_t bytes_of_sums(int64_t n) {
-  return static_cast<size_t>(pieces_of(n, kPiece)) * sizeof(TwoSums);
+  return static_cast<size_t>(ceil_div(n, kPiece)) * sizeof(TwoSums);
 }
 
 }  // namespace flow::cpu

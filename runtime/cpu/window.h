@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/shape.h"
 #include "runtime/plan/attributes.h"
 
@@ -32,7 +33,7 @@ struct WindowAxis {
   /// The windows whose place `k` lies inside the input.
   Reach reach(int64_t k) const {
     const int64_t padding = before - k, rest = input + padding;
-    const int64_t first = padding > 0 ? (padding + stride - 1) / stride : 0;
+    const int64_t first = padding > 0 ? ceil_div(padding, stride) : 0;
     const int64_t end = rest > 0 ? (rest - 1) / stride + 1 : 0;
     return {std::min(first, output), std::min(end, output)};
   }

@@ -56,8 +56,8 @@ __device__ Part<T> scores_of(const Attention& at, const TilePlace& place, int64_
   Part<T> scores = products(query, key, space);
   for (int i = 0; i < kOwn<T>; ++i)
     for (int j = 0; j < kOwn<T>; ++j) {
-      const bool seen =
-          at.sees(place.row + lane_row() + i * kSide, first + lane_column() + j * kSide);
+      const bool seen = at.sees(place.mask, place.row + lane_row() + i * kSide,
+                                first + lane_column() + j * kSide);
       scores.at[i][j] =
           seen ? scores.at[i][j] * static_cast<T>(at.scale) : -static_cast<T>(INFINITY);
     }
@@ -80,8 +80,7 @@ template <typename T>
 __global__ void attend(Attention at, const T* query, const T* key, const T* value, T* out,
                        T* log_sums) {
   const Space<T> space;
-  const TilePlace place = tile_place<T>(at.queries, at.value_depth);
-  at.enter(place.batch);
+  const TilePlace place = tile_place<T>(at, at.queries, at.value_depth);
   const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
   const int64_t last = place.row + kTile<T>, end = at.causal && last < at.keys ? last : at.keys;
   RowSums<T> sums;

@@ -3,6 +3,7 @@
 // neighbouring elements.
 #pragma once
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/threads.cuh"
 
@@ -16,14 +17,15 @@ struct Attention {
   Loops<1> mask_batch;           // from a batch to where its mask starts
   int64_t mask_query, mask_key;  // steps
 
-  /// From here on the mask is that of a batch.
-  __device__ void enter(int64_t batch) {
-    if (mask) mask += mask_batch.at(batch).of[0];
+  /// Where the mask of a batch starts, or null. (Found once, and not kept in what is a parameter of
+  /// the kernel, which would be copied to the stack.)
+  __device__ const bool* mask_of(int64_t batch) const {
+    return mask ? mask + mask_batch.at(batch).of[0] : nullptr;
   }
 
-  __device__ bool sees(int64_t query, int64_t key) const {
+  __device__ bool sees(const bool* of_batch, int64_t query, int64_t key) const {
     if (query >= queries || key >= keys || (causal && key > query)) return false;
-    return !mask || mask[query * mask_query + key * mask_key];
+    return !of_batch || of_batch[query * mask_query + key * mask_key];
   }
 };
 
@@ -133,24 +135,26 @@ __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, i
     }
 }
 
-/// The block's tile: which batch, from which row, for which columns of the result.
+/// The block's tile: which batch, from which row, for which columns of the result; the batch's
+/// mask.
 struct TilePlace {
   int64_t batch, row, column;
+  const bool* mask;
 };
 
 /// Blocks are numbered batch by batch, in those row by row of tiles.
 template <typename T>
-__device__ TilePlace tile_place(int64_t rows, int64_t columns) {
-  const int64_t across = (columns + kTile<T> - 1) / kTile<T>;
-  const int64_t down = (rows + kTile<T> - 1) / kTile<T>;
-  const int64_t number = blockIdx.x;
-  return {number / across / down, number / across % down * kTile<T>, number % across * kTile<T>};
+__device__ TilePlace tile_place(const Attention& at, int64_t rows, int64_t columns) {
+  const int64_t across = ceil_div(columns, kTile<T>);
+  const int64_t down = ceil_div(rows, kTile<T>);
+  const int64_t number = blockIdx.x, batch = number / across / down;
+  return {batch, number / across % down * kTile<T>, number % across * kTile<T>, at.mask_of(batch)};
 }
 
 template <typename T>
 LaunchShape tile_launch(const Attention& at, int64_t rows, int64_t columns) {
-  const int64_t across = (columns + kTile<T> - 1) / kTile<T>;
-  const int64_t down = (rows + kTile<T> - 1) / kTile<T>;
+  const int64_t across = ceil_div(columns, kTile<T>);
+  const int64_t down = ceil_div(rows, kTile<T>);
   return {{static_cast<unsigned>(at.batches * across * down)}, {kThreads}, Space<T>::kBytes};
 }
 

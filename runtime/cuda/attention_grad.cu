@@ -35,10 +35,11 @@ __global__ void dot_rows(const T* a, const T* b, int64_t rows, int64_t columns, 
 }
 
 template <typename T>
-__device__ T weight(const Attention& at, const Given<T>& given, int64_t batch, int64_t query,
-                    int64_t key, T product) {
-  if (!at.sees(query, key)) return 0;
-  return std::exp(product * static_cast<T>(at.scale) - given.log_sums[batch * at.queries + query]);
+__device__ T weight(const Attention& at, const Given<T>& given, const TilePlace& place,
+                    int64_t query, int64_t key, T product) {
+  if (!at.sees(place.mask, query, key)) return 0;
+  return std::exp(product * static_cast<T>(at.scale) -
+                  given.log_sums[place.batch * at.queries + query]);
 }
 
 /// The gradient of a score, from that of its weight.
@@ -53,8 +54,7 @@ __device__ T slope(const Attention& at, const Given<T>& given, int64_t batch, in
 template <typename T>
 __global__ void attend_back_to_query(Attention at, Given<T> given, T* dquery) {
   const Space<T> space;
-  const TilePlace place = tile_place<T>(at.queries, at.depth);
-  at.enter(place.batch);
+  const TilePlace place = tile_place<T>(at, at.queries, at.depth);
   const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
   const int64_t last = place.row + kTile<T>, end = at.causal && last < at.keys ? last : at.keys;
   const Rows<T> query{given.query + first * at.depth, rows, at.depth};
@@ -68,7 +68,7 @@ __global__ void attend_back_to_query(Attention at, Given<T> given, T* dquery) {
         products<T>(dy, {given.value + from * at.value_depth, count, at.value_depth}, space);
     put_tile(space, [&](int row, int column, int i, int j) {
       const int64_t own = place.row + row;
-      const T p = weight(at, given, place.batch, own, at_key + column, scores.at[i][j]);
+      const T p = weight(at, given, place, own, at_key + column, scores.at[i][j]);
       return slope(at, given, place.batch, own, p, gradients.at[i][j]);
     });
     add_products(space, key, place.column, sums);
@@ -81,8 +81,7 @@ template <typename T>
 __global__ void attend_back_to_keys(Attention at, Given<T> given, T* dkey, T* dvalue) {
   const Space<T> space;
   const int64_t columns = at.depth > at.value_depth ? at.depth : at.value_depth;
-  const TilePlace place = tile_place<T>(at.keys, columns);
-  at.enter(place.batch);
+  const TilePlace place = tile_place<T>(at, at.keys, columns);
   const int64_t first = place.batch * at.keys + place.row, rows = at.keys - place.row;
   const Rows<T> key{given.key + first * at.depth, rows, at.depth};
   const Rows<T> value{given.value + first * at.value_depth, rows, at.value_depth};
@@ -94,8 +93,8 @@ __global__ void attend_back_to_keys(Attention at, Given<T> given, T* dkey, T* dv
     Part<T> weights = products(key, query, space);
     const Part<T> gradients = products(value, dy, space);
     put_tile(space, [&](int row, int column, int i, int j) {
-      return weights.at[i][j] = weight(at, given, place.batch, at_query + column, place.row + row,
-                                       weights.at[i][j]);
+      return weights.at[i][j] =
+                 weight(at, given, place, at_query + column, place.row + row, weights.at[i][j]);
     });
     add_products(space, dy, place.column, value_sums);
     __syncthreads();  // whoever reads the weights

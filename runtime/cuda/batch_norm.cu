@@ -3,6 +3,7 @@
 // fixed trees, in float64.
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/channels.cuh"
 #include "runtime/cuda/operands.h"
 
@@ -144,8 +145,6 @@ __global__ void apply(Channels channels, PerChannel<T> k, T* out, int64_t n, F f
   }
 }
 
-int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
 
 /// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
@@ -160,10 +159,10 @@ class Normalisation {
     // Enough blocks to fill a large device, none of few terms.
     constexpr int64_t kFull = 1024, kLeast = 2048;
     const int64_t blocks =
-        channels_.by_columns ? divided_up(channels_.channels, kColumns) : channels_.channels;
-    const int64_t most = std::max<int64_t>(1, divided_up(kFull, blocks));
-    channels_.chunk = std::max(kLeast, divided_up(channels_.count(), most));
-    channels_.chunks = divided_up(channels_.count(), channels_.chunk);
+        channels_.by_columns ? ceil_div(channels_.channels, kColumns) : channels_.channels;
+    const int64_t most = std::max<int64_t>(1, ceil_div(kFull, blocks));
+    channels_.chunk = std::max(kLeast, ceil_div(channels_.count(), most));
+    channels_.chunks = ceil_div(channels_.count(), channels_.chunk);
   }
 
   const Channels& channels() const { return channels_; }
@@ -184,7 +183,7 @@ class Normalisation {
     const auto chunks = static_cast<unsigned>(channels_.chunks);
     if (channels_.by_columns)
       launch(state.driver, state.stream, "batch_norm_sums",
-             {{blocks_for(divided_up(channels_.channels, kColumns)), chunks},
+             {{blocks_for(ceil_div(channels_.channels, kColumns)), chunks},
               {kColumns, kRows},
               kColumns * kRows * sizeof(Pair)},
              sum_columns<Terms>, channels_, terms, parts);

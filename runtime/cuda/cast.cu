@@ -1,4 +1,5 @@
 // cast: every dtype to every other; runtime/base/convert.h says what each value becomes.
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"
@@ -58,8 +59,8 @@ Kernel cast(const Request& request) {
   const DType to = request.outputs[0].dtype;
   return visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) -> Kernel {
     return {[to, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "cast", shape_for((n + kAtOnce - 1) / kAtOnce),
-             cast_from<From>, input<From>(buffers, 0), buffers.outputs[0], to, n);
+      launch(state.driver, state.stream, "cast", shape_for(ceil_div(n, kAtOnce)), cast_from<From>,
+             input<From>(buffers, 0), buffers.outputs[0], to, n);
     }};
   });
 }

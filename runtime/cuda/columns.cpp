@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/array.h"
 #include "runtime/cuda/program_memory.h"
 
 namespace flow::cuda {
@@ -12,7 +13,7 @@ namespace {
 constexpr size_t kStaged = size_t{8} << 20;  // bytes converted before they are copied
 
 size_t converted_row_bytes(const plan::Tensor& input, const io::ColumnReader& column) {
-  return static_cast<size_t>(column.row_shape().elements()) * size_of(input.dtype);
+  return bytes_of(column.row_shape(), input.dtype);
 }
 
 /// `bytes` of the host in memory of their own on the device.

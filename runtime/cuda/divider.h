@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/host_device.h"
 
 namespace flow::cuda {
@@ -28,7 +29,7 @@ class Divider {
     const bool beyond = divisor < 1 || divisor > kNarrow;  // all narrow quotients are 0
     const auto d = static_cast<uint64_t>(beyond ? 1 : divisor);
     shift_ = 31 + static_cast<uint32_t>(std::bit_width(d - 1));
-    factor_ = beyond ? 0 : static_cast<uint32_t>(((uint64_t{1} << shift_) + d - 1) / d);
+    factor_ = beyond ? 0 : static_cast<uint32_t>(ceil_div(uint64_t{1} << shift_, d));
   }
 
   /// REQUIRES: n >= 0; n < kNarrow where Index has 32 bits.

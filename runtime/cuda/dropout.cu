@@ -1,5 +1,6 @@
 // dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/philox.h"
 #include "runtime/cuda/map.cuh"
 #include "runtime/cuda/operands.h"
@@ -56,7 +57,7 @@ __global__ void dropout_backward(const T* dy, const bool* mask, T* dx, int64_t n
     dx[i] = mask[i] ? dy[i] * factor : T{0};
 }
 
-LaunchShape shape_for_fours(int64_t n) { return shape_for((n + kWords - 1) / kWords); }
+LaunchShape shape_for_fours(int64_t n) { return shape_for(ceil_div(n, kWords)); }
 
 template <typename T>
 T factor_of(const Request& request) {

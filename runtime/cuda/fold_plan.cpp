@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/operands.h"
 
 namespace flow::cuda {
@@ -10,17 +11,15 @@ namespace {
 
 constexpr int kWarpThreads = 32, kBlockThreads = 256;
 
-int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
 
 /// Enough even chunks to make `blocks` into a grid that fills a large device, but one for every
 /// `least` terms at most.
 void cut(Folds& folds, int64_t blocks, int64_t least) {
   constexpr int64_t kFull = 1024;
-  const int64_t most = std::max<int64_t>(1, divided_up(kFull, blocks));
-  folds.chunks = std::clamp<int64_t>(divided_up(folds.terms, least), 1, most);
-  folds.chunk = divided_up(folds.terms, folds.chunks);
+  const int64_t most = std::max<int64_t>(1, ceil_div(kFull, blocks));
+  folds.chunks = std::clamp<int64_t>(ceil_div(folds.terms, least), 1, most);
+  folds.chunk = ceil_div(folds.terms, folds.chunks);
 }
 
 }  // namespace
@@ -39,7 +38,7 @@ FoldPlan::FoldPlan(const Shape& x, const std::vector<bool>& reduced) {
   if (by_rows)
     cut(folds, folds.outputs, 8 * kBlockThreads);
   else
-    cut(folds, divided_up(folds.outputs, kFoldColumns), 32 * kFoldRows);
+    cut(folds, ceil_div(folds.outputs, kFoldColumns), 32 * kFoldRows);
 }
 
 size_t FoldPlan::workspace(size_t sum_bytes) const {
@@ -50,7 +49,7 @@ LaunchShape FoldPlan::shape(size_t sum_bytes) const {
   const auto chunks = static_cast<unsigned>(folds.chunks), wide = static_cast<unsigned>(threads);
   if (by_rows)
     return {{blocks_for(folds.outputs), chunks}, {wide}, wide / kWarpThreads * sum_bytes};
-  return {{blocks_for(divided_up(folds.outputs, kFoldColumns)), chunks},
+  return {{blocks_for(ceil_div(folds.outputs, kFoldColumns)), chunks},
           {kFoldColumns, kFoldRows},
           kFoldColumns * kFoldRows * sum_bytes};
 }

@@ -189,12 +189,13 @@ class GradientFuser {
   }
 
   bool has(const MatmulSpec& spec) {
+    LibraryKernel kernel;
     try {
-      const LibraryKernel kernel = libraries_.prepare(spec);
-      return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
-    } catch (const RunError&) {  // no such product; where the device is lost, the next call says so
+      kernel = libraries_.prepare(spec);
+    } catch (const RunError&) {  // no such product
       return false;
     }
+    return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.

@@ -1,6 +1,7 @@
 // What is done to gradients before variables are updated by them.
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/loss_scale.h"
 #include "runtime/cuda/map.cuh"
 #include "runtime/cuda/operands.h"
@@ -85,7 +86,7 @@ __global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_sc
   *next_finite_steps = steps;
 }
 
-int64_t blocks_of(int64_t elements) { return (elements + kTerms - 1) / kTerms; }
+int64_t blocks_of(int64_t elements) { return ceil_div(elements, kTerms); }
 
 /// Calls run(gradients, blocks, first) with kMostGradients at a time, or the rest; `first` is the
 /// number of blocks before.

@@ -2,6 +2,7 @@
 // gradients. A team of threads has a row.
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/team.cuh"
 
@@ -120,8 +121,6 @@ __global__ void add_chunks(Rows r, const FeatureSums* parts, T* dgamma, T* dbeta
   }
 }
 
-int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
 
 Rows rows_of(const Request& request) {
@@ -129,9 +128,9 @@ Rows rows_of(const Request& request) {
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   Rows r{x.elements(0, axis), x.elements(axis, x.rank()), attribute<double>(request, "epsilon")};
   constexpr int64_t kFull = 1024, kLeast = 32;  // blocks; rows of a chunk
-  const int64_t most = std::max<int64_t>(1, kFull / divided_up(r.features, kColumns));
-  r.chunk = std::max(kLeast, divided_up(r.rows, most));
-  r.chunks = divided_up(r.rows, r.chunk);
+  const int64_t most = std::max<int64_t>(1, kFull / ceil_div(r.features, kColumns));
+  r.chunk = std::max(kLeast, ceil_div(r.rows, most));
+  r.chunks = ceil_div(r.rows, r.chunk);
   return r;
 }
 
@@ -143,7 +142,7 @@ LaunchShape row_shape(const Rows& r) {
 }
 
 LaunchShape feature_shape(const Rows& r) {
-  return {{blocks_for(divided_up(r.features, kColumns)), static_cast<unsigned>(r.chunks)},
+  return {{blocks_for(ceil_div(r.features, kColumns)), static_cast<unsigned>(r.chunks)},
           {kColumns, kRowsOfThreads},
           kColumns * kRowsOfThreads * sizeof(FeatureSums)};
 }

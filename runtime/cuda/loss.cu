@@ -2,6 +2,7 @@
 // exact however large the logits are; its gradient: dy * (softmax - onehot).
 #include <cmath>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/check_range.cuh"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
@@ -69,7 +70,7 @@ template <typename T>
 Launch loss_launch(DType label_dtype, Sizes sizes, int32_t check) {
   const bool wide = sizes.classes > 32 * kWarp;
   const int64_t teams = wide ? 1 : kThreads / kWarp;
-  const auto blocks = std::min<int64_t>((sizes.rows + teams - 1) / teams, 1 << 16);
+  const auto blocks = std::min<int64_t>(ceil_div(sizes.rows, teams), 1 << 16);
   const LaunchShape shape{
       {static_cast<unsigned>(blocks) + 1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
   const auto kernel = wide ? loss_forward<T, kThreads> : loss_forward<T, kWarp>;

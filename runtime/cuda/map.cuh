@@ -2,6 +2,7 @@
 // Results may lie exactly on an operand.
 #pragma once
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"
@@ -64,7 +65,7 @@ __global__ void map_triples(Loops<3> loops, const A* a, const T* b, const T* c, 
 /// A grid for the flat kernels.
 template <typename T>
 LaunchShape shape_for_vectors(int64_t n) {
-  return shape_for((n + Vector<T>::kCount - 1) / Vector<T>::kCount);
+  return shape_for(ceil_div(n, Vector<T>::kCount));
 }
 
 /// y = f(x)

@@ -8,7 +8,8 @@ namespace flow::cuda {
 
 /// Runs the kernel of `spec`, which stores a mask, on zeros: does its mask call no 0 positive, as a
 /// ReLU's gradient wants it? cuBLASLt's documents do not say, and each of its algorithms may answer
-/// on its own; other code of NVIDIA's takes 0 for positive. RunError where the device fails.
+/// on its own; other code of NVIDIA's takes 0 for positive. False, too, where the library does not
+/// run it after all. RunError where the device fails.
 bool masks_out_zeros(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
 
 }  // namespace flow::cuda

@@ -20,10 +20,6 @@ Shape padded(const Shape& shape, int rank) {
   return Shape(std::move(extents));
 }
 
-Shape tail(const Shape& shape, int first) {
-  return Shape(std::vector<int64_t>(shape.begin() + first, shape.end()));
-}
-
 /// Elements between neighbours along a leading axis; 0 where the operand is repeated.
 int64_t stride_of(const Shape& shape, int axis) {
   return shape[axis] == 1 ? 0 : shape.elements(axis + 1, shape.rank());
@@ -94,7 +90,7 @@ Products products_of(const plan::Step& step, DType operands, const Shape& a, con
   int outer = rank - 2;  // the axes from here on are batched
   while (outer > 0 && left[outer - 1] == out[outer - 1] && right[outer - 1] == out[outer - 1])
     --outer;
-  spec.a = tail(left, outer), spec.b = tail(right, outer), spec.out = tail(out, outer);
+  spec.a = left.from(outer), spec.b = right.from(outer), spec.out = out.from(outer);
   std::vector<ProductStart> starts = starts_of(left, right, out, outer);
   spec.alignment = alignment_of(starts, spec);
   return {spec, std::move(starts)};

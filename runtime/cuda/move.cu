@@ -2,6 +2,8 @@
 // one kernel for each size of an element.
 #include <optional>
 
+#include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/threads.cuh"
@@ -167,8 +169,8 @@ std::optional<Tiles> tiles_of(const Loops<2>& loops) {
   tiles.from_row = loops.strides[0][last];
   tiles.columns = loops.extents[other];
   tiles.to_row = loops.strides[1][other];
-  tiles.down = (tiles.rows + kTile - 1) / kTile;
-  tiles.across = (tiles.columns + kTile - 1) / kTile;
+  tiles.down = ceil_div(tiles.rows, kTile);
+  tiles.across = ceil_div(tiles.columns, kTile);
   tiles.by_down = Divider(tiles.down);
   tiles.by_across = Divider(tiles.across);
   return tiles;
@@ -235,7 +237,7 @@ Kernel slice(const Request& request) {
 Kernel slice_grad(const Request& request) {
   const TensorDesc& dx = request.outputs[0];
   const Part taken = taken_of(request, dx.shape, true);
-  const size_t bytes = static_cast<size_t>(dx.shape.elements()) * size_of(dx.dtype);
+  const size_t bytes = bytes_of(dx.shape, dx.dtype);
   return visit_float(dx.dtype, [&]<typename T>(T) -> Kernel {
     return {[taken, bytes](const Buffers& buffers, const LaunchState& state) {
       state.driver.clear(buffers.outputs[0], bytes, state.stream);

@@ -1,5 +1,7 @@
 // gather, one_hot, tril, triu, and the gradients of gather and top_k: elements picked by indices or
 // by where they stand.
+#include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/check_range.cuh"
 #include "runtime/cuda/operands.h"
@@ -80,7 +82,7 @@ __global__ void count_picks(Integers indices, Sizes sizes, Picks picks) {
 /// Sums of all before, by one block: each thread has a stretch of its own.
 __global__ void sum_picks(Sizes sizes, Picks picks) {
   int32_t* sums = shared<int32_t>();
-  const int64_t stretch = (sizes.extent + blockDim.x - 1) / blockDim.x;
+  const int64_t stretch = ceil_div(sizes.extent, blockDim.x);
   const int64_t first = 1 + threadIdx.x * stretch;
   const int64_t end = first + stretch < sizes.extent + 1 ? first + stretch : sizes.extent + 1;
   int32_t own = 0;
@@ -232,7 +234,7 @@ Kernel top_k_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   const Sizes sizes = sizes_of(request, dx.shape, dy.shape[axis]);
-  const size_t bytes = static_cast<size_t>(dx.shape.elements()) * size_of(dx.dtype);
+  const size_t bytes = bytes_of(dx.shape, dx.dtype);
   return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
     return {
         [sizes, bytes, n = dy.shape.elements()](const Buffers& buffers, const LaunchState& state) {

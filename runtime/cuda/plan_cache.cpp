@@ -1,21 +1,17 @@
 // A plan's file: the checksum of what follows, 16 hex digits; the key; a zero; the plan.
 #include "runtime/cuda/plan_cache.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
-#include "runtime/base/philox.h"
+#include "runtime/base/digest.h"
 
 namespace flow::cuda {
 namespace {
 
 constexpr size_t kDigits = 16;
-
-std::string digits_of(std::string_view text) { return fmt::format("{:016x}", fnv1a64(text)); }
 
 }  // namespace
 
@@ -29,7 +25,7 @@ PlanCache PlanCache::of_user(std::string_view name) {
   return caches.is_absolute() ? PlanCache(caches / "flow" / name) : PlanCache();
 }
 
-fs::path PlanCache::path_of(std::string_view key) const { return folder_ / digits_of(key); }
+fs::path PlanCache::path_of(std::string_view key) const { return folder_ / digest(key); }
 
 std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const noexcept {
   try {
@@ -38,7 +34,7 @@ std::optional<std::vector<uint8_t>> PlanCache::find(std::string_view key) const 
     const std::string text = read_text(path);
     const size_t plan = kDigits + key.size() + 1;
     if (text.size() < plan || std::string_view(text).substr(kDigits, key.size()) != key) return {};
-    if (text.substr(0, kDigits) != digits_of(std::string_view(text).substr(kDigits))) return {};
+    if (text.substr(0, kDigits) != digest(std::string_view(text).substr(kDigits))) return {};
     return std::vector<uint8_t>(text.begin() + static_cast<std::ptrdiff_t>(plan), text.end());
   } catch (const std::exception&) {
     return {};
@@ -63,7 +59,7 @@ void PlanCache::store(std::string_view key, std::span<const uint8_t> plan) const
     text.append(plan.begin(), plan.end());
     fs::create_directories(folder_);
     make_room();
-    write_text_atomically(path_of(key), digits_of(text) + text);
+    write_text_atomically(path_of(key), digest(text) + text);
   } catch (const std::exception&) {  // the next run asks again
   }
 }

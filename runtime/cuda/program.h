@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/array.h"
 #include "runtime/cuda/timeline.h"
 
 namespace flow::cuda {
@@ -45,7 +46,7 @@ class CudaProgram : public exec::Program {
     DType dtype;
     Shape shape;
     exec::Place place;
-    size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+    size_t bytes() const { return bytes_of(shape, dtype); }
   };
 
   struct Times {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/exec/memory.h"
@@ -14,7 +15,7 @@ namespace flow::cuda {
 
 inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
 
-inline size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 /// What is written for a call, in one piece so that one copy takes it to the device: the call
 /// block, row numbers, inputs. Inputs that the device makes of its columns come last.

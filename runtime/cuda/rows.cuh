@@ -1,6 +1,7 @@
 // Kernels with a team for each row: a warp for short rows, a block for long ones.
 #pragma once
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/team.cuh"
 
 namespace flow::cuda {
@@ -11,7 +12,7 @@ inline bool is_long_row(int64_t n) { return n > 32 * kWarp; }
 /// A grid of teams for rows of n elements. Its shared memory is what over_team asks for.
 inline LaunchShape shape_for_rows(int64_t rows, int64_t n) {
   const int64_t teams = is_long_row(n) ? 1 : kThreads / kWarp;
-  const auto blocks = std::min<int64_t>((rows + teams - 1) / teams, 1 << 16);
+  const auto blocks = std::min<int64_t>(ceil_div(rows, teams), 1 << 16);
   return {{static_cast<unsigned>(blocks)}, {kThreads}, kThreads / kWarp * sizeof(double)};
 }
 

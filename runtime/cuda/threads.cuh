@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/launch.h"
 
 namespace flow::cuda {
@@ -35,7 +36,7 @@ __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) 
 /// tensors of any size will do.
 inline LaunchShape shape_for(int64_t n) {
   constexpr int64_t kMostBlocks = 1 << 16;
-  const int64_t blocks = std::clamp<int64_t>((n + kThreads - 1) / kThreads, 1, kMostBlocks);
+  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, kThreads), 1, kMostBlocks);
   return {{static_cast<unsigned>(blocks)}, {kThreads}};
 }
 

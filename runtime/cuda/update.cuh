@@ -3,6 +3,7 @@
 // any step.
 #pragma once
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/power.h"
 #include "runtime/cuda/map.cuh"
 #include "runtime/cuda/operands.h"
@@ -102,7 +103,7 @@ __device__ inline double gathered(double beta, bool corrected, int64_t step) {
   return corrected ? 1 - power(beta, step + 1) : 1;
 }
 
-inline int64_t chunks_of(int64_t elements) { return (elements + kChunk - 1) / kChunk; }
+inline int64_t chunks_of(int64_t elements) { return ceil_div(elements, kChunk); }
 
 inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
   std::vector<int64_t> elements;

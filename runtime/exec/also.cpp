@@ -50,6 +50,7 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
       planned_(job),
       job_(called(job)),
       stop_signal_(request.stop_signal),
+      say_(request.say),
       feed_(job_, request.root, inputs_of(job, request), job.name + ":"),
       deliveries_(list_deliveries(job_, feed_.positions())),
       output_slots_(exec::output_slots(job_, backend)),
@@ -97,6 +98,7 @@ Ending CalledJob::call(const CallSite& site) {
       metrics_->append({record.step, feed_.positions().at(record.step).epoch, *record.loss,
                         record.learning_rate, record.seconds, record.loss_scale, record.skipped,
                         site.main_step});
+    if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
   return execute({.job = job_,
                   .program = *program_,
@@ -112,6 +114,13 @@ Ending CalledJob::call(const CallSite& site) {
                   .on_step = keep_books,
                   .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
                   .profile = profile_ ? &*profile_ : nullptr});
+}
+
+void CalledJob::say_what_is_awaited(int64_t steps) {
+  if (told_ || !say_ || !stop_signal_ || stop_signal_() == 0 || steps == steps_a_call_) return;
+  told_ = true;
+  say_(fmt::format("stopping once the call of `{}` is complete, {} of {} steps are", job_.name,
+                   steps, steps_a_call_));
 }
 
 CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)

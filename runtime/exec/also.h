@@ -67,11 +67,14 @@ class CalledJob {
 
  private:
   Ending call(const CallSite& site);
+  void say_what_is_awaited(int64_t steps);
 
   const plan::Also& also_;
   const plan::Job& planned_;
   const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
   const std::function<int()> stop_signal_;
+  const std::function<void(const std::string&)> say_;
+  bool told_ = false;  // what is awaited
   Feed feed_;
   std::vector<Delivery> deliveries_;
   std::unique_ptr<Program> program_;

@@ -1,4 +1,4 @@
-// Inputs read from an .npy: whole each step, or a slice a step.
+// Inputs that are the same each step, and those read from an .npy: whole, or a slice a step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace flow::exec {
 
 namespace {
 
-class WholeArray : public Source {
+class FixedSource : public Source {
  public:
-  explicit WholeArray(Array array) : array_(std::move(array)) {}
+  explicit FixedSource(Array array) : array_(std::move(array)) {}
   bool fill(const Reading&, std::span<std::byte> out) override {
     std::ranges::copy(array_.bytes(), out.begin());
     return true;
@@ -67,11 +67,15 @@ std::unique_ptr<io::ColumnReader> open_slices(const fs::path& path, const InputS
 
 }  // namespace
 
+std::unique_ptr<Source> make_fixed_source(Array value) {
+  return std::make_unique<FixedSource>(std::move(value));
+}
+
 std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input) {
   if (is_stream(path)) return make_stream_source(path, input);
   const Shape found = shape_of_file(path, input);
   if (found == input.shape)
-    return std::make_unique<WholeArray>(convert(io::read_npy(path), input.dtype, path.string()));
+    return make_fixed_source(convert(io::read_npy(path), input.dtype, path.string()));
   const bool sliced = found.rank() == input.shape.rank() + 1 &&
                       std::equal(input.shape.begin(), input.shape.end(), found.begin() + 1);
   if (!sliced)
@@ -79,6 +83,9 @@ std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec&
         fmt::format("{}: {} holds {}, but input `{}` is {}", input.where, path.string(),
                     found.str(), input.name, input.shape.str()),
         "an array of the input's shape, or one with one more leading axis: a slice a step");
+  if (found[0] == 0)
+    throw RequestError(fmt::format("{}: {} holds {}, no slice for any step of input `{}`",
+                                   input.where, path.string(), found.str(), input.name));
   return std::make_unique<SlicedArray>(open_slices(path, input), input.dtype);
 }
 

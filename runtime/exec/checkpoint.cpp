@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/base/philox.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/names.h"
 
@@ -20,8 +20,6 @@ namespace flow::exec {
 namespace {
 
 constexpr const char* kSuffix = ".npy";
-
-std::string checksum(std::string_view bytes) { return fmt::format("{:016x}", fnv1a64(bytes)); }
 
 [[noreturn]] void fail(const char* action, const fs::path& path, const std::error_code& error) {
   throw RunError(fmt::format("cannot {} {}: {}", action, path.string(), error.message()));
@@ -90,7 +88,7 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
     const std::string name = entry.tensor->name + kSuffix;
     const std::string bytes = io::npy_bytes(entry.value.view());
     write_file(folder / name, bytes);
-    record.checksums[name] = checksum(bytes);
+    record.checksums[name] = digest(bytes);
   }
   write_file(folder / io::kCheckpointRecord, plan::to_json(record));
   // Once for all files and folders; one by one each would cost a commit of the journal.
@@ -143,10 +141,11 @@ Array Checkpoint::read(const std::string& name) const {
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
-  if (checksum(text) != record_.checksums.at(name + kSuffix))
-    throw RunError(fmt::format("{} is damaged: its checksum is {}, not {}", path.string(),
-                               checksum(text), record_.checksums.at(name + kSuffix)),
-                   "take another checkpoint");
+  if (digest(text) != record_.checksums.at(name + kSuffix))
+    throw RunError(
+        fmt::format("{} is damaged: its checksum is {}, not {}", path.string(), digest(text),
+                    record_.checksums.at(name + kSuffix)),
+        "take another checkpoint; `--resume` takes the one before once this folder is removed");
   return io::parse_npy(file.bytes(), path.string());
 }
 

@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/nonfinite.h"
-#include "runtime/io/elements.h"
+#include "runtime/io/reduction.h"
 #include "runtime/plan/records.h"
 
 namespace flow::exec {
@@ -82,17 +82,6 @@ void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& del
   value.shape[0] = count;
 }
 
-void scale(const ArrayView& from, double factor, Array& to) {
-  io::visit_elements(from, [&](auto elements) {
-    using T = typename decltype(elements)::value_type;
-    if constexpr (std::is_floating_point_v<T>) {
-      T* out = reinterpret_cast<T*>(to.bytes().data());
-      for (size_t i = 0; i < elements.size(); ++i)
-        out[i] = static_cast<T>(static_cast<double>(elements[i]) * factor);
-    }
-  });
-}
-
 std::optional<std::string> check_finite(const Delivery& delivery, const ArrayView& value,
                                         int64_t step) {
   const auto found = first_nonfinite(value);
@@ -108,16 +97,20 @@ Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
     : positions_(positions), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}};
-    if (delivery.factor != 1) {
-      if (route.tensor->dtype != DType::kFloat32 && route.tensor->dtype != DType::kFloat64)
-        throw RequestError(fmt::format("{}: `{}` is {}, which cannot be scaled", delivery.where,
-                                       delivery.name, name_of(route.tensor->dtype)));
-      route.scaled = Array(route.tensor->dtype, route.tensor->shape);
-    }
+    if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
     const io::SinkContext context = context_of(job, delivery, positions, options);
-    for (const plan::Sink& sink : delivery.sinks)
-      if (auto made = io::make_sink(sink, context, options.out, options.json))
-        route.sinks.push_back(std::move(made));
+    for (const plan::Sink& sink : delivery.sinks) {
+      auto made = io::make_sink(sink, context, options.out, options.json);
+      if (!made) continue;
+      // Several hooks on a tensor are counted.
+      const std::string name = delivery.folder + (delivery.gradient ? ":diff" : "");
+      std::string numbered = name;
+      for (int i = 2; sums_.contains(numbered); ++i) numbered = fmt::format("{} {}", name, i);
+      if (const auto sum = options.sums.find(numbered); sum != options.sums.end())
+        made->resume(sum->second);
+      sums_[numbered] = made.get();
+      route.sinks.push_back(std::move(made));
+    }
     routes_.push_back(std::move(route));
   }
   write_scopes(job, options);
@@ -151,7 +144,7 @@ ArrayView Deliverer::value_of(Route& route, const Program& program, const Positi
                               size_t slot) {
   ArrayView value = program.delivered(route.delivery->tensor, slot);
   if (route.delivery->factor != 1) {
-    scale(value, route.delivery->factor, route.scaled);
+    io::scale(value, route.delivery->factor, route.scaled);
     value.data = route.scaled.bytes().data();
   }
   take_rows(value, *route.tensor, *route.delivery, positions_, position);
@@ -190,9 +183,17 @@ void Deliverer::end_call() {
     for (const auto& sink : route.sinks) sink->end_call();
 }
 
-void Deliverer::finish() {
+Sums Deliverer::sums() const {
+  Sums sums;
+  for (const auto& [name, sink] : sums_)
+    if (auto held = sink->held(); !held.empty()) sums[name] = std::move(held);
+  return sums;
+}
+
+void Deliverer::finish(bool goes_on) {
   for (Route& route : routes_)
-    for (const auto& sink : route.sinks) sink->finish();
+    for (const auto& sink : route.sinks)
+      if (!goes_on || sink->held().empty()) sink->end_call();
 }
 
 }  // namespace flow::exec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Deli
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
                     int64_t end);
 
+/// What print sinks have summed up and not told, by sink: numbers for a run that goes on.
+using Sums = std::map<std::string, std::vector<uint64_t>>;
+
 struct SinkOptions {
   fs::path directory;  // of the run
   int64_t resume_from = 0;
@@ -60,6 +64,7 @@ struct SinkOptions {
   bool json = false;
   bool run_commands = true;
   io::CommandContext commands = {};
+  Sums sums = {};  // of the checkpoint, when resuming
 };
 
 /// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
@@ -80,8 +85,9 @@ class Deliverer {
   /// are complete.
   void begin_call(int64_t main_step) { main_step_ = main_step; }
   void end_call();
-  /// After the last step.
-  void finish();
+  Sums sums() const;
+  /// After the last step. Where the run goes on from a checkpoint, `sums` are told there.
+  void finish(bool goes_on);
   CommandDelivery& commands() { return commands_; }
   const CommandDelivery& commands() const { return commands_; }
 
@@ -97,7 +103,8 @@ class Deliverer {
 
   const Positions positions_;
   std::vector<Route> routes_;
-  std::optional<int64_t> main_step_;  // of a job that another one calls
+  std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
+  std::optional<int64_t> main_step_;       // of a job that another one calls
   CommandDelivery commands_;
 };
 

@@ -48,9 +48,10 @@ std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
 }
 
 RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
-  return RunError(fmt::format("{}: step {}: `{}` holds {} in {}, which is not in [0, {})",
-                              fault.where, step, fault.operand, fault.value,
-                              place_of(fault, step, run), fault.limit));
+  return RunError(
+      fmt::format("{}: step {}: `{}` holds {} in {}, which is not in [0, {})", fault.where, step,
+                  fault.operand, fault.value, place_of(fault, step, run), fault.limit),
+      "labels and indices count from 0");
 }
 
 class Executor {

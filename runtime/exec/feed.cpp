@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
 #include "runtime/base/text.h"
@@ -110,19 +111,9 @@ io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
 
 io::ColumnReader& Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
                                     const fs::path& root) {
-  if (spec.shape.rank() == 0 || spec.shape[0] < 1)
-    throw RequestError(fmt::format("{}: input `{}` is {}: no leading axis for the rows of `{}`",
-                                   spec.where, spec.name, spec.shape.str(), from.dataset));
-  if (batch_ != 0 && batch_ != spec.shape[0])
-    throw RequestError(fmt::format("{}: input `{}` takes {} rows a step, another one {}",
-                                   spec.where, spec.name, spec.shape[0], batch_),
-                       "all dataset inputs of a job advance together");
   io::ColumnReader& column = open_dataset(from.dataset, root).column(from.column);
-  if (!std::equal(column.row_shape().begin(), column.row_shape().end(), spec.shape.begin() + 1,
-                  spec.shape.end()))
-    throw RequestError(fmt::format("{}: input `{}` is {}, but a row of `{}.{}` is {}", spec.where,
-                                   spec.name, spec.shape.str(), from.dataset, from.column,
-                                   column.row_shape().str()));
+  FLOW_CHECK(spec.shape.from(1) == column.row_shape() && (batch_ == 0 || batch_ == spec.shape[0]),
+             "input {}", spec.name);
   batch_ = spec.shape[0];
   return column;
 }
@@ -139,7 +130,8 @@ void Feed::agree_on_length() {
     positions_ = Positions(first.rows(), batch_, job_.train);
     if (positions_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, less than a batch of {}",
-                                     job_.where, first.name(), first.rows(), batch_));
+                                     job_.where, first.name(), first.rows(), batch_),
+                         "a smaller batch: the leading extent of the inputs' shapes");
     rows_.resize(static_cast<size_t>(batch_));
     if (job_.run.shuffle) order_.resize(static_cast<size_t>(first.rows()));
   }
@@ -166,8 +158,8 @@ void Feed::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    const int64_t steps = channel.column ? (positions_.rows() + batch_ - 1) / batch_
-                                         : channel.source->slices().value_or(0);
+    const int64_t steps =
+        channel.column ? ceil_div(positions_.rows(), batch_) : channel.source->slices().value_or(0);
     scratch.resize(channel.spec.bytes());
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t i = 0; i < rows_.size(); ++i)

@@ -18,23 +18,6 @@ namespace flow::exec {
 
 namespace {
 
-/// The same value each step.
-class FixedSource : public Source {
- public:
-  FixedSource(const std::vector<double>& values, DType dtype)
-      : bytes_(values.size() * size_of(dtype)) {
-    round_to(values, dtype, bytes_);
-  }
-  bool fill(const Reading&, std::span<std::byte> out) override {
-    std::ranges::copy(bytes_, out.begin());
-    return true;
-  }
-  bool varies() const override { return false; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
 class RandomSource : public Source {
  public:
   RandomSource(std::string type, double first, double second, InputSpec input, uint64_t seed)
@@ -94,8 +77,11 @@ std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const In
     const auto found = from.values.find(std::string(generator->numbers[i]));
     if (found != from.values.end()) numbers[i] = found->second;
   }
-  if (from.type == "constant" || from.type == "iota")
-    return std::make_unique<FixedSource>(fixed_values(from.type, numbers[0], input), input.dtype);
+  if (from.type == "constant" || from.type == "iota") {
+    Array value(input.dtype, input.shape);
+    round_to(fixed_values(from.type, numbers[0], input), input.dtype, value.bytes());
+    return make_fixed_source(std::move(value));
+  }
   return std::make_unique<RandomSource>(from.type, numbers[0], numbers[1], input, seed);
 }
 

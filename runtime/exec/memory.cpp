@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
+
 namespace flow::exec {
 namespace {
 
@@ -122,9 +125,7 @@ void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
 
 }  // namespace
 
-size_t bytes_of(const plan::Tensor& tensor) {
-  return static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-}
+size_t bytes_of(const plan::Tensor& tensor) { return bytes_of(tensor.shape, tensor.dtype); }
 
 std::vector<TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
                                    std::span<const TensorId> kept) {
@@ -175,9 +176,7 @@ std::vector<size_t> live_bytes(std::span<const plan::Block> blocks, size_t steps
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
   const plan::Job& job = request.job;
-  const auto aligned = [&](size_t bytes) {
-    return (bytes + request.alignment - 1) / request.alignment * request.alignment;
-  };
+  const auto aligned = [&](size_t bytes) { return round_up(bytes, request.alignment); };
   MemoryPlan memory;
   memory.tensors.resize(job.tensors.size());
   for (size_t i = 0; i < request.shared.size(); ++i)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/exec/profile.h"
 
 namespace flow::exec {
@@ -14,7 +15,7 @@ using plan::TensorId;
 
 constexpr size_t kAlignment = 256;  // bytes, as devices like it
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/io/elements.h"
@@ -18,6 +19,20 @@ std::optional<std::string> first_nonfinite(const ArrayView& value) {
                            value.shape.index_str(static_cast<int64_t>(i)));
     return {};
   });
+}
+
+std::optional<std::string> nonfinite_variables(
+    const State& state, const std::function<bool(const plan::Variable&)>& wanted) {
+  std::vector<std::string> told;
+  for (const State::Entry& entry : state.entries()) {
+    if (!wanted(*entry.variable)) continue;
+    if (const auto found = first_nonfinite(entry.value.view()))
+      told.push_back(fmt::format("`{}` is {}", entry.tensor->name, *found));
+  }
+  if (told.empty()) return {};
+  const std::string more =
+      told.size() > 1 ? fmt::format(" (the first of {} such variables)", told.size()) : "";
+  return told.front() + more;
 }
 
 }  // namespace flow::exec

@@ -89,7 +89,7 @@ std::future<void> begin_drawing(const RunRequest& request, State& state) {
 
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
                          int64_t first) {
-  SinkOptions options{directory, first, request.out, request.json, request.commands, {}};
+  SinkOptions options{directory, first, request.out, request.json, request.commands, {}, {}};
   options.commands = {.job = job.name,
                       .plan_hash = plan::hash(request.plan),
                       .directory = fs::absolute(request.root),
@@ -149,17 +149,22 @@ std::optional<fs::path> save_target(const RunRequest& request) {
   if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
 
   std::error_code ignored;
+  const auto refuse = [&](const std::string& what) {
+    throw RequestError(fmt::format("{}: {} {}", where, path.string(), what),
+                       "name another path, or --save none");
+  };
   if (fs::exists(path, ignored) && !io::is_checkpoint(path))
-    throw RequestError(fmt::format("{}: {} is there, and is no checkpoint", where, path.string()),
-                       "name another path, or --save none");
-  if (!request.directory.empty() && is_written(path, request.directory))
-    throw RequestError(fmt::format("{}: {} is the run's own", where, path.string()),
-                       "name another path, or --save none");
+    refuse("is there, and is no checkpoint");
+  if (!request.directory.empty() && is_written(path, request.directory)) refuse("is the run's own");
+  // An older checkpoint there is replaced whole, with all that lies in its folder.
+  if (!request.directory.empty() && lies_in(request.directory, path))
+    refuse("holds the run's directory");
+  for (const fs::path& read : paths_read(request))
+    if (lies_in(read, path) && !lies_in(path, read))
+      refuse(fmt::format("holds {}, which the run reads", read.string()));
   const fs::path parent = existing_ancestor(path);
   if (!fs::is_directory(parent, ignored) || ::access(parent.c_str(), W_OK | X_OK) != 0)
-    throw RequestError(fmt::format("{}: {} cannot be made: {} cannot be written", where,
-                                   path.string(), parent.string()),
-                       "name another path, or --save none");
+    refuse(fmt::format("cannot be made: {} cannot be written", parent.string()));
   return path;
 }
 
@@ -241,17 +246,20 @@ void Preparation::resume_from(const RunRequest& request) {
   if (!newest)
     throw RequestError(
         fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",
-                    request.directory.string()));
+                    request.directory.string()),
+        "a run begins anew without --resume; --force removes what an earlier one wrote there");
   const Checkpoint checkpoint(*newest);
   resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
   first = checkpoint.record().step;
+  sums = checkpoint.record().sums.value_or(Sums());
   const Position position = feed.positions().at(first);
   if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
     throw RequestError(
         fmt::format("{}: step {} was at row {} of epoch {}, and is now at row {} of epoch {}: the "
                     "data have another length",
                     newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
-                    position.row, position.epoch));
+                    position.row, position.epoch),
+        "a run on other data begins with --load and an -o DIR of its own");
   end = std::max(first, end);
   for (const auto& job : called.jobs()) {
     const auto steps = checkpoint.record().also.find(job->job().name);
@@ -261,14 +269,8 @@ void Preparation::resume_from(const RunRequest& request) {
 
 /// A loss need not show them: a ReLU makes 0 of NaN.
 void Preparation::say_nonfinite(const RunRequest& request) const {
-  std::vector<std::string> told;
-  for (const State::Entry& entry : state.entries())
-    if (const auto found = first_nonfinite(entry.value.view()))
-      told.push_back(fmt::format("`{}` is {}", entry.tensor->name, *found));
-  if (told.empty()) return;
-  const std::string more =
-      told.size() > 1 ? fmt::format(" (the first of {} such variables)", told.size()) : "";
-  request.say(fmt::format("what was loaded is not finite: {}{}", told.front(), more));
+  if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
+    request.say("what was loaded is not finite: " + *found);
 }
 
 void Preparation::say_remarks(const RunRequest& request) const {

@@ -11,13 +11,16 @@
 #include <csignal>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/metrics_log.h"
+#include "runtime/exec/nonfinite.h"
 #include "runtime/exec/preparation.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/plan/records.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
@@ -66,7 +69,8 @@ class Run {
   bool call_others(Ending& ending);
   bool saves(int64_t step) const;
   void keep_books(const StepRecord& record);
-  void warn_nonfinite(const StepRecord& record);
+  void warn_nonfinite(int64_t step, const std::string& found);
+  void check_trained(int64_t step);
   void say_skipped(const StepRecord& record) const;
   plan::CheckpointRecord checkpoint_record(int64_t step) const;
   void save_step(int64_t step);
@@ -82,6 +86,7 @@ class Run {
   const Positions& positions_;
   const io::CheckpointFolder folder_;
   const std::string plan_hash_, resume_hash_;
+  std::optional<SameDirectory> home_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
   std::optional<Crew> crew_;
@@ -110,11 +115,11 @@ RunOutcome Run::run() {
     conclude(execute());
     if (profile_) write_profile();
     end_commands(outcome_.interrupted ? "stopped" : outcome_.exit_status == 0 ? "done" : "failed");
-  } catch (const RunError& error) {
+  } catch (const std::exception& error) {
     deliverer_.reset();  // ends the commands
     try {
-      write_record(error.exit_status(), error.what());
-    } catch (const RunError&) {
+      write_record(exit_status_of(error), error.what());
+    } catch (const std::exception&) {
       // The first failure is the one to tell.
     }
     throw;
@@ -128,10 +133,12 @@ RunOutcome Run::run() {
 
 Ending Run::execute() {
   write_text_atomically(request_.directory / "plan.json", plan::to_json(request_.plan));
+  home_.emplace(request_.directory);
   if (request_.resume) folder_.remove_leftovers();
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
-  deliverer_.emplace(job_, positions_, prepared_.deliveries,
-                     sink_options(request_, job_, request_.directory, prepared_.first));
+  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
+  options.sums = prepared_.sums;
+  deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
   prepared_.called.begin(request_);
   crew_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
@@ -144,7 +151,6 @@ Ending Run::execute() {
     goes_on = ending.steps == until && !ending.interrupted && ending.failure.empty() &&
               call_others(ending);
   }
-  deliverer_->finish();
   return ending;
 }
 
@@ -223,7 +229,9 @@ void Run::keep_books(const StepRecord& record) {
     if (record.step % job_.run.log_every == 0)
       metrics_->append({record.step, position.epoch, *record.loss, record.learning_rate,
                         record.seconds, record.loss_scale, record.skipped});
-    warn_nonfinite(record);
+    if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
+      warn_nonfinite(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
+                                              shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
   if (record.saves) save_step(steps_);
@@ -241,13 +249,25 @@ void Run::say_skipped(const StepRecord& record) const {
                     job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
-void Run::warn_nonfinite(const StepRecord& record) {
-  if (warned_ || job_.run.fail_on_nonfinite || std::isfinite(*record.loss)) return;
-  warned_ = true;
-  if (request_.say)
-    request_.say(fmt::format("{}: step {}: the loss `{}` is {}; going on, as on_nonfinite says",
-                             job_.optimizer->where, record.step, job_.optimizer->loss_name,
-                             shortest(*record.loss)));
+/// Once a run: what follows is no news.
+void Run::warn_nonfinite(int64_t step, const std::string& found) {
+  if (std::exchange(warned_, true) || !request_.say) return;
+  request_.say(fmt::format("{}: step {}: {}; going on, as on_nonfinite says", job_.optimizer->where,
+                           step, found));
+}
+
+/// What is trained is looked at before it is kept: a loss need not show what is not finite, for a
+/// ReLU makes 0 of NaN.
+void Run::check_trained(int64_t step) {
+  if (!job_.train) return;
+  const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
+    return variable.trainable && !variable.slot;
+  });
+  if (!found) return;
+  if (!job_.run.fail_on_nonfinite) return warn_nonfinite(step - 1, "the variable " + *found);
+  throw RunError(fmt::format("{}: after step {}: the variable {}; it is not saved",
+                             job_.optimizer->where, step - 1, *found),
+                 "where it begins is told with `hooks: [{watch: '**', check: finite}]`", 1);
 }
 
 plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
@@ -260,11 +280,15 @@ plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
   record.seed = job_.seed;
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
+  if (Sums sums = deliverer_->sums(); !sums.empty()) record.sums = std::move(sums);
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }
 
 void Run::save_step(int64_t step) {
+  check_trained(step);
+  home_->require();
+  folder_.clear(step);
   write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step));
   folder_.prune(job_.run.checkpoint.keep);
   kept_ = step;
@@ -297,9 +321,11 @@ void Run::conclude(const Ending& ending) {
   outcome_.exit_status = ending.failure.empty() ? 0 : 1;
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);
+  deliverer_->finish(job_.train && outcome_.interrupted && !outcome_.stopped_by_command);
 }
 
 void Run::write_record(int exit_status, const std::string& error) const {
+  if (home_) home_->require();
   plan::RunRecord record;
   record.job = job_.name;
   record.source = request_.plan.source;

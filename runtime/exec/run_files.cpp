@@ -1,18 +1,46 @@
 // What stands in a run directory, and whether a path leads there.
 #include "runtime/exec/run_files.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+
+#include "runtime/base/error.h"
 
 namespace flow::exec {
 namespace {
 
-/// Is `path` the directory `folder`, or somewhere below it? Both canonical.
-bool lies_in(const fs::path& path, const fs::path& folder) {
+/// Of canonical paths.
+bool is_within(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
          folder.end();
 }
 
+/// Device and number of what the path leads to; nothing where that is no directory.
+std::optional<std::pair<uint64_t, uint64_t>> identity_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
+  return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
+}
+
 }  // namespace
+
+SameDirectory::SameDirectory(fs::path path)
+    : path_(std::move(path)), identity_(identity_of(path_)) {}
+
+void SameDirectory::require() const {
+  if (identity_of(path_) == identity_) return;
+  throw RunError(fmt::format("{} was removed or replaced while the run went on", path_.string()),
+                 "end a run before its directory is removed");
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path below = fs::weakly_canonical(path, ignored);
+  const fs::path above = fs::weakly_canonical(folder, ignored);
+  return !below.empty() && !above.empty() && is_within(below, above);
+}
 
 bool is_written(const fs::path& path, const fs::path& directory) {
   std::error_code ignored;
@@ -20,7 +48,7 @@ bool is_written(const fs::path& path, const fs::path& directory) {
   if (read.empty()) return false;  // a pipe
   return std::ranges::any_of(kWritten, [&](const char* name) {
     const fs::path written = fs::weakly_canonical(directory / name, ignored);
-    return lies_in(read, written) || (fs::exists(written, ignored) && lies_in(written, read));
+    return is_within(read, written) || (fs::exists(written, ignored) && is_within(written, read));
   });
 }
 

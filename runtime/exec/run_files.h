@@ -2,6 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "runtime/base/file.h"
 
@@ -11,7 +14,23 @@ namespace flow::exec {
 inline constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "profile.json",
                                         "returns",   "watch",    "also",          "checkpoints"};
 
+/// Is `path` the directory `folder`, or somewhere below it, links followed?
+bool lies_in(const fs::path& path, const fs::path& folder);
+
 /// Is `path` among what a run writes into `directory`, or does it hold some of that?
 bool is_written(const fs::path& path, const fs::path& directory);
+
+/// A directory, which is to stay the one that it was: by its path a run that goes on would write
+/// into another run's.
+class SameDirectory {
+ public:
+  explicit SameDirectory(fs::path path);
+  /// RunError where the path leads to another one now, or to none.
+  void require() const;
+
+ private:
+  fs::path path_;
+  std::optional<std::pair<uint64_t, uint64_t>> identity_;  // device and number
+};
 
 }  // namespace flow::exec

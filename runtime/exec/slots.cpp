@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/exec/executor.h"
+#include "runtime/exec/memory.h"
 
 namespace flow::exec {
 
@@ -12,10 +13,7 @@ int64_t pipeline_of(const plan::Job& job) {
 size_t input_slots(const plan::Job& job) {
   constexpr size_t kSmall = size_t{4} << 20;
   size_t bytes = 0;
-  for (const plan::Input& input : job.inputs) {
-    const plan::Tensor& tensor = job[input.tensor];
-    bytes += static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-  }
+  for (const plan::Input& input : job.inputs) bytes += bytes_of(job[input.tensor]);
   return std::max<size_t>(bytes <= kSmall ? 4 : 2, static_cast<size_t>(pipeline_of(job)));
 }
 

@@ -20,7 +20,7 @@ struct InputSpec {
   Shape shape;
   std::string where;  // of what says where it comes from: a job-file line or `--input x`
 
-  size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  size_t bytes() const { return bytes_of(shape, dtype); }
 };
 
 /// What a step reads of a source.
@@ -46,6 +46,9 @@ class Source {
   /// Of a sliced array: how many steps it lasts.
   virtual std::optional<int64_t> slices() const { return std::nullopt; }
 };
+
+/// The same value each step.
+std::unique_ptr<Source> make_fixed_source(Array value);
 
 /// Draws named by the input, constants, iota. RequestError where the numbers make no sense or do
 /// not fit the dtype.

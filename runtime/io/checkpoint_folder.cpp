@@ -58,10 +58,17 @@ std::optional<fs::path> CheckpointFolder::newest() const {
   return at(all.back());
 }
 
+void CheckpointFolder::clear(int64_t step) const {
+  if (!is_checkpoint(at(step))) remove_whole(at(step));
+}
+
 void CheckpointFolder::prune(int64_t keep) const {
   const std::vector<int64_t> all = steps();
   const auto kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
-  for (size_t i = 0; i + kept < all.size(); ++i) remove_whole(at(all[i]));
+  for (size_t i = 0; i + kept < all.size(); ++i) {
+    remove_whole(at(all[i]) / kCheckpointRecord);  // first: what is left is no checkpoint then
+    remove_whole(at(all[i]));
+  }
 }
 
 void CheckpointFolder::remove_leftovers() const {

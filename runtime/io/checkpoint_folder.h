@@ -24,6 +24,9 @@ class CheckpointFolder {
   /// read.
   std::vector<int64_t> steps() const;
   std::optional<fs::path> newest() const;
+  /// Removes what is in the place of a checkpoint to be written and is none: without its record it
+  /// is part of one, which a copy that was cut short left.
+  void clear(int64_t step) const;
   /// Removes the oldest beyond the newest `keep`.
   void prune(int64_t keep) const;
   /// Removes what a write that was cut short left.

@@ -11,14 +11,6 @@ namespace {
 
 constexpr int kStop = 10;  // the exit status that asks the run to stop
 
-/// A long command is told by its beginning.
-std::string shortened(std::string text) {
-  constexpr size_t kLongest = 60;
-  if (const size_t line = text.find('\n'); line != std::string::npos) text = text.substr(0, line);
-  if (text.size() > kLongest) text.replace(kLongest - 3, std::string::npos, "...");
-  return text;
-}
-
 std::string owner_text(const CommandEvent& event) {
   return event.kind == "return" ? "the return" : fmt::format("{} `{}`", event.kind, event.name);
 }

@@ -31,11 +31,7 @@ T load(const std::byte* at, bool swap) {
 /// Stores `value` as a To; false where To has no such value.
 template <typename To>
 bool store(double value, To& out) {
-  if constexpr (std::is_same_v<To, Float16>) {
-    out = {double_to_float16(value)};
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    out = {double_to_bfloat16(value)};
-  } else if constexpr (std::is_same_v<To, Bool>) {
+  if constexpr (std::is_same_v<To, Bool>) {
     out = {static_cast<uint8_t>(value == 1)};
     return value == 0 || value == 1;
   } else if constexpr (std::is_integral_v<To>) {
@@ -45,7 +41,7 @@ bool store(double value, To& out) {
     if (!(value >= kLow && value < kBeyond) || value != std::trunc(value)) return false;
     out = static_cast<To>(value);
   } else {
-    out = static_cast<To>(value);
+    out = element_of<To>(value);
   }
   return true;
 }
@@ -114,7 +110,7 @@ bool RowConverter::use_table(DType to) {
   if (table_dtype_ != to) {
     table_dtype_ = to;
     table_whole_ = true;
-    visit_dtype(to, [&](auto element) {
+    visit_stored(to, [&](auto element) {
       auto* entries = reinterpret_cast<decltype(element)*>(table_.data());
       for (size_t channel = 0; channel < affine_.channels(); ++channel)
         for (size_t byte = 0; byte < kBytes; ++byte)
@@ -138,7 +134,7 @@ std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std
     return std::nullopt;
   }
   const bool tabled = use_table(to);
-  return visit_dtype(to, [&](auto element) -> std::optional<Misfit> {
+  return visit_stored(to, [&](auto element) -> std::optional<Misfit> {
     using To = decltype(element);
     To* values = reinterpret_cast<To*>(out);
     if (tabled) {
@@ -154,7 +150,7 @@ std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std
       std::memcpy(out, from, elements_ * size_of(to));
       return std::nullopt;
     }
-    return visit_dtype(from_, [&](auto source) {
+    return visit_stored(from_, [&](auto source) {
       return convert_row<decltype(source)>(from, swap_, affine_, elements_, values);
     });
   });

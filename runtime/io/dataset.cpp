@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/array.h"
 #include "runtime/base/text.h"
 #include "runtime/io/convert.h"
 #include "runtime/io/rows.h"
@@ -37,7 +38,7 @@ class FileColumn : public ColumnReader {
         path_(path),
         row_shape_(column.row_shape),
         file_(std::move(file)),
-        row_bytes_(static_cast<size_t>(row_shape_.elements()) * size_of(file_.dtype)),
+        row_bytes_(bytes_of(row_shape_, file_.dtype)),
         first_(column.rows ? column.rows->first : 0),
         rows_(column.rows ? column.rows->second - column.rows->first : file_.shape[0]),
         converter_(file_.dtype, file_.big_endian, {column.scale, column.mean, column.std},
@@ -47,7 +48,7 @@ class FileColumn : public ColumnReader {
   const Shape& row_shape() const override { return row_shape_; }
 
   void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) override {
-    const size_t bytes = static_cast<size_t>(row_shape_.elements()) * size_of(dtype);
+    const size_t bytes = bytes_of(row_shape_, dtype);
     FLOW_CHECK(out.size() == rows.size() * bytes, "{} bytes for {} rows", out.size(), rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       FLOW_CHECK(rows[i] >= 0 && rows[i] < rows_, "row {} of {}", rows[i], rows_);
@@ -88,7 +89,7 @@ Rows open_rows(const plan::Column& column, const fs::path& path) {
 }
 
 void check_rows(const plan::Column& column, const fs::path& path, const Rows& file) {
-  const Shape found(std::vector<int64_t>(file.shape.begin() + 1, file.shape.end()));
+  const Shape found = file.shape.from(1);
   if (!same_order(found, column.row_shape))
     throw RunError(fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
                                column.row_shape.str()),

@@ -18,7 +18,7 @@ struct NpyHeader {
   bool big_endian = false;
   size_t data_offset = 0;
 
-  size_t data_bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  size_t data_bytes() const { return bytes_of(shape, dtype); }
 };
 
 /// Reads a header from the first bytes of a file. `name` is for messages. RunError for a wrong

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "runtime/io/delivered.h"
 #include "runtime/io/npy.h"
@@ -50,27 +51,29 @@ class StackedNpySink : public Sink {
 
  private:
   StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps)
+      : StackedNpySink(context, values, steps, kept_of(context, values, steps)) {}
+  StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps,
+                 const std::optional<Kept>& kept)
       : delivered_(context.dtype, context.shape),
-        values_(open_values(context, values, steps)),
-        steps_(open_steps(context, steps)) {}
+        values_(open(values, Delivered::dtype_of(context.dtype), context.shape,
+                     context.rows_at != nullptr,
+                     kept ? std::optional(kept->length) : std::nullopt)),
+        steps_(open(steps, DType::kInt64, {}, false,
+                    kept ? std::optional(kept->events) : std::nullopt)) {}
 
-  static bool resumes(const SinkContext& context, const fs::path& steps) {
+  /// Of what an earlier run wrote; nothing where there is none. One file of the two is not enough.
+  static std::optional<Kept> kept_of(const SinkContext& context, const fs::path& values,
+                                     const fs::path& steps) {
     std::error_code ignored;
-    return context.resume_from > 0 && fs::exists(steps, ignored);
+    const bool resumes =
+        context.resume_from > 0 && (fs::exists(values, ignored) || fs::exists(steps, ignored));
+    return resumes ? std::optional(count_kept(steps, context)) : std::nullopt;
   }
 
-  static NpyStack open_values(const SinkContext& context, const fs::path& values,
-                              const fs::path& steps) {
-    const DType dtype = Delivered::dtype_of(context.dtype);
-    const bool joined = context.rows_at != nullptr;
-    if (!resumes(context, steps)) return NpyStack(values, dtype, context.shape, joined);
-    return NpyStack::resume(values, dtype, context.shape, joined,
-                            count_kept(steps, context).length);
-  }
-
-  static NpyStack open_steps(const SinkContext& context, const fs::path& steps) {
-    if (!resumes(context, steps)) return NpyStack(steps, DType::kInt64, {});
-    return NpyStack::resume(steps, DType::kInt64, {}, false, count_kept(steps, context).events);
+  static NpyStack open(const fs::path& path, DType dtype, const Shape& item, bool joined,
+                       std::optional<int64_t> kept) {
+    return kept ? NpyStack::resume(path, dtype, item, joined, *kept)
+                : NpyStack(path, dtype, item, joined);
   }
 
   Delivered delivered_;

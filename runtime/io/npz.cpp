@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -49,10 +50,12 @@ class Archive {
   NpzMember read(const std::string& array) const {
     const std::string wanted = array + ".npy";
     std::vector<std::string> arrays;
-    for (const Listed& file : files()) {
+    const std::vector<Listed> all = files();
+    for (const Listed& file :
+         std::views::reverse(all)) {  // what was added last replaces a namesake
       if (file.name == wanted) return unpack(file);
       if (file.name.ends_with(".npy"))
-        arrays.emplace_back(file.name.substr(0, file.name.size() - 4));
+        arrays.emplace(arrays.begin(), file.name.substr(0, file.name.size() - 4));
     }
     throw RunError(fmt::format("{} has no array `{}`", name_, array),
                    arrays.empty() ? "it has no arrays at all"

@@ -51,14 +51,13 @@ class FloatFormat {
  public:
   explicit FloatFormat(const std::vector<T>& shown) {
     // Extremes and their quotient are formed in the array's own precision, as NumPy does.
-    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    Wide least = 0, most = 0;
+    Wide<T> least = 0, most = 0;
     bool any_finite = false, any_nonfinite = false, negative_infinity = false;
     for (const T value : shown) {
-      const Wide size = std::abs(static_cast<Wide>(value));
+      const Wide<T> size = std::abs(static_cast<Wide<T>>(value));
       if (!std::isfinite(size)) {
         any_nonfinite = true;
-        negative_infinity |= static_cast<Wide>(value) < 0;
+        negative_infinity |= static_cast<Wide<T>>(value) < 0;
         continue;
       }
       any_finite = true;
@@ -67,7 +66,7 @@ class FloatFormat {
       most = std::max(most, size);
     }
     if (most != 0) {
-      Wide quotient = most / least;
+      Wide<T> quotient = most / least;
       if constexpr (std::is_same_v<T, Float16>)
         quotient = float16_to_float(float_to_float16(quotient));
       exponential_ = most >= 1e8 || static_cast<double>(least) < 0.0001 || quotient > 1000;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "runtime/base/number_format.h"
+#include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/numpy_text.h"
 #include "runtime/io/reduction.h"
@@ -98,11 +99,31 @@ class PrintSink : public Sink {
     return true;
   }
 
+  std::vector<uint64_t> held() const override {
+    if (!reduction_ || !pending_) return {};
+    std::vector<uint64_t> words = {static_cast<uint64_t>(options_.reduce),
+                                   static_cast<uint64_t>(options_.over),
+                                   static_cast<uint64_t>(step_), static_cast<uint64_t>(epoch_)};
+    const std::vector<uint64_t> sums = reduction_->held();
+    words.insert(words.end(), sums.begin(), sums.end());
+    return words;
+  }
+
+  void resume(std::span<const uint64_t> held) override {
+    constexpr size_t kBefore = 4;  // the sums
+    const bool own = reduction_ && held.size() >= kBefore &&
+                     held[0] == static_cast<uint64_t>(options_.reduce) &&
+                     held[1] == static_cast<uint64_t>(options_.over);
+    if (!own) return;  // the hooks are others now
+    step_ = static_cast<int64_t>(held[2]);
+    epoch_ = static_cast<int64_t>(held[3]);
+    reduction_->resume(held.subspan(kBefore));
+    pending_ = true;
+  }
+
   void end_call() override {
     if (pending_) flush();
   }
-
-  void finish() override { end_call(); }
 
  private:
   /// Is what is complete to be printed? Asked once for each.
@@ -137,8 +158,8 @@ class PrintSink : public Sink {
     std::string line = label_.empty() ? "" : label_ + ": ";
     line += value_text(value);
     if ((gradient_ || in_scope_) && !reduction_) {
-      const DType dtype = value.dtype == DType::kBFloat16 ? DType::kFloat32 : value.dtype;
-      line += fmt::format(" {} {}", shape_tuple(value.shape), name_of(dtype));
+      line += fmt::format(" {} {}", shape_tuple(value.shape),
+                          name_of(Delivered::dtype_of(value.dtype)));
     }
     return line + '\n';
   }

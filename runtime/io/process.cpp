@@ -54,12 +54,17 @@ void make_nonblocking(const PipeEnd& end) {
   FLOW_CHECK(::fcntl(end.descriptor(), F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
+/// `error`: 0, or an errno.
+void require(int error) {
+  if (error != 0) throw RunError(fmt::format("cannot be started: {}", error_text(error)));
+}
+
 /// What posix_spawn is told: descriptors, directory, group and signals of the child.
 class SpawnPlan {
  public:
   SpawnPlan() {
-    FLOW_CHECK(::posix_spawn_file_actions_init(&actions_) == 0);
-    FLOW_CHECK(::posix_spawnattr_init(&attributes_) == 0);
+    require(::posix_spawn_file_actions_init(&actions_));
+    require(::posix_spawnattr_init(&attributes_));
   }
   ~SpawnPlan() {
     ::posix_spawn_file_actions_destroy(&actions_);
@@ -69,22 +74,24 @@ class SpawnPlan {
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
   void give(int descriptor, int as) {
-    FLOW_CHECK(::posix_spawn_file_actions_adddup2(&actions_, descriptor, as) == 0);
+    require(::posix_spawn_file_actions_adddup2(&actions_, descriptor, as));
   }
   void close_from(int descriptor) {
-    FLOW_CHECK(::posix_spawn_file_actions_addclosefrom_np(&actions_, descriptor) == 0);
+    require(::posix_spawn_file_actions_addclosefrom_np(&actions_, descriptor));
   }
   void work_in(const fs::path& directory) {
-    FLOW_CHECK(::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str()) == 0);
+    require(::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str()));
   }
-  void lead_a_group_with_default_pipe_signal() {
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    FLOW_CHECK(::posix_spawnattr_setsigdefault(&attributes_, &pipe) == 0);
-    FLOW_CHECK(::posix_spawnattr_setpgroup(&attributes_, 0) == 0);
-    FLOW_CHECK(::posix_spawnattr_setflags(&attributes_,
-                                          POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF) == 0);
+  /// With default signals where flow ignores them.
+  void lead_a_group() {
+    sigset_t ignored;
+    sigemptyset(&ignored);
+    sigaddset(&ignored, SIGPIPE);
+    sigaddset(&ignored, SIGXFSZ);
+    require(::posix_spawnattr_setsigdefault(&attributes_, &ignored));
+    require(::posix_spawnattr_setpgroup(&attributes_, 0));
+    require(
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF));
   }
 
   /// 0, or the errno of what failed.
@@ -151,7 +158,7 @@ Process::Process(const ProcessOptions& options)
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
   SpawnPlan plan;
-  plan.lead_a_group_with_default_pipe_signal();
+  plan.lead_a_group();
   plan.work_in(options.directory);
   plan.give(input.read.descriptor(), STDIN_FILENO);
   if (options.output_to_stderr) plan.give(STDERR_FILENO, STDOUT_FILENO);

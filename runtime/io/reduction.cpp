@@ -1,11 +1,16 @@
 // Reducing all elements of some arrays to one number.
 #include "runtime/io/reduction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/error.h"
+#include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
 
 namespace flow::io {
@@ -14,31 +19,10 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-void store(double value, float& out) { out = static_cast<float>(value); }
-void store(double value, double& out) { out = value; }
-void store(double value, Float16& out) { out = {double_to_float16(value)}; }
-void store(double value, BFloat16& out) { out = {double_to_bfloat16(value)}; }
-void store(double value, Bool& out) { out = {static_cast<uint8_t>(value != 0)}; }
-template <typename T>
-void store(double value, T& out) {
-  out = static_cast<T>(value);
-}
-
 }  // namespace
 
 Reduction::Reduction(plan::Reduce kind, DType dtype) : kind_(kind), dtype_(dtype) {
   FLOW_CHECK(kind != plan::Reduce::kNone);
-  clear();
-}
-
-void Reduction::clear() {
-  count_ = 0;
-  whole_sum_ = 0;
-  whole_least_ = std::numeric_limits<int64_t>::max();
-  whole_most_ = std::numeric_limits<int64_t>::min();
-  sum_ = lost_ = 0;
-  least_ = std::numeric_limits<double>::infinity();
-  most_ = -least_;
 }
 
 void Reduction::add(const ArrayView& array) {
@@ -50,33 +34,48 @@ void Reduction::add(const ArrayView& array) {
       const auto x = static_cast<double>(element);
       if constexpr (std::is_integral_v<T> || std::is_same_v<T, Bool>) {
         const auto whole = static_cast<int64_t>(element);
-        whole_sum_ += static_cast<uint64_t>(whole);
-        whole_least_ = std::min(whole_least_, whole);
-        whole_most_ = std::max(whole_most_, whole);
+        sums_.whole += static_cast<uint64_t>(whole);
+        sums_.whole_least = std::min(sums_.whole_least, whole);
+        sums_.whole_most = std::max(sums_.whole_most, whole);
       }
       const double term = squares ? x * x : x;
-      const double total = sum_ + term;
-      lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - total) + term : (term - total) + sum_;
-      sum_ = total;
-      least_ = x < least_ || std::isnan(x) ? x : least_;
-      most_ = x > most_ || std::isnan(x) ? x : most_;
+      const double total = sums_.sum + term;
+      sums_.lost += std::abs(sums_.sum) >= std::abs(term) ? (sums_.sum - total) + term
+                                                          : (term - total) + sums_.sum;
+      sums_.sum = total;
+      sums_.least = x < sums_.least || std::isnan(x) ? x : sums_.least;
+      sums_.most = x > sums_.most || std::isnan(x) ? x : sums_.most;
     }
-    count_ += static_cast<int64_t>(values.size());
+    sums_.count += static_cast<int64_t>(values.size());
   });
+}
+
+std::vector<uint64_t> Reduction::held() const {
+  const auto words = std::bit_cast<Words>(sums_);
+  return {words.begin(), words.end()};
+}
+
+void Reduction::resume(std::span<const uint64_t> held) {
+  Words words;
+  if (held.size() != words.size())
+    throw RequestError(
+        fmt::format("a reduction holds {} numbers, not {}", words.size(), held.size()));
+  std::ranges::copy(held, words.begin());
+  sums_ = std::bit_cast<Sums>(words);
 }
 
 double Reduction::value() const {
   // Beyond the largest number there is nothing to compensate.
-  const double sum = std::isfinite(sum_) ? sum_ + lost_ : sum_;
+  const double sum = std::isfinite(sums_.sum) ? sums_.sum + sums_.lost : sums_.sum;
   switch (kind_) {
     case plan::Reduce::kMean:
-      return count_ > 0 ? sum / static_cast<double>(count_) : kNaN;
+      return sums_.count > 0 ? sum / static_cast<double>(sums_.count) : kNaN;
     case plan::Reduce::kSum:
       return sum;
     case plan::Reduce::kMin:
-      return count_ > 0 ? least_ : kNaN;
+      return sums_.count > 0 ? sums_.least : kNaN;
     case plan::Reduce::kMax:
-      return count_ > 0 ? most_ : kNaN;
+      return sums_.count > 0 ? sums_.most : kNaN;
     case plan::Reduce::kNorm:
       return std::sqrt(sum);
     case plan::Reduce::kNone:
@@ -88,39 +87,44 @@ double Reduction::value() const {
 
 Array Reduction::result(double scale) const {
   const double number = value();
-  if (is_float(dtype_))
-    return scalar_array(dtype_ == DType::kBFloat16 ? DType::kFloat32 : dtype_, number * scale);
+  if (is_float(dtype_)) return scalar_array(Delivered::dtype_of(dtype_), number * scale);
   const bool extreme = kind_ == plan::Reduce::kMin || kind_ == plan::Reduce::kMax;
   const bool whole = scale == 1 && (extreme || kind_ == plan::Reduce::kSum);
   if (!whole || std::isnan(number)) return scalar_array(DType::kFloat64, number * scale);
   if (extreme && dtype_ != DType::kInt64) return scalar_array(dtype_, number);
   Array exact(DType::kInt64, {});
-  exact.as<int64_t>()[0] = kind_ == plan::Reduce::kMin   ? whole_least_
-                           : kind_ == plan::Reduce::kMax ? whole_most_
-                                                         : static_cast<int64_t>(whole_sum_);
+  exact.as<int64_t>()[0] = kind_ == plan::Reduce::kMin   ? sums_.whole_least
+                           : kind_ == plan::Reduce::kMax ? sums_.whole_most
+                                                         : static_cast<int64_t>(sums_.whole);
   return exact;
 }
 
 Array scalar_array(DType dtype, double value) {
   Array array(dtype, {});
-  visit_dtype(dtype, [&](auto element) {
-    store(value, element);
+  visit_stored(dtype, [&](auto element) {
+    element = element_of<decltype(element)>(value);
     std::memcpy(array.bytes().data(), &element, sizeof(element));
   });
   return array;
 }
 
 Array scaled(const ArrayView& array, double factor) {
-  const DType dtype = is_float(array.dtype) ? array.dtype : DType::kFloat64;
-  Array result(dtype, array.shape);
+  Array result(is_float(array.dtype) ? array.dtype : DType::kFloat64, array.shape);
+  scale(array, factor, result);
+  return result;
+}
+
+void scale(const ArrayView& array, double factor, Array& result) {
+  FLOW_CHECK(array.shape.elements() <= result.shape().elements());
   visit_elements(array, [&](auto values) {
     using T = std::remove_const_t<typename decltype(values)::element_type>;
     constexpr bool kWhole = std::is_integral_v<T> || std::is_same_v<T, Bool>;
-    auto* out = reinterpret_cast<std::conditional_t<kWhole, double, T>*>(result.bytes().data());
+    using Scaled = std::conditional_t<kWhole, double, T>;
+    FLOW_CHECK(result.dtype() == DTypeOf<Scaled>::value);
+    auto* out = reinterpret_cast<Scaled*>(result.bytes().data());
     for (size_t i = 0; i < values.size(); ++i)
-      store(static_cast<double>(values[i]) * factor, out[i]);
+      out[i] = element_of<Scaled>(static_cast<double>(values[i]) * factor);
   });
-  return result;
 }
 
 }  // namespace flow::io

@@ -1,7 +1,11 @@
 // Reducing all elements of some arrays to one number, in float64.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "runtime/base/array.h"
 #include "runtime/plan/plan.h"
@@ -18,19 +22,32 @@ class Reduction {
   /// The scalar times `scale`, in the dtype that NumPy would give it: the arrays' own, but int64
   /// for sums of integers and bools and float64 for what need not be whole.
   Array result(double scale) const;
-  void clear();
+  void clear() { sums_ = {}; }
+  /// What was added, to the bit: words that another one goes on from.
+  std::vector<uint64_t> held() const;
+  /// RequestError where these are no words of held().
+  void resume(std::span<const uint64_t> held);
 
  private:
+  struct Sums {
+    int64_t count = 0;
+    // Of integers, exactly; the sum modulo 2^64.
+    uint64_t whole = 0;
+    int64_t whole_least = std::numeric_limits<int64_t>::max();
+    int64_t whole_most = std::numeric_limits<int64_t>::min();
+    // A sum is sum + lost: what rounding took away is kept (Neumaier), so that a mean over a whole
+    // run is as good as one over a step.
+    double sum = 0, lost = 0;
+    double least = std::numeric_limits<double>::infinity();
+    double most = -std::numeric_limits<double>::infinity();
+  };
+
+  using Words = std::array<uint64_t, sizeof(Sums) / sizeof(uint64_t)>;
+
   double value() const;
   plan::Reduce kind_;
   DType dtype_;
-  int64_t count_ = 0;
-  // Of integers, exactly; the sum modulo 2^64.
-  uint64_t whole_sum_ = 0;
-  int64_t whole_least_ = 0, whole_most_ = 0;
-  // A sum is sum_ + lost_: what rounding took away is kept (Neumaier), so that a mean over a whole
-  // run is as good as one over a step.
-  double sum_ = 0, lost_ = 0, least_ = 0, most_ = 0;
+  Sums sums_;
 };
 
 /// A scalar array of this dtype, the value rounded to it. REQUIRES: it has such a value.
@@ -38,5 +55,7 @@ Array scalar_array(DType dtype, double value);
 
 /// Each element times `factor`, rounded once; integers and bools become float64.
 Array scaled(const ArrayView& array, double factor);
+/// The same into an array of the shape and the dtype of the result, which may be longer.
+void scale(const ArrayView& array, double factor, Array& result);
 
 }  // namespace flow::io

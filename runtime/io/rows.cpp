@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/base/array.h"
 #include "runtime/io/gunzip.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
@@ -18,7 +19,7 @@ namespace {
 struct IdxHeader {
   DType dtype = DType::kUInt8;
   Shape shape;
-  size_t data_bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  size_t data_bytes() const { return bytes_of(shape, dtype); }
 };
 
 constexpr size_t kMagicBytes = 4;

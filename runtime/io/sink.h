@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
@@ -45,10 +47,13 @@ class Sink {
   /// Would this event (of which the value is not looked at) only be counted and summed up? Then
   /// nothing is written, and deliver allocates nothing.
   virtual bool absorbs(const Event&) const { return false; }
-  /// After the last event of a call, where a job is called several times in one run.
+  /// What is summed up and not told yet, for a run that goes on from a checkpoint; else empty.
+  virtual std::vector<uint64_t> held() const { return {}; }
+  /// Before the first event: goes on from what such a sink held; one of another kind starts anew.
+  /// RequestError where it is damaged.
+  virtual void resume(std::span<const uint64_t>) {}
+  /// After the last event of the run, or of a call where a job is called several times in one.
   virtual void end_call() {}
-  /// After the last event.
-  virtual void finish() {}
 };
 
 /// stacked: value.npy and steps.npy, or diff.npy and diff_steps.npy; allocates nothing in deliver.

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
 #include "runtime/plan/lifetimes.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 /// Bytes of all blocks at the step where most are alive: no arena is smaller.
 size_t live_peak(const std::vector<Block>& blocks) {

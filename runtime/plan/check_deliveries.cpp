@@ -72,8 +72,9 @@ void check_hook(const Job& job, const Hook& hook, const Site& site) {
   site.require(is_safe_name(hook.name), "this cannot be a name");
   site.require(job.train || hook.kind == Hook::Kind::kWatch, "gradients in a predict job");
   site.require(std::isfinite(hook.factor), "a factor of {}", hook.factor);
-  site.require(hook.factor == 1 || is_float(job[hook.tensor].dtype), "a factor of {} for {}",
-               hook.factor, name_of(job[hook.tensor].dtype));
+  const DType dtype = job[hook.tensor].dtype;
+  site.require(hook.factor == 1 || dtype == DType::kFloat32 || dtype == DType::kFloat64,
+               "a factor of {} for {}", hook.factor, name_of(dtype));
   if (hook.per_device) check_parts(job, hook.tensor, site);
   site.require(hook.scope.empty() == hook.op.empty(), "a scope and an op come together");
   site.require(hook.scope.empty() || (is_safe_name(hook.scope) && is_safe_name(hook.op)),
@@ -89,9 +90,8 @@ void check_hook(const Job& job, const Hook& hook, const Site& site) {
 void check_outputs(const Job& job, const Site& site) {
   std::set<std::pair<Hook::Kind, std::string_view>> writers;
   for (const Hook& hook : job.hooks) {
-    size_t files = 0;
-    for (const Sink& sink : hook.sinks) files += std::holds_alternative<NpySink>(sink) ? 1 : 0;
-    if (files == 0) continue;
+    const auto is_npy = [](const Sink& sink) { return std::holds_alternative<NpySink>(sink); };
+    if (std::ranges::none_of(hook.sinks, is_npy)) continue;
     site.at("hook", hook.name)
         .require(writers.emplace(hook.kind, hook.name).second, "another hook writes this too");
   }

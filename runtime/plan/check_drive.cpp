@@ -126,7 +126,7 @@ int64_t check_column_source(const Job& job, const Shape& shape, const FromDatase
                             const Site& site) {
   const Column& column = find_column(job, source, site);
   site.require(shape.rank() > 0, "rows come in batches, its shape is []");
-  const Shape row(std::vector<int64_t>(shape.begin() + 1, shape.end()));
+  const Shape row = shape.from(1);
   site.require(row == column.row_shape, "it is {}, but rows of `{}` are {}", shape.str(),
                column.name, column.row_shape.str());
   return shape[0];

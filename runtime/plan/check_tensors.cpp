@@ -8,9 +8,6 @@
 namespace flow::plan {
 namespace {
 
-/// More than any machine addresses; far from where sums of sizes would overflow.
-constexpr uint64_t kMostBytes = uint64_t{1} << 48;
-
 void check_shape(const Tensor& tensor, const Site& site) {
   const Shape& shape = tensor.shape;
   site.require(shape.rank() <= kMaxRank, "{} dimensions, at most {} are possible", shape.rank(),

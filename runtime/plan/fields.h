@@ -334,6 +334,7 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("row", record.row);
   text("seed", record.seed);
   text("step", record.step);
+  text.optional("sums", record.sums);
   text("version", record.version);
 }
 

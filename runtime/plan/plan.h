@@ -23,6 +23,12 @@ inline constexpr int kVersion = 1;
 /// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
 inline constexpr int kMaxRank = 8;
 
+/// More steps than any run takes; far from where sums of steps would overflow.
+inline constexpr int64_t kMostSteps = int64_t{1} << 53;
+
+/// Of all tensors of a job: more than any machine addresses, far from where sums would overflow.
+inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
+
 /// Devices of a job, and steps under way in an asynchronous one.
 inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024;
 

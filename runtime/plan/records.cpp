@@ -40,11 +40,14 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   if (record.version != CheckpointRecord().version)
     refuse(fmt::format("the checkpoint has version {}, this flow reads version {}", record.version,
                        CheckpointRecord().version));
-  if (record.step < 0 || record.epoch < 0 || record.row < 0)
-    refuse(fmt::format("step {}, epoch {} and row {} must not be negative", record.step,
-                       record.epoch, record.row));
-  for (const auto& [job, steps] : record.also)
-    if (steps < 0) refuse(fmt::format("step {} of job `{}` must not be negative", steps, job));
+  const auto check_count = [&](const std::string& what, int64_t count) {
+    if (count < 0 || count > kMostSteps)
+      refuse(fmt::format("{} is {}, which must be from 0 to {}", what, count, kMostSteps));
+  };
+  check_count("step", record.step);
+  check_count("epoch", record.epoch);
+  check_count("row", record.row);
+  for (const auto& [job, steps] : record.also) check_count(fmt::format("step of `{}`", job), steps);
   for (const auto& [file, checksum] : record.checksums)
     if (!is_safe_name(file)) refuse(fmt::format("`{}` is no name of a file of a checkpoint", file));
   return record;

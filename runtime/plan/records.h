@@ -30,7 +30,9 @@ struct CheckpointRecord {
   int64_t row = 0;  // rows of the epoch consumed
   uint64_t seed = 0;
   std::string plan_hash, resume_hash;
-  std::map<std::string, int64_t> also;           // steps completed of the jobs that it calls
+  std::map<std::string, int64_t> also;  // steps completed of the jobs that it calls
+  /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
+  std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
   int version = 1;                               // of this file's form
 };

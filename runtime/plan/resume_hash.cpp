@@ -1,7 +1,5 @@
 // What of a job must be the same for a run to go on where another stopped.
-#include <fmt/format.h>
-
-#include "runtime/base/philox.h"
+#include "runtime/base/digest.h"
 #include "runtime/plan/json_writer.h"
 #include "runtime/plan/serialize.h"
 
@@ -69,7 +67,7 @@ std::string resume_hash(const Job& job) {
   bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees
   leave_out_watched(bare);
   const std::string text = JsonWriter(JsonWriter::Remarks::kLeftOut).write(bare);
-  return fmt::format("{:016x}", fnv1a64(text));
+  return digest(text);
 }
 
 }  // namespace flow::plan

@@ -90,7 +90,6 @@ double base_of(const Schedule& schedule) {
 }  // namespace
 
 std::span<const ScheduleType> schedule_types() {
-  constexpr int64_t kMostSteps = int64_t{1} << 53;
   static const ScheduleNumber kBase{"base"}, kAlpha{"alpha"}, kDecayRate{"decay_rate"};
   static const ScheduleNumber kSteps{"steps", 1, kMostSteps, true};
   static const ScheduleNumber kCycle{"cycle", 0, 1, true}, kStaircase{"staircase", 0, 1, true};

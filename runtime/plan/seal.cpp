@@ -1,9 +1,7 @@
 // The checksum by which a plan's text notices that any byte of it was changed.
 #include "runtime/plan/seal.h"
 
-#include <fmt/format.h>
-
-#include "runtime/base/philox.h"
+#include "runtime/base/digest.h"
 
 namespace flow::plan {
 namespace {
@@ -16,7 +14,7 @@ std::string seal(std::string text) {
   if (!text.starts_with(kBefore) || text.size() < kBefore.size() + kUnsealed.size()) return text;
   // The checksum is over the text without it; every single changed byte changes it.
   text.replace(kBefore.size(), kUnsealed.size(), kUnsealed);
-  return text.replace(kBefore.size(), kUnsealed.size(), fmt::format("{:016x}", fnv1a64(text)));
+  return text.replace(kBefore.size(), kUnsealed.size(), digest(text));
 }
 
 bool is_sealed(std::string_view text) {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/digest.h"
 #include "runtime/base/error.h"
-#include "runtime/base/philox.h"
 #include "runtime/plan/check.h"
 #include "runtime/plan/json_reader.h"
 #include "runtime/plan/json_text.h"
@@ -17,8 +17,6 @@ namespace {
 using Remarks = JsonWriter::Remarks;
 
 constexpr const char* kRecompile = "compile the job file again: flowc build";
-
-std::string digits_of(std::string_view text) { return fmt::format("{:016x}", fnv1a64(text)); }
 
 /// Refuses other versions before anything else is expected of the text: all else may differ.
 void check_version(const Json& json, const std::string& path) {
@@ -35,7 +33,7 @@ void check_version(const Json& json, const std::string& path) {
 }  // namespace
 
 std::string hash(const Plan& plan) {
-  return digits_of(JsonWriter(Remarks::kLeftOut).write(Document{{}, {}, plan}));
+  return digest(JsonWriter(Remarks::kLeftOut).write(Document{{}, {}, plan}));
 }
 
 std::string to_json(const Plan& plan) {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "runtime/base/check.h"
-#include "runtime/base/philox.h"
+#include "runtime/base/digest.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::plan {
@@ -77,7 +77,7 @@ std::string resume_hash(const Plan& plan, const Job& job) {
     text += fmt::format(" {} {} {} {} {}", also.job, also.every_steps, also.every_epochs,
                         resume_hash(*called[i]), called[i]->run.steps.value_or(1));
   }
-  return fmt::format("{:016x}", fnv1a64(text));
+  return digest(text);
 }
 
 }  // namespace flow::plan

@@ -16,8 +16,7 @@ std::pair<Shape, Shape> parts_of(const Call& call) {
   const int64_t axis = call.attribute<int64_t>("axis");
   const Shape& x = call.shape(0);
   call.require(axis < x.rank(), "axis {} of {}", axis, x.str());
-  return {Shape(std::vector<int64_t>(x.begin(), x.begin() + axis)),
-          Shape(std::vector<int64_t>(x.begin() + axis, x.end()))};
+  return {x.first(static_cast<int>(axis)), x.from(static_cast<int>(axis))};
 }
 
 /// Operands first, first + 1, ... below `end` are of that shape.

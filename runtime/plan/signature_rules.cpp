@@ -50,9 +50,7 @@ void require_same_shapes(const Call& call) {
                  call.shape(0).str(), call.shape(i).str());
 }
 
-Shape without_last(const Shape& shape, int count) {
-  return Shape(Integers(shape.begin(), shape.end() - count));
-}
+Shape without_last(const Shape& shape, int count) { return shape.first(shape.rank() - count); }
 
 /// What is left of x without the attribute's axes, or with them as 1.
 Shape reduced(const Call& call, const Shape& x) {

@@ -9,6 +9,25 @@ import numpy as np
 from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, device
 
 
+RECTIFIED = """flow: 1
+data:
+  rows: {x: {npy: x.npy}, labels: {npy: labels.npy}}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [3, 5], dtype: float32, from: rows.x}
+      labels: {shape: [3], dtype: int64, from: rows.labels}
+    graph:
+      hidden: {op: dense, in: x, units: 4, activation: relu}
+      output: {op: dense, units: 3}
+      loss: {op: sparse_softmax_cross_entropy_with_logits, labels: labels, logits: output}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    returns: {type: Numpy, value: loss}
+    run: {steps: 6, checkpoint: {every: {steps: 2}}}
+"""
+
+
 class Loading(FlowTest):
     def test_a_predict_job_with_variables_needs_something_to_load(self):
         done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", status=2)
@@ -178,6 +197,23 @@ class Manners(FlowTest):
         self.assertIn("step", done.stderr)
         record = json.loads((self.dir / "out/run.json").read_text())
         self.assertEqual(record["exit_status"], 1)
+
+    def test_what_is_trained_and_not_finite_is_not_saved(self):
+        """A NaN in the data that a ReLU hides from the loss."""
+        x = np.random.default_rng(3).random((12, 5), np.float32)
+        x[6, 2] = np.nan
+        np.save(self.dir / "x.npy", x)
+        np.save(self.dir / "labels.npy", np.arange(12) % 3)
+        self.write("job.yaml", RECTIFIED)
+        done = self.flowrun("job.yaml", "-o", "out", status=1)
+        self.assertRegex(done.stderr, r"job.yaml:\d+:\d+: after step 3: the variable `hidden/weight` is nan at \[0, 2\]")
+        self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000002"])
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 1)
+        finite = self.flowrun("job.yaml", "-o", "found", "--set", "+jobs.train.hooks=[{watch: '**', check: finite}]", status=1)
+        self.assertRegex(finite.stderr, r"step 2: tensor `x` is nan at \[0, 2\]")
+        warned = self.flowrun("job.yaml", "-o", "kept", "--set", "+jobs.train.run.on_nonfinite=warn")
+        self.assertEqual(len(re.findall("going on, as on_nonfinite says", warned.stderr)), 1)
+        self.assertTrue((self.dir / "kept/checkpoints/000006").is_dir())
 
     def gpu_problem(self):
         """Why no job runs on a GPU here; skips the test where one does."""

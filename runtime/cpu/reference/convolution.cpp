@@ -1,6 +1,7 @@
 // Reference: convolution and its two gradients: y[n,o,i,j] = sum over c, k, l of
 // w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums in double, innermost loops along
 // rows of the image, which lie together.
+#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::reference {
@@ -20,7 +21,7 @@ struct ImageAxis {
   /// The results for which that lies inside the input.
   Results inside(int64_t k) const {
     const int64_t offset = input_of(0, k);
-    const int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+    const int64_t first = offset >= 0 ? 0 : ceil_div(-offset, stride);
     const int64_t end = input <= offset ? 0 : (input - 1 - offset) / stride + 1;
     return {std::min(first, output), std::min(end, output)};
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/array.h"
 #include "runtime/base/convert.h"
 #include "runtime/cpu/operands.h"
 
@@ -36,8 +37,7 @@ Kernel fill(const Request& request) {
 Kernel reshape(const Request& request) {
   const TensorDesc& x = request.inputs[0];
   Kernel kernel;
-  kernel.launch = [bytes = static_cast<size_t>(x.shape.elements()) * size_of(x.dtype)](
-                      const Buffers& buffers, const CallState&) {
+  kernel.launch = [bytes = bytes_of(x.shape, x.dtype)](const Buffers& buffers, const CallState&) {
     std::memmove(buffers.outputs[0], buffers.inputs[0], bytes);
   };
   return kernel;

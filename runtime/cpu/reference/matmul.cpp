@@ -33,9 +33,7 @@ void multiply_row(const Product& p, const T* a, const T* b, int64_t i, double* s
 }
 
 /// The dimensions before the matrix.
-Shape leading(const Shape& shape) {
-  return Shape(std::vector<int64_t>(shape.begin(), shape.end() - 2));
-}
+Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
 }  // namespace
 

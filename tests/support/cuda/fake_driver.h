@@ -44,6 +44,8 @@ class FakeDriver : public cuda::Driver {
 
   /// The n-th call from now (1: the next one), of those that may fail, throws RunError.
   void fail_at(int64_t n) { failing_ = n; }
+  /// Has the call come that fail_at names?
+  bool has_failed() const { return failing_ == 0; }
   /// What was misused so far, and what is not destroyed at this moment.
   std::vector<std::string> problems() const;
   size_t allocated() const { return allocated_; }  // bytes of device memory

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/base/digest.h"
+
 namespace flow {
 namespace {
 
@@ -22,8 +24,6 @@ TEST_CASE("philox4x32-10 gives its published answers") {
 TEST_CASE("a key is made of the seed and the name") {
   CHECK(splitmix64(0) == 0xe220a8397b1dcdaf);
   CHECK(splitmix64(1) == 0x910a2dec89025cc1);
-  CHECK(fnv1a64("") == 0xcbf29ce484222325);
-  CHECK(fnv1a64("a") == 0xaf63dc4c8601ec8c);
   const PhiloxKey key = philox_key(1, "a");
   CHECK(((uint64_t{key.high} << 32) | key.low) == (splitmix64(1) ^ fnv1a64("a")));
   CHECK(philox_block(key, 0, 0) == PhiloxBlock{0x3b52ff48, 0xe815c4fa, 0x38e56644, 0xc09c85b8});

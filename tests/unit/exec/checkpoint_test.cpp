@@ -109,6 +109,55 @@ TEST_CASE("a stop signal finishes the step, saves, and can be resumed") {
   CHECK(resumed.run().steps == 20);
 }
 
+/// Runs, and returns what it printed.
+std::string printed(TestRun& run) {
+  const FreshDirectory home;
+  std::FILE* file = std::fopen((home / "printed").c_str(), "w");
+  run.request.out = file;
+  run.run();
+  std::fclose(file);
+  return read_text(home / "printed");
+}
+
+TEST_CASE("what print sinks sum up goes on where a run stopped") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  const plan::PrintSink of_epoch{
+      .label = "epoch", .reduce = plan::Reduce::kMean, .over = plan::Over::kEpoch};
+  const plan::PrintSink of_run{
+      .label = "run", .reduce = plan::Reduce::kSum, .over = plan::Over::kRun};
+  job.hooks = {watch(kY, "y", {{0, 100, 1}}), watch(kLoss, "loss", {{0, 100, 1}})};
+  for (plan::Hook& hook : job.hooks) hook.sinks = {of_epoch, of_run, of_epoch};
+  TestRun whole(job, home.path(), "whole");
+  const std::string all = printed(whole);
+  CHECK(split(all, '\n').size() ==
+        1 + 2 * (2 * 7 + 1));  // six epochs of three steps, and two steps
+
+  TestRun interrupted(job, home.path());
+  std::atomic<int> signal = 0;
+  interrupted.backend.on_launch = [&](const Call& call) {
+    if (call.step == 7) signal = SIGINT;
+  };
+  interrupted.request.stop_signal = [&] { return signal.load(); };
+  const std::string before = printed(interrupted);
+  TestRun resumed(job, home.path());
+  resumed.request.resume = true;
+  CHECK(before + printed(resumed) == all);
+  TestRun longer(job, home.path());
+  longer.request.resume = true;
+  longer.request.steps = 21;
+  CHECK(split(printed(longer), '\n').size() == 1 + 2 * (2 + 1));
+
+  // Other hooks have sums of their own.
+  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
+  job.hooks[0].sinks = {of_run};
+  TestRun others(job, home.path());
+  others.request.resume = true;
+  others.request.steps = 22;
+  CHECK(printed(others).starts_with("run: "));
+}
+
 TEST_CASE("what cannot be resumed is refused, and left as it was") {
   const FreshDirectory home;
   train(home, "out", 5);

@@ -163,7 +163,9 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
   CHECK_THAT(refusal(job_of_x(2, plan::FromNpy{"missing.npy"})),
              Catch::Contains("3 job.yaml:5:30: ") && Catch::Contains("missing.npy"));
   plan::Job train = make_job(true, 4);
-  CHECK(refusal(train) == "2 job.yaml:4:3: dataset `d` has 3 rows, less than a batch of 4");
+  CHECK(refusal(train) ==
+        "2 job.yaml:4:3: dataset `d` has 3 rows, less than a batch of 4\n"
+        "a smaller batch: the leading extent of the inputs' shapes");
   plan::Job epochs = job_of_x(2, plan::FromGenerator{"iota", {}});
   epochs.run.epochs = 2;
   CHECK_THAT(refusal(epochs), Catch::Contains("runs 2 epochs, but reads no dataset"));

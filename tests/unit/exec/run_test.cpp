@@ -314,7 +314,8 @@ TEST_CASE("a label out of range fails the run with step, row, label and input") 
   run.backend.faulty_step = 4;
   int status = 0;
   CHECK(run.refusal(&status) ==
-        "job.yaml:9:3: step 4: `labels` holds 7 in row 3, which is not in [0, 5)");
+        "job.yaml:9:3: step 4: `labels` holds 7 in row 3, which is not in [0, 5)\n"
+        "labels and indices count from 0");
   CHECK(status == 3);
   CHECK(record_of(run)["exit_status"] == 3);
   CHECK(record_of(run)["last_step"] == 4);

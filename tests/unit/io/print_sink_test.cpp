@@ -20,7 +20,7 @@ class Printed {
   ~Printed() { std::fclose(file_); }
   Sink& operator*() { return *sink_; }
   std::string text() {
-    sink_->finish();
+    sink_->end_call();
     std::string text(static_cast<size_t>(std::ftell(file_)), '\0');
     std::rewind(file_);
     REQUIRE(std::fread(text.data(), 1, text.size(), file_) == text.size());
@@ -69,7 +69,7 @@ TEST_CASE("a reader that goes away ends the printing and nothing else") {
   {
     const auto sink = make_print_sink({}, context_of(value), out);
     for (int step = 0; step < 2; ++step) CHECK_NOTHROW(deliver(*sink, step, value));
-    CHECK_NOTHROW(sink->finish());
+    CHECK_NOTHROW(sink->end_call());
   }
   std::fclose(out);
   std::signal(SIGPIPE, before);

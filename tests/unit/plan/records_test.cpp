@@ -21,6 +21,7 @@ CheckpointRecord checkpoint() {
   record.seed = UINT64_MAX;
   record.plan_hash = "0123456789abcdef";
   record.resume_hash = "fedcba9876543210";
+  record.sums = {{{"returns/loss", {1, 0, UINT64_MAX}}}};
   record.checksums = {{"lenet/conv1/weight.npy", "00000000000000ff"}};
   return record;
 }
@@ -55,6 +56,7 @@ TEST_CASE("a checkpoint's record comes back as it was") {
   CHECK(to_json(back) == to_json(checkpoint()));
   CHECK(back.seed == UINT64_MAX);
   CHECK(back.checksums == checkpoint().checksums);
+  CHECK(back.sums == checkpoint().sums);
 }
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
@@ -62,8 +64,9 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
   CHECK(checkpoint_refusal("{}") == "c/checkpoint.json: the key `also` is missing");
   CHECK(checkpoint_refusal(edited_checkpoint("600", "\"600\"")) ==
         "c/checkpoint.json: step: `\"600\"` stands where an integer must");
-  CHECK_THAT(checkpoint_refusal(edited_checkpoint("600", "-1")),
-             Catch::Matchers::Contains("must not be negative"));
+  for (const char* step : {"-1", "9223372036854775807"})
+    CHECK_THAT(checkpoint_refusal(edited_checkpoint("600", step)),
+               Catch::Matchers::Contains("must be from 0 to 9007199254740992"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "../../etc")),
              Catch::Matchers::Contains("is no name of a file"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "/etc")),

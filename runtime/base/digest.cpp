@@ -1,0 +1,16 @@
+// Digests of text.
+#include "runtime/base/digest.h"
+
+#include <fmt/format.h>
+
+namespace flow {
+
+uint64_t fnv1a64(std::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return hash;
+}
+
+std::string digest(std::string_view text) { return fmt::format("{:016x}", fnv1a64(text)); }
+
+}  // namespace flow

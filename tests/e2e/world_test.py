@@ -1,0 +1,152 @@
+"""What the world does to a run: files that shrink, directories that go, streams that are closed, limits, signals."""
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+from flow import AFFINE, BIN, ROWS, FlowTest, train_job
+
+SLOW = "    hooks: [{watch: loss, to: {type: command, mode: spawn, run: 'sleep 0.02'}}]\n"
+
+
+class World(FlowTest):
+    def start(self, *words, **options):
+        return subprocess.Popen([str(BIN / "flowrun"), *map(str, words)], cwd=self.dir, stderr=subprocess.PIPE, text=True, **options)
+
+    def await_path(self, path):
+        for _ in range(1000):
+            if (self.dir / path).exists():
+                return
+            time.sleep(0.01)
+        self.fail(f"{path} does not come")
+
+    def test_nothing_is_saved_over_what_holds_the_run_or_its_data(self):
+        self.write("job.yaml", train_job(2))
+        self.flowrun("job.yaml", "-o", "out", "--quiet", "--save", "m")
+        done = self.flowrun("job.yaml", "-o", "m/tune", "--load", "m", "--save", "m", status=2)
+        self.assertIn("--save: m holds the run's directory", done.stderr)
+        self.flowrun("job.yaml", "-o", "again", "--load", "m", "--save", "m", "--quiet")  # replaces what it began with
+        np.save(self.dir / "m/x.npy", np.zeros((8, 6), np.float32))
+        reads = ["--set", "jobs.train.inputs.x.from={npy: m/x.npy}"]
+        done = self.flowrun("job.yaml", "-o", "reads", *reads, "--save", "m", status=2)
+        self.assertRegex(done.stderr, "--save: m holds .*m/x.npy, which the run reads")
+        self.assertTrue((self.dir / "m/x.npy").exists())
+
+    def test_closed_streams_are_not_taken_for_files(self):
+        self.write("job.yaml", train_job(5) + "    returns: {value: loss, to: [npy, print]}\n")
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            done = subprocess.run(["bash", "-c", f"{BIN}/flowrun job.yaml -o out --force {closed}"], cwd=self.dir, capture_output=True)
+            self.assertEqual(done.returncode, 0, closed)
+            self.assertEqual([line["step"] for line in self.metrics("out")], list(range(5)))
+
+    def test_full_streams_are_no_defects(self):
+        self.write("job.yaml", train_job(5))
+        self.write("bad.yaml", "flow: 1\n")
+        for command, status in (("flowc check bad.yaml 2>/dev/full", 2), ("flowrun a bad.yaml 2>/dev/full", 2),
+                                ("flowc build job.yaml -o plan 2>/dev/full", 0), ("flowc --version >/dev/full", 3),
+                                ("flowdiff --help >/dev/full", 3)):
+            done = subprocess.run(["bash", "-c", f"{BIN}/{command}"], cwd=self.dir, capture_output=True)
+            self.assertEqual(done.returncode, status, command)
+
+    def test_a_directory_that_is_replaced_is_not_written_into(self):
+        self.write("job.yaml", train_job(400) + SLOW + "    run: {steps: 400, checkpoint: {every: {steps: 5}}}\n".replace("    run", "    run", 1))
+        text = (self.dir / "job.yaml").read_text().replace("    run: {steps: 400}\n", "", 1)
+        self.write("job.yaml", text)
+        run = self.start("job.yaml", "-o", "out", "--quiet")
+        self.await_path("out/checkpoints/000005/checkpoint.json")
+        os.rename(self.dir / "out", self.dir / "gone")
+        os.mkdir(self.dir / "out")
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 3, said)
+        self.assertIn("out was removed or replaced while the run went on", said)
+        self.assertEqual(list((self.dir / "out").iterdir()), [])
+
+    def test_outputs_that_are_not_whole_are_not_resumed(self):
+        self.write("job.yaml", train_job(4) + "    returns: {value: loss, to: npy}\n")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        os.rename(self.dir / "out/returns/loss/steps.npy", self.dir / "kept")
+        self.assertIn("steps.npy", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3).stderr)
+        self.assertEqual(len(self.load("out/returns/loss/value.npy")), 4)
+        os.rename(self.dir / "kept", self.dir / "out/returns/loss/steps.npy")
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--quiet")
+        self.assertEqual(len(self.load("out/returns/loss/value.npy")), 6)
+
+    def test_a_checkpoint_without_its_record_is_written_anew(self):
+        self.write("job.yaml", train_job(10).replace("steps: 10}", "steps: 10, checkpoint: {every: {steps: 5}}}"))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        before = self.files("out/checkpoints/000010")
+        (self.dir / "out/checkpoints/000010/checkpoint.json").unlink()
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet")
+        self.assertEqual(self.files("out/checkpoints/000010"), before)
+
+    def test_a_dry_run_of_a_resumed_one_looks_where_it_is(self):
+        self.write("job.yaml", train_job(4))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        self.assertIn("at the peak", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--dry-run").stdout)
+        self.assertIn("nothing to resume in none", self.flowrun("job.yaml", "-o", "none", "--resume", "--dry-run", status=2).stderr)
+
+    def test_data_that_shrink_while_they_are_read_are_named(self):
+        self.write("job.yaml", ROWS.replace("    returns:", "    run: {epochs: 1000}\n    hooks: [{watch: y, to: {type: command, mode: spawn, run: 'sleep 0.02'}}]\n    returns:"))
+        np.save(self.dir / "x.npy", np.ones((400_000, 3), np.float32))
+        run = self.start("job.yaml", "-o", "out", "--quiet")
+        self.await_path("out/returns/y/value.npy")
+        time.sleep(0.1)
+        os.truncate(self.dir / "x.npy", 200)
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 3, said)
+        self.assertRegex(said, r"^flowrun: error: .*x.npy became shorter while it was read\n$")
+
+    def test_a_pipe_is_no_column(self):
+        self.write("job.yaml", ROWS)
+        os.mkfifo(self.dir / "x.npy")
+        done = self.flowrun("job.yaml", "-o", "out", status=3, timeout=60)
+        self.assertIn("x.npy is a pipe or a device", done.stderr)
+        self.assertIn("is a pipe", self.call("flowdiff", "x.npy", "x.npy", status=1, timeout=60).stdout)
+
+    def test_a_limit_of_file_sizes_is_an_error(self):
+        self.write("job.yaml", train_job(4))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+        run = self.start("job.yaml", "-o", "out", "--quiet", preexec_fn=limit)
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 3, said)
+        self.assertIn("File too large", said)
+        self.assertEqual([path.name for path in (self.dir / "out").iterdir() if path.name.endswith(".tmp")], [])
+
+    def test_signals_that_the_shell_had_ignored_are(self):
+        self.write("job.yaml", train_job(30) + SLOW)
+        run = self.start("job.yaml", "-o", "out", "--quiet", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        self.await_path("out/metrics.jsonl")
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.communicate(timeout=60)[1], "")
+        self.assertEqual(run.returncode, 0)
+        self.assertEqual(len(self.metrics("out")), 30)
+
+    def test_a_slice_a_step_of_no_slices_is_refused(self):
+        self.write("one.yaml", AFFINE)
+        np.save(self.dir / "x.npy", np.zeros((0, 2, 3), np.float32))
+        self.assertIn("[0, 2, 3], no slice for any step", self.flowrun("one.yaml", "--input", "x=@x.npy", status=2).stderr)
+
+    def test_names_in_junit_stay_what_they_are(self):
+        for folder in ("a", "b"):
+            os.mkdir(self.dir / folder)
+            for name in ("\u00fcn\u00ef", "\u00f6n\u00ef"):
+                np.save(self.dir / folder / f"{name}.npy", np.zeros(2))
+        os.rename(self.dir / "a/\u00f6n\u00ef.npy", os.fsencode(self.dir) + b"/a/no\xfftext.npy")
+        subprocess.run([BIN / "flowdiff", "a", "b", "--junit", "report.xml", "--brief"], cwd=self.dir, stdout=subprocess.DEVNULL)
+        report = (self.dir / "report.xml").read_text(encoding="utf-8")
+        for name in ("\u00fcn\u00ef", "\u00f6n\u00ef", "no\ufffdtext"):
+            self.assertIn(f'name="{name}"', report)
+
+    def test_includes_are_not_set(self):
+        self.write("job.yaml", train_job(1))
+        for text in ("include=[x.yaml]", "+include=x.yaml", "~include"):
+            self.assertIn("files are included before this is set", self.flowrun("job.yaml", "--set", text, status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
