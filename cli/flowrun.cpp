@@ -43,8 +43,8 @@ extern "C" void on_stop_signal(int signal) {
 }
 
 void catch_stop_signals() {
-  struct sigaction action {
-  }, before{};
+  struct sigaction action {};
+  struct sigaction before {};
   action.sa_handler = on_stop_signal;
   for (const int signal : {SIGINT, SIGTERM}) {
     sigaction(signal, &action, &before);
@@ -111,7 +111,7 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
 
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,
            const exec::RunOutcome& outcome) {
-  if (!outcome.error.empty()) tell_error("flowrun", outcome.error, "");
+  if (!outcome.error.empty()) tell_error("flowrun", outcome.error, outcome.hint);
   if (options.json) {
     OrderedJson line{{"event", "end"},
                      {"job", job.name},

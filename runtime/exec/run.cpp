@@ -31,6 +31,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kFindNonfinite =
+    "a smaller learning rate may do; where it begins is told with `hooks: [{watch: '**', check: "
+    "finite}]`";
+
 /// Seconds since the process was started, by the system's own account; 0 where it keeps none.
 double process_age() {
   std::string stat;
@@ -267,7 +271,7 @@ void Run::check_trained(int64_t step) {
   if (!job_.run.fail_on_nonfinite) return warn_nonfinite(step - 1, "the variable " + *found);
   throw RunError(fmt::format("{}: after step {}: the variable {}; it is not saved",
                              job_.optimizer->where, step - 1, *found),
-                 "where it begins is told with `hooks: [{watch: '**', check: finite}]`", 1);
+                 kFindNonfinite, 1);
 }
 
 plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
@@ -318,6 +322,7 @@ void Run::conclude(const Ending& ending) {
         process_age() -
         std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
   outcome_.error = ending.failure;
+  if (ending.last_loss && !std::isfinite(*ending.last_loss)) outcome_.hint = kFindNonfinite;
   outcome_.exit_status = ending.failure.empty() ? 0 : 1;
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);

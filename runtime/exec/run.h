@@ -52,6 +52,7 @@ struct RunRequest {
 struct RunOutcome {
   int exit_status = 0;  // 0, or 1: a check the user asked for failed
   std::string error;    // what failed, for exit status 1
+  std::string hint;     // what to do about that; may be empty
   int64_t steps = 0;    // global step reached
   int64_t epochs = 0;
   std::optional<double> last_loss;

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -49,10 +49,10 @@ class Archive {
 
   NpzMember read(const std::string& array) const {
     const std::string wanted = array + ".npy";
+    std::vector<Listed> all = files();
+    std::ranges::reverse(all);  // what was added last replaces a namesake
     std::vector<std::string> arrays;
-    const std::vector<Listed> all = files();
-    for (const Listed& file :
-         std::views::reverse(all)) {  // what was added last replaces a namesake
+    for (const Listed& file : all) {
       if (file.name == wanted) return unpack(file);
       if (file.name.ends_with(".npy"))
         arrays.emplace(arrays.begin(), file.name.substr(0, file.name.size() - 4));
