@@ -18,6 +18,12 @@ struct Callee {
 
 Callee callee_of(const yaml::Node& file, const yaml::Node& entry);
 
+/// Whether an attribute says how variables start or are trained, and not what the entry computes:
+/// an entry that shares those of another does not say it.
+inline bool is_of_variables(const AttributeDef& def) {
+  return def.type == AttributeType::kInitializer || def.type == AttributeType::kRegularizer;
+}
+
 /// Does the entry read the one above it, unless it says `in:`?
 bool may_read_above(const yaml::Node& file, const yaml::Node& entry);
 /// The same of an entry that says no `in:`.

@@ -169,7 +169,7 @@ class Defaults {
     for (const AttributeDef& def : op.attributes) order.push_back(def.name);
     for (const AttributeDef& def : op.attributes) {
       yaml::Node* given = node.find(def.name);
-      if (!given && writes_)
+      if (!given && writes_ && !(node.find("variables") && is_of_variables(def)))
         if (auto value = default_of(op, def, node))
           insert_key(node, def.name, std::move(*value), order);
       given = node.find(def.name);
@@ -190,7 +190,8 @@ class Defaults {
       const yaml::Node* given = node.find(param.key);
       if (!given && writes_)
         insert_key(node, param.key, param.value, order);
-      else if (given && !writes_ && same_value(*given, param.value))
+      else if (given && !writes_ && given->scalar == param.value.scalar &&  // inside text, too
+               same_value(*given, param.value))
         remove_key(node, param.key);
     }
   }

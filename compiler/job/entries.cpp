@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/job/callee.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
@@ -215,7 +216,8 @@ class EntryReader {
     }
     if (!entry_.def) return;
     for (const AttributeDef& def : entry_.def->attributes)
-      if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name))
+      if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name) &&
+          !(node_.find("variables") && job::is_of_variables(def)))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
               fmt::format("{} needs `{}`", callee(), def.name))
             .with_hint(fmt::format("`{}`: {}", def.name, def.doc));
@@ -225,6 +227,13 @@ class EntryReader {
   void read_sharing() {
     const yaml::Node* node = node_.find("variables");
     if (!node || !may_be_trainable()) return;
+    if (entry_.def && entry_.def->name == "variable") {
+      error(Diagnosis::kBadAttribute, node->span, "a variable that is another one")
+          .with_hint(fmt::format("read `{}` itself: an entry may be read as often as you like",
+                                 node->scalar));
+      entry_.poisoned = true;
+      return;
+    }
     if (const auto name = read_text(reader_, *node, "`variables`"))
       entry_.variables = Name{*name, node->span};
     else
@@ -240,8 +249,7 @@ class EntryReader {
   /// Whether a key says how variables start or are trained, and not what the entry computes.
   bool is_of_variables(std::string_view key) const {
     const AttributeDef* def = attribute(key);
-    return key == "trainable" || (def && (def->type == AttributeType::kInitializer ||
-                                          def->type == AttributeType::kRegularizer));
+    return key == "trainable" || (def && job::is_of_variables(*def));
   }
 
   void read_own_placement() {

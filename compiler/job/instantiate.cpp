@@ -7,6 +7,7 @@
 
 #include "compiler/job/placement.h"
 #include "compiler/job/values.h"
+#include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/precision.h"
 
@@ -262,6 +263,18 @@ ir::ValueId Instance::add_number(const Call& call, size_t i,
                            operand.text, name_of(dtype)))
         .with_hint(dtype == DType::kBool ? "`{op: cast, dtype: int32}` converts that one first"
                                          : "a whole number, or a `cast` of that one first");
+    return {};
+  }
+  const auto whole = parse_integer(operand.text);
+  const bool kept = !is_integer(dtype) || (whole && static_cast<double>(*whole) == value &&
+                                           static_cast<int64_t>(value) == *whole);
+  if (!kept || !can_hold(dtype, value)) {
+    reader_
+        .error(Diagnosis::kDTypeMismatch, operand.span,
+               fmt::format("{}: the number `{}` is no {}{}, as the other operand is",
+                           call.entry.name.text, operand.text, name_of(dtype),
+                           kept ? "" : " that is kept exactly"))
+        .with_hint(holds(dtype));
     return {};
   }
   return builder_.add("fill", call.name + "/number", {},

@@ -38,6 +38,16 @@ std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
   return plan::NoSink{};
 }
 
+/// Two sinks must not write the same .npy.
+void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan::Sink>& sinks) {
+  int stacked = 0, per_step = 0;
+  for (const plan::Sink& sink : sinks)
+    if (const auto* npy = std::get_if<plan::NpySink>(&sink)) ++(npy->per_step ? per_step : stacked);
+  if (stacked < 2 && per_step < 2) return;
+  reader.error(Diagnosis::kOutputTaken, node, "`to` writes the same .npy twice")
+      .with_hint("one npy sink is enough; a second one may have `layout: per_step`");
+}
+
 }  // namespace
 
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node) {
@@ -52,6 +62,7 @@ std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node) {
     for (const yaml::Node& item : node.items) add(item);
   else
     add(node);
+  check_files(reader, node, sinks);
   return sinks;
 }
 

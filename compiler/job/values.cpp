@@ -67,6 +67,7 @@ std::string number_hint(std::string text) {
     return fmt::format("write `{}`, without `+`", text.substr(1));
   if (text.ends_with(".") && reads(text.substr(0, text.size() - 1)))
     return fmt::format("write `{}`", text.substr(0, text.size() - 1));
+  if (text.starts_with("(")) return "a list stands in brackets: `[3, 3]`";
   if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
       text.starts_with("0b"))
     return "numbers are decimal";

@@ -19,7 +19,8 @@ void infer_fill(Inference& inference) {
 ir::ValueId expand_constant(LayerContext& context) {
   const double value = context.attributes.get<double>("value");
   const auto dtype = context.attributes.get<DType>("dtype");
-  constexpr double kExact = 0x1p53;  // numbers of the file are doubles
+  constexpr double kExact =
+      0x1p53 - 1;  // numbers of the file are doubles: 2^53 may be its neighbour
   const bool held = std::isfinite(value) ? can_hold(dtype, value) : is_float(dtype);
   if (held && (is_float(dtype) || std::abs(value) <= kExact))
     return context.add("fill", "", {}, context.attributes);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text.h"
+
 namespace flow::yaml {
 namespace {
 
@@ -77,9 +79,16 @@ size_t colon_inside(std::string_view key) {
 
 Diag missing_colon_error(Span span, std::string_view key) {
   const size_t colon = colon_inside(key);
-  if (colon == key.npos)
-    return error(Diagnosis::kMissingColon, span, fmt::format("`{}` has no colon after it", key))
-        .with_hint(fmt::format("write `{}: ` and a value", key));
+  if (colon == key.npos) {
+    Diag diag =
+        error(Diagnosis::kMissingColon, span, fmt::format("`{}` has no colon after it", key));
+    if (const size_t equals = key.find('='); equals != key.npos && equals > 0)
+      return diag.with_hint(fmt::format("write `{}: {}`", trimmed(key.substr(0, equals)),
+                                        trimmed(key.substr(equals + 1))));
+    if (key.find_first_not_of("0123456789.-() ") == key.npos)  // the rest of `kernel_size: (3, 3)`
+      return diag.with_hint("a list stands in brackets: `[3, 3]`");
+    return diag.with_hint(fmt::format("write `{}: ` and a value", key));
+  }
   return error(Diagnosis::kMissingColon, span,
                fmt::format("`{}` has no space after its colon", key))
       .with_hint(fmt::format("write `{}: {}`", key.substr(0, colon), key.substr(colon + 1)));

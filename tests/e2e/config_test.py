@@ -132,6 +132,22 @@ jobs:
         for text in (resolved, full, minimal):
             self.assertEqual(core_yaml.load(text)["jobs"]["j"]["graph"]["b"], {"op": "tanh", "in": "a"})
 
+    def test_what_is_shared_and_what_stands_inside_text_keep_their_meaning(self):
+        self.write("shared.yaml", """flow: 1
+networks:
+  n: {inputs: [x], params: {t: 1.0}, graph: {d: {op: slice, in: x, index: "[:, 0:$(t)]"}}}
+jobs:
+  j:
+    type: train
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
+    graph:
+      a: {op: dense, in: x, units: 3, kernel_initializer: ones}
+      b: {op: dense, in: a, units: 3, variables: a}
+      c: {op: n, in: b, t: 1}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: c}
+""")
+        self.forms("shared.yaml")
+
     def test_a_wrong_file_is_told_and_not_written(self):
         self.write("wrong.yaml", "flow: 1\njobs: {j: {type: predict, graph: {y: {op: rleu, in: 1}}}}\n")
         done = self.call("flowc", "config", "wrong.yaml", "-o", "out.yaml", status=2)
