@@ -136,7 +136,7 @@ jobs:
     inputs: {x: {shape: [4, 3], dtype: float32, from: {type: iota}}}
     graph: {b: {op: net, in: x, repeat: 2}}
 """)
-        for words, said in [("hooks=[{watch: b, to: [npy, npy]}]", "`b` would be written to watch/b twice"),
+        for words, said in [("hooks=[{watch: b, to: [npy, npy]}]", "`to` writes the same .npy twice"),
                             ("hooks=[{watch: b, type: ListNumpy}, {watch: b/0}]", "`b/0` would be written to watch/b/0, as `b/0` of"),
                             ("returns={type: 'Tuple[ListNumpy, Numpy]', value: [b, b/0]}", "would be written to returns/b/0, as")]:
             self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--set", "+jobs.predict." + words, status=2).stderr)
