@@ -93,14 +93,17 @@ void check_pass(const std::string& name) {
                 "there are " + join(names, ", "));
 }
 
-/// "cpu (say --device gpu for the other)", "cpu and gpu"
-std::string devices_of(const plan::Plan& plan) {
+/// "cpu (say --device gpu for the other)", "cpu and gpu"; `asked`: the --device that was given.
+std::string devices_of(const plan::Plan& plan, const std::string& asked) {
   const auto any = [&](plan::DeviceKind device) {
     return std::ranges::any_of(plan.jobs, [&](const plan::Job& job) {
       return job.device == device || plan::needs_two_devices(plan, job);
     });
   };
-  if (!any(plan::DeviceKind::kGpu)) return "cpu (say --device gpu for the other)";
+  if (!any(plan::DeviceKind::kGpu))
+    return asked.empty()    ? "cpu (say --device gpu for the other)"
+           : asked == "gpu" ? "cpu (the job file places them there)"
+                            : "cpu";
   return any(plan::DeviceKind::kCpu) ? "cpu and gpu" : "gpu";
 }
 
@@ -110,7 +113,7 @@ int build(const Options& options) {
   if (!result) return kRequestWrong;
   write_output(options, plan::to_json(*result->plan));
   tell(fmt::format("{}: jobs {} for {}\n", options.output, job_names(*result->plan),
-                   devices_of(*result->plan)));
+                   devices_of(*result->plan, options.device)));
   return kDone;
 }
 

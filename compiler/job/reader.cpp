@@ -44,8 +44,10 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
                     std::string_view key) {
   if (node.kind == kind) return true;
   const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
+  const bool number = node.is_scalar() && parse_number(node.scalar);
   Diag& diag = error(Diagnosis::kWrongKind, node,
-                     fmt::format("{} is {}, not {}", what, yaml::name_of(node.kind), wanted));
+                     fmt::format("{} is {}, not {}", what,
+                                 number ? "a number" : yaml::name_of(node.kind), wanted));
   if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
     diag.with_hint(fmt::format("write `[{}]`", node.scalar));
   if (kind == yaml::Kind::kMapping && is_name(node.scalar) && !key.empty())
