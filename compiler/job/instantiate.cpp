@@ -256,7 +256,8 @@ ir::ValueId Instance::add_number(const Call& call, size_t i,
   }
   const DType dtype = graph[arguments[other].value].dtype;
   const double value = *parse_number(operand.text);
-  if (dtype == DType::kBool || (is_integer(dtype) && !parse_integer(operand.text))) {
+  const auto whole = parse_integer(operand.text);
+  if (dtype == DType::kBool || (is_integer(dtype) && !whole)) {
     reader_
         .error(Diagnosis::kDTypeMismatch, operand.span,
                fmt::format("{}: the number `{}` meets an operand of {}", call.entry.name.text,
@@ -265,9 +266,8 @@ ir::ValueId Instance::add_number(const Call& call, size_t i,
                                          : "a whole number, or a `cast` of that one first");
     return {};
   }
-  const auto whole = parse_integer(operand.text);
-  const bool kept = !is_integer(dtype) || (whole && static_cast<double>(*whole) == value &&
-                                           static_cast<int64_t>(value) == *whole);
+  // The node keeps a double, which may be 2^63: beyond all integers.
+  const bool kept = !is_integer(dtype) || (value < 0x1p63 && static_cast<int64_t>(value) == *whole);
   if (!kept || !can_hold(dtype, value)) {
     reader_
         .error(Diagnosis::kDTypeMismatch, operand.span,

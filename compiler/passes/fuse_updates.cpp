@@ -59,7 +59,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
   const std::vector<size_t> last = last_reads(graph);
   std::list<ir::Node> left;
   std::vector<NodeAt> places;  // in `left`, of each node; of what is fused, its product's
-  for (const ir::Node& node : graph.nodes) {
+  for (ir::Node& node : graph.nodes) {
     const ir::NodeId host =
         node.op->name == "sgd_update" ? graph[node.operands[0]].producer : ir::NodeId();
     // The product writes the variable in place, so it must come after all that read it.
@@ -68,7 +68,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
         places[host.index()]->posts.empty() && places[host.index()]->device == node.device &&
         reads[node.operands[0].index()] == 1 && last[node.operands[1].index()] <= host.index();
     if (!fuses) {
-      places.push_back(left.insert(left.end(), node));
+      places.push_back(left.insert(left.end(), std::move(node)));
       continue;
     }
     const NodeAt product = places[host.index()];
@@ -81,7 +81,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
         {node.op, node.name, {node.operands[1]}, node.operands[0], node.attributes});
     product->results[0] = node.results[0];
   }
-  graph.set_nodes({left.begin(), left.end()});
+  graph.set_nodes({std::move_iterator(left.begin()), std::move_iterator(left.end())});
 }
 
 }  // namespace flow::passes

@@ -233,7 +233,7 @@ void Run::keep_books(const StepRecord& record) {
     if (record.step % job_.run.log_every == 0)
       metrics_->append({record.step, position.epoch, *record.loss, record.learning_rate,
                         record.seconds, record.loss_scale, record.skipped});
-    if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
+    if (!warned_ && !std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
       warn_nonfinite(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
                                               shortest(*record.loss)));
     if (record.skipped) say_skipped(record);

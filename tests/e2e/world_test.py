@@ -54,9 +54,7 @@ class World(FlowTest):
             self.assertEqual(done.returncode, status, command)
 
     def test_a_directory_that_is_replaced_is_not_written_into(self):
-        self.write("job.yaml", train_job(400) + SLOW + "    run: {steps: 400, checkpoint: {every: {steps: 5}}}\n".replace("    run", "    run", 1))
-        text = (self.dir / "job.yaml").read_text().replace("    run: {steps: 400}\n", "", 1)
-        self.write("job.yaml", text)
+        self.write("job.yaml", train_job(400).replace("steps: 400}", "steps: 400, checkpoint: {every: {steps: 5}}}") + SLOW)
         run = self.start("job.yaml", "-o", "out", "--quiet")
         self.await_path("out/checkpoints/000005/checkpoint.json")
         os.rename(self.dir / "out", self.dir / "gone")
