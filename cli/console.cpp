@@ -13,9 +13,9 @@
 #include <iostream>
 #include <optional>
 
-#include "cli/exit_code.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 

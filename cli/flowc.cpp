@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/console.h"
-#include "cli/exit_code.h"
 #include "cli/job_source.h"
 #include "cli/plan_graph.h"
 #include "cli/show_memory.h"
@@ -18,6 +17,7 @@
 #include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/difference.h"

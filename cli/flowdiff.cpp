@@ -10,8 +10,8 @@
 
 #include "cli/console.h"
 #include "cli/diff_report.h"
-#include "cli/exit_code.h"
 #include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
 #include "runtime/io/compare.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/console.h"
-#include "cli/exit_code.h"
 #include "cli/job_source.h"
 #include "cli/profile_table.h"
 #include "cli/progress_bar.h"
@@ -17,6 +16,7 @@
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
 #include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/exec/mixed.h"

@@ -19,15 +19,14 @@ void infer_fill(Inference& inference) {
 ir::ValueId expand_constant(LayerContext& context) {
   const double value = context.attributes.get<double>("value");
   const auto dtype = context.attributes.get<DType>("dtype");
-  constexpr double kExact =
-      0x1p53 - 1;  // numbers of the file are doubles: 2^53 may be its neighbour
   const bool held = std::isfinite(value) ? can_hold(dtype, value) : is_float(dtype);
-  if (held && (is_float(dtype) || std::abs(value) <= kExact))
+  // Numbers of the file are doubles: 2^53 may be its neighbour.
+  if (held && (is_float(dtype) || std::abs(value) <= kLastExact))
     return context.add("fill", "", {}, context.attributes);
   context.site().bad_attribute(
       "value", Diagnosis::kBadAttribute,
       fmt::format("{} is no {}{}", shortest(value), name_of(dtype),
-                  !is_float(dtype) && std::abs(value) > kExact ? " that is kept exactly" : ""));
+                  !is_float(dtype) && std::abs(value) > kLastExact ? " that is kept exactly" : ""));
   return {};
 }
 

@@ -1,13 +1,18 @@
-// Errors as exit statuses.
+// Errors told of a place; errors as exit statuses.
 #include "runtime/base/error.h"
+
+#include <fmt/format.h>
 
 #include "runtime/base/check.h"
 
 namespace flow {
 
+RunError RunError::at(std::string_view place) const {
+  return RunError(fmt::format("{}: {}", place, what()), hint_, exit_status_);
+}
+
 int exit_status_of(const std::exception& error) {
   if (const auto* told = dynamic_cast<const RunError*>(&error)) return told->exit_status();
-  constexpr int kRunFailed = 3, kDefect = 70;
   return dynamic_cast<const Defect*>(&error) ? kDefect : kRunFailed;
 }
 

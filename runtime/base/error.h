@@ -3,6 +3,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "runtime/base/exit_code.h"
 
 namespace flow {
 
@@ -11,10 +14,12 @@ namespace flow {
 /// the step where there is one, and the observed value; the hint says what to do.
 class RunError : public std::runtime_error {
  public:
-  explicit RunError(const std::string& message, std::string hint = {}, int exit_status = 3)
+  explicit RunError(const std::string& message, std::string hint = {}, int exit_status = kRunFailed)
       : std::runtime_error(message), hint_(std::move(hint)), exit_status_(exit_status) {}
   const std::string& hint() const { return hint_; }
   int exit_status() const { return exit_status_; }
+  /// The same, told of `place`: "lenet.yaml:12:5: step `loss`".
+  RunError at(std::string_view place) const;
 
  private:
   std::string hint_;
@@ -25,7 +30,7 @@ class RunError : public std::runtime_error {
 class RequestError : public RunError {
  public:
   explicit RequestError(const std::string& message, std::string hint = {})
-      : RunError(message, std::move(hint), 2) {}
+      : RunError(message, std::move(hint), kRequestWrong) {}
 };
 
 /// The exit status of a program that ends with this error: a defect is 70, what is neither that nor

@@ -14,18 +14,18 @@ namespace flow {
 
 namespace {
 
-[[noreturn]] void fail(const char* action, const fs::path& path, int code) {
-  throw RunError(fmt::format("cannot {} {}: {}", action, path.string(),
-                             std::generic_category().message(code)));
-}
-
 int open_or_fail(const fs::path& path, int flags, const char* action) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor < 0) fail(action, path, errno);
+  if (descriptor < 0) throw cannot(action, path, errno);
   return descriptor;
 }
 
 }  // namespace
+
+RunError cannot(std::string_view action, const fs::path& path, int code) {
+  return RunError(fmt::format("cannot {} {}: {}", action, path.string(),
+                              std::generic_category().message(code)));
+}
 
 File File::open_read(const fs::path& path) {
   File file;
@@ -33,14 +33,14 @@ File File::open_read(const fs::path& path) {
   file.path_ = path;
   struct stat status {};
   if (::fstat(file.descriptor_, &status) == 0 && S_ISDIR(status.st_mode))
-    fail("read", path, EISDIR);
+    throw cannot("read", path, EISDIR);
   return file;
 }
 
 File File::create(const fs::path& path, const fs::path& told_as) {
   File file;
   file.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file.descriptor_ < 0) fail("write", told_as, errno);
+  if (file.descriptor_ < 0) throw cannot("write", told_as, errno);
   file.path_ = told_as;
   return file;
 }
@@ -68,7 +68,7 @@ File& File::operator=(File&& other) noexcept {
 
 uint64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail("read", path_, errno);
+  if (::fstat(descriptor_, &status) != 0) throw cannot("read", path_, errno);
   return static_cast<uint64_t>(status.st_size);
 }
 
@@ -77,7 +77,7 @@ size_t File::read(std::span<std::byte> into) {
   while (done < into.size()) {
     const ssize_t got = ::read(descriptor_, into.data() + done, into.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path_, errno);
+    if (got < 0) throw cannot("read", path_, errno);
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }
@@ -88,7 +88,7 @@ void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("write", path_, errno);
+    if (done < 0) throw cannot("write", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
 }
@@ -100,19 +100,20 @@ void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
     const ssize_t done =
         ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("write", path_, errno);
+    if (done < 0) throw cannot("write", path_, errno);
     offset += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
 }
 
 void File::truncate(uint64_t size) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("write", path_, errno);
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) throw cannot("write", path_, errno);
 }
 
 void File::sync() {
   // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
-  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail("write", path_, errno);
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+    throw cannot("write", path_, errno);
 }
 
 void File::close() {
@@ -144,7 +145,7 @@ void write_text_atomically(const fs::path& path, std::string_view text) {
     file.write(text);
     file.sync();
     file.close();
-    if (::rename(temporary.c_str(), target.c_str()) != 0) fail("write", path, errno);
+    if (::rename(temporary.c_str(), target.c_str()) != 0) throw cannot("write", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;

@@ -14,6 +14,9 @@ namespace flow {
 
 namespace fs = std::filesystem;
 
+/// "cannot read FILE: Is a directory", of an errno.
+RunError cannot(std::string_view action, const fs::path& path, int code);
+
 /// An owned descriptor, opened close-on-exec. Errors are RunErrors that name the path and errno.
 class File {
  public:

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -40,7 +39,6 @@ void tell_and_leave(int signal, siginfo_t* info, void*) {
     if (::write(STDERR_FILENO, map->message.data(), map->message.size()) < 0) {
       // There is nobody to tell.
     }
-    constexpr int kRunFailed = 3;
     ::_exit(kRunFailed);
   }
   ::signal(signal, SIG_DFL);  // not ours: it comes again
@@ -73,17 +71,12 @@ void unregister(const MapRecord* map) {
   }
 }
 
-[[noreturn]] void fail(const char* action, const fs::path& path) {
-  throw RunError(fmt::format("cannot {} {}: {}", action, path.string(),
-                             std::generic_category().message(errno)));
-}
-
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) {
   // A pipe that nobody writes to would let this wait.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail("read", path);
+  if (descriptor < 0) throw cannot("read", path, errno);
   struct stat status {};
   const bool known = ::fstat(descriptor, &status) == 0;
   const auto size = static_cast<size_t>(status.st_size);
@@ -92,14 +85,13 @@ MappedFile::MappedFile(const fs::path& path) {
     mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   const int code = errno;
   ::close(descriptor);
-  errno = code;
-  if (!known) fail("read", path);
-  if (S_ISDIR(status.st_mode)) errno = EISDIR, fail("read", path);
+  if (!known) throw cannot("read", path, code);
+  if (S_ISDIR(status.st_mode)) throw cannot("read", path, EISDIR);
   if (!S_ISREG(status.st_mode))
     throw RunError(
         fmt::format("{} is a pipe or a device, of which no part can be read again", path.string()),
         "write it to a file first; an input's `from: {npy: PATH}` reads streams");
-  if (mapped == MAP_FAILED) fail("map", path);
+  if (mapped == MAP_FAILED) throw cannot("map", path, code);
   if (!mapped) return;  // it is empty
   bytes_ = {static_cast<const std::byte*>(mapped), size};
   record_ = registered({bytes_.data(), size,

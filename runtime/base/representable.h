@@ -7,6 +7,9 @@
 
 namespace flow {
 
+/// The last whole number that no other one rounds to as a double.
+inline constexpr double kLastExact = 0x1p53 - 1;
+
 /// Is `value` one of the values of an integer dtype or bool? Floats take any number, rounded.
 bool is_representable(double value, DType dtype);
 

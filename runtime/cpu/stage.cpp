@@ -46,8 +46,7 @@ const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
 }
 
 RunError located(const plan::Step& step, const RunError& error) {
-  return RunError(fmt::format("{}: step `{}`: {}", step.where, step.name, error.what()),
-                  error.hint(), error.exit_status());
+  return error.at(fmt::format("{}: step `{}`", step.where, step.name));
 }
 
 class StageBuilder {

@@ -26,8 +26,7 @@ auto named(const plan::Job& job, F f) {
   try {
     return f();
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{}: job `{}`: {}", job.where, job.name, error.what()), error.hint(),
-                   error.exit_status());
+    throw error.at(fmt::format("{}: job `{}`", job.where, job.name));
   }
 }
 

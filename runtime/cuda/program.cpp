@@ -136,10 +136,6 @@ CudaProgram::~CudaProgram() {
   }
 }
 
-RunError CudaProgram::located(const RunError& error) const {
-  return RunError(name_ + ": " + error.what(), error.hint(), error.exit_status());
-}
-
 const CudaProgram::TensorInfo& CudaProgram::variable(TensorId id, size_t bytes) const {
   const TensorInfo& tensor = tensors_[id.index()];
   const exec::Pool pool = tensor.place.pool;
@@ -156,7 +152,7 @@ void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
     driver_.copy(memory_.address(tensor.place), value.data, value.bytes(), stream_.get());
     driver_.synchronize(stream_.get());
   } catch (const RunError& error) {
-    throw located(error);
+    throw error.at(name_);
   }
 }
 
@@ -166,7 +162,7 @@ void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
     driver_.copy(into.data(), memory_.address(tensor.place), into.size(), stream_.get());
     driver_.synchronize(stream_.get());
   } catch (const RunError& error) {
-    throw located(error);
+    throw error.at(name_);
   }
 }
 
@@ -202,7 +198,7 @@ void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t outpu
                      stream_.get());
     driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
   } catch (const RunError& error) {
-    throw located(error);
+    throw error.at(name_);
   }
 }
 
@@ -212,7 +208,7 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
     driver_.synchronize(done_[output_slot * segments_ + segment].get());
     if (last && !times_.empty()) read_times(output_slot);
   } catch (const RunError& error) {
-    throw located(error);
+    throw error.at(name_);
   }
 }
 

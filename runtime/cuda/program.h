@@ -62,7 +62,6 @@ class CudaProgram : public exec::Program {
   OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
   const Form& form_for(std::span<const uint8_t> wanted) const;
-  RunError located(const RunError& error) const;
 
   Driver& driver_;
   std::string name_;  // "lenet.yaml:36:3: job `train`"

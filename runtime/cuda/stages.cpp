@@ -30,8 +30,7 @@ class StagePreparer {
           stages_.kernels[i] = kernel_of(step).prepare(request_of(step));
         }
       } catch (const RunError& error) {
-        throw RunError(fmt::format("{}: step `{}`: {}", step.where, step.name, error.what()),
-                       error.hint(), error.exit_status());
+        throw error.at(fmt::format("{}: step `{}`", step.where, step.name));
       }
     }
     return std::move(stages_);

@@ -49,8 +49,7 @@ Shape shape_of_file(const fs::path& path, const InputSpec& input) {
     const MappedFile file(path);
     return io::parse_npy_header(file.bytes(), path.string()).shape;
   } catch (const RunError& error) {
-    throw RunError(fmt::format("{}: {}", input.where, error.what()), error.hint(),
-                   error.exit_status());
+    throw error.at(input.where);
   }
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
@@ -21,27 +20,22 @@ namespace {
 
 constexpr const char* kSuffix = ".npy";
 
-[[noreturn]] void fail(const char* action, const fs::path& path, const std::error_code& error) {
-  throw RunError(fmt::format("cannot {} {}: {}", action, path.string(), error.message()));
-}
-
 void make_folders(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) fail("make", path, error);
+  if (error) throw cannot("make", path, error.value());
 }
 
 /// Opens a directory to sync it, or all of the file system that it is in.
 template <typename Sync>
 void sync_through(const fs::path& directory, Sync sync) {
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail("sync", directory, {errno, std::generic_category()});
+  if (descriptor < 0) throw cannot("sync", directory, errno);
   const int failed = sync(descriptor);
   const int code = errno;
   ::close(descriptor);
   // What a file system cannot sync needs none.
-  if (failed != 0 && code != EINVAL && code != EROFS)
-    fail("sync", directory, {code, std::generic_category()});
+  if (failed != 0 && code != EINVAL && code != EROFS) throw cannot("sync", directory, code);
 }
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
@@ -52,22 +46,22 @@ void exchange(const fs::path& fresh, const fs::path& path) {
   aside += ".old";
   std::error_code error;
   fs::rename(path, aside, error);
-  if (error) fail("replace", path, error);
+  if (error) throw cannot("replace", path, error.value());
   fs::rename(fresh, path, error);
   if (error) {
     std::error_code ignored;
     fs::rename(aside, path, ignored);
-    fail("replace", path, error);
+    throw cannot("replace", path, error.value());
   }
   fs::rename(aside, fresh, error);
-  if (error) fail("replace", path, error);
+  if (error) throw cannot("replace", path, error.value());
 }
 
 void move_into_place(const fs::path& fresh, const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     fs::rename(fresh, path, error);
-    if (error) fail("write", path, error);
+    if (error) throw cannot("write", path, error.value());
   } else if (io::is_checkpoint(path)) {
     exchange(fresh, path);
     fs::remove_all(fresh, error);

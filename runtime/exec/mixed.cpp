@@ -53,8 +53,7 @@ class MixedBackend : public Backend {
     try {
       return host_memory(MixedProgram::bytes_of(passages));
     } catch (const RunError& error) {
-      throw RunError(fmt::format("{}: job `{}`: {}", job.where, job.name, error.what()),
-                     error.hint(), error.exit_status());
+      throw error.at(fmt::format("{}: job `{}`", job.where, job.name));
     }
   }
 

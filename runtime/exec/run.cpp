@@ -118,7 +118,9 @@ RunOutcome Run::run() {
   try {
     conclude(execute());
     if (profile_) write_profile();
-    end_commands(outcome_.interrupted ? "stopped" : outcome_.exit_status == 0 ? "done" : "failed");
+    end_commands(outcome_.interrupted            ? "stopped"
+                 : outcome_.exit_status == kDone ? "done"
+                                                 : "failed");
   } catch (const std::exception& error) {
     deliverer_.reset();  // ends the commands
     try {
@@ -271,7 +273,7 @@ void Run::check_trained(int64_t step) {
   if (!job_.run.fail_on_nonfinite) return warn_nonfinite(step - 1, "the variable " + *found);
   throw RunError(fmt::format("{}: after step {}: the variable {}; it is not saved",
                              job_.optimizer->where, step - 1, *found),
-                 kFindNonfinite, 1);
+                 kFindNonfinite, kCheckFailed);
 }
 
 plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
@@ -323,7 +325,7 @@ void Run::conclude(const Ending& ending) {
         std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
   outcome_.error = ending.failure;
   if (ending.last_loss && !std::isfinite(*ending.last_loss)) outcome_.hint = kFindNonfinite;
-  outcome_.exit_status = ending.failure.empty() ? 0 : 1;
+  outcome_.exit_status = ending.failure.empty() ? kDone : kCheckFailed;
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);
   deliverer_->finish(job_.train && outcome_.interrupted && !outcome_.stopped_by_command);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/profile.h"
@@ -50,10 +51,10 @@ struct RunRequest {
 };
 
 struct RunOutcome {
-  int exit_status = 0;  // 0, or 1: a check the user asked for failed
-  std::string error;    // what failed, for exit status 1
-  std::string hint;     // what to do about that; may be empty
-  int64_t steps = 0;    // global step reached
+  int exit_status = kDone;  // or kCheckFailed
+  std::string error;        // what failed, for exit status 1
+  std::string hint;         // what to do about that; may be empty
+  int64_t steps = 0;        // global step reached
   int64_t epochs = 0;
   std::optional<double> last_loss;
   double seconds = 0;                  // of all calls

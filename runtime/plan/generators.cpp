@@ -14,9 +14,8 @@ namespace {
 
 using Kind = GeneratorFault::Kind;
 
-constexpr double kWords = 0x1p32;      // an integer is drawn with one 32-bit word
-constexpr double kExact = 0x1p53 - 1;  // the last whole number that no other one rounds to
-constexpr double kDeviations = 5.77;   // no normal draw lies as far out: sqrt(48 ln 2)
+constexpr double kWords = 0x1p32;     // an integer is drawn with one 32-bit word
+constexpr double kDeviations = 5.77;  // no normal draw lies as far out: sqrt(48 ln 2)
 
 class Examination {
  public:
@@ -55,9 +54,10 @@ class Examination {
     } else if (integers && value != std::floor(value)) {
       add(Kind::kMisfit, name, is + ", it must be a whole number",
           "`random_uniform` makes fractions, of float dtypes");
-    } else if ((integers || dtype_ == DType::kInt64) && std::abs(value) > kExact) {
+    } else if ((integers || dtype_ == DType::kInt64) && std::abs(value) > kLastExact) {
       add(Kind::kMisfit, name,
-          fmt::format("{}, it must be from {} to {}", is, shortest(-kExact), shortest(kExact)),
+          fmt::format("{}, it must be from {} to {}", is, shortest(-kLastExact),
+                      shortest(kLastExact)),
           "numbers are read as doubles, which hold no larger integers exactly");
     } else if (integers && name == "high") {
       const bool none = has("low") && value <= from_.values.at("low");

@@ -1,7 +1,7 @@
 // The exit statuses of all programs.
 #pragma once
 
-namespace flow::cli {
+namespace flow {
 
 enum ExitCode : int {
   kDone = 0,
@@ -12,4 +12,4 @@ enum ExitCode : int {
   kDefect = 70,          // of ours
 };
 
-}  // namespace flow::cli
+}  // namespace flow
