@@ -172,11 +172,12 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
 
 CompileResult compile_text(const CompileRequest& request, std::string text, bool color) {
   CompileResult result;
-  Diags diags(result.sources);
-  const int32_t source = result.sources.add(request.file, std::move(text));
-  job::Reader reader(result.sources, diags, source);
+  Sources sources;
+  Diags diags(sources);
+  const int32_t source = sources.add(request.file, std::move(text));
+  job::Reader reader(sources, diags, source);
 
-  yaml::Node tree = yaml::parse(result.sources, source, diags);
+  yaml::Node tree = yaml::parse(sources, source, diags);
   if (tree.is_mapping()) {
     job::include_files(reader, tree);
     job::apply_overrides(reader, tree, request.sets);
@@ -184,7 +185,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);
     if (request.writing && !diags.has_errors())
-      result.job_file = written(result.sources, source, std::move(as_given), *request.writing);
+      result.job_file = written(sources, source, std::move(as_given), *request.writing);
   }
 
   result.messages = diags.render(color);

@@ -33,7 +33,6 @@ struct CompileRequest {
 };
 
 struct CompileResult {
-  Sources sources;
   std::string messages;  // rendered diagnostics, errors and warnings; empty when there are none
   size_t errors = 0;
   std::optional<plan::Plan> plan;  // when there were no errors

@@ -90,6 +90,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
 
 File read_file(Reader& reader, yaml::Node& node) {
   File file;
+  remove_dashes(reader, node);
   Variables variables(reader, node);
   put_in(variables, node);
   const Span start{reader.file, node.span.begin, node.span.begin};

@@ -321,18 +321,25 @@ Resolved Instance::require(const Name& name, std::string_view what) {
 
 Diag& Instance::unknown(const Name& name, std::string_view what, const Scope& scope) {
   const std::string first = name.text.substr(0, name.text.find_first_of("/."));
-  std::vector<std::string> candidates;
+  std::vector<std::string> candidates, inner;
   if (scope.values.contains(first)) {
     for (const std::string& other : names())
       if (other.starts_with(scope.prefix + first))
         candidates.push_back(other.substr(scope.prefix.size()));
   } else {
     for (const auto& [known, value] : scope.values) candidates.push_back(known);
+    // What stands deeper is named by its path.
+    constexpr size_t kMost = 3;
+    for (const std::string& other : names())
+      if (inner.size() < kMost && other.starts_with(scope.prefix) &&
+          other.ends_with("/" + name.text))
+        inner.push_back(other.substr(scope.prefix.size()));
   }
   return reader_
       .error(Diagnosis::kUnknownTensor, name.span,
              fmt::format("{}: no tensor `{}`", what, name.text))
-      .with_hint(suggestion(name.text, candidates, "there are"));
+      .with_hint(inner.empty() ? suggestion(name.text, candidates, "there are")
+                               : fmt::format("did you mean {}?", quoted_alternatives(inner)));
 }
 
 std::vector<std::string> Instance::names() const {

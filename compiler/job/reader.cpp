@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "compiler/job/vocabulary.h"
 #include "runtime/base/text.h"
@@ -80,18 +81,21 @@ namespace {
 std::string hint_for(const std::vector<std::string>& near,
                      const std::vector<std::string>& candidates, std::string_view lead) {
   if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
-  if (candidates.empty() || lead.empty()) return {};
-  constexpr size_t kMost = 24;
-  std::string list;
-  for (size_t i = 0; i < std::min(candidates.size(), kMost); ++i) {
-    const bool last = i + 1 == candidates.size();
-    list += fmt::format("{}`{}`", i == 0 ? "" : last ? " and " : ", ", candidates[i]);
-  }
-  if (candidates.size() > kMost) list += fmt::format(" and {} more", candidates.size() - kMost);
-  return fmt::format("{} {}", lead, list);
+  return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);
 }
 
 }  // namespace
+
+std::string listed(std::string_view lead, const std::vector<std::string>& words) {
+  constexpr size_t kMost = 24;
+  std::string list;
+  for (size_t i = 0; i < std::min(words.size(), kMost); ++i) {
+    const bool last = i + 1 == words.size();
+    list += fmt::format("{}`{}`", i == 0 ? "" : last ? " and " : ", ", words[i]);
+  }
+  if (words.size() > kMost) list += fmt::format(" and {} more", words.size() - kMost);
+  return fmt::format("{} {}", lead, list);
+}
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead) {
@@ -119,19 +123,42 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
       reader.diags
           .error(Diagnosis::kUnknownKey, entry.key_span,
                  fmt::format("{} has no key `{}`", what_, entry.key))
-          .with_hint(meant_.suggest(entry.key, names, "its keys are"));
+          .with_hint(hint_for_unknown(entry.key, names));
     }
   }
+}
+
+std::string Fields::hint_for_unknown(const std::string& key,
+                                     const std::vector<std::string>& known) {
+  if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
+  const std::vector<std::string> owners = owners_of(key);
+  constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing
+  if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "its keys are");
+  return fmt::format("`{}` is a key of {}", key, fmt::join(owners, " and of "));
 }
 
 const yaml::Node* Fields::find(std::string_view key) const {
   return node_.is_mapping() && find_key(keys_, key) ? node_.find(key) : nullptr;
 }
 
+namespace {
+
+/// "`dtype`: of its elements (`float32` or ...)"
+std::string meaning_of(const KeyDef& def) {
+  const auto words = def.type == KeyType::kDType ? dtype_names() : def.words;
+  const std::string alternatives =
+      quoted_alternatives(std::vector<std::string>(words.begin(), words.end()));
+  return fmt::format("`{}`: {}{}", def.name, def.doc,
+                     words.empty() ? "" : fmt::format(" ({})", alternatives));
+}
+
+}  // namespace
+
 const yaml::Node* Fields::require(std::string_view key) const {
   const yaml::Node* found = find(key);
   if (!found && node_.is_mapping() && !meant_.contains(key))
-    reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} needs `{}`", what_, key));
+    reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} needs `{}`", what_, key))
+        .with_hint(meaning_of(definition(key)));
   return found;
 }
 

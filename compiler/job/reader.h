@@ -67,6 +67,9 @@ class Reader {
 /// What is a name, but means something else where names stand.
 std::span<const std::string_view> reserved_names();
 
+/// "LEAD `a`, `b` and `c`"; of many, the first.
+std::string listed(std::string_view lead, const std::vector<std::string>& words);
+
 /// "did you mean `x`?", or where nothing is near: "LEAD `a`, `b` and `c`"; empty without
 /// candidates or a lead.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
@@ -123,6 +126,7 @@ class Fields {
 
  private:
   const yaml::Node* given(const KeyDef& def) const;
+  std::string hint_for_unknown(const std::string& key, const std::vector<std::string>& known);
 
   Reader& reader_;
   const yaml::Node& node_;

@@ -14,6 +14,8 @@ namespace flow::job {
 
 /// The whole file, after overrides. Puts in the variables of each section as it comes to it.
 File read_file(Reader& reader, yaml::Node& node);
+/// Mappings that are written as lists are errors, and become what was meant.
+void remove_dashes(Reader& reader, yaml::Node& file);
 /// Warns of datasets that no job reads and networks that no entry calls.
 void warn_of_unused(Reader& reader, const File& file);
 

@@ -27,6 +27,9 @@ const Section& regularizer_section();
 const std::vector<KeyDef>& call_keys();
 const std::vector<KeyDef>& variable_keys();
 
+/// The mappings that have this key, in words: "`run`", "a job".
+std::vector<std::string> owners_of(std::string_view key);
+
 const VarietyKind& generators();
 const VarietyKind& sinks();
 const VarietyKind& initializers();

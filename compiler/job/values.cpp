@@ -57,12 +57,13 @@ std::optional<int64_t> whole(double value) {
 /// What the writer of a text that is no number may have meant.
 std::string number_hint(std::string text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
-  std::string plain = text;
-  std::erase(plain, '_');
-  if (plain != text && reads(plain)) return fmt::format("write `{}`, without `_`", plain);
-  plain = text;
-  std::erase(plain, ',');
-  if (plain != text && reads(plain)) return fmt::format("write `{}`, without `,`", plain);
+  for (const char extra : {'_', ',', ' '}) {
+    std::string plain = text;
+    std::erase(plain, extra);
+    if (plain != text && reads(plain))
+      return fmt::format("write `{}`, without {}", plain,
+                         extra == ' ' ? "blanks" : fmt::format("`{}`", extra));
+  }
   if (text.starts_with("+") && reads(text.substr(1)))
     return fmt::format("write `{}`, without `+`", text.substr(1));
   if (text.ends_with(".") && reads(text.substr(0, text.size() - 1)))

@@ -57,16 +57,20 @@ void take_default(const KeyDef& def, VarietyValues& values) {
                                                      : parse_number(def.fallback).value();
 }
 
+std::vector<std::string> types_of(const VarietyKind& kind) {
+  std::vector<std::string> types;
+  for (const Variety& variety : kind.varieties) types.emplace_back(variety.type);
+  return types;
+}
+
 /// The variety that a word names; null, and reported, where there is none.
 const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string_view what,
                              const VarietyKind& kind) {
   if (const Variety* found = find_variety(kind, word.scalar)) return found;
-  std::vector<std::string> types;
-  for (const Variety& variety : kind.varieties) types.emplace_back(variety.type);
   reader
       .error(Diagnosis::kUnknownChoice, word,
              fmt::format("{} is `{}`, which is no {}", what, word.scalar, kind.noun))
-      .with_hint(suggestion(word.scalar, types, "there are"));
+      .with_hint(suggestion(word.scalar, types_of(kind), "there are"));
   return nullptr;
 }
 
@@ -76,7 +80,8 @@ const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, st
                             const VarietyKind& kind) {
   const yaml::Node* type = node.find("type");
   if (!type) {
-    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} needs `type`", what));
+    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} needs `type`", what))
+        .with_hint(listed("there are", types_of(kind)));
     return nullptr;
   }
   if (!reader.expect(*type, yaml::Kind::kScalar, "`type`")) return nullptr;

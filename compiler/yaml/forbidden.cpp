@@ -14,6 +14,10 @@ Diag error(Diagnosis diagnosis, Span span, std::string message) {
 
 }  // namespace
 
+bool is_number_like(std::string_view text) {
+  return text.find_first_not_of("0123456789.-+e") == text.npos;
+}
+
 Diag tag_error(Span span, std::string_view text) {
   return error(Diagnosis::kTag, span, fmt::format("the tag `{}` has no meaning here", text))
       .with_hint(
@@ -85,13 +89,17 @@ Diag missing_colon_error(Span span, std::string_view key) {
     if (const size_t equals = key.find('='); equals != key.npos && equals > 0)
       return diag.with_hint(fmt::format("write `{}: {}`", trimmed(key.substr(0, equals)),
                                         trimmed(key.substr(equals + 1))));
-    if (key.find_first_not_of("0123456789.-() ") == key.npos)  // the rest of `kernel_size: (3, 3)`
-      return diag.with_hint("a list stands in brackets: `[3, 3]`");
+    if (is_number_like(key)) return diag.with_hint(fmt::format("write its key: `KEY: {}`", key));
     return diag.with_hint(fmt::format("write `{}: ` and a value", key));
   }
   return error(Diagnosis::kMissingColon, span,
                fmt::format("`{}` has no space after its colon", key))
       .with_hint(fmt::format("write `{}: {}`", key.substr(0, colon), key.substr(colon + 1)));
+}
+
+Diag missing_brackets_error(Span span, std::string_view key, std::string_view list) {
+  return error(Diagnosis::kMissingColon, span, fmt::format("`{}` has a list without brackets", key))
+      .with_hint(fmt::format("write `{}: [{}]`", key, list));
 }
 
 Diag nesting_error(Span span, size_t deepest) {

@@ -6,8 +6,10 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "compiler/yaml/forbidden.h"
 
@@ -21,6 +23,15 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 struct Stop {};
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/// The number in "(3" or "3)", as `kernel_size: (3, 3)` has them, or in "3"; empty in ")". Nothing
+/// where there is other text.
+std::optional<std::string_view> number_in(std::string_view piece) {
+  if (piece.starts_with('(')) piece.remove_prefix(1);
+  if (piece.ends_with(')')) piece.remove_suffix(1);
+  if (!is_number_like(piece)) return {};
+  return piece;
+}
 
 bool is_null_word(std::string_view text) {
   return text == "~" || text == "null" || text == "Null" || text == "NULL";
@@ -90,6 +101,7 @@ class TreeBuilder : public YAML::EventHandler {
     std::string key;
     Span key_span;
     std::unordered_map<std::string, Span> keys;  // those it has
+    bool list_open = false;                      // its last value is a list without brackets
   };
 
   Span span(uint32_t begin, uint32_t end) const { return {id_, begin, end}; }
@@ -157,6 +169,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void close() {
+    end_list(frames_.back());
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
     const uint32_t begin = frame.node.span.begin;
@@ -203,6 +216,8 @@ class TreeBuilder : public YAML::EventHandler {
     frame.key = std::move(node.scalar);
     frame.key_span = node.span;
     if (in_split(node.span)) return drop_key();
+    if (!node.quoted && continues_list(frame)) return drop_key();
+    end_list(frame);
     if (behind_question_mark(node.span.begin)) return complex_key(node.span);
     if (!node.quoted && frame.key == "<<") {
       report(merge_key_error(node.span));
@@ -212,6 +227,45 @@ class TreeBuilder : public YAML::EventHandler {
     if (is_new) return;
     report(duplicate_key_error(node.span, frame.key, first->second));
     drop_key();
+  }
+
+  /// In `perm: 2, 0, 1` all but the first number come as keys. Those become a list with it, which
+  /// is what was meant.
+  bool continues_list(Frame& frame) const {
+    const Token* next = next_token(frame.key_span.end);
+    const auto number = number_in(frame.key);
+    if (frame.node.entries.empty() || !number || (next && next->kind == TokenKind::kColon))
+      return false;
+    Node& value = frame.node.entries.back().value;
+    if (!frame.list_open) {
+      const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
+      if (!first) return false;
+      Node list;
+      list.kind = Kind::kList;
+      list.span = value.span;
+      list.items.push_back(scalar_at(value.span, *first));
+      value = std::move(list);
+      frame.list_open = true;
+    }
+    value.span.end = frame.key_span.end;
+    if (!number->empty())
+      value.items.push_back(scalar_at(frame.key_span, *number));  // `(3,)` has one
+    return true;
+  }
+
+  static Node scalar_at(Span span, std::string_view text) {
+    Node node;
+    node.span = span;
+    node.scalar = text;
+    return node;
+  }
+
+  void end_list(Frame& frame) {
+    if (!std::exchange(frame.list_open, false)) return;
+    const Entry& entry = frame.node.entries.back();
+    std::string list;
+    for (const Node& item : entry.value.items) list += (list.empty() ? "" : ", ") + item.scalar;
+    report(missing_brackets_error(entry.value.span, entry.key, list));
   }
 
   /// The entry that this key begins stays out of the tree.

@@ -1,0 +1,60 @@
+// Which mappings of a job file have a key: for who wrote it into another.
+#include <fmt/format.h>
+
+#include <set>
+#include <utility>
+
+#include "compiler/job/tables.h"
+
+namespace flow::job {
+namespace {
+
+class OwnerSearch {
+ public:
+  explicit OwnerSearch(std::string_view key) : key_(key) {}
+
+  void look_into(const Section& section) { look_into(section, section.what); }
+
+  std::vector<std::string> found() && { return std::move(found_); }
+
+ private:
+  void look_into(const Section& section, const std::string& name) {
+    if (!seen_.insert(&section).second) return;
+    look_into(section.keys, name);
+    if (section.each) look_behind(*section.each);
+  }
+
+  void look_into(const VarietyKind& kind) {
+    if (!seen_.insert(&kind).second) return;
+    look_into(kind.common, fmt::format("`{}`", kind.key));
+    for (const Variety& variety : kind.varieties)
+      look_into(variety.keys, fmt::format("the {} `{}`", kind.noun, variety.type));
+  }
+
+  void look_into(const std::vector<KeyDef>& keys, const std::string& owner) {
+    if (find_key(keys, key_)) found_.push_back(owner);
+    for (const KeyDef& key : keys) look_behind(key);
+  }
+
+  void look_behind(const KeyDef& key) {
+    if (key.section) look_into(*key.section);
+    if (key.varieties) look_into(*key.varieties);
+    if (key.type == KeyType::kHooks)
+      for (const Section& hook : hook_sections())
+        look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));
+  }
+
+  std::string_view key_;
+  std::set<const void*> seen_;
+  std::vector<std::string> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> owners_of(std::string_view key) {
+  OwnerSearch search(key);
+  search.look_into(file_section());
+  return std::move(search).found();
+}
+
+}  // namespace flow::job
