@@ -147,7 +147,10 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   plan.root = fs::absolute(request.file).parent_path().lexically_normal().string();
   Compilation all{request, reader, file, &result.dump};
   for (const job::Job& job : file.jobs)
-    if (auto made = compile_job(all, job)) plan.jobs.push_back(std::move(*made));
+    if (auto made = compile_job(all, job)) {
+      if (!is_asked_for(request, job)) made->run.also.clear();  // who is called calls nobody
+      plan.jobs.push_back(std::move(*made));
+    }
   job::check_also_plans(reader, file, plan.jobs);
   if (reader.diags.has_errors()) return;
   all.usage.warn(reader);
@@ -190,6 +193,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
 
   result.messages = diags.render(color);
   result.errors = diags.distinct_errors();
+  FLOW_CHECK(result.plan || result.errors > 0, "{} has no plan and no errors", request.file);
   return result;
 }
 

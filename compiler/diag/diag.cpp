@@ -62,8 +62,12 @@ Diag& Diag::caused_by(Span value, std::string_view variable) {
 }
 
 Diag& Diags::add(Diag diag) {
-  if (diag.severity == Severity::kError) ++errors_;
-  return (is_silenced(diag.span) ? unseen_ : diags_).emplace_back(std::move(diag));
+  const bool seen = !is_silenced(diag.span);
+  if (diag.severity == Severity::kError) {
+    ++errors_;
+    has_errors_ |= seen;
+  }
+  return (seen ? diags_ : unseen_).emplace_back(std::move(diag));
 }
 
 Diag& Diags::error(Diagnosis diagnosis, Span span, std::string message) {

@@ -74,7 +74,8 @@ class Diags {
   /// this span is not shown.
   void silence(Span span) { silenced_.insert(key_of(span)); }
   bool is_silenced(Span span) const { return silenced_.contains(key_of(span)); }
-  bool has_errors() const { return errors_ > 0; }
+  /// Will the user see an error?
+  bool has_errors() const { return has_errors_; }
   /// Errors reported so far, duplicates and silenced ones too.
   size_t error_count() const { return errors_; }
   /// As many errors as the user sees.
@@ -99,6 +100,7 @@ class Diags {
   std::set<Key> silenced_;
   std::deque<Diag> unseen_;  // reported at silenced places
   size_t errors_ = 0;
+  bool has_errors_ = false;
 };
 
 /// One message as `Diags::render` shows it.

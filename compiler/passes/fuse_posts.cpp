@@ -11,8 +11,11 @@ using ir::ValueId;
 
 class PostFuser {
  public:
-  explicit PostFuser(ir::Graph& graph)
-      : graph_(graph), reads_(main_reads(graph)), made_by_(graph.values.size(), kNobody) {}
+  PostFuser(ir::Graph& graph, std::optional<DType> narrow)
+      : graph_(graph),
+        narrow_(narrow),
+        reads_(main_reads(graph)),
+        made_by_(graph.values.size(), kNobody) {}
 
   void run() {
     std::vector<bool> fused(graph_.nodes.size());
@@ -44,8 +47,8 @@ class PostFuser {
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
     if (host.results[0] != running || host.device != node.device) return kNobody;
-    if (cast) return takes_rounding(host, node) ? index : kNobody;
     const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
+    if (cast) return last != "cast" && takes_rounding(host, node) ? index : kNobody;
     if (host.op->name == "batch_norm" || host.op->name == "batch_norm_predict")
       return !bias && last.empty() ? index : kNobody;
     const bool product = host.op->name == "matmul";
@@ -59,8 +62,9 @@ class PostFuser {
     return last.empty() || last == "bias_add" ? index : kNobody;
   }
 
-  static bool takes_rounding(const ir::Node& host, const ir::Node& cast) {
-    return is_narrow(cast.attributes.get<DType>("dtype")) &&
+  /// Mixed precision's; what else the user casts to 16 bits stands apart.
+  bool takes_rounding(const ir::Node& host, const ir::Node& cast) const {
+    return cast.attributes.get<DType>("dtype") == narrow_ &&
            (host.op->name == "matmul" || host.op->name == "convolution" ||
             host.op->name == "convolution_grad_data");
   }
@@ -75,12 +79,15 @@ class PostFuser {
   }
 
   ir::Graph& graph_;
+  const std::optional<DType> narrow_;
   const std::vector<int> reads_;
   std::vector<size_t> made_by_;  // by ValueId: the index of the node
 };
 
 }  // namespace
 
-void fuse_posts(ir::Graph& graph, Context&, Diags&) { PostFuser(graph).run(); }
+void fuse_posts(ir::Graph& graph, Context& context, Diags&) {
+  PostFuser(graph, context.narrow).run();
+}
 
 }  // namespace flow::passes

@@ -111,6 +111,14 @@ class AlsoTest(FlowTest):
         np.testing.assert_array_equal(losses[:3], alone[:3])
         self.assertFalse(np.array_equal(losses[3], alone[3]))
 
+    def test_a_called_job_calls_nobody(self):
+        called = ["--set", "jobs.train.run.also=[{job: tune, every: {steps: 3}}]",
+                  "--set", "jobs.tune.run.also=[{job: eval, every: {steps: 1}}]"]
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *called)
+        self.assertEqual([path.name for path in (self.dir / "out/also").iterdir()], ["tune"])
+        self.flowrun("tune", "job.yaml", "-o", "tuned", "--quiet", *called)
+        self.assertEqual([path.name for path in (self.dir / "tuned/also").iterdir()], ["eval"])
+
     def test_what_a_called_job_draws_has_a_name_of_its_own(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING)
         self.flowrun("tune", "job.yaml", "-o", "alone", "--quiet")

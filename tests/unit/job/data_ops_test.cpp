@@ -120,6 +120,23 @@ TEST_CASE("variables and constants of a float64 job are float64") {
     CHECK(find_tensor(plan.jobs[0], name)->dtype == DType::kFloat64);
 }
 
+TEST_CASE("what the file casts to 16 bits is fused where mixed precision rounds alike, once") {
+  const std::string graph =
+      "      r: {op: reshape, in: x, shape: [12, 6]}\n      h: {op: dense, units: 2}\n"
+      "      b: {op: cast, dtype: bfloat16}\n      c: {op: cast, dtype: bfloat16}\n";
+  const plan::Plan plain = plan_of(data_job(graph, "c"));
+  CHECK(has_step(plain.jobs[0], "b"));
+  CHECK(has_step(plain.jobs[0], "c"));
+  for (const bool alike : {true, false}) {
+    std::string text = data_job(graph, "c");
+    text.insert(text.find("    inputs:"),
+                alike ? "    precision: mixed_bfloat16\n" : "    precision: mixed_float16\n");
+    const plan::Plan mixed = plan_of(text);
+    CHECK(has_step(mixed.jobs[0], "b") == !alike);
+    CHECK(has_step(mixed.jobs[0], "c"));
+  }
+}
+
 TEST_CASE("no gradient passes a stop_gradient") {
   const plan::Plan plan = plan_of(
       train_with("      y: {op: multiply, in: [w, w]}\n      s: {op: stop_gradient, in: y}\n"

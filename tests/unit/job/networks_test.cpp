@@ -161,6 +161,13 @@ TEST_CASE("a network that nobody calls is checked as far as its params are known
   CHECK(messages.find("error:") == messages.rfind("error:"));
 }
 
+TEST_CASE("a required param that no call gives is no error of the file") {
+  const plan::Plan plan = plan_of(job_calling(
+      "      y: {op: relu, in: x}\n", "y",
+      "  net: {inputs: [i], params: {n: required}, graph: {d: {op: dense, units: $n}}}\n"));
+  CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"y"});
+}
+
 TEST_CASE("copies that multiply without end are refused") {
   std::string networks = "  n0: {inputs: [a], params: {p: 0}, graph: {r: {op: relu}}}\n";
   for (int i = 1; i < 6; ++i) {
