@@ -13,6 +13,7 @@
 #include "cli/show_plan.h"
 #include "cli/templates.h"
 #include "compiler/compile.h"
+#include "compiler/job/vocabulary.h"
 #include "compiler/ops/describe.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
@@ -81,7 +82,7 @@ void write_output(const Options& options, const std::string& text) {
 /// Of a name that is not among those there are; `otherwise`: the hint where none is like it.
 RequestError unknown(const std::string& what, const std::string& name,
                      const std::vector<std::string>& names, const std::string& otherwise) {
-  const std::vector<std::string> near = suggest(name, names);
+  const std::vector<std::string> near = job::meant_by(name, names);
   return RequestError(what, near.empty() ? otherwise : fmt::format("did you mean `{}`?", near[0]));
 }
 
@@ -254,10 +255,17 @@ int init(const Options& options) {
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   write_text_atomically(
       path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, named->text));
-  tell(
-      fmt::format("{}: written; flowc check {} checks it, flowrun {} lists its jobs, and editors "
-                  "complete it by {}\n",
-                  path.string(), path.string(), path.string(), schema.string()));
+  tell(fmt::format(
+      "{}: written; flowc check {} checks it, flowrun {} runs it or lists its jobs, and editors "
+      "complete it by {}\n",
+      path.string(), path.string(), path.string(), schema.string()));
+  // What such a file names lies beside the one that it was copied from.
+  if (named->text.find("data/") != named->text.npos ||
+      named->text.find("hooks/") != named->text.npos)
+    tell(
+        fmt::format("{}: the data and hooks that it reads are in flow's folder jobs/: copy them "
+                    "beside it, or run it with --root DIR\n",
+                    path.string()));
   return kDone;
 }
 

@@ -76,7 +76,9 @@ void check_reports(const Options& options) {
                                    {"--junit", options.junit},
                                    {"--md", options.markdown}}) {
     if (!path) continue;
-    const fs::path file = fs::weakly_canonical(fs::absolute(*path));
+    std::error_code unknown;  // /dev/stdout may lead to a pipe, which has no path
+    fs::path file = fs::weakly_canonical(fs::absolute(*path), unknown);
+    if (unknown) file = *path;
     if (file.extension() == ".npy" || file.filename() == "plan.json" ||
         file.filename() == "run.json")
       throw RequestError(fmt::format("{} {} may be what is compared", flag, *path),

@@ -55,15 +55,17 @@ void catch_stop_signals() {
   std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
 }
 
-RunError no_gpu(const std::string& what, const exec::Gpu& gpu) {
+/// `instead`: how the CPU is had.
+RunError no_gpu(const std::string& what, const exec::Gpu& gpu, const std::string& instead) {
   return RunError(fmt::format("{}, and none can be used: {}", what, gpu.problem()),
-                  gpu.remedy() + "; or run on the CPU: --device cpu");
+                  fmt::format("{}; or run on the CPU: {}", gpu.remedy(), instead));
 }
 
 exec::Gpu find_gpu(const RunOptions& options) {
   if (options.device == "cpu") return {"--device cpu", ""};
   exec::Gpu gpu = exec::find_gpu();
-  if (options.device == "gpu" && !gpu.found()) throw no_gpu("--device gpu asks for a GPU", gpu);
+  if (options.device == "gpu" && !gpu.found())
+    throw no_gpu("--device gpu asks for a GPU", gpu, "--device cpu");
   return gpu;
 }
 
@@ -122,7 +124,7 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
                      {"exit_status", outcome.exit_status}};
     if (outcome.interrupted) line["next"] = next_command(options, job, directory);
     tell_line(line);
-  } else if (outcome.exit_status == kDone) {
+  } else if (outcome.exit_status == kDone || outcome.interrupted) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
     tell(fmt::format("flowrun: what was written until then is in {}\n", directory.string()));
@@ -219,7 +221,9 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
   if (options.device == "cpu")
     throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
                        "compile it with flowc build --device cpu");
-  if (!gpu.found()) throw no_gpu(what_is_for_gpu(job), gpu);
+  if (!gpu.found())
+    throw no_gpu(what_is_for_gpu(job), gpu,
+                 loaded.from_job_file ? "--device cpu" : "flowc build --device cpu makes its plan");
   if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open();
   return exec::make_mixed_backend(cpu::make_backend(), gpu.open());
 }
@@ -235,6 +239,11 @@ std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const p
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
 void tell_start(const RunOptions& options, const exec::RunRequest& request,
                 const exec::Backend& backend, const std::string& why_cpu) {
+  if (options.json)
+    tell_line({{"event", "start"},
+               {"job", request.job.name},
+               {"device", backend.device()},
+               {"directory", request.directory.string()}});
   if (options.quiet || options.json) return;
   tell(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
                    why_cpu.empty() ? "" : " (" + why_cpu + ")", request.directory.string()));

@@ -16,8 +16,12 @@
 namespace flow::cli {
 namespace {
 
-void require_file(const std::string& file) {
+void require_file(const CompileRequest& request) {
+  const std::string& file = request.file;
   if (fs::exists(file)) return;
+  if (request.job && fs::is_regular_file(*request.job))
+    throw RequestError(fmt::format("there is no {}", file),
+                       fmt::format("the job comes first: {} {}", file, *request.job));
   const fs::path folder = fs::path(file).parent_path();
   std::vector<std::string> names;
   std::error_code unreadable;
@@ -32,9 +36,9 @@ void require_file(const std::string& file) {
 }
 
 /// Its text, read once: it may be a pipe.
-std::string read_file(const std::string& file) {
-  require_file(file);
-  return read_text(file);
+std::string read_file(const CompileRequest& request) {
+  require_file(request);
+  return read_text(request.file);
 }
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
@@ -61,7 +65,7 @@ bool is_plan(const std::string& text) {
 }  // namespace
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
-  std::string text = read_file(request.file);
+  std::string text = read_file(request);
   if (is_plan(text))
     throw RequestError(fmt::format("{} is a plan, not a job file", request.file),
                        "`flowc show` and `flowrun` take plans, too");
@@ -69,7 +73,7 @@ std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
 }
 
 std::optional<LoadedPlan> load(const CompileRequest& request) {
-  std::string text = read_file(request.file);
+  std::string text = read_file(request);
   if (is_plan(text)) {
     if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
         !request.watch_scopes.empty())

@@ -22,6 +22,22 @@ namespace {
       "name another with -o DIR");
 }
 
+/// What a run wrote. A folder without a plan has seen no run, and what has such names is
+/// somebody's.
+void remove_run(const fs::path& directory) {
+  std::error_code error;
+  const bool ran = fs::exists(directory / exec::kPlanFile, error);
+  for (const char* name : exec::kWritten) {
+    const fs::path path = directory / name;
+    if (!ran && fs::exists(path, error))
+      throw RequestError(
+          fmt::format("{} is of no run: there is no {} beside it", path.string(), exec::kPlanFile),
+          "--force removes what an earlier run wrote; name another with -o DIR");
+    fs::remove_all(path, error);
+    if (error) refuse(directory, error);
+  }
+}
+
 }  // namespace
 
 DirectoryLock::DirectoryLock(const fs::path& path)
@@ -77,10 +93,7 @@ DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
   if (!force)
     throw RequestError(fmt::format("{} is not empty", path.string()),
                        "--force removes what an earlier run wrote there, --resume continues it");
-  for (const char* name : exec::kWritten) {
-    fs::remove_all(path / name, error);
-    if (error) refuse(path, error);
-  }
+  remove_run(path);
   return directory;
 }
 

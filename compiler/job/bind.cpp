@@ -167,9 +167,16 @@ class Binder {
           itself ? fmt::format("several tensors would be written as `{}`", watched.name)
                  : fmt::format("another hook writes `{}` too", watched.name));
       if (!itself) diag.label(at->second->pattern.span, "the other hook");
-      diag.with_hint(itself ? "`as:` names the output of a single tensor"
-                            : "`as: NAME` gives the output of one of them another name");
+      const bool named = can_be_named(*watched.hook) || can_be_named(*at->second);
+      diag.with_hint(itself  ? "`as:` names the output of a single tensor"
+                     : named ? "`as: NAME` gives the output of one of them another name"
+                             : "`to: none`, or another sink, in one of them");
     }
+  }
+
+  /// Does `as:` have a meaning for the hook?
+  static bool can_be_named(const Hook& hook) {
+    return hook.kind != Hook::Kind::kWatchScope && hook.pattern.text.find('*') == std::string::npos;
   }
 
   void bind_training() {

@@ -29,6 +29,9 @@ struct Bindings {
 /// Resolves all names, reports those that fit nothing, and tells the graph what is read of it.
 Bindings bind(Reader& reader, Instance& instance, const Job& job);
 
+/// Warns of cross entropies whose labels are trained while their logits are not. Before the passes.
+void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph);
+
 /// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);
 

@@ -294,7 +294,9 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   entry.name = {field.key, field.key_span};
   entry.op.span = entry.spans.op = field.key_span;
   entry.poisoned = true;
-  if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry")) return entry;
+  const std::string& word = field.value.scalar;
+  const std::string form = is_name(word) ? fmt::format("{{op: {}}}", word) : std::string();
+  if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry", form)) return entry;
   const yaml::Node* op = field.value.find("op");
   if (!op) {
     const auto meant = std::ranges::find_if(field.value.entries, [](const yaml::Entry& given) {

@@ -117,7 +117,8 @@ std::vector<KeyDef> hook_keys(const Section* section) {
 }
 
 std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "a hook", "watch")) return {};
+  const std::string form = node.is_scalar() ? fmt::format("{{watch: {}}}", node.scalar) : "";
+  if (!reader.expect(node, yaml::Kind::kMapping, "a hook", form)) return {};
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
   const Section* section = section_of(reader, node, start);
   const Fields fields(reader, node, start, "a hook", hook_keys(section));
@@ -149,7 +150,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
 
 std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train) {
   std::vector<Hook> hooks;
-  if (!reader.expect(node, yaml::Kind::kList, "`hooks`")) return hooks;
+  if (!reader.expect(node, yaml::Kind::kList, "`hooks`", as_item(node))) return hooks;
   for (const yaml::Node& item : node.items)
     if (auto hook = read_hook(reader, item, train)) hooks.push_back(std::move(*hook));
   return hooks;

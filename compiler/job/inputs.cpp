@@ -22,7 +22,9 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
     reader
         .error(Diagnosis::kBadSource, node, fmt::format("`from` is `{}`, which is no source", text))
         .with_hint(is_file ? fmt::format("a file is written `{{npy: {}}}`", text)
-                           : "write `dataset.column`, or `{npy: PATH}`");
+                   : find_variety(generators(), text)
+                       ? fmt::format("a generator is written `{{type: {}}}`", text)
+                       : "write `dataset.column`, `{npy: PATH}` or `{type: GENERATOR}`");
     return nullptr;
   }
   const std::string dataset_name = text.substr(0, dot), column_name = text.substr(dot + 1);

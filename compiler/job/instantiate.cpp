@@ -130,6 +130,8 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
   if (!entry.variables) return {};
   const std::string name = scope.prefix + entry.variables->text;
   mark_read(name, scope.prefix);
+  for (const auto& [inner, part] : entries_)  // a network may be there for its variables alone
+    if (inner.starts_with(name + "/")) usage_.read(part->name);
   if (poisoned_.contains(name)) return {};
   if (const auto copy = owners_.find(name + suffix); copy != owners_.end()) return copy->second;
   if (const auto owner = owners_.find(name); owner != owners_.end()) return owner->second;

@@ -105,6 +105,14 @@ inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view 
   return found == keys.end() ? nullptr : &*found;
 }
 
+/// The first whose value is a number, or null.
+inline const KeyDef* first_number(const std::vector<KeyDef>& keys) {
+  const auto found = std::ranges::find_if(keys, [](const KeyDef& key) {
+    return key.type == KeyType::kInteger || key.type == KeyType::kNumber;
+  });
+  return found == keys.end() ? nullptr : &*found;
+}
+
 inline const Variety* find_variety(const VarietyKind& kind, std::string_view type) {
   const auto found = std::ranges::find(kind.varieties, type, &Variety::type);
   return found == kind.varieties.end() ? nullptr : &*found;

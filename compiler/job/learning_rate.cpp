@@ -40,7 +40,7 @@ void read_pieces(const Fields& fields, std::string_view key, size_t more,
 }
 
 std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, Span key) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`warmup`")) return {};
+  if (!expect_variety(reader, node, "`warmup`", warmups())) return {};
   const Variety* variety = pick_variety(reader, node, key, "`warmup`", warmups());
   const Fields fields(reader, node, key,
                       variety ? fmt::format("the warm-up `{}`", variety->type) : "`warmup`",

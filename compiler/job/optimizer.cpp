@@ -32,7 +32,7 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
 }
 
 std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Span key) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`grad_clipping`", "type")) return {};
+  if (!expect_variety(reader, node, "`grad_clipping`", grad_clippings())) return {};
   const Variety* variety = pick_variety(reader, node, key, "`grad_clipping`", grad_clippings());
   const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
   if (!variety) return {};
@@ -44,7 +44,7 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
 /// The numbers of its variety. Only 16-bit floats lose what a scale would keep.
 std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
                                               std::string_view precision) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`loss_scale`", "type")) return {};
+  if (!expect_variety(reader, node, "`loss_scale`", loss_scales())) return {};
   const Variety* variety = pick_variety(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
   if (!plan::narrow_of(precision))
@@ -106,7 +106,7 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
 
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision) {
-  if (!reader.expect(node, yaml::Kind::kMapping, "`optimizer`", "type")) return {};
+  if (!expect_variety(reader, node, "`optimizer`", optimizers())) return {};
   const size_t errors = reader.diags.error_count();
   Optimizer optimizer;
   optimizer.span = key;

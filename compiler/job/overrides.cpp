@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
@@ -169,11 +171,18 @@ class Override {
         .with_hint(suggestion(path_[part], keys, "it has"));
   }
 
+  static yaml::Entry& entry_of(yaml::Node& mapping, std::string_view key) {
+    return *std::ranges::find(mapping.entries, key, &yaml::Entry::key);
+  }
+
   void set(yaml::Node value) {
     const size_t last = path_.size() - 1;
     yaml::Node* parent = walk(last, true);
     if (!parent) return;
     if (yaml::Node* found = child(*parent, last)) {
+      // What a mapping lacks is missed where it was given.
+      if (value.is_mapping() && parent->is_mapping())
+        entry_of(*parent, path_[last]).key_span = span_of(last);
       *found = std::move(value);
     } else if (parent->is_mapping() && !named_by_user(head(last))) {
       parent->entries.push_back({path_[last], span_of(last), std::move(value)});

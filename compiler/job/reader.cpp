@@ -16,10 +16,16 @@ namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
 
-/// What a mapping of such keys is about, if one word may say that.
-std::string_view main_key(const std::vector<KeyDef>& keys) {
-  for (const std::string_view key : {"value", "type"})
-    if (find_key(keys, key)) return key;
+/// A word or number as a mapping of these keys; empty where that could mean anything.
+std::string form_of(const yaml::Node& node, const std::vector<KeyDef>& keys) {
+  if (!node.is_scalar()) return {};
+  const auto with = [&](std::string_view key) {
+    return fmt::format("{{{}: {}}}", key, node.scalar);
+  };
+  if (const KeyDef* number = first_number(keys); number && parse_number(node.scalar))
+    return with(number->name);
+  for (const std::string_view key : {"value", "type", "job"})
+    if (find_key(keys, key) && is_name(node.scalar)) return with(key);
   return {};
 }
 
@@ -42,7 +48,7 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 }
 
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
-                    std::string_view key) {
+                    std::string_view form) {
   if (node.kind == kind) return true;
   const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
   const bool number = node.is_scalar() && parse_number(node.scalar);
@@ -51,8 +57,8 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
                                  number ? "a number" : yaml::name_of(node.kind), wanted));
   if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
     diag.with_hint(fmt::format("write `[{}]`", node.scalar));
-  if (kind == yaml::Kind::kMapping && is_name(node.scalar) && !key.empty())
-    diag.with_hint(fmt::format("write `{{{}: {}}}`", key, node.scalar));
+  else if (!form.empty())
+    diag.with_hint(fmt::format("write `{}`", form));
   return false;
 }
 
@@ -86,6 +92,10 @@ std::string hint_for(const std::vector<std::string>& near,
 
 }  // namespace
 
+std::string as_item(const yaml::Node& node) {
+  return node.entries.empty() ? std::string() : fmt::format("- {}: ...", node.entries.front().key);
+}
+
 std::string listed(std::string_view lead, const std::vector<std::string>& words) {
   constexpr size_t kMost = 24;
   std::string list;
@@ -112,7 +122,7 @@ std::string MeantKeys::suggest(std::string_view word, const std::vector<std::str
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
                std::vector<KeyDef> keys)
     : reader_(reader), node_(node), owner_(owner), what_(std::move(what)), keys_(std::move(keys)) {
-  if (!reader.expect(node, yaml::Kind::kMapping, what_, main_key(keys_))) return;
+  if (!reader.expect(node, yaml::Kind::kMapping, what_, form_of(node, keys_))) return;
   std::vector<std::string> names;
   for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {
@@ -130,6 +140,8 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
 
 std::string Fields::hint_for_unknown(const std::string& key,
                                      const std::vector<std::string>& known) {
+  if (key == "maximize" && std::ranges::count(known, "minimize") > 0)
+    return "minimize what `{op: negative}` makes of it";
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing

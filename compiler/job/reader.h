@@ -55,10 +55,10 @@ class Reader {
     return error(diagnosis, node.span, std::move(message));
   }
 
-  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list".
-  /// Where a mapping is given as one word, the hint is to write it at `key`.
+  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list". `form`:
+  /// what to write instead, perhaps.
   bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
-              std::string_view key = {});
+              std::string_view form = {});
 
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
@@ -66,6 +66,9 @@ class Reader {
 
 /// What is a name, but means something else where names stand.
 std::span<const std::string_view> reserved_names();
+
+/// How a mapping is written as the first item of a list: "- watch: ..."; empty for others.
+std::string as_item(const yaml::Node& node);
 
 /// "LEAD `a`, `b` and `c`"; of many, the first.
 std::string listed(std::string_view lead, const std::vector<std::string>& words);

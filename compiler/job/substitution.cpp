@@ -31,6 +31,27 @@ size_t closing(std::string_view text, size_t open) {
   return std::string_view::npos;
 }
 
+/// For a dollar sign that no name follows.
+std::string hint_for_dollar(std::string_view rest) {
+  const size_t end = name_end(rest, 1);
+  if (rest.starts_with("{") && end > 1 && end < rest.size() && rest[end] == '}')
+    return fmt::format("write `$({})`", rest.substr(1, end - 1));
+  return "a dollar sign is written `$$`";
+}
+
+/// For "$lr * 2", all names of which have a dollar sign; else empty.
+std::string hint_for_expression(std::string_view text) {
+  std::string expression(text);
+  std::erase(expression, '$');
+  const Lookup lookup = [&](std::string_view name, ExpressionError&) {
+    const bool variable = text.find("$" + std::string(name)) != std::string_view::npos;
+    return variable ? std::optional<ExpressionValue>(int64_t{1}) : std::nullopt;
+  };
+  ExpressionError error;
+  if (is_name(expression) || !evaluate(expression, lookup, error)) return {};
+  return fmt::format("a number is worked out as `$({})`", expression);
+}
+
 class Substitution {
  public:
   Substitution(Reader& reader, Variables& variables, const Locals& locals)
@@ -55,7 +76,7 @@ class Substitution {
   void replace_scalar(yaml::Node& node) {
     if (node.scalar.find('$') == std::string::npos) return;
     const std::string_view text = node.scalar;
-    if (text.size() > 1 && name_end(text, 1) == text.size() && text != "$env")
+    if (text.size() > 1 && name_end(text, 1) == text.size())
       return replace_whole(node, text.substr(1));
     if (auto replaced = replaced_text(node)) {
       node.scalar = std::move(*replaced);
@@ -115,8 +136,9 @@ class Substitution {
           .error(Diagnosis::kBadSubstitution, place(node, dollar, end),
                  name.empty() ? "`$` begins neither `$name` nor `$(...)`"
                               : fmt::format("`${}` stands inside text", name))
-          .with_hint(name.empty() ? "a dollar sign is written `$$`"
-                                  : fmt::format("inside text it is `$({})`", name));
+          .with_hint(name.empty() ? hint_for_dollar(rest)
+                                  : fmt::format("inside text it is `$({})`", name))
+          .with_hint(hint_for_expression(text));
       return {};
     }
     const size_t open = text.find('(', dollar), close = closing(text, open);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.h"
+
 namespace flow::job {
 namespace {
 
@@ -76,6 +78,17 @@ const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string
 
 }  // namespace
 
+bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view what,
+                    const VarietyKind& kind) {
+  std::string form;  // of a number: the first variety that has one
+  if (node.is_scalar() && parse_number(node.scalar))
+    for (const Variety& variety : kind.varieties)
+      if (const KeyDef* number = first_number(variety.keys); number && form.empty())
+        form = fmt::format("{{type: {}, {}: {}}}", variety.type, number->name, node.scalar);
+  if (node.is_scalar() && is_name(node.scalar)) form = fmt::format("{{type: {}}}", node.scalar);
+  return reader.expect(node, yaml::Kind::kMapping, what, form);
+}
+
 const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, std::string_view what,
                             const VarietyKind& kind) {
   const yaml::Node* type = node.find("type");
@@ -96,7 +109,7 @@ Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_vie
     return none;
   }();
   const bool word = kind.by_word && node.is_scalar();
-  if (!word && !reader.expect(node, yaml::Kind::kMapping, what, "type")) return;
+  if (!word && !expect_variety(reader, node, what, kind)) return;
   variety_ = word ? named_variety(reader, node, what, kind)
                   : pick_variety(reader, node, owner, what, kind);
   if (!variety_) return;

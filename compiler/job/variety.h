@@ -22,6 +22,11 @@ struct VarietyValues {
   std::map<std::string, std::string> texts;
 };
 
+/// True for a mapping; else an error that says how it would look: "write `{type: static, value:
+/// 8}`". `what`: "`loss_scale`".
+bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view what,
+                    const VarietyKind& kind);
+
 /// The variety that `type:` of a mapping picks; reports a missing or unknown one and returns null.
 /// `what`: "`optimizer`".
 const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, std::string_view what,

@@ -68,7 +68,10 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
              fmt::format("the variable `{}` is not declared", name))
       .with_hint(visible.empty() ? fmt::format("declare it: `vars: {{{}: ...}}`", name)
                                  : suggestion(name, visible, "`vars:` declares"))
-      .with_hint(name == "index" ? "`$index` is there in an entry with `repeat`" : "")
+      .with_hint(name == "index" ? "`$index` is there in the entry that says `repeat`, which hands "
+                                   "it to a network as a param: `number: $index`"
+                                 : "")
+      .with_hint(name == "env" ? "`$env(NAME)` reads the environment" : "")
       .with_hint(whole ? "" : "a dollar sign is written `$$`");
   return nullptr;
 }

@@ -61,8 +61,8 @@ Diag null_value_error(Span span, std::string_view word, std::string_view key) {
 
 Diag empty_value_error(Span span, std::string_view key, bool in_braces) {
   return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` has nothing after it", key))
-      .with_hint(in_braces ? "write a value, or leave the key out for its default"
-                           : "indent what belongs to it, or leave the key out for its default");
+      .with_hint(in_braces ? "write a value, or leave the key out"
+                           : "indent what belongs to it, or leave the key out");
 }
 
 Diag empty_item_error(Span span) {

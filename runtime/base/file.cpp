@@ -39,7 +39,7 @@ File File::open_read(const fs::path& path) {
 
 File File::create(const fs::path& path, const fs::path& told_as) {
   File file;
-  file.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file.descriptor_ < 0) throw cannot("write", told_as, errno);
   file.path_ = told_as;
   return file;

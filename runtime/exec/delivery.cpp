@@ -54,7 +54,9 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
                            const Positions& positions, const SinkOptions& options) {
   const plan::Tensor& tensor = job[delivery.tensor];
   io::SinkContext context;
+  context.job = job.name;
   context.name = delivery.name;
+  context.label = delivery.label;
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
   if (tensor.rows == 0) context.shape[0] /= delivery.devices;

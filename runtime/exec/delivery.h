@@ -23,6 +23,7 @@ struct Delivery {
   plan::TensorId tensor;
   std::string name;    // the tensor's, as delivered
   std::string folder;  // below the run directory: "watch/lenet/conv1"
+  std::string label;   // before what is printed: the name, "b/weight/diff", or a Dict's key
   bool gradient = false;
   bool every_step = false;  // a return
   std::vector<plan::StepRange> steps;

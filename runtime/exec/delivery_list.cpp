@@ -24,6 +24,8 @@ bool distinct_tensors(const ReturnValue& value) {
   });
 }
 
+constexpr std::string_view kReturns = "returns";
+
 std::string folder_of_item(const ReturnValue& value, size_t i) {
   if (value.kind == ReturnValue::Kind::kDict) return value.keys[i];
   if (value.kind == ReturnValue::Kind::kTuple && distinct_tensors(value))
@@ -43,22 +45,26 @@ void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<D
     Delivery part = delivery;
     part.device = device;
     part.name += fmt::format("/{}", device);
+    part.label += fmt::format("/{}", device);
     part.folder += fmt::format("/{}", device);
     list.push_back(std::move(part));
   }
 }
 
+/// `keyed`: part of a Dict, whose keys are the file's names for what is returned.
 void list_returned(const plan::Job& job, const ReturnValue& value, const std::string& folder,
-                   std::vector<Delivery>& list) {
+                   bool keyed, std::vector<Delivery>& list) {
   if (!value.is_leaf()) {
+    keyed |= value.kind == ReturnValue::Kind::kDict;
     for (size_t i = 0; i < value.items.size(); ++i)
-      list_returned(job, value.items[i], folder + "/" + folder_of_item(value, i), list);
+      list_returned(job, value.items[i], folder + "/" + folder_of_item(value, i), keyed, list);
     return;
   }
   Delivery delivery;
   delivery.tensor = value.tensor;
   delivery.name = value.name;
-  delivery.folder = folder == "returns" ? folder + "/" + delivery.name : folder;
+  delivery.folder = folder == kReturns ? folder + "/" + delivery.name : folder;
+  delivery.label = keyed ? folder.substr(kReturns.size() + 1) : delivery.name;
   delivery.every_step = true;
   delivery.sinks = job.returns->sinks;
   delivery.where = job.returns->where;
@@ -71,6 +77,7 @@ Delivery from_hook(const plan::Hook& hook) {
   delivery.name = hook.name;
   delivery.folder = "watch/" + hook.name;
   delivery.gradient = hook.kind == plan::Hook::Kind::kWatchDiff;
+  delivery.label = delivery.gradient ? hook.name + "/diff" : hook.name;
   delivery.steps = hook.steps;
   delivery.factor = hook.factor;
   delivery.check_finite = hook.check_finite;
@@ -151,7 +158,7 @@ std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& pos
   for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
-  if (job.returns) list_returned(job, job.returns->value, "returns", list);
+  if (job.returns) list_returned(job, job.returns->value, std::string(kReturns), false, list);
   for (const Delivery& delivery : list) check_rows(job, delivery, positions);
   check_files(list);
   return list;

@@ -66,6 +66,26 @@ std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
   return jobs;
 }
 
+/// The variables that the optimizers of these jobs move, by name.
+std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs) {
+  std::set<std::string_view> names;
+  for (const plan::Job* job : jobs) {
+    const auto add = [&](std::string_view op, const std::vector<plan::TensorId>& operands) {
+      if (op.ends_with("_update"))
+        for (const plan::TensorId id : operands) names.insert((*job)[id].name);
+    };
+    for (const plan::Step& step : job->steps) {
+      add(step.op, step.inputs);
+      for (const plan::Post& post : step.posts) add(post.op, post.operands);
+    }
+  }
+  return names;
+}
+
+bool is_random(const plan::Initializer& initializer) {
+  return initializer.type.starts_with("random_") || initializer.type == "truncated_normal";
+}
+
 /// What `--input` gives to the job itself; names that no job has are left for it to refuse.
 std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
   const std::vector<const plan::Job*> others = plan::also_jobs(request.plan, request.job);
@@ -273,9 +293,28 @@ void Preparation::say_nonfinite(const RunRequest& request) const {
     request.say("what was loaded is not finite: " + *found);
 }
 
+/// A layer of a called job that has another name than where it is trained, or a teacher that nobody
+/// has loaded, computes something all the same. A predict job alone was told `--load none`.
+void Preparation::say_untrained(const RunRequest& request) const {
+  if (!request.job.train) return;
+  const std::set<std::string_view> trained = trained_by(jobs_of(request));
+  std::vector<std::string> names;
+  for (const State::Entry& entry : state.entries())
+    if (is_random(entry.variable->initializer) && !trained.contains(entry.tensor->name))
+      names.push_back(fmt::format("`{}` of job `{}`", entry.tensor->name, entry.job->name));
+  if (names.empty()) return;
+  const std::string others =
+      names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
+  request.say(fmt::format("nothing loads or trains {}{}: what {} drawn at random stays",
+                          names.front(), others, names.size() > 1 ? "they have" : "it has"));
+}
+
 void Preparation::say_remarks(const RunRequest& request) const {
   if (!request.say) return;
-  if (request.resume || loaded_from(request)) say_nonfinite(request);
+  if (request.resume || loaded_from(request))
+    say_nonfinite(request);
+  else
+    say_untrained(request);
   const Positions& positions = feed.positions();
   if (request.job.train && positions.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",

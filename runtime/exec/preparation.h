@@ -43,6 +43,7 @@ struct Preparation {
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;
   void say_nonfinite(const RunRequest& request) const;
+  void say_untrained(const RunRequest& request) const;
 };
 
 /// The program of a job, for steps [first, end), on the variables of its neighbours.

@@ -32,8 +32,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kFindNonfinite =
-    "a smaller learning rate may do; where it begins is told with `hooks: [{watch: '**', check: "
-    "finite}]`";
+    "a smaller learning rate may do; where it begins a hook tells: {watch: '**', check: finite, "
+    "to: "
+    "none}";
 
 /// Seconds since the process was started, by the system's own account; 0 where it keeps none.
 double process_age() {
@@ -324,8 +325,12 @@ void Run::conclude(const Ending& ending) {
         process_age() -
         std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
   outcome_.error = ending.failure;
-  if (ending.last_loss && !std::isfinite(*ending.last_loss)) outcome_.hint = kFindNonfinite;
+  const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
+  if (ending.last_loss && !std::isfinite(*ending.last_loss) && !looked)
+    outcome_.hint = kFindNonfinite;
   outcome_.exit_status = ending.failure.empty() ? kDone : kCheckFailed;
+  if (outcome_.interrupted && !outcome_.stopped_by_command)
+    outcome_.exit_status = 128 + stop_signal();  // as shells call a death of that signal
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);
   deliverer_->finish(job_.train && outcome_.interrupted && !outcome_.stopped_by_command);

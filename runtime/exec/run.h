@@ -51,7 +51,7 @@ struct RunRequest {
 };
 
 struct RunOutcome {
-  int exit_status = kDone;  // or kCheckFailed
+  int exit_status = kDone;  // or kCheckFailed, or 128 and the signal that stopped it
   std::string error;        // what failed, for exit status 1
   std::string hint;         // what to do about that; may be empty
   int64_t steps = 0;        // global step reached

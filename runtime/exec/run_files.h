@@ -10,9 +10,12 @@
 
 namespace flow::exec {
 
+/// What a run writes first, and removing one takes last: by it a directory is known as a run's.
+inline constexpr const char* kPlanFile = "plan.json";
+
 /// All that a run writes into its directory.
-inline constexpr std::array kWritten = {"plan.json", "run.json", "metrics.jsonl", "profile.json",
-                                        "returns",   "watch",    "also",          "checkpoints"};
+inline constexpr std::array kWritten = {"run.json", "metrics.jsonl", "profile.json", "returns",
+                                        "watch",    "also",          "checkpoints",  kPlanFile};
 
 /// Is `path` the directory `folder`, or somewhere below it, links followed?
 bool lies_in(const fs::path& path, const fs::path& folder);

@@ -55,8 +55,9 @@ class PrintSink : public Sink {
  public:
   PrintSink(const plan::PrintSink& options, const SinkContext& context, std::FILE* out, bool json)
       : options_(options),
+        job_(context.job),
         name_(context.name),
-        label_(options.label.value_or(context.name)),
+        label_(options.label.value_or(context.label)),
         gradient_(context.gradient),
         in_scope_(context.in_scope),
         json_(json),
@@ -176,8 +177,8 @@ class PrintSink : public Sink {
 
   std::string json_line(const ArrayView& value) const {
     std::string line =
-        fmt::format(R"({{"event":"print","name":{},"label":{},"step":{},"epoch":{},)",
-                    quoted(name_), quoted(label_), step_, epoch_);
+        fmt::format(R"({{"event":"print","job":{},"name":{},"label":{},"step":{},"epoch":{},)",
+                    quoted(job_), quoted(name_), quoted(label_), step_, epoch_);
     if (main_step_) line += fmt::format(R"("main_step":{},)", *main_step_);
     if (gradient_) line += R"("gradient":true,)";
     line += R"("value":)";
@@ -186,7 +187,7 @@ class PrintSink : public Sink {
   }
 
   plan::PrintSink options_;
-  std::string name_, label_;
+  std::string job_, name_, label_;
   bool gradient_, in_scope_, json_;
   std::FILE* out_;
   std::optional<Reduction> reduction_;

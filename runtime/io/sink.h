@@ -26,7 +26,9 @@ struct Event {
 
 /// What a sink is told about the values it will get.
 struct SinkContext {
-  std::string name;  // "lenet/conv1", the tensor's; a folder in npy, the label in print
+  std::string job;
+  std::string name;   // "lenet/conv1", the tensor's
+  std::string label;  // in print, where the sink has none of its own
   DType dtype = DType::kFloat32;
   Shape shape;  // of one full value
   /// Of row-carrying values of predict jobs over datasets, which are joined: the rows of a step's.
@@ -63,8 +65,8 @@ std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkCont
 
 /// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
 /// or, as `json`, an object:
-/// {"event":"print","name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not finite is
-/// null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
+/// {"event":"print","job":...,"name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
+/// finite is null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
 /// RequestError when `format` is not one conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);

@@ -1,6 +1,7 @@
 """Run directories: what is made, taken, kept and refused; what a run reads from others and leaves for them."""
 import fcntl
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -55,6 +56,15 @@ class Directories(FlowTest):
         self.write("out/precious.txt", "mine")
         self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
         self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
+
+    def test_force_removes_nothing_where_there_was_no_run(self):
+        self.write("one.yaml", AFFINE)
+        for name in ("returns/mine.txt", "run.json"):
+            shutil.rmtree(self.dir / "out", ignore_errors=True)
+            self.write(f"out/{name}", "mine")
+            done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", status=2)
+            self.assertIn(f"out/{name.split('/')[0]} is of no run: there is no plan.json beside it", done.stderr)
+            self.assertEqual(list(self.files("out")), [name])
 
     def test_force_removes_nothing_for_a_run_that_cannot_start_or_that_reads_it(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1)

@@ -229,10 +229,11 @@ TEST_CASE("JSON lines carry numbers, nested as the array is") {
   const Array value = array_of<float>({2, 2}, {0.1f, 1, std::nanf(""), -1e-7f});
   Printed printed(options, context_of(value), true);
   deliver(*printed, 20, value, 3);
-  CHECK(printed.text() ==
-        R"({"event":"print","name":"lenet/x","label":"a \"label\"","step":20,"epoch":3,)"
-        R"("value":[[0.1,1.0],[null,-1e-07]]})"
-        "\n");
+  CHECK(
+      printed.text() ==
+      R"({"event":"print","job":"train","name":"lenet/x","label":"a \"label\"","step":20,"epoch":3,)"
+      R"("value":[[0.1,1.0],[null,-1e-07]]})"
+      "\n");
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ inline Array floats(const std::vector<float>& values) {
 
 inline SinkContext context_of(const Array& array, const fs::path& directory = {}) {
   SinkContext context;
-  context.name = "lenet/x";
+  context.job = "train";
+  context.name = context.label = "lenet/x";
   context.dtype = array.dtype();
   context.shape = array.shape();
   context.directory = directory;
