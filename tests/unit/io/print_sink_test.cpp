@@ -59,6 +59,53 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
   CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs({0, 0, false, {}}));
 }
 
+TEST_CASE("the first event of another epoch is not absorbed, as it prints the epoch before") {
+  plan::PrintSink options;
+  options.reduce = plan::Reduce::kSum;
+  options.over = plan::Over::kEpoch;
+  const Array value = floats({1});
+  std::FILE* file = std::tmpfile();
+  const auto sink = make_print_sink(options, context_of(value), file);
+  deliver(*sink, 0, value, 0);
+  CHECK(sink->absorbs({1, 0, false, value.view()}));
+  CHECK_FALSE(sink->absorbs({4, 1, false, value.view()}));
+  std::fclose(file);
+}
+
+TEST_CASE("sums that were held go on in their epoch, and not over another span") {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.over = plan::Over::kEpoch;
+  const Array value = floats({1});
+  Printed first(options, context_of(value), true);
+  deliver(*first, 7, value, 3);
+  const std::vector<uint64_t> held = (*first).held();
+  Printed second(options, context_of(value), true);
+  (*second).resume(held);
+  CHECK_THAT(second.text(), Catch::Contains(R"("step":7,"epoch":3,"value":1.0)"));
+  options.over = plan::Over::kRun;
+  Printed other(options, context_of(value), true);
+  (*other).resume(held);
+  CHECK(other.text().empty());
+}
+
+TEST_CASE("every counts epochs where it prints epochs, after a resume too") {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.over = plan::Over::kEpoch;
+  options.every = 2;
+  const Array value = floats({1});
+  SinkContext context = context_of(value);
+  context.resume_from = context.delivered_before = 6;
+  context.epochs_before = 3;
+  Printed printed(options, context);
+  deliver(*printed, 6, value, 3, true);
+  deliver(*printed, 8, floats({5}), 4, true);
+  CHECK(printed.text() == "5.0\n");
+}
+
 TEST_CASE("a reader that goes away ends the printing and nothing else") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
@@ -137,6 +184,9 @@ TEST_CASE("every reduction gives what NumPy gives") {
   CHECK(reduced(Reduce::kMax, large) == "9223372036854775807");
   CHECK(reduced(Reduce::kMax, floats({1, std::nanf(""), 2})) == "nan");
   CHECK(reduced(Reduce::kMean, floats({})) == "nan");
+  CHECK(reduced(Reduce::kMin, floats({1, std::nanf(""), 2})) == "nan");
+  CHECK(reduced(Reduce::kSum, floats({INFINITY, 1})) == "inf");
+  CHECK(reduced(Reduce::kSum, whole, 0.5) == "3.5");
   CHECK(reduced(Reduce::kSum, floats({1e30f, 1, -1e30f})) == "1.0");
 }
 
@@ -178,6 +228,16 @@ TEST_CASE("without reduction a longer span prints its last value") {
   for (int64_t step = 0; step < 3; ++step)
     deliver(*printed, step, floats({static_cast<float>(step)}));
   CHECK(printed.text() == "[4.]\n");
+}
+
+TEST_CASE("a reduced gradient is a number, which has no shape to tell") {
+  plan::PrintSink options;
+  options.reduce = plan::Reduce::kNorm;
+  SinkContext context = context_of(floats({3, 4}));
+  context.gradient = true;
+  Printed printed(options, context);
+  deliver(*printed, 0, floats({3, 4}));
+  CHECK(printed.text() == "lenet/x: 5.0\n");
 }
 
 TEST_CASE("nothing delivered, nothing printed") {
@@ -226,13 +286,13 @@ TEST_CASE("a format that is not one conversion of a double is refused") {
 TEST_CASE("JSON lines carry numbers, nested as the array is") {
   plan::PrintSink options;
   options.label = "a \"label\"";
-  const Array value = array_of<float>({2, 2}, {0.1f, 1, std::nanf(""), -1e-7f});
+  const Array value = array_of<float>({2, 2}, {-INFINITY, 1, std::nanf(""), -1e-7f});
   Printed printed(options, context_of(value), true);
   deliver(*printed, 20, value, 3);
   CHECK(
       printed.text() ==
       R"({"event":"print","job":"train","name":"lenet/x","label":"a \"label\"","step":20,"epoch":3,)"
-      R"("value":[[0.1,1.0],[null,-1e-07]]})"
+      R"("value":[[null,1.0],[null,-1e-07]]})"
       "\n");
 }
 

@@ -36,6 +36,8 @@ TEST_CASE("division is exact where it divides and floors on request") {
   CHECK(value_of("7 % -3") == "-2");
   CHECK(value_of("7.5 // 2") == "3");
   CHECK(value_of("-7.5 % 2") == "0.5");
+  CHECK(value_of("7.5 % -2") == "-0.5");
+  CHECK(value_of("-7.5 % -2") == "-1.5");
 }
 
 TEST_CASE("comparisons chain and choose") {
@@ -52,6 +54,8 @@ TEST_CASE("integers have 64 bits and overflow is an error") {
   CHECK(value_of("2 ** 63") == "the result is too large for 64 bits");
   CHECK(value_of("9223372036854775807 + 1") == "the result is too large for 64 bits");
   CHECK(value_of("(-9223372036854775807 - 1) // -1") == "the result is too large for 64 bits");
+  CHECK(value_of("(-9223372036854775807 - 1) / -1") == "the result is too large for 64 bits");
+  CHECK(value_of("6 / -1") == "-6");
   CHECK(value_of("9223372036854775808") == "`9223372036854775808` is too large for 64 bits");
 }
 

@@ -168,6 +168,62 @@ TEST_CASE("a required param that no call gives is no error of the file") {
   CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"y"});
 }
 
+TEST_CASE("arguments that are written alike without their commas are others") {
+  const plan::Plan plan = plan_of(job_calling(
+      "      a: {op: net, in: x, m: [1, 11]}\n      b: {op: net, in: x, m: [11, 1]}\n", "[a, b]",
+      "  net: {inputs: [i], params: {m: required}, graph: {t: {op: tile, multiples: $m}}}\n"));
+  CHECK(find_tensor(plan.jobs[0], "a/t")->shape == Shape{4, 33});
+  CHECK(find_tensor(plan.jobs[0], "b/t")->shape == Shape{44, 3});
+}
+
+TEST_CASE("what a call freezes is frozen in the networks inside, too") {
+  const plan::Plan plan = plan_of(job_calling(
+      "      a: {op: outer, in: x, trainable: false}\n      b: {op: outer, in: x}\n", "[a, b]",
+      "  inner: {inputs: [i], graph: {d: {op: dense, units: 2}}}\n"
+      "  outer: {inputs: [i], graph: {n: {op: inner}}}\n"));
+  CHECK_FALSE(variable(plan.jobs[0], "a/n/d/weight").trainable);
+  CHECK(variable(plan.jobs[0], "b/n/d/weight").trainable);
+}
+
+TEST_CASE("a note of a network that is called twice is kept once") {
+  const plan::Plan plan = plan_of(job_calling(
+      "      a: {op: net, in: x, n: 1}\n      b: {op: net, in: x, n: 2}\n", "[a, b]",
+      "  net: {inputs: [i], params: {n: 3}, graph: {d: {op: dense, units: $n, note: told}}}\n"));
+  CHECK(plan.notes == std::vector<std::string>{"told"});
+}
+
+TEST_CASE("a glob without a dot matches no second results") {
+  const plan::Plan plan = plan_of(job_calling("      k: {op: top_k, in: x, k: 2}\n", "k", "") +
+                                  "    hooks: [{watch: '**'}]\n");
+  for (const plan::Hook& hook : plan.jobs[0].hooks) CHECK(hook.name != "k.indices");
+}
+
+TEST_CASE("device by device goes what has its rows in front alone") {
+  const std::string graph = "      t: {op: transpose, in: x}\n";
+  const char* wrong = "carries its rows along axis 1";
+  CHECK_THAT(messages_of(job_calling(graph, "t, type: ListNumpy", "")), Catch::Contains(wrong));
+  CHECK_THAT(
+      messages_of(job_calling(graph, "x", "") + "    hooks: [{watch: t, type: ListNumpy}]\n"),
+      Catch::Contains(wrong));
+}
+
+TEST_CASE("steps are counted from 0") {
+  CHECK_THAT(messages_of(job_calling("      r: {op: relu, in: x}\n", "r", "") +
+                         "    hooks: [{watch: r, steps: -1..5}]\n"),
+             Catch::Contains("names no steps"));
+}
+
+TEST_CASE("a gradient that is watched under a static loss scale has it undone") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\njobs:\n  t:\n    type: train\n    precision: mixed_float16\n"
+      "    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
+      "    graph: {a: {op: dense, in: x, units: 2}}\n"
+      "    optimizer: {type: sgd, learning_rate: 0.1, minimize: a,\n"
+      "                loss_scale: {type: static, value: 8}}\n"
+      "    hooks: [{watch_diff: a, of: sum}]\n");
+  CHECK(plan.jobs[0].hooks[0].factor == 0.125);
+}
+
 TEST_CASE("copies that multiply without end are refused") {
   std::string networks = "  n0: {inputs: [a], params: {p: 0}, graph: {r: {op: relu}}}\n";
   for (int i = 1; i < 6; ++i) {

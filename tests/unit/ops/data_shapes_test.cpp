@@ -148,6 +148,28 @@ TEST_CASE("What is picked has the rows of the indices, or those of the other axe
   CHECK(rows.of("tril", {}) == 0);
 }
 
+TEST_CASE("Rows are followed along other axes than the first") {
+  Rows rows;
+  const ValueId turned = rows.maker.input("turned", {3, 8, 4}, DType::kFloat32, 1);
+  CHECK(rows.of("reduce_sum", {turned}, {{"axis", Integers{0}}, {"keepdims", true}}) == 1);
+  CHECK(rows.of("reduce_sum", {turned}, {{"axis", Integers{0}}}) == 0);
+  const ValueId some = rows.maker.input("some", {5}, DType::kInt32, -1);
+  const ValueId dy = rows.maker.input("dy", {5, 8}, DType::kFloat32, 1);
+  CHECK(rows.of("gather_grad", {some, dy}, {{"axis", int64_t{0}}, {"extent", int64_t{9}}}) == 1);
+  const ValueId part = rows.maker.input("part", {4, 3}, DType::kFloat32, 0);
+  CHECK(rows.of("slice_grad", {part},
+                {{"starts", Integers{1, 0}},
+                 {"steps", Integers{1, 1}},
+                 {"counts", Integers{4, 3}},
+                 {"input_shape", Integers{8, 3}}}) == kMixedRows);
+}
+
+TEST_CASE("A step over a single element is 1, whatever was asked for") {
+  const auto selection = select(*parse_index("[::9, ::-9]").value, {4, 5});
+  REQUIRE(selection.value);
+  CHECK(selection.value->steps == Integers{1, 1});
+}
+
 TEST_CASE("A split has as many ports as parts") {
   Rows rows;
   rows.of("split", {{"axis", int64_t{1}}, {"parts", int64_t{3}}});

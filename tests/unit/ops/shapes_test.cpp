@@ -49,6 +49,44 @@ TEST_CASE("A product keeps rows along a, and mixes those that it sums") {
   CHECK(maker.graph[maker.add("matmul", "s", {x, x}, {{"transpose_b", true}})].rows == kMixedRows);
 }
 
+TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agree") {
+  GraphMaker maker;
+  const auto rows = [&](std::string_view op, std::vector<ValueId> operands,
+                        std::initializer_list<ir::Attributes::Entry> attributes = {}) {
+    const std::string name = "v" + std::to_string(maker.graph.nodes.size());
+    return maker.graph[maker.add(op, name, std::move(operands), attributes)].rows;
+  };
+  const ValueId square = maker.input("square", {4, 4}), w = maker.variable("w", {4, 4});
+  CHECK(rows("matmul", {square, w}, {{"transpose_a", true}}) == kMixedRows);
+  const ValueId one = maker.input("one", {1, 3, 4}), many = maker.variable("many", {5, 4, 2});
+  CHECK(rows("matmul", {one, many}) == kMixedRows);
+  CHECK(rows("add", {maker.input("row", {1, 4}), w}) == kMixedRows);
+  const auto images = [&](const std::string& name, int along) {
+    return maker.input(name, {4, 4, 4, 4}, DType::kFloat32, along);
+  };
+  const ValueId filter = maker.variable("filter", {4, 4, 1, 1});
+  CHECK(rows("convolution", {images("by_channel", 1), filter}) == kMixedRows);
+  CHECK(rows("max_pool2d", {images("by_height", 2)}, {{"ksize", Integers{1}}}) == kMixedRows);
+  CHECK(rows("convolution_grad_weight", {images("x", 0), images("dy", 0)},
+             {{"weight_shape", Integers{4, 4, 1, 1}}}) == kMixedRows);
+}
+
+TEST_CASE("A loss mixes rows that lie along the classes, or elsewhere than the labels'") {
+  GraphMaker maker;
+  const auto rows = [&](std::string_view op, ValueId labels, ValueId logits) {
+    const std::string name = "v" + std::to_string(maker.graph.nodes.size());
+    return maker.graph[maker.add(op, name, {labels, logits})].rows;
+  };
+  const ValueId by_class = maker.input("by_class", {4, 4}, DType::kFloat32, 1);
+  const ValueId known = maker.input("known", {4}, DType::kInt32, kNoRows);
+  CHECK(rows("sparse_softmax_cross_entropy_with_logits", known, by_class) == kMixedRows);
+  const ValueId labels = maker.input("labels", {4, 4}, DType::kInt32, 0);
+  const ValueId logits = maker.input("logits", {4, 4, 5}, DType::kFloat32, 1);
+  CHECK(rows("sparse_softmax_cross_entropy_with_logits", labels, logits) == kMixedRows);
+  const ValueId shares = maker.input("shares", {4, 4, 5}, DType::kFloat32, 0);
+  CHECK(rows("softmax_cross_entropy_with_logits", shares, logits) == kMixedRows);
+}
+
 TEST_CASE("A product of what does not fit is refused with both shapes") {
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {3, 4}), maker.input("b", {5, 2})});

@@ -44,6 +44,13 @@ std::string main_path(const GraphMaker& maker) {
 
 }  // namespace
 
+TEST_CASE("Parts that are taken with steps are not beside one another") {
+  GraphMaker maker;
+  minimize_squares(maker, {8, 4}, {"[0:8:2]", "[4:]"});
+  maker.run_passes();
+  CHECK_FALSE(has(maker, "concat"));
+}
+
 TEST_CASE("Gradients of slices that are all of a tensor are joined in the order of the parts") {
   GraphMaker maker;
   SECTION("along the first axis, the parts in any order") {

@@ -173,6 +173,51 @@ TEST_CASE("A value that is returned or read elsewhere is not fused away") {
   CHECK(maker.nodes().find("  +") == std::string::npos);
 }
 
+TEST_CASE("What hooks alone read of a product is not fused onto it") {
+  GraphMaker maker;
+  const ValueId y =
+      maker.add("matmul", "y", {maker.input("x", {8, 4}), maker.variable("w", {4, 4})});
+  const ValueId seen = maker.add("relu", "seen", {y});
+  maker.graph.results = {maker.add("sigmoid", "z", {y})};
+  maker.graph.watched = {seen};
+  maker.run_passes();
+  CHECK(maker.nodes().find("  +") == std::string::npos);
+  CHECK_THAT(maker.nodes(), Catch::Contains("tap seen = relu(y)"));
+}
+
+TEST_CASE("A static loss scale is undone by the update") {
+  GraphMaker maker;
+  maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
+  maker.context.training->loss_scale = passes::LossScale{.initial = 8};
+  maker.run_passes();
+  CHECK_THAT(maker.nodes(), Catch::Contains("a/matmul:diff = fill() dtype=float32 shape=[8, 4] "
+                                            "value=8"));
+  CHECK_THAT(maker.nodes(), Catch::Contains("sgd_update(a/weight) scale=0.00390625"));
+}
+
+TEST_CASE("In mixed precision what is returned is not rounded") {
+  GraphMaker maker;
+  maker.context.narrow = DType::kBFloat16;
+  const ValueId conv = convolved(maker);
+  const ValueId flat = maker.add("reshape", "flat", {conv}, {{"shape", Integers{2, 27}}});
+  const ValueId y = maker.add("matmul", "y", {flat, maker.variable("v", {27, 5})});
+  maker.graph.results = {y, conv};
+  maker.run_passes("narrow_products");
+  CHECK_THAT(maker.nodes(), Catch::Contains("pool1:bfloat16 = cast(pool1)"));
+}
+
+TEST_CASE("A cast stands before a product that hooks alone read, too") {
+  GraphMaker maker;
+  maker.context.narrow = DType::kBFloat16;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId seen = maker.add("matmul", "seen", {x, maker.variable("v", {4, 4})});
+  maker.graph.results = {maker.add("matmul", "y", {x, maker.variable("w", {4, 4})})};
+  maker.graph.watched = {seen};
+  maker.run_passes("narrow_products");
+  ir::verify(maker.graph);
+  CHECK(maker.nodes().find("x:bfloat16") < maker.nodes().find("tap seen"));
+}
+
 TEST_CASE("A bias along another axis, or made later, is not fused") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 4});

@@ -48,6 +48,38 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
   });
 }
 
+TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
+  check_corruptions(
+      {
+          {"a scope and an op come together",
+           [](Job& j) {
+             j.hooks[0].scope = "net";
+             j.hooks[0].op = "";
+           }},
+          {"is not shared by 3 devices", [](Job& j) { j.devices = 3; }},
+          {"is not shared by 4 devices",
+           [](Job& j) {
+             j.devices = 4;
+             j.hooks[0].tensor = id_named(j, "net/conv/weight");
+             j.hooks[0].per_device = true;
+             tensor_named(j, "net/conv/weight").rows = 0;
+           }},
+          {"is not shared by",
+           [](Job& j) {
+             j.hooks[0].per_device = true;
+             j.hooks[0].tensor = id_named(j, "net/pool");
+             tensor_named(j, "net/pool").rows = 1;
+           }},
+          {"a factor of 2 for uint8",
+           [](Job& j) {
+             j.hooks[0].tensor = id_named(j, "net/pool.argmax");
+             j.hooks[0].factor = 2;
+           }},
+          {"an array of the format", [](Job& j) { j.datasets[0].columns[0].array = "x"; }},
+      },
+      true);
+}
+
 TEST_CASE("commands can be given to the system as they are") {
   const auto changed = [](const char* message, void (*change)(CommandSink&)) {
     return Corruption{message,

@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/seal.h"
+#include "runtime/plan/sharing.h"
 #include "tests/unit/plan/sample.h"
 
 using namespace flow;
@@ -233,4 +234,15 @@ TEST_CASE("a run does not go on with another computation") {
   CHECK(differs([](Job& j) { j.steps[3].attributes.set("rate", 0.25); }));
   CHECK(differs([](Job& j) { j.datasets[0].columns[0].path = "other"; }));
   CHECK(differs([](Job& j) { j.tensors[0].shape = Shape{5, 1, 6, 6}; }));
+}
+
+TEST_CASE("what a resumed run calls must be called as before") {
+  Plan plan = sample::full_plan();
+  plan.jobs[0].run.also = {{plan.jobs[1].name, 3, 0, ""}};
+  const std::string before = resume_hash(plan, plan.jobs[0]);
+  CHECK(before != resume_hash(plan.jobs[0]));
+  SECTION("as often") { plan.jobs[0].run.also[0].every_steps = 4; }
+  SECTION("for as many steps") { plan.jobs[1].run.steps = 7; }
+  SECTION("in the same order of rows") { plan.jobs[1].run.shuffle = !plan.jobs[1].run.shuffle; }
+  CHECK(resume_hash(plan, plan.jobs[0]) != before);
 }
