@@ -1,4 +1,5 @@
 """The same bits: two runs, any number of threads, hooks or none, interrupted and resumed."""
+import json
 import re
 import shlex
 import signal
@@ -71,6 +72,7 @@ class SameBits(FlowTest):
         self.assertEqual(run.returncode, -signal.SIGINT, errors)
         said = re.fullmatch(r"flowrun: stopped after step (\d+); go on with: flowrun (.*)", errors.strip().splitlines()[-1])
         self.assertEqual(int(said[1]), int(self.checkpoint("out").name))
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 128 + signal.SIGINT)
         self.flowrun(*shlex.split(said[2]))
         self.assertEqual([line["step"] for line in self.metrics("out")], list(range(500)))
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "whole", *shape)

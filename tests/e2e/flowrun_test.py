@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, device
+from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, device, train_job
 
 
 RECTIFIED = """flow: 1
@@ -150,7 +150,8 @@ class Manners(FlowTest):
         printed = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(len(printed), 2)
         told = [json.loads(line) for line in done.stderr.splitlines()]
-        self.assertEqual(told[-1]["event"], "end")
+        self.assertEqual([(line["event"], line["directory"]) for line in (told[0], told[-1])], [("start", "out"), ("end", "out")])
+        self.assertEqual({line["job"] for line in printed}, {"train"})
 
     def test_quiet_says_nothing_but_what_was_asked_for(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
@@ -209,11 +210,31 @@ class Manners(FlowTest):
         self.assertRegex(done.stderr, r"job.yaml:\d+:\d+: after step 3: the variable `hidden/weight` is nan at \[0, 2\]")
         self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000002"])
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 1)
-        finite = self.flowrun("job.yaml", "-o", "found", "--set", "+jobs.train.hooks=[{watch: '**', check: finite}]", status=1)
+        finite = self.flowrun("job.yaml", "-o", "found", "--set", "+jobs.train.hooks=[{watch: '**', check: finite, to: none}]", status=1)
+        self.assertFalse((self.dir / "found/watch").exists())
+        self.assertNotIn("hint:", finite.stderr)
         self.assertRegex(finite.stderr, r"step 2: tensor `x` is nan at \[0, 2\]")
         warned = self.flowrun("job.yaml", "-o", "kept", "--set", "+jobs.train.run.on_nonfinite=warn")
         self.assertEqual(len(re.findall("going on, as on_nonfinite says", warned.stderr)), 1)
         self.assertTrue((self.dir / "kept/checkpoints/000006").is_dir())
+
+    def test_keys_of_a_dict_and_gradients_have_labels_of_their_own(self):
+        self.write("job.yaml", train_job(1) + """
+    returns: {value: {error: loss, rows: labels}, to: {type: print, reduce: sum}}
+    hooks:
+      - {watch: hidden, to: {type: print, reduce: norm}}
+      - {watch_diff: hidden, to: {type: print, reduce: norm}}
+""")
+        told = self.flowrun("job.yaml", "-o", "out", "--quiet").stdout
+        self.assertEqual([line.split(":")[0] for line in told.splitlines()], ["hidden", "hidden/diff", "error", "rows"])
+
+    def test_what_is_random_and_nobody_trains_or_loads_is_told(self):
+        self.write("job.yaml", train_job(1))
+        self.assertNotIn("nothing loads", self.flowrun("job.yaml", "-o", "out").stderr)
+        frozen = ["--set", "jobs.train.graph.hidden.trainable=false"]
+        done = self.flowrun("job.yaml", "-o", "frozen", *frozen)
+        self.assertIn("flowrun: nothing loads or trains `hidden/weight` of job `train`: what it has drawn at random stays", done.stderr)
+        self.assertNotIn("nothing loads", self.flowrun("job.yaml", "-o", "loaded", "--load", "out", *frozen).stderr)
 
     def gpu_problem(self):
         """Why no job runs on a GPU here; skips the test where one does."""

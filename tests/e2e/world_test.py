@@ -140,6 +140,17 @@ class World(FlowTest):
         for name in ("\u00fcn\u00ef", "\u00f6n\u00ef", "no\ufffdtext"):
             self.assertIn(f'name="{name}"', report)
 
+    def test_output_goes_into_pipes(self):
+        def shell(line, status=0):
+            done = subprocess.run(["/bin/sh", "-c", line], cwd=self.dir, env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stdout
+        self.assertEqual(shell("flowc schema -o /dev/stdout | head -c 1"), "{")
+        self.write("one.yaml", AFFINE)
+        self.flowrun("one.yaml", "--input", "x=iota", "-o", "out", "--quiet")
+        self.assertIn("| equal |", shell("flowdiff out out --brief --md /dev/stdout | cat"))
+
     def test_includes_are_not_set(self):
         self.write("job.yaml", train_job(1))
         for text in ("include=[x.yaml]", "+include=x.yaml", "~include"):
