@@ -13,6 +13,7 @@
 #include "cli/show_plan.h"
 #include "cli/templates.h"
 #include "compiler/compile.h"
+#include "compiler/job/tables.h"
 #include "compiler/job/vocabulary.h"
 #include "compiler/ops/describe.h"
 #include "compiler/passes/pipeline.h"
@@ -179,7 +180,15 @@ int show_ops(const Options& options) {
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }
-  fmt::print("{}", describe(*op));
+  std::vector<std::pair<std::string, std::string>> of_entries;
+  const auto add = [&](const std::vector<job::KeyDef>& keys) {
+    for (const job::KeyDef& key : keys)
+      if (key.name != "op")
+        of_entries.emplace_back(key.name, fmt::format("default {}: {}", key.fallback, key.doc));
+  };
+  if (op->expand) add(job::variable_keys());  // a layer
+  add(job::call_keys());
+  fmt::print("{}", describe(*op, of_entries));
   return kDone;
 }
 

@@ -66,7 +66,8 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.placement.ids_span = entry.key_span;
   reader.check_name(job.name);
   const Fields fields(reader, entry.value, entry.key_span, job_section());
-  job.train = fields.word("type") == "train";
+  const auto type = fields.word("type");  // where it is an error, what else is there tells
+  job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement =
         read_placement(reader, *placement, fields.key_span("placement"), placement_section());

@@ -21,7 +21,10 @@ constexpr size_t kMaxCalls = 64;
 
 std::vector<Name> read_input_names(Reader& reader, const yaml::Node& node) {
   std::vector<Name> names;
-  if (!reader.expect(node, yaml::Kind::kList, "`inputs` of a network")) return names;
+  if (!reader.expect(node, yaml::Kind::kList, "`inputs` of a network")) {
+    if (node.is_scalar() && is_name(node.scalar)) names.push_back({node.scalar, node.span});
+    return names;
+  }
   std::set<std::string> seen;
   for (const yaml::Node& item : node.items) {
     if (!reader.expect(item, yaml::Kind::kScalar, "an input's name")) continue;

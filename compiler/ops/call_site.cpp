@@ -56,11 +56,12 @@ bool CallSite::same_dtype() {
   };
   const DType a = operand(0).dtype, b = operand(1).dtype;
   if (a == b) return true;
+  const bool first = is_float(b) && !is_float(a);  // no gradient passes a cast to integers
   bad_operand(
-      1, Diagnosis::kDTypeMismatch,
+      first ? 0 : 1, Diagnosis::kDTypeMismatch,
       fmt::format("the operands are {} and {}, they must have one dtype", name_of(a), name_of(b)))
       .with_hint(fmt::format(
-          "`{{op: cast, dtype: {}}}` converts{}", name_of(a),
+          "`{{op: cast, dtype: {}}}` converts{}", name_of(first ? b : a),
           is_wide(a) && is_wide(b) ? "; `precision: float64` on the job computes in float64" : ""));
   return false;
 }

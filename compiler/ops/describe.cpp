@@ -174,8 +174,9 @@ std::string list_ops() {
   return columns.str();
 }
 
-std::string describe(const OpDef& op) {
-  Columns operands, attributes, results;
+std::string describe(const OpDef& op,
+                     std::span<const std::pair<std::string, std::string>> of_entries) {
+  Columns operands, attributes, entry, results;
   for (const OperandDef& operand : op.operands)
     operands.row(
         std::string(operand.name),
@@ -185,12 +186,13 @@ std::string describe(const OpDef& op) {
     attributes.row(
         std::string(attribute.name),
         fmt::format("{}, {}: {}", type_of(attribute), default_of(op, attribute), attribute.doc));
+  for (const auto& [key, text] : of_entries) entry.row(key, text);
   for (size_t i = 1; i < op.results.size(); ++i)
     results.row(fmt::format("NAME.{}", op.results[i]), "a further result");
   std::string text = fmt::format("{}: {}\n", op.name, op.doc);
   if (!op.formula.empty()) text += fmt::format("\n  {}\n", op.formula);
   return text + section("operands", operands) + section("attributes", attributes) +
-         section("results", results);
+         section(op.expand ? "any layer" : "any entry", entry) + section("results", results);
 }
 
 std::string ops_table() {

@@ -1,7 +1,9 @@
 // The table of ops as people read it: at the terminal and in the README.
 #pragma once
 
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ops/op_def.h"
@@ -19,8 +21,9 @@ bool names_attribute(const OpDef& op, std::string_view text);
 std::string list_ops();
 
 /// All that a job file may say of an op: operands, attributes with their defaults, results,
-/// formula.
-std::string describe(const OpDef& op);
+/// formula. `of_entries`: what its entry may say beside, and what that is.
+std::string describe(const OpDef& op,
+                     std::span<const std::pair<std::string, std::string>> of_entries);
 
 /// The same of all ops as a table in Markdown.
 std::string ops_table();

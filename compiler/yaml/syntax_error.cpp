@@ -174,7 +174,9 @@ class Explainer {
   }
 
   bool alias() {
-    const Token& token = tokens_[index_at_offset()];
+    size_t i = index_at_offset();
+    if (is(i, TokenKind::kComma)) i = before(i);  // the parser stops behind a lone star
+    const Token& token = tokens_[i];
     if (token.kind != TokenKind::kAlias) return false;
     Diag& diag = report(Diagnosis::kAnchor, span_of(token),
                         fmt::format("the unquoted `{}` is a YAML alias", text_of(token)));
@@ -278,16 +280,19 @@ class Explainer {
     if (!is_key(i) && !is(i, TokenKind::kDash)) return false;
     const Token& key = tokens_[i];
     const Token* above = nullptr;
+    size_t behind_above = 0;         // what follows its colon and comments
     std::vector<const Token*> open;  // a key or dash for each mapping or list around
     for (size_t j = 0; j < i; ++j) {
       const Token& other = tokens_[j];
       if (other.in_flow || !(is_key(j) || other.kind == TokenKind::kDash)) continue;
       while (!open.empty() && open.back()->column >= other.column) open.pop_back();
       open.push_back(&other);
-      if (is_key(j)) above = &other;
+      if (is_key(j)) above = &other, behind_above = j + 2;
     }
     const auto same_column = [&](const Token* other) { return other->column == key.column; };
     if (!above || std::any_of(open.begin(), open.end(), same_column)) return false;
+    while (behind_above < i && is(behind_above, TokenKind::kComment)) ++behind_above;
+    if (key.column > above->column && behind_above >= i) return false;  // it is what `above` holds
     return report_indentation(key, *above);
   }
 

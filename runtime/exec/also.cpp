@@ -23,14 +23,10 @@ plan::Job called(const plan::Job& job) {
   made.run = {};
   made.run.shuffle = job.run.shuffle;
   if (job.train) made.run.steps = job.run.steps.value_or(1);
-  const auto rename = [&](plan::Attributes& attributes) {
-    if (attributes.has("consumer"))
-      attributes.set("consumer", job.name + ":" + attributes.get<std::string>("consumer"));
-  };
-  for (plan::Step& step : made.steps) {
-    rename(step.attributes);
-    for (plan::Post& post : step.posts) rename(post.attributes);
-  }
+  for (plan::Step& step : made.steps)
+    if (step.attributes.has("consumer"))
+      step.attributes.set("consumer",
+                          job.name + ":" + step.attributes.get<std::string>("consumer"));
   return made;
 }
 

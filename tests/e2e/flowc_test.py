@@ -185,6 +185,9 @@ class FromTheTables(FlowTest):
         self.assertIn("  conv2d ", self.call("flowc", "ops").stdout)
         self.assertNotIn("conv2d_grad", self.call("flowc", "ops").stdout)
         about = self.call("flowc", "ops", "dropout").stdout
+        self.assertRegex(self.call("flowc", "ops", "relu").stdout, r"any entry\n  repeat +default none: copies")
+        self.assertIn("  trainable ", self.call("flowc", "ops", "dense").stdout)
+        self.assertIn("did you mean `dense`?", self.call("flowc", "ops", "nn.Linear", status=2).stderr)
         self.assertIn("NAME.mask", about)
         self.assertIn("did you mean `conv2d`?", self.call("flowc", "ops", "conv2", status=2).stderr)
 
