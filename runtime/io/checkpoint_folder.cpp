@@ -72,12 +72,16 @@ void CheckpointFolder::prune(int64_t keep) const {
 }
 
 void CheckpointFolder::remove_leftovers() const {
+  const std::vector<int64_t> whole = steps();
   std::error_code missing;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.') && name.find(".tmp") != std::string::npos)
-      leftovers.push_back(entry.path());
+    const bool begun = name.starts_with('.') && name.find(".tmp") != std::string::npos;
+    const std::optional<int64_t> step = step_of(name);
+    const bool half_removed = step && !whole.empty() && *step < whole.back() &&
+                              entry.path() == at(*step) && !is_checkpoint(entry.path());
+    if (begun || half_removed) leftovers.push_back(entry.path());
   }
   for (const fs::path& path : leftovers) remove_whole(path);
 }

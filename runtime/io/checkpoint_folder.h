@@ -29,7 +29,8 @@ class CheckpointFolder {
   void clear(int64_t step) const;
   /// Removes the oldest beyond the newest `keep`.
   void prune(int64_t keep) const;
-  /// Removes what a write that was cut short left.
+  /// Removes what a write that was cut short left, or a removal: parts of checkpoints before the
+  /// newest whole one.
   void remove_leftovers() const;
 
  private:

@@ -316,6 +316,7 @@ TEST_CASE("a checkpoint whose write was cut short does not count") {
   train(home, "out", 5);
   fs::create_directories(home / "out/checkpoints/.000009.77.tmp/net");
   fs::create_directories(home / "out/checkpoints/000009");
+  fs::create_directories(home / "out/checkpoints/000002/net");
   const io::CheckpointFolder folder(home / "out");
   CHECK(folder.steps() == std::vector<int64_t>{5});
   CHECK(folder.newest() == home / "out/checkpoints/000005");
