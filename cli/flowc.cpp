@@ -184,9 +184,11 @@ int show_ops(const Options& options) {
   const auto add = [&](const std::vector<job::KeyDef>& keys) {
     for (const job::KeyDef& key : keys)
       if (key.name != "op")
-        of_entries.emplace_back(key.name, fmt::format("default {}: {}", key.fallback, key.doc));
+        of_entries.emplace_back(key.name, key.has_default()
+                                              ? fmt::format("default {}: {}", key.fallback, key.doc)
+                                              : std::string(key.doc));
   };
-  if (op->expand) add(job::variable_keys());  // a layer
+  if (op->expand) add(job::variable_keys());
   add(job::call_keys());
   fmt::print("{}", describe(*op, of_entries));
   return kDone;
@@ -273,7 +275,7 @@ int init(const Options& options) {
       named->text.find("hooks/") != named->text.npos)
     tell(
         fmt::format("{}: the data and hooks that it reads are in flow's folder jobs/: copy them "
-                    "beside it, or run it with --root DIR\n",
+                    "beside it, or run it with --root FLOW/jobs\n",
                     path.string()));
   return kDone;
 }

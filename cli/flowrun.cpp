@@ -129,8 +129,8 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   } else {
     tell(fmt::format("flowrun: what was written until then is in {}\n", directory.string()));
   }
-  if (stop_signal &&
-      outcome.interrupted) {  // a shell loop stops when its command died of the signal
+  // A shell loop stops when its command died of the signal.
+  if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {
     std::fflush(nullptr);
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);

@@ -21,7 +21,7 @@ void require_file(const CompileRequest& request) {
   if (fs::exists(file)) return;
   if (request.job && fs::is_regular_file(*request.job))
     throw RequestError(fmt::format("there is no {}", file),
-                       fmt::format("the job comes first: {} {}", file, *request.job));
+                       fmt::format("the job comes first: flowrun {} {}", file, *request.job));
   const fs::path folder = fs::path(file).parent_path();
   std::vector<std::string> names;
   std::error_code unreadable;

@@ -26,13 +26,13 @@ namespace {
 /// somebody's.
 void remove_run(const fs::path& directory) {
   std::error_code error;
-  const bool ran = fs::exists(directory / exec::kPlanFile, error);
+  const bool ran = fs::is_regular_file(directory / exec::kPlanFile, error);
   for (const char* name : exec::kWritten) {
     const fs::path path = directory / name;
-    if (!ran && fs::exists(path, error))
+    if (!ran && fs::exists(fs::symlink_status(path, error)))
       throw RequestError(
           fmt::format("{} is of no run: there is no {} beside it", path.string(), exec::kPlanFile),
-          "--force removes what an earlier run wrote; name another with -o DIR");
+          "--force removes what an earlier run wrote; name another directory with -o DIR");
     fs::remove_all(path, error);
     if (error) refuse(directory, error);
   }

@@ -91,7 +91,8 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   plan::Job made;
   job::place(reader, job, all.request.target, made);
   if (!bindings.complete) return {};
-  if (job.train) job::warn_of_swapped_labels(reader, instance.graph);
+  if (const auto& training = bindings.context.training)
+    job::warn_of_swapped_labels(reader, instance.graph, training->variables);
   if (!run_passes(all, instance.graph, bindings.context)) return {};
   if (job.train) job::check_gradients(reader, instance.graph, job, bindings);
   check_size(reader, job, instance.graph);

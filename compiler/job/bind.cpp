@@ -176,7 +176,7 @@ class Binder {
 
   /// Does `as:` have a meaning for the hook?
   static bool can_be_named(const Hook& hook) {
-    return hook.kind != Hook::Kind::kWatchScope && hook.pattern.text.find('*') == std::string::npos;
+    return hook.kind != Hook::Kind::kWatchScope && !is_glob(hook.pattern.text);
   }
 
   void bind_training() {

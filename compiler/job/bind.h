@@ -29,8 +29,10 @@ struct Bindings {
 /// Resolves all names, reports those that fit nothing, and tells the graph what is read of it.
 Bindings bind(Reader& reader, Instance& instance, const Job& job);
 
-/// Warns of cross entropies whose labels are trained while their logits are not. Before the passes.
-void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph);
+/// Warns of cross entropies whose labels depend on these variables, which are trained, while their
+/// logits do not. Before the passes.
+void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
+                            const std::vector<ir::ValueId>& variables);
 
 /// After the passes: drops or reports what has no gradient. REQUIRES: bindings.complete.
 void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings);

@@ -117,7 +117,7 @@ std::vector<KeyDef> hook_keys(const Section* section) {
 }
 
 std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
-  const std::string form = node.is_scalar() ? fmt::format("{{watch: {}}}", node.scalar) : "";
+  const std::string form = node.is_scalar() ? fmt::format("{{watch: {}}}", as_written(node)) : "";
   if (!reader.expect(node, yaml::Kind::kMapping, "a hook", form)) return {};
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
   const Section* section = section_of(reader, node, start);

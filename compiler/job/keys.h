@@ -105,12 +105,11 @@ inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view 
   return found == keys.end() ? nullptr : &*found;
 }
 
-/// The first whose value is a number, or null.
-inline const KeyDef* first_number(const std::vector<KeyDef>& keys) {
-  const auto found = std::ranges::find_if(keys, [](const KeyDef& key) {
-    return key.type == KeyType::kInteger || key.type == KeyType::kNumber;
-  });
-  return found == keys.end() ? nullptr : &*found;
+/// The only one that must be there, where that is a number; else null.
+inline const KeyDef* only_number(const std::vector<KeyDef>& keys) {
+  if (std::ranges::count_if(keys, &KeyDef::required) != 1) return nullptr;
+  const KeyDef& key = *std::ranges::find_if(keys, &KeyDef::required);
+  return key.type == KeyType::kInteger || key.type == KeyType::kNumber ? &key : nullptr;
 }
 
 inline const Variety* find_variety(const VarietyKind& kind, std::string_view type) {

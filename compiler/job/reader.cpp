@@ -22,7 +22,7 @@ std::string form_of(const yaml::Node& node, const std::vector<KeyDef>& keys) {
   const auto with = [&](std::string_view key) {
     return fmt::format("{{{}: {}}}", key, node.scalar);
   };
-  if (const KeyDef* number = first_number(keys); number && parse_number(node.scalar))
+  if (const KeyDef* number = only_number(keys); number && parse_number(node.scalar))
     return with(number->name);
   for (const std::string_view key : {"value", "type", "job"})
     if (find_key(keys, key) && is_name(node.scalar)) return with(key);
@@ -56,7 +56,7 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
                      fmt::format("{} is {}, not {}", what,
                                  number ? "a number" : yaml::name_of(node.kind), wanted));
   if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
-    diag.with_hint(fmt::format("write `[{}]`", node.scalar));
+    diag.with_hint(fmt::format("write `[{}]`", as_written(node)));
   else if (!form.empty())
     diag.with_hint(fmt::format("write `{}`", form));
   return false;
@@ -92,8 +92,13 @@ std::string hint_for(const std::vector<std::string>& near,
 
 }  // namespace
 
+std::string as_written(const yaml::Node& scalar) {
+  return scalar.quoted ? fmt::format("\"{}\"", scalar.scalar) : scalar.scalar;
+}
+
 std::string as_item(const yaml::Node& node) {
-  return node.entries.empty() ? std::string() : fmt::format("- {}: ...", node.entries.front().key);
+  return node.entries.empty() ? std::string()
+                              : fmt::format("[{{{}: ...}}]", node.entries.front().key);
 }
 
 std::string listed(std::string_view lead, const std::vector<std::string>& words) {

@@ -67,7 +67,10 @@ class Reader {
 /// What is a name, but means something else where names stand.
 std::span<const std::string_view> reserved_names();
 
-/// How a mapping is written as the first item of a list: "- watch: ..."; empty for others.
+/// The text, with quotes where it has some.
+std::string as_written(const yaml::Node& scalar);
+
+/// How a mapping is written as the only item of a list: "[{watch: ...}]"; empty for others.
 std::string as_item(const yaml::Node& node);
 
 /// "LEAD `a`, `b` and `c`"; of many, the first.

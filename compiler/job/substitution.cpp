@@ -35,20 +35,18 @@ size_t closing(std::string_view text, size_t open) {
 std::string hint_for_dollar(std::string_view rest) {
   const size_t end = name_end(rest, 1);
   if (rest.starts_with("{") && end > 1 && end < rest.size() && rest[end] == '}')
-    return fmt::format("write `$({})`", rest.substr(1, end - 1));
+    return fmt::format("write `$({0})`, or `$env({0})` for what the environment has",
+                       rest.substr(1, end - 1));
   return "a dollar sign is written `$$`";
 }
 
-/// For "$lr * 2", all names of which have a dollar sign; else empty.
+/// For "$lr * 2"; else empty, also for "$folder/$name", which may be a path.
 std::string hint_for_expression(std::string_view text) {
   std::string expression(text);
   std::erase(expression, '$');
-  const Lookup lookup = [&](std::string_view name, ExpressionError&) {
-    const bool variable = text.find("$" + std::string(name)) != std::string_view::npos;
-    return variable ? std::optional<ExpressionValue>(int64_t{1}) : std::nullopt;
-  };
+  const Lookup any = [](std::string_view, ExpressionError&) { return ExpressionValue(int64_t{1}); };
   ExpressionError error;
-  if (is_name(expression) || !evaluate(expression, lookup, error)) return {};
+  if (text.find_first_of("*+") == text.npos || !evaluate(expression, any, error)) return {};
   return fmt::format("a number is worked out as `$({})`", expression);
 }
 

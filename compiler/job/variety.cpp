@@ -80,10 +80,10 @@ const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string
 
 bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VarietyKind& kind) {
-  std::string form;  // of a number: the first variety that has one
+  std::string form;  // of a number: the first variety that is made of one
   if (node.is_scalar() && parse_number(node.scalar))
     for (const Variety& variety : kind.varieties)
-      if (const KeyDef* number = first_number(variety.keys); number && form.empty())
+      if (const KeyDef* number = only_number(variety.keys); number && form.empty())
         form = fmt::format("{{type: {}, {}: {}}}", variety.type, number->name, node.scalar);
   if (node.is_scalar() && is_name(node.scalar)) form = fmt::format("{{type: {}}}", node.scalar);
   return reader.expect(node, yaml::Kind::kMapping, what, form);

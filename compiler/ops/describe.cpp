@@ -192,7 +192,7 @@ std::string describe(const OpDef& op,
   std::string text = fmt::format("{}: {}\n", op.name, op.doc);
   if (!op.formula.empty()) text += fmt::format("\n  {}\n", op.formula);
   return text + section("operands", operands) + section("attributes", attributes) +
-         section(op.expand ? "any layer" : "any entry", entry) + section("results", results);
+         section("its entry", entry) + section("results", results);
 }
 
 std::string ops_table() {

@@ -62,7 +62,7 @@ class PostFuser {
     return last.empty() || last == "bias_add" ? index : kNobody;
   }
 
-  /// Mixed precision's; what else the user casts to 16 bits stands apart.
+  /// To the dtype of mixed precision; other casts stand apart.
   bool takes_rounding(const ir::Node& host, const ir::Node& cast) const {
     return cast.attributes.get<DType>("dtype") == narrow_ &&
            (host.op->name == "matmul" || host.op->name == "convolution" ||

@@ -15,7 +15,8 @@ Diag error(Diagnosis diagnosis, Span span, std::string message) {
 }  // namespace
 
 bool is_number_like(std::string_view text) {
-  return text.find_first_not_of("0123456789.-+e") == text.npos;
+  return text.find_first_not_of("0123456789.-+e") == text.npos &&
+         (text.empty() || text.find_first_of("0123456789") != text.npos);
 }
 
 Diag tag_error(Span span, std::string_view text) {
@@ -89,7 +90,8 @@ Diag missing_colon_error(Span span, std::string_view key) {
     if (const size_t equals = key.find('='); equals != key.npos && equals > 0)
       return diag.with_hint(fmt::format("write `{}: {}`", trimmed(key.substr(0, equals)),
                                         trimmed(key.substr(equals + 1))));
-    if (is_number_like(key)) return diag.with_hint(fmt::format("write its key: `KEY: {}`", key));
+    if (!key.empty() && is_number_like(key))
+      return diag.with_hint(fmt::format("write its key: `KEY: {}`", key));
     return diag.with_hint(fmt::format("write `{}: ` and a value", key));
   }
   return error(Diagnosis::kMissingColon, span,

@@ -237,9 +237,10 @@ class TreeBuilder : public YAML::EventHandler {
     if (frame.node.entries.empty() || !number || (next && next->kind == TokenKind::kColon))
       return false;
     Node& value = frame.node.entries.back().value;
+    if (!is_comma(value.span.end, frame.key_span.begin)) return false;
     if (!frame.list_open) {
       const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
-      if (!first) return false;
+      if (!first || first->empty() || value.quoted) return false;
       Node list;
       list.kind = Kind::kList;
       list.span = value.span;
@@ -251,6 +252,13 @@ class TreeBuilder : public YAML::EventHandler {
     if (!number->empty())
       value.items.push_back(scalar_at(frame.key_span, *number));  // `(3,)` has one
     return true;
+  }
+
+  /// Does nothing but a comma stand between two places?
+  bool is_comma(uint32_t begin, uint32_t end) const {
+    const Token* token = next_token(begin);
+    return token && token->kind == TokenKind::kComma && next_token(token->end) &&
+           next_token(token->end)->begin == end;
   }
 
   static Node scalar_at(Span span, std::string_view text) {

@@ -99,6 +99,7 @@ Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
     : positions_(positions), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}};
+    tells_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
     const io::SinkContext context = context_of(job, delivery, positions, options);
     for (const plan::Sink& sink : delivery.sinks) {
@@ -165,10 +166,14 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
     if (route.delivery->check_finite && !failure)
       failure = check_finite(*route.delivery, event.value, step);
   }
+  if (tells_epoch_at(step))
+    for (Route& route : routes_)
+      for (const auto& sink : route.sinks) sink->end_epoch();
   return failure;
 }
 
 bool Deliverer::absorbs(int64_t step) const {
+  if (tells_epoch_at(step)) return false;
   constexpr int64_t kSmall = 1024;  // elements
   const Position position = positions_.at(step);
   const io::Event event{step, position.epoch, position.last_of_epoch, {}};

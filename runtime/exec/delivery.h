@@ -82,6 +82,10 @@ class Deliverer {
   /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
   /// sums?
   bool absorbs(int64_t step) const;
+  /// Does the step end an epoch of which a sink tells something?
+  bool tells_epoch_at(int64_t step) const {
+    return tells_epochs_ && positions_.at(step).last_of_epoch;
+  }
   /// Around the steps of a call, where the job is called by another one, of which `main_step` steps
   /// are complete.
   void begin_call(int64_t main_step) { main_step_ = main_step; }
@@ -104,6 +108,7 @@ class Deliverer {
 
   const Positions positions_;
   std::vector<Route> routes_;
+  bool tells_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
   std::optional<int64_t> main_step_;       // of a job that another one calls
   CommandDelivery commands_;

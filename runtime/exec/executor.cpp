@@ -200,7 +200,8 @@ void Executor::launch(int64_t step) {
 /// before are settled, as what a sink does with a value depends on the others.
 bool Executor::delivers(int64_t step) const {
   if (!asynchronous_) return !run_.deliverer.absorbs(step);
-  return std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
+  return run_.deliverer.tells_epoch_at(step) ||
+         std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
 }
 
 bool Executor::leaves_something(int64_t step) {

@@ -31,10 +31,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kCalmDown = "a smaller learning rate may do";
 constexpr const char* kFindNonfinite =
-    "a smaller learning rate may do; where it begins a hook tells: {watch: '**', check: finite, "
-    "to: "
-    "none}";
+    "a smaller learning rate may do; to find where it begins: "
+    "`hooks: [{watch: '**', check: finite, to: none}]`";
 
 /// Seconds since the process was started, by the system's own account; 0 where it keeps none.
 double process_age() {
@@ -326,10 +326,11 @@ void Run::conclude(const Ending& ending) {
         std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
   outcome_.error = ending.failure;
   const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
-  if (ending.last_loss && !std::isfinite(*ending.last_loss) && !looked)
-    outcome_.hint = kFindNonfinite;
-  outcome_.exit_status = ending.failure.empty() ? kDone : kCheckFailed;
-  if (outcome_.interrupted && !outcome_.stopped_by_command)
+  if (ending.last_loss && !std::isfinite(*ending.last_loss))
+    outcome_.hint = looked ? kCalmDown : kFindNonfinite;
+  if (!ending.failure.empty())
+    outcome_.exit_status = kCheckFailed;
+  else if (outcome_.interrupted && !outcome_.stopped_by_command)
     outcome_.exit_status = 128 + stop_signal();  // as shells call a death of that signal
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);

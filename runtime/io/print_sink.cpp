@@ -73,8 +73,6 @@ class PrintSink : public Sink {
   }
 
   void deliver(const Event& event) override {
-    // A hook need not fire in the last step of an epoch: the next epoch's first event ends it too.
-    if (pending_ && options_.over == plan::Over::kEpoch && event.epoch != epoch_) flush();
     step_ = event.step;
     epoch_ = event.epoch;
     main_step_ = event.main_step;
@@ -93,7 +91,7 @@ class PrintSink : public Sink {
       case plan::Over::kStep:
         return printable_ % options_.every != 0;
       case plan::Over::kEpoch:
-        return !event.last_of_epoch && !(pending_ && event.epoch != epoch_);
+        return !event.last_of_epoch;
       case plan::Over::kRun:
         break;
     }
@@ -120,6 +118,11 @@ class PrintSink : public Sink {
     epoch_ = static_cast<int64_t>(held[3]);
     reduction_->resume(held.subspan(kBefore));
     pending_ = true;
+  }
+
+  /// A hook need not fire in the last step.
+  void end_epoch() override {
+    if (pending_ && options_.over == plan::Over::kEpoch) flush();
   }
 
   void end_call() override {

@@ -54,6 +54,8 @@ class Sink {
   /// Before the first event: goes on from what such a sink held; one of another kind starts anew.
   /// RequestError where it is damaged.
   virtual void resume(std::span<const uint64_t>) {}
+  /// After the last step of an epoch, whether it had an event or not.
+  virtual void end_epoch() {}
   /// After the last event of the run, or of a call where a job is called several times in one.
   virtual void end_call() {}
 };

@@ -176,6 +176,35 @@ class AlsoTest(FlowTest):
             np.testing.assert_array_equal(self.load("out/also/eval/returns/right/steps.npy"), np.arange(9))
             (self.dir / "out/once").unlink()
 
+    def test_where_a_called_job_fails_the_next_is_not_called(self):
+        called = ["--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}, {job: tune, every: {steps: 4}}]"]
+        x = self.load("tx.npy")
+        x[1, 2] = np.nan
+        np.save(self.dir / "tx.npy", x)
+        done = self.flowrun("train", "job.yaml", "-o", "out", *called, "--set", "+jobs.eval.hooks=[{watch: x, check: finite}]", status=1)
+        self.assertIn("step 0: tensor `x` is nan at [1, 2], and is checked to be finite", done.stderr)
+        self.assertEqual(self.metrics("out/also/tune"), [])
+
+    def test_a_called_job_that_shuffles_has_another_order_in_each_epoch(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING, "--set", "+jobs.tune.run.shuffle=true",
+                     "--set", "jobs.tune.hooks.0.watch=x")
+        places = {row.tobytes(): place for place, row in enumerate(self.load("tx.npy"))}
+        epochs = [[places[row.tobytes()] for row in epoch] for epoch in self.load("out/also/tune/watch/x/value.npy").reshape(4, 8, 5)]
+        for order in epochs:
+            self.assertEqual(len(set(order)), 8)
+            self.assertNotEqual(order, list(range(8)))
+        self.assertNotEqual(epochs[0], epochs[1])
+
+    def test_inputs_that_a_called_job_draws_are_its_own(self):
+        source = "{type: random_uniform, low: -1, high: 1}"
+        words = [word for job in ("train", "eval") for set in (f"jobs.{job}.inputs.x.from={source}", f"+jobs.{job}.hooks=[{{watch: x}}]")
+                 for word in ("--set", set)]
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *words)
+        self.flowrun("train", "job.yaml", "-o", "again", "--quiet", *words)
+        main, called = (self.load(f"out/{folder}watch/x/value.npy").reshape(-1, 5) for folder in ("", "also/eval/"))
+        self.assertFalse(np.isin(called, main).any())
+        np.testing.assert_array_equal(called, self.load("again/also/eval/watch/x/value.npy").reshape(-1, 5))
+
     def same_runs(self, one, other):
         a, b = ({name: data for name, data in self.files(run).items()
                  if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])

@@ -2,9 +2,12 @@
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import unittest
+
+import numpy as np
 
 from flow import BIN, JOBS, FlowTest
 
@@ -12,6 +15,23 @@ from flow import BIN, JOBS, FlowTest
 ADAM = ("--set", "jobs.train.optimizer={type: adamw, weight_decay: 0.01, excludes: \"**/bias\", minimize: loss, "
         "learning_rate: {type: cosine, base: 0.001, steps: 100, warmup: {type: linear, steps: 10, start_multiplier: 0}}, "
         "grad_clipping: {type: by_global_norm, clip_norm: 1}}")
+
+# Epochs of two steps; what is watched fires in some of them, and every second of these is printed.
+EPOCHS = """flow: 1
+data: {d: {x: {npy: x.npy}}}
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [4, 3], dtype: float32, from: d.x}}
+    graph:
+      y: {op: dense, in: x, units: 1}
+      loss: {op: mse, prediction: y, target: 1}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    hooks:
+      - {watch: y, steps: [0, 5..8, 9, 11], to: {type: print, reduce: mean, over: epoch, every: 2, label: value}}
+      - {watch_diff: y, steps: [0, 5..8, 9, 11], to: {type: print, reduce: mean, over: epoch, every: 2, label: gradient}}
+    run: {epochs: 6}
+"""
 
 
 class SameBits(FlowTest):
@@ -59,6 +79,35 @@ class SameBits(FlowTest):
                 self.assertEqual(resumed.get(path), content, path)
             metrics = [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(parts)]
             self.assertEqual(metrics, [(line["step"], line["loss"], line["learning_rate"]) for line in self.metrics(name)])
+
+    def test_a_run_that_has_come_further_than_it_is_asked_to_resumes_nothing(self):
+        self.train("mlp", "out", steps=5)
+        before = self.files("out/returns")
+        more = ["--set", "jobs.train.returns.to=npy", "--watch", "mlp:3", "--resume", "--steps", 2]
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *more)
+        self.assertIn("train done, 5 steps in ", done.stderr)
+        self.assertNotIn("hooks will write", done.stderr)
+        self.assertEqual(self.files("out/returns"), before)
+        self.assertEqual([path.name for path in (self.dir / "out/checkpoints").iterdir()], ["000005"])
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["last_step"], 5)
+
+    def test_a_resumed_run_prints_the_epochs_of_an_unbroken_one(self):
+        np.save(self.dir / "x.npy", np.random.default_rng(2).random((8, 3), np.float32))
+        self.write("job.yaml", EPOCHS)
+
+        def printed(out, *words):
+            lines = self.flowrun("job.yaml", "-o", out, "--json", *words).stdout.splitlines()
+            return [(line["label"], line["epoch"], line["value"]) for line in map(json.loads, lines)]
+
+        whole = printed("whole")
+        self.assertEqual([line[:2] for line in whole], [(label, epoch) for epoch in (0, 3, 5) for label in ("value", "gradient")])
+        for stop in range(1, 12):
+            printed(f"parts{stop}", "--steps", stop)
+            shutil.copytree(self.dir / f"parts{stop}", self.dir / f"alone{stop}")
+            to_come = [line for line in whole if line[1] >= stop // 2]
+            self.assertEqual(printed(f"parts{stop}", "--resume"), to_come, stop)
+            alone = printed(f"alone{stop}", "--resume", "--set", "~jobs.train.hooks.0")
+            self.assertEqual(alone, [line for line in to_come if line[0] == "gradient"], stop)
 
     def test_an_interrupted_run_saves_dies_of_the_signal_and_goes_on(self):
         shape = ["--set", "jobs.train.returns.to={type: print}", "--steps", "500", "--watch", "mlp:100", "--device", "cpu"]

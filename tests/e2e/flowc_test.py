@@ -185,7 +185,7 @@ class FromTheTables(FlowTest):
         self.assertIn("  conv2d ", self.call("flowc", "ops").stdout)
         self.assertNotIn("conv2d_grad", self.call("flowc", "ops").stdout)
         about = self.call("flowc", "ops", "dropout").stdout
-        self.assertRegex(self.call("flowc", "ops", "relu").stdout, r"any entry\n  repeat +default none: copies")
+        self.assertRegex(self.call("flowc", "ops", "relu").stdout, r"its entry\n  repeat +copies")
         self.assertIn("  trainable ", self.call("flowc", "ops", "dense").stdout)
         self.assertIn("did you mean `dense`?", self.call("flowc", "ops", "nn.Linear", status=2).stderr)
         self.assertIn("NAME.mask", about)
@@ -202,6 +202,12 @@ class FromTheTables(FlowTest):
         mine, lenet = ((folder / name).read_text().split("\n", 1) for folder, name in ((self.dir, "mine.yaml"), (JOBS, "lenet.yaml")))
         self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1]])
         self.assertEqual((self.dir / "job.schema.json").read_text(), self.call("flowc", "schema").stdout)
+
+    def test_init_leaves_a_schema_that_is_there(self):
+        self.write("jobs/job.schema.json", "mine")
+        self.call("flowc", "init", "mlp", "-o", "jobs/mine.yaml")
+        self.assertEqual(sorted(self.files("jobs")), ["job.schema.json", "mine.yaml"])
+        self.assertEqual((self.dir / "jobs/job.schema.json").read_text(), "mine")
 
     def test_diff_names_what_differs(self):
         lenet = JOBS / "lenet.yaml"

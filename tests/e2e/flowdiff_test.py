@@ -180,6 +180,14 @@ class Runs(FlowDiff):
         (self.dir / "a/plan.json").write_text("{}")
         self.assertNotIn("computed first", self.call("flowdiff", "a", "b", "--brief", status=1).stdout)
 
+    def test_checkpoints_of_different_steps_are_told_and_no_others(self):
+        self.write("job.yaml", train_job(2))
+        for run, steps in (("golden", 2), ("out", 2), ("longer", 3)):
+            self.call("flowrun", "job.yaml", "-o", run, "--quiet", "--steps", steps)
+        self.assertEqual(self.diff().stderr, "")
+        told = self.diff(out="longer", status=1).stderr
+        self.assertRegex(told, "^flowdiff: the checkpoints are of different steps: .*000002 and .*000003\n$")
+
     def test_a_run_and_a_folder_are_not_alike(self):
         self.write("golden/plan.json", "{}")
         self.save("out/x", np.zeros(1))
@@ -214,6 +222,16 @@ class Reports(FlowDiff):
         self.assertEqual(len({line.count("|") for line in lines[:4]}), 1)
         self.assertEqual(lines[-1], "2 arrays: 1 equal, 1 differs")
 
+    def test_names_are_shown_as_text_whatever_they_hold(self):
+        name = "a|b`c\\d*e_f\x1b[8mg"
+        self.pair(name, np.zeros(2), np.zeros(2))
+        done = self.diff("--md", "report.md", "--json", "report.json", "--junit", "report.xml", status=1)
+        self.assertIn("a|b`c\\d*e_f?[8mg", done.stdout)
+        row, = (line for line in (self.dir / "report.md").read_text().splitlines() if line.startswith("| a\\|"))
+        self.assertIn(r"| a\|b\`c\\d\*e\_f", row)
+        self.assertIn(name, [array["name"] for array in json.loads((self.dir / "report.json").read_text())["arrays"]])
+        self.assertIn(name.replace("\x1b", "?"), [case.get("name") for case in ElementTree.parse(self.dir / "report.xml").getroot()])
+
     def test_brief_shows_failures_only(self):
         done = self.diff("--brief", status=1)
         self.assertNotIn("good", done.stdout)
@@ -223,7 +241,7 @@ class Reports(FlowDiff):
     def test_a_report_is_not_written_over_what_is_compared(self):
         before = self.files(".")
         (self.dir / "link.txt").symlink_to("out/good.npy")
-        for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt")):
+        for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt"), ("--json", "x/run.json")):
             self.assertIn(f"{flag} {path} may be what is compared", self.diff(flag, path, status=2).stderr)
         self.assertIn("--json and --md name one file", self.diff("--json", "report", "--md", "./report", status=2).stderr)
         (self.dir / "link.txt").unlink()

@@ -1,6 +1,8 @@
 """flowrun's flags, and what it loads, reads and refuses."""
 import json
 import re
+import shlex
+import signal
 import subprocess
 import unittest
 
@@ -27,6 +29,26 @@ jobs:
     run: {steps: 6, checkpoint: {every: {steps: 2}}}
 """
 
+ENDLESS = """flow: 1
+vars: {lr: 0.1, to: [{type: print, label: loss, reduce: mean, every: 100}, {type: command, run: "touch ran; cat > /dev/null"}]}
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [2, 3], dtype: float32, from: {npy: x.npy}}}
+    graph:
+      y: {op: dense, in: x, units: 1}
+      loss: {op: mse, prediction: y, target: 1}
+    optimizer: {type: sgd, learning_rate: $lr, minimize: loss}
+    returns: {value: loss, to: $to}
+  look:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: float32, from: {npy: x.npy}}}
+    graph:
+      y: {op: dense, in: x, units: 1}
+      z: {op: dense, units: 1}
+    returns: {value: z, to: $to}
+"""
+
 
 class Loading(FlowTest):
     def test_a_predict_job_with_variables_needs_something_to_load(self):
@@ -38,6 +60,15 @@ class Loading(FlowTest):
         done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "b", "--load", "a", "--set", "networks.mlp.graph.hidden.units=64", status=2)
         self.assertIn("[64, 784]", done.stderr)
         self.assertIn("[512, 784]", done.stderr)
+
+    def test_a_variable_of_floats_takes_no_integers(self):
+        self.write("job.yaml", train_job(1))
+        self.flowrun("job.yaml", "-o", "a", "--quiet")
+        for dtype in ("int32", "int64", "bool"):
+            np.save(self.checkpoint("a") / "logits/bias.npy", np.zeros(4, dtype))
+            done = self.flowrun("job.yaml", "-o", "b", "--load", "a", status=2)
+            self.assertIn("does not fit: 1 of 4 variables are missing or misshapen", done.stderr)
+            self.assertIn(f"\n  ! logits/bias [4] {dtype}\n", done.stderr)
 
     def test_variables_that_are_not_finite_are_told(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 4, "--set", "vars.lr=1e38", "--set", "+jobs.train.run.on_nonfinite=warn")
@@ -157,6 +188,33 @@ class Manners(FlowTest):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
         self.assertEqual((len(done.stdout.splitlines()), done.stderr), (1, ""))
 
+    def test_the_command_behind_an_interruption_has_all_that_shapes_the_run(self):
+        def interrupted(*words):
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            with subprocess.Popen([BIN / "flowrun", *words], cwd=self.dir, **pipes) as run:
+                self.assertRegex(run.stdout.readline(), "^loss: ")
+                run.send_signal(signal.SIGINT)
+                said = run.stderr.read()
+            self.assertEqual(run.returncode, -signal.SIGINT, said)
+            how, command = re.search(r"stopped after step \d+; (.*) with: flowrun (.*)\n$", said).groups()
+            return how, shlex.split(command)
+
+        self.write("job.yaml", ENDLESS)
+        (self.dir / "my data").mkdir()
+        np.save(self.dir / "my data/x.npy", np.ones((2, 3), np.float32))
+        shape = ["--set", "vars.lr=0.01", "--set", "+jobs.look.note='a b'", "--input", "x=constant:2", "--watch", "y:1000000",
+                 "--watch-diff", "y:1000000", "--watch-scope", "y:1000000", "--steps", "1000000000"]
+        rest = ["--root", "my data", "--device", "cpu", "--no-commands"]
+        how, words = interrupted("train", "job.yaml", "-o", "out", "--load", "none", *shape, "--save", "last", *rest)
+        self.assertEqual((how, words), ("go on", ["train", "job.yaml", "-o", "out", "--resume", *shape, "--save", "last", *rest]))
+        self.assertEqual(interrupted(*words), (how, words))
+        shape[8:10] = []  # no gradients
+        load = ["--load", "out", "--load-partial", "z/*"]
+        how, words = interrupted("look", "job.yaml", "-o", "look", *shape, *load, *rest)
+        self.assertEqual((how, words), ("begin again", ["look", "job.yaml", "-o", "look", "--force", *shape, *load, *rest]))
+        self.assertEqual(interrupted(*words), (how, words))
+        self.assertFalse((self.dir / "ran").exists())
+
     def test_a_reader_that_has_seen_enough_ends_the_printing_and_not_the_run(self):
         words = [str(BIN / "flowrun"), "train", str(JOBS / "mlp.yaml"), "-o", "out", "--steps", "100", "--quiet"]
         with subprocess.Popen(words, cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
@@ -212,7 +270,7 @@ class Manners(FlowTest):
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 1)
         finite = self.flowrun("job.yaml", "-o", "found", "--set", "+jobs.train.hooks=[{watch: '**', check: finite, to: none}]", status=1)
         self.assertFalse((self.dir / "found/watch").exists())
-        self.assertNotIn("hint:", finite.stderr)
+        self.assertNotIn("to find where it begins", finite.stderr)
         self.assertRegex(finite.stderr, r"step 2: tensor `x` is nan at \[0, 2\]")
         warned = self.flowrun("job.yaml", "-o", "kept", "--set", "+jobs.train.run.on_nonfinite=warn")
         self.assertEqual(len(re.findall("going on, as on_nonfinite says", warned.stderr)), 1)

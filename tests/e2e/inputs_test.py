@@ -1,13 +1,15 @@
 """Where inputs come from: arrays of .npz files, pipes of .npy records, generators."""
 import io
+import itertools
 import os
 import subprocess
 import threading
 import unittest
+import zipfile
 
 import numpy as np
 
-from flow import BIN, FlowTest
+from flow import BIN, ROWS, FlowTest
 
 NPZ = """
 flow: 1
@@ -74,6 +76,20 @@ class NpzTest(FlowTest):
         self.assertIn("has no array `a`", done.stderr)
         self.assertIn("z, y", done.stderr)
 
+    def test_an_archive_may_end_with_a_comment(self):
+        with zipfile.ZipFile(self.dir / "d.npz", "a") as archive:
+            archive.comment = b"what PK\5\6 ends" + bytes(30)
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.float32(self.a * 2))
+
+    def test_an_array_that_is_encrypted_is_refused(self):
+        packed = (self.dir / "packed.npz").read_bytes()
+        entry = packed.index(b"PK\1\2")
+        self.assertEqual(packed[entry + 8] & 1, 0)
+        (self.dir / "packed.npz").write_bytes(packed[:entry + 8] + bytes([packed[entry + 8] | 1]) + packed[entry + 9:])
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
+        self.assertIn("packed.npz: `b.npy` is encrypted", done.stderr)
+
     def test_a_damaged_archive_never_passes(self):
         """Every byte changed and every length cut: refused, or the very same values."""
         for name in ["d.npz", "packed.npz"]:
@@ -88,6 +104,55 @@ class NpzTest(FlowTest):
                     if done.returncode == 0:
                         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.float32(self.a * 2))
             (self.dir / name).write_bytes(whole)
+
+
+class NpyTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("rows.yaml", ROWS)
+
+    def test_a_column_may_be_of_any_order_of_axes_and_bytes(self):
+        x = np.random.default_rng(4).random((8, 3))
+        for dtype, order in itertools.product(["<f4", ">f4", "<f8", ">f8"], "CF"):
+            np.save(self.dir / "x.npy", np.asarray(x.astype(dtype), order=order))
+            self.flowrun("rows.yaml", "-o", "out", "--force", "--quiet")
+            np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), x.astype(np.float32) * 2, dtype + order)
+
+    def test_a_scalar_is_no_column(self):
+        np.save(self.dir / "x.npy", np.float32(1))
+        done = self.flowrun("rows.yaml", "-o", "out", status=3)
+        self.assertRegex(done.stderr, r"rows.yaml:4:\d+: .*x.npy is a scalar, which has no rows\n")
+
+    def test_bytes_of_bools_are_true_where_they_are_not_zero(self):
+        self.write("bools.yaml", ROWS.replace("float32", "bool").replace("op: add, in: [x, x]", "op: cast, in: x, dtype: float32"))
+        np.save(self.dir / "x.npy", np.array([[0, 1, 2], [255, 0, 3]] * 2, np.uint8).view(bool))
+        self.flowrun("bools.yaml", "-o", "out", "--quiet", "--watch", "x")
+        self.assertEqual(self.load("out/returns/y/value.npy").tolist(), [[0, 1, 1], [1, 0, 1]] * 2)
+        self.assertEqual(set((self.dir / "out/watch/x/value.npy").read_bytes()[-12:]), {0, 1})
+
+
+class SliceTest(FlowTest):
+    def test_slices_of_two_inputs_and_of_a_dataset_have_one_length(self):
+        self.write("job.yaml", """flow: 1
+data: {d: {x: {npy: x.npy}}}
+jobs:
+  predict:
+    type: predict
+    inputs: {a: {shape: [2], dtype: float32}, b: {shape: [2], dtype: float32}, x: {shape: [2], dtype: float32, from: d.x}}
+    graph: {s: {op: add, in: [a, b]}, y: {op: add, in: [s, x]}}
+    returns: {value: y}
+""")
+        for slices in (3, 4):
+            np.save(self.dir / f"{slices}.npy", np.ones((slices, 2), np.float32))
+        np.save(self.dir / "x.npy", np.ones(8, np.float32))
+
+        def given(*inputs, **options):
+            return self.flowrun("job.yaml", "-o", "out", *(word for one in inputs for word in ("--input", one)), **options).stderr
+
+        self.assertIn("--input b: input `b` has 4 slices, `a` has 3\n", given("a=@3.npy", "b=@4.npy", "x=iota", status=2))
+        self.assertIn("--input a: input `a` has 3 slices, but an epoch has 4 steps\n", given("a=@3.npy", "b=@3.npy", status=2))
+        given("a=@4.npy", "b=@4.npy")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.full(8, 3, np.float32))
 
 
 class StreamTest(FlowTest):
@@ -116,6 +181,16 @@ class StreamTest(FlowTest):
         self.feed(records([self.x[0].astype(">f8"), np.asfortranarray(self.x[1]), self.x[2]]))
         self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x[:3] * 2)
+
+    def test_records_may_be_of_any_version_order_and_dtype_one_after_another(self):
+        made = [x.astype(dtype) for x, dtype in zip(self.x, ["<f4", "<f8", ">f8", ">f4", "<f2"])]
+        made[2] = np.asfortranarray(made[2])
+        pipe = io.BytesIO()
+        for array, version in zip(made, [(2, 0), (1, 0), (1, 0), (3, 0), (2, 0)]):
+            np.lib.format.write_array(pipe, array, version=version)
+        self.feed(pipe.getvalue())
+        self.flowrun("predict", "job.yaml", "-o", "out", "--quiet")
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.stack([array.astype(np.float32) for array in made]) * 2)
 
     def test_a_descriptor_is_a_stream_too(self):
         done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--quiet",

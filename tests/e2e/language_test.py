@@ -66,6 +66,28 @@ class LanguageTest(FlowTest):
         done = self.call("flowc", "check", "jobs/job.yaml", status=2)
         self.assertIn("jobs/parts/net.yaml:8:18: error:", done.stderr)
 
+    def test_a_file_includes_itself_under_no_other_name_either(self):
+        (self.dir / "jobs/link.yaml").symlink_to("job.yaml")
+        self.write("jobs/defaults.yaml", "include: [link.yaml]\n" + DEFAULTS)
+        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
+        cycle = "jobs/job.yaml -> jobs/parts/net.yaml -> jobs/defaults.yaml -> jobs/link.yaml"
+        self.assertIn(f"jobs/defaults.yaml:1:11: error: `jobs/link.yaml` includes itself: {cycle} [E0127]\n", done.stderr)
+
+    def test_a_file_that_is_included_is_of_this_version_too(self):
+        self.write("jobs/defaults.yaml", "flow: 2" + DEFAULTS)
+        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
+        self.assertIn("jobs/defaults.yaml:1:7: error: `flow` is not `1`, which this program reads [E0", done.stderr)
+        self.write("jobs/defaults.yaml", "flow: 1" + DEFAULTS)
+        self.call("flowc", "check", "jobs/job.yaml")
+
+    def test_a_thousand_files_are_included_and_no_more(self):
+        self.write("jobs/empty.yaml", "vars: {}\n")
+        for more, status in ((0, 0), (1, 2), (5, 2)):
+            files = ["empty.yaml"] * (998 + more) + ["parts/net.yaml"]  # and the one that this includes
+            self.write("jobs/job.yaml", JOB.replace("[parts/net.yaml]", f"[{', '.join(files)}]"))
+            done = self.call("flowc", "check", "jobs/job.yaml", status=status)
+            self.assertEqual(done.stderr.count("error: more than 1000 files are included [E0126]"), min(more, 1))
+
     def test_entries_that_are_included_say_what_they_read(self):
         self.write("jobs/parts/net.yaml", NET.replace("op: dense, in: wide", "op: dense"))
         done = self.call("flowc", "check", "jobs/job.yaml", status=2)

@@ -2,6 +2,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -73,6 +74,35 @@ class World(FlowTest):
         os.rename(self.dir / "kept", self.dir / "out/returns/loss/steps.npy")
         self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--quiet")
         self.assertEqual(len(self.load("out/returns/loss/value.npy")), 6)
+
+    def test_arrays_that_are_shorter_than_they_say_are_not_resumed(self):
+        self.write("job.yaml", train_job(4) + "    returns: {value: loss, to: npy}\n")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        values = self.dir / "out/returns/loss/value.npy"
+        os.truncate(values, values.stat().st_size - 4)
+        left = values.read_bytes()
+        done = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3)
+        self.assertRegex(done.stderr, "cannot go on with out/returns/loss/value.npy: .* fewer than the 4 that were delivered")
+        self.assertEqual(values.read_bytes(), left)
+
+    def test_a_file_a_step_is_kept_up_to_the_checkpoint_that_is_resumed(self):
+        self.write("job.yaml", train_job(7).replace("steps: 7}", "steps: 7, checkpoint: {every: {steps: 5}}}")
+                   + "    returns: {value: loss, to: {type: npy, layout: per_step}}\n")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        whole = self.files("out/returns/loss")
+        shutil.rmtree(self.dir / "out/checkpoints/000007")
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet", "--steps", 5)
+        self.assertEqual(list(self.files("out/returns/loss")), [f"{step:06}.npy" for step in range(5)])
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet")
+        self.assertEqual(self.files("out/returns/loss"), whole)
+
+    def test_a_copy_of_a_checkpoint_under_another_name_is_not_resumed(self):
+        self.write("job.yaml", train_job(4))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        for name in ("9", "000004.old"):
+            shutil.copytree(self.dir / "out/checkpoints/000004", self.dir / "out/checkpoints" / name)
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet", "--steps", 6)
+        self.assertEqual(sorted(path.name for path in (self.dir / "out/checkpoints").iterdir()), ["000004", "000004.old", "000006", "9"])
 
     def test_a_checkpoint_without_its_record_is_written_anew(self):
         self.write("job.yaml", train_job(10).replace("steps: 10}", "steps: 10, checkpoint: {every: {steps: 5}}}"))

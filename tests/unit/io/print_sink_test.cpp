@@ -59,17 +59,18 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
   CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs({0, 0, false, {}}));
 }
 
-TEST_CASE("the first event of another epoch is not absorbed, as it prints the epoch before") {
+TEST_CASE("an epoch is told at its end, also where its last step is not watched") {
   plan::PrintSink options;
+  options.label = "";
   options.reduce = plan::Reduce::kSum;
   options.over = plan::Over::kEpoch;
-  const Array value = floats({1});
-  std::FILE* file = std::tmpfile();
-  const auto sink = make_print_sink(options, context_of(value), file);
-  deliver(*sink, 0, value, 0);
-  CHECK(sink->absorbs({1, 0, false, value.view()}));
-  CHECK_FALSE(sink->absorbs({4, 1, false, value.view()}));
-  std::fclose(file);
+  Printed printed(options, context_of(floats({1})));
+  deliver(*printed, 0, floats({1}), 0);
+  (*printed).end_epoch();
+  CHECK((*printed).held().empty());
+  (*printed).end_epoch();  // of one in which nothing was watched
+  deliver(*printed, 4, floats({5}), 2);
+  CHECK(printed.text() == "1.0\n5.0\n");
 }
 
 TEST_CASE("sums that were held go on in their epoch, and not over another span") {
@@ -199,7 +200,8 @@ TEST_CASE("a reduction over epochs prints one line an epoch") {
   Printed printed(options, context_of(value));
   deliver(*printed, 0, floats({1}), 0);
   deliver(*printed, 1, floats({2}), 0, true);
-  deliver(*printed, 2, floats({5}), 1);  // the epoch's last step does not fire
+  deliver(*printed, 2, floats({5}), 1);
+  (*printed).end_epoch();  // its last step does not fire
   deliver(*printed, 4, floats({7}), 2);
   CHECK(printed.text() == "m: 1.5\nm: 5.0\nm: 7.0\n");
 }
