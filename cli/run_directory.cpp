@@ -67,7 +67,7 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
   fs::create_directories("runs", error);
   if (error) refuse("runs", error);
   for (int number = 1; number < 1'000'000; ++number) {
-    const fs::path path = fs::path("runs") / fmt::format("{}-{:03}", stem, number);
+    fs::path path = fs::path("runs") / fmt::format("{}-{:03}", stem, number);
     if (fs::create_directory(path, error)) return path;
     if (error) refuse(path, error);
   }

@@ -107,7 +107,7 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
 std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector<ValueId> operands,
                                   Attributes attributes, const AttributeSpans& spans) {
   FLOW_CHECK(op.infer, "{} is a layer", op.name);
-  const std::vector<ValueId> invalid(op.results.size());
+  std::vector<ValueId> invalid(op.results.size());
   if (!all_valid(operands)) return invalid;
   const bool complete = complete_attributes(op, name, spans, diags_, attributes);
   Inference inference(graph_, name, operands, attributes, spans, diags_);
