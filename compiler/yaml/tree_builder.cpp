@@ -6,11 +6,11 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
 
+#include "compiler/yaml/bare_list.h"
 #include "compiler/yaml/forbidden.h"
 
 namespace flow::yaml {
@@ -23,15 +23,6 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 struct Stop {};
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-/// The number in "(3" or "3)", as `kernel_size: (3, 3)` has them, or in "3"; empty in ")". Nothing
-/// where there is other text.
-std::optional<std::string_view> number_in(std::string_view piece) {
-  if (piece.starts_with('(')) piece.remove_prefix(1);
-  if (piece.ends_with(')')) piece.remove_suffix(1);
-  if (!is_number_like(piece)) return {};
-  return piece;
-}
 
 bool is_null_word(std::string_view text) {
   return text == "~" || text == "null" || text == "Null" || text == "NULL";
@@ -233,47 +224,25 @@ class TreeBuilder : public YAML::EventHandler {
   /// is what was meant.
   bool continues_list(Frame& frame) const {
     const Token* next = next_token(frame.key_span.end);
-    const auto number = number_in(frame.key);
-    if (frame.node.entries.empty() || !number || (next && next->kind == TokenKind::kColon))
-      return false;
+    if (frame.node.entries.empty() || (next && next->kind == TokenKind::kColon)) return false;
     Node& value = frame.node.entries.back().value;
     if (!is_comma(value.span.end, frame.key_span.begin)) return false;
-    if (!frame.list_open) {
-      const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
-      if (!first || first->empty() || value.quoted) return false;
-      Node list;
-      list.kind = Kind::kList;
-      list.span = value.span;
-      list.items.push_back(scalar_at(value.span, *first));
-      value = std::move(list);
-      frame.list_open = true;
-    }
-    value.span.end = frame.key_span.end;
-    if (!number->empty())
-      value.items.push_back(scalar_at(frame.key_span, *number));  // `(3,)` has one
-    return true;
+    const bool taken = take_into_list(value, frame.list_open, frame.key, frame.key_span);
+    frame.list_open |= taken;
+    return taken;
   }
 
   /// Does nothing but a comma stand between two places?
   bool is_comma(uint32_t begin, uint32_t end) const {
-    const Token* token = next_token(begin);
-    return token && token->kind == TokenKind::kComma && next_token(token->end) &&
-           next_token(token->end)->begin == end;
-  }
-
-  static Node scalar_at(Span span, std::string_view text) {
-    Node node;
-    node.span = span;
-    node.scalar = text;
-    return node;
+    const Token* comma = next_token(begin);
+    const Token* behind = comma ? next_token(comma->end) : nullptr;
+    return behind && comma->kind == TokenKind::kComma && behind->begin == end;
   }
 
   void end_list(Frame& frame) {
     if (!std::exchange(frame.list_open, false)) return;
     const Entry& entry = frame.node.entries.back();
-    std::string list;
-    for (const Node& item : entry.value.items) list += (list.empty() ? "" : ", ") + item.scalar;
-    report(missing_brackets_error(entry.value.span, entry.key, list));
+    report(missing_brackets_error(entry.value.span, entry.key, text_of_items(entry.value)));
   }
 
   /// The entry that this key begins stays out of the tree.

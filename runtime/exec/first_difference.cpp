@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/delivery.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/io/npy.h"
 #include "runtime/plan/json_text.h"
 #include "runtime/plan/serialize.h"
@@ -63,7 +64,7 @@ std::optional<int64_t> step_in_stack(const fs::path& run, const Delivery& delive
 
 std::optional<FirstDifference> search(const fs::path& golden, const io::Comparison& comparison) {
   const plan::Plan plan =
-      plan::from_json(read_text(golden / "plan.json"), (golden / "plan.json").string());
+      plan::from_json(read_text(golden / kPlanFile), (golden / kPlanFile).string());
   const plan::Job* job = find_job(plan, golden);
   if (!job) return {};
   const std::vector<Delivery> deliveries = list_deliveries(*job, Positions());

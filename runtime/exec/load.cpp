@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/rounding.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/serialize.h"
 
@@ -135,7 +136,7 @@ void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::strin
             State& state) {
   const fs::path run = checkpoint.path().parent_path().parent_path();
   plan::CommandSink command;
-  command.run = {"flowrun", job.name, (run / "plan.json").string(), "-o", run.string(), "--resume"};
+  command.run = {"flowrun", job.name, (run / kPlanFile).string(), "-o", run.string(), "--resume"};
   if (checkpoint.record().resume_hash != hash)
     throw RequestError(
         fmt::format("{} was written by another job than this `{}`: what it computes has changed",

@@ -139,7 +139,7 @@ RunOutcome Run::run() {
 }
 
 Ending Run::execute() {
-  write_text_atomically(request_.directory / "plan.json", plan::to_json(request_.plan));
+  write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
   home_.emplace(request_.directory);
   if (request_.resume) folder_.remove_leftovers();
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);

@@ -25,7 +25,7 @@ std::optional<int64_t> step_of(const std::string& name) {
 void remove_whole(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) throw RunError(fmt::format("cannot remove {}: {}", path.string(), error.message()));
+  if (error) throw cannot("remove", path, error.value());
 }
 
 }  // namespace
@@ -46,8 +46,7 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   }
   const bool missing =
       error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !missing)
-    throw RunError(fmt::format("cannot read {}: {}", path_.string(), error.message()));
+  if (error && !missing) throw cannot("read", path_, error.value());
   std::ranges::sort(steps);
   return steps;
 }

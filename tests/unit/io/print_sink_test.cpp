@@ -32,6 +32,14 @@ class Printed {
   std::unique_ptr<Sink> sink_;
 };
 
+plan::PrintSink sums_of_epochs() {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.over = plan::Over::kEpoch;
+  return options;
+}
+
 TEST_CASE("a print sink absorbs what it only sums up, and prints what it does not absorb") {
   const Array value = floats({1, 2});
   const auto printed_when_not_absorbed = [&](plan::Over over) {
@@ -60,10 +68,7 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
 }
 
 TEST_CASE("an epoch is told at its end, also where its last step is not watched") {
-  plan::PrintSink options;
-  options.label = "";
-  options.reduce = plan::Reduce::kSum;
-  options.over = plan::Over::kEpoch;
+  plan::PrintSink options = sums_of_epochs();
   Printed printed(options, context_of(floats({1})));
   deliver(*printed, 0, floats({1}), 0);
   (*printed).end_epoch();
@@ -74,10 +79,7 @@ TEST_CASE("an epoch is told at its end, also where its last step is not watched"
 }
 
 TEST_CASE("sums that were held go on in their epoch, and not over another span") {
-  plan::PrintSink options;
-  options.label = "";
-  options.reduce = plan::Reduce::kSum;
-  options.over = plan::Over::kEpoch;
+  plan::PrintSink options = sums_of_epochs();
   const Array value = floats({1});
   Printed first(options, context_of(value), true);
   deliver(*first, 7, value, 3);
@@ -92,10 +94,7 @@ TEST_CASE("sums that were held go on in their epoch, and not over another span")
 }
 
 TEST_CASE("every counts epochs where it prints epochs, after a resume too") {
-  plan::PrintSink options;
-  options.label = "";
-  options.reduce = plan::Reduce::kSum;
-  options.over = plan::Over::kEpoch;
+  plan::PrintSink options = sums_of_epochs();
   options.every = 2;
   const Array value = floats({1});
   SinkContext context = context_of(value);
