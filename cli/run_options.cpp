@@ -63,7 +63,7 @@ void add_options(CLI::App& app, RunOptions& options) {
   add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
            "write all that is made under this name, and the gradients");
   app.add_option("--load", options.load,
-                 "start from this checkpoint or run; `none`: from fresh variables")
+                 "start from this checkpoint, run or .npz; `none`: from fresh variables")
       ->type_name("CKPT");
   add_many("--load-partial", options.load_partial, "GLOB",
            "variables that may be missing or misshapen there: they start anew");

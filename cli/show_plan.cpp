@@ -146,6 +146,20 @@ Table outputs_table(const plan::Job& job) {
   return table;
 }
 
+/// What the learning rate is multiplied by for that variable; 1 where nothing trains it.
+double rate_scale_of(const plan::Job& job, plan::TensorId variable) {
+  const auto scale_in = [](const plan::Attributes& attributes) {
+    return attributes.get<double>("rate_scale");
+  };
+  for (const plan::Step& step : job.steps) {
+    if (step.attributes.has("rate_scale") && step.inputs[1] == variable)
+      return scale_in(step.attributes);
+    for (const plan::Post& post : step.posts)
+      if (post.op == "sgd_update" && post.operands[0] == variable) return scale_in(post.attributes);
+  }
+  return 1;
+}
+
 /// "gpu", or where a part of it is placed apart, "gpu and cpu"
 std::string devices_text(const plan::Job& job) {
   if (!plan::has_two_devices(job)) return std::string(plan::name_of(job.device));
@@ -171,11 +185,15 @@ std::string show_job(const plan::Job& job) {
   for (const plan::Variable& variable : job.variables) {
     const plan::Tensor& tensor = job[variable.tensor];
     if (!variable.slot) parameters += tensor.shape.elements();
-    std::string remark = variable.slot ? "slot" : variable.trainable ? "" : "not trained";
-    if (tensor.device)
-      remark += fmt::format("{}on {}", remark.empty() ? "" : ", ", name_of(*tensor.device));
+    std::vector<std::string> remarks;
+    if (variable.slot) remarks.push_back("slot");
+    if (!variable.slot && !variable.trainable) remarks.push_back("not trained");
+    if (const double scale = rate_scale_of(job, variable.tensor); scale != 1)
+      remarks.push_back("learning rate times " + shortest(scale));
+    if (tensor.device) remarks.push_back(fmt::format("on {}", name_of(*tensor.device)));
     variables.row({tensor.name, type_of(tensor),
-                   variable.initializer.type + values_text(variable.initializer.values), remark});
+                   variable.initializer.type + values_text(variable.initializer.values),
+                   join(remarks, ", ")});
   }
   for (const plan::Input& input : job.inputs)
     inputs.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});

@@ -74,14 +74,35 @@ class OptimizerBinder {
     training_.variables = optimizer_.variables
                               ? matching(trainable, *optimizer_.variables, "trainable variable")
                               : trainable;
-    training_.decayed = training_.variables;
-    if (optimizer_.includes)
-      training_.decayed = matching(training_.variables, *optimizer_.includes, "trained variable");
-    if (!optimizer_.excludes) return;
-    const auto excluded = matching(training_.variables, *optimizer_.excludes, "trained variable");
-    std::erase_if(training_.decayed, [&](ir::ValueId id) {
-      return std::ranges::find(excluded, id) != excluded.end();
-    });
+    bind_rate_scales();
+    bind_weight_decays();
+  }
+
+  /// The last pattern that matches a variable decides.
+  void bind_rate_scales() {
+    training_.rate_scales.assign(training_.variables.size(), 1);
+    for (const auto& [glob, scale] : optimizer_.learning_rate_scales)
+      set_where(training_.rate_scales, {glob}, scale);
+  }
+
+  void bind_weight_decays() {
+    const double decay = number("weight_decay").value_or(0);
+    training_.weight_decays.assign(training_.variables.size(), optimizer_.includes ? 0 : decay);
+    if (optimizer_.includes) set_where(training_.weight_decays, *optimizer_.includes, decay);
+    if (optimizer_.excludes) set_where(training_.weight_decays, *optimizer_.excludes, 0);
+  }
+
+  /// Of `numbers`, one for each trained variable, those of variables that a pattern matches.
+  void set_where(std::vector<double>& numbers, const std::vector<Name>& globs, double number) {
+    const auto matched = matching(training_.variables, globs, "trained variable");
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (std::ranges::count(matched, training_.variables[i]) > 0) numbers[i] = number;
+  }
+
+  /// One of the optimizer's own.
+  std::optional<double> number(std::string_view name) const {
+    const auto found = optimizer_.numbers.find(std::string(name));
+    return found == optimizer_.numbers.end() ? std::nullopt : std::optional(found->second);
   }
 
   /// Those of `all` that a pattern matches, in their order. Reports patterns that match none.
@@ -117,11 +138,6 @@ class OptimizerBinder {
     training_.update = update_op(optimizer_.type, optimizer_.numbers);
     training_.clip_norm = optimizer_.clip_norm;
     bind_loss_scale();
-    const auto number = [this](std::string_view name) {
-      const auto found = optimizer_.numbers.find(std::string(name));
-      return found == optimizer_.numbers.end() ? std::nullopt : std::optional(found->second);
-    };
-    training_.weight_decay = number("weight_decay").value_or(0);
     for (const AttributeDef& def : find_op(training_.update)->attributes) {
       const auto value = number(def.name);
       if (!value || def.name == "weight_decay") continue;

@@ -88,6 +88,7 @@ struct Optimizer {
   std::map<std::string, double> numbers;  // of its own keys, defaults filled in; flags are 0 or 1
   std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
   plan::Schedule learning_rate;
+  std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm;

@@ -71,13 +71,20 @@ struct KeyDef {
   }
 };
 
-/// A mapping: its keys, or where those are names that the user chose, what stands at each.
+/// What the user's own keys of a section may be.
+enum class OwnKeys {
+  kNames,
+  kAnyNames,  // words of the language too
+  kGlobs
+};
+
+/// A mapping: its keys, or where those are the user's own, what stands at each.
 struct Section {
   std::string what;  // "a hook"
   std::vector<KeyDef> keys;
   std::optional<KeyDef> each = {};
   bool notes = true;                          // `note:` is allowed
-  bool reserved = false;                      // names may be words of the language
+  OwnKeys own_keys = OwnKeys::kNames;         // where `each` is
   std::vector<std::string_view> one_of = {};  // one of these keys at least is there
 };
 

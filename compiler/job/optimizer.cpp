@@ -41,6 +41,26 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
   return norm == values.numbers.end() ? std::nullopt : std::optional(norm->second);
 }
 
+/// Globs and what they multiply the learning rate by, in the order of the file.
+std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml::Node& node) {
+  std::vector<std::pair<Name, double>> scales;
+  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate_scales`", R"({"head/**": 10})"))
+    return scales;
+  for (const yaml::Entry& entry : node.entries) {
+    if (entry.key == "note") continue;
+    const std::string what = fmt::format("`{}`", entry.key);
+    if (entry.value.is_scalar() && parse_number(entry.value.scalar) == 0.0)
+      reader
+          .error(Diagnosis::kOutOfRange, entry.value,
+                 fmt::format("{} is 0, it must be above 0", what))
+          .with_hint("`trainable: false` at its layer leaves a variable as it is");
+    else if (const auto scale =
+                 read_number(reader, entry.value, what, learning_rate_scales().each->bounds))
+      scales.push_back({{entry.key, entry.key_span}, *scale});
+  }
+  return scales;
+}
+
 /// The numbers of its variety. Only 16-bit floats lose what a scale would keep.
 std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
                                               std::string_view precision) {
@@ -91,6 +111,8 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
   Reader& reader = fields.reader();
   if (const yaml::Node* rate = fields.require("learning_rate"))
     optimizer.learning_rate = read_learning_rate(reader, *rate, fields.key_span("learning_rate"));
+  if (const yaml::Node* scales = fields.find("learning_rate_scales"))
+    optimizer.learning_rate_scales = read_rate_scales(reader, *scales);
   if (const yaml::Node* minimize = fields.require("minimize"))
     optimizer.minimize = read_losses(reader, *minimize);
   if (const yaml::Node* variables = fields.find("variables"))

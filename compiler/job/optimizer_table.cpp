@@ -18,11 +18,6 @@ KeyDef epsilon(std::string_view fallback) {
   return {"epsilon", kNumber, fallback, "added to what is divided by", kPositive};
 }
 
-KeyDef weight_decay(std::string_view fallback) {
-  return {"weight_decay", kNumber, fallback, "how much of itself a variable loses, times the rate",
-          kNotNegative};
-}
-
 KeyDef beta1() {
   return {"beta1", kNumber, "0.9", "how much of the mean gradient stays", kBelowOne};
 }
@@ -36,8 +31,9 @@ KeyDef bias_correction() {
 }
 
 /// Weight decay of chosen variables.
-std::vector<KeyDef> with_decay(std::vector<KeyDef> keys) {
-  keys.push_back(weight_decay(""));
+std::vector<KeyDef> with_decay(std::vector<KeyDef> keys, std::string_view fallback = "") {
+  keys.push_back({"weight_decay", kNumber, fallback,
+                  "how much of itself a variable loses, times the rate", kNotNegative});
   keys.push_back({"includes", KeyType::kGlobs, "none", "the variables that decay alone"});
   keys.push_back({.name = "excludes",
                   .type = KeyType::kGlobs,
@@ -73,15 +69,16 @@ std::vector<Variety> make_optimizers() {
        "Momentum with a rate for each variable, by the ratio of its norm to its gradient's.",
        "r = lr lars_coefficient |w| / (|g| + weight_decay |w| + epsilon), m = momentum_beta m - r "
        "(g + weight_decay w), w += m, norms as root mean squares",
-       {{"momentum_beta", kNumber, "0.9", "how much of the last movement stays", kShare},
-        epsilon("1e-9"),
-        {"lars_coefficient", kNumber, "1e-4", "trust in the ratio of norms", kNotNegative},
-        weight_decay("0")}},
+       with_decay(
+           {{"momentum_beta", kNumber, "0.9", "how much of the last movement stays", kShare},
+            epsilon("1e-9"),
+            {"lars_coefficient", kNumber, "1e-4", "trust in the ratio of norms", kNotNegative}},
+           "0")},
       {"lamb",
        "Adam with a rate for each variable, by the ratio of its norm to that of its movement.",
        "a = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay w, w -= lr "
        "(|w| / |a|) a, where a norm is 0 the ratio is 1",
-       {beta1(), beta2(), epsilon("1e-6"), weight_decay("0")}},
+       with_decay({beta1(), beta2(), epsilon("1e-6")}, "0")},
   };
 }
 
@@ -93,11 +90,24 @@ const VarietyKind& optimizers() {
       "optimizer",
       make_optimizers(),
       {variety("learning_rate", "", "a number, or a function of the step", learning_rates()),
+       section("learning_rate_scales", "none", "variables that learn faster or slower",
+               learning_rate_scales()),
        {"minimize", KeyType::kGlobs, "", "the loss, or several of as many elements"},
        {"variables", KeyType::kGlobs, "none", "the variables that are trained; default: all"},
        variety("grad_clipping", "none", "a bound on the gradients", grad_clippings()),
        variety("loss_scale", "none", "keeps float16 gradients from vanishing", loss_scales())}};
   return kKind;
+}
+
+const Section& learning_rate_scales() {
+  static const Section kSection{.what = "`learning_rate_scales`",
+                                .keys = {},
+                                .each = KeyDef{"", kNumber, "none",
+                                               "what the learning rate is multiplied by for "
+                                               "variables of that name",
+                                               kPositive},
+                                .own_keys = OwnKeys::kGlobs};
+  return kSection;
 }
 
 const VarietyKind& grad_clippings() {

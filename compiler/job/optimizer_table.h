@@ -14,6 +14,7 @@ const VarietyKind& learning_rates();
 const VarietyKind& warmups();
 const VarietyKind& grad_clippings();
 const VarietyKind& loss_scales();
+const Section& learning_rate_scales();
 
 /// The op that updates a variable under the optimizer of that type with those numbers. It takes
 /// the gradient, the variable and its slots, by their names, and numbers by theirs.

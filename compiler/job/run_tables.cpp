@@ -24,7 +24,7 @@ const Section& environment_section() {
   static const Section kSection{.what = "`env`",
                                 .keys = {},
                                 .each = KeyDef{"", KeyType::kAnyText, "none", "its value"},
-                                .reserved = true};
+                                .own_keys = OwnKeys::kAnyNames};
   return kSection;
 }
 
@@ -131,7 +131,7 @@ const Section& run_section() {
 const Section& checkpoint_section() {
   static const Section kSection = [] {
     Section made{"`checkpoint`",
-                 {text("load", "none", "a checkpoint or a run directory to read variables from"),
+                 {text("load", "none", "a checkpoint, a run directory or an .npz to read variables from"),
                   text("save", "none", "where the last state goes"),
                   section("every", "none", "how often states are kept", every_section()),
                   {"keep", KeyType::kInteger, "3", "how many of them", kAtLeastOne}}};

@@ -1,5 +1,5 @@
 // Updates of variables, and what is done to gradients before. Learning rates come from the
-// schedule, at each step; t is the step counted from 1.
+// schedule, at each step, times rate_scale: lr; t is the step counted from 1.
 #include <fmt/format.h>
 
 #include "compiler/ops/families.h"
@@ -58,6 +58,10 @@ AttributeDef scale() {
   return {"scale", AttributeType::kNumber, "1", "of the gradient: 1 / elements of the loss"};
 }
 
+AttributeDef rate_scale() {
+  return {"rate_scale", AttributeType::kNumber, "1", "of the learning rate"};
+}
+
 AttributeDef weight_decay() {
   return {"weight_decay", AttributeType::kNumber, "0", "how much of itself the variable loses"};
 }
@@ -81,7 +85,7 @@ OpDef sgd() {
           .doc = "One step of gradient descent.",
           .formula = "w = w + (-lr scale) g, the factor rounded once",
           .operands = with_slots({}),
-          .attributes = {scale()},
+          .attributes = {scale(), rate_scale()},
           .results = {"updated"},
           .infer = infer_update<0>,
           .internal = true};
@@ -95,6 +99,7 @@ OpDef momentum() {
               "(scale g + momentum m))",
           .operands = with_slots({"momentum"}),
           .attributes = {scale(),
+                         rate_scale(),
                          number("momentum", "how much of the slot stays"),
                          {"nesterov", AttributeType::kBool, "false", "look ahead"},
                          weight_decay()},
@@ -112,6 +117,7 @@ OpDef adam() {
               "weight_decay w",
           .operands = with_slots({"m", "v"}),
           .attributes = {scale(),
+                         rate_scale(),
                          beta1(),
                          beta2(),
                          epsilon(),
@@ -130,7 +136,7 @@ OpDef rmsprop() {
               "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
               "sqrt(ms + epsilon)",
           .operands = with_slots({"ms"}),
-          .attributes = {scale(), decay_rate(), epsilon()},
+          .attributes = {scale(), rate_scale(), decay_rate(), epsilon()},
           .results = {"updated", "ms"},
           .infer = infer_update<1>,
           .internal = true};
@@ -143,7 +149,7 @@ OpDef centered_rmsprop() {
               "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; w = w "
               "- lr scale g / sqrt(ms - mg^2 + epsilon)",
           .operands = with_slots({"ms", "mg"}),
-          .attributes = {scale(), decay_rate(), epsilon()},
+          .attributes = {scale(), rate_scale(), decay_rate(), epsilon()},
           .results = {"updated", "ms", "mg"},
           .infer = infer_update<2>,
           .internal = true};
@@ -157,7 +163,8 @@ OpDef lars() {
               "momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as root mean "
               "squares",
           .operands = with_slots({"momentum"}),
-          .attributes = {scale(), number("momentum_beta", "how much of the slot stays"), epsilon(),
+          .attributes = {scale(), rate_scale(),
+                         number("momentum_beta", "how much of the slot stays"), epsilon(),
                          number("lars_coefficient", "trust in the ratio of norms"), weight_decay()},
           .results = {"updated", "momentum"},
           .infer = infer_update<1>,
@@ -172,7 +179,7 @@ OpDef lamb() {
               "epsilon) + weight_decay w; w = w - lr (|w| / |a|) a, ratio 1 where a norm is "
               "0",
           .operands = with_slots({"m", "v"}),
-          .attributes = {scale(), beta1(), beta2(), epsilon(), weight_decay()},
+          .attributes = {scale(), rate_scale(), beta1(), beta2(), epsilon(), weight_decay()},
           .results = {"updated", "m", "v"},
           .infer = infer_update<2>,
           .internal = true};

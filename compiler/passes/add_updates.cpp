@@ -21,9 +21,12 @@ class Updates {
     const Training& training = *context_.training;
     add_mean_loss();
     scale_ = 1 / (static_cast<double>(training.loss_elements(graph_)) * training.static_scale());
-    for (const ValueId variable : training.variables)
+    for (size_t i = 0; i < training.variables.size(); ++i) {
+      const ValueId variable = training.variables[i];
       if (const ValueId gradient = graph_.gradient_of(variable); gradient.valid())
-        trained_.push_back({variable, regularized(variable, gradient)});
+        trained_.push_back({variable, regularized(variable, gradient), training.rate_scales[i],
+                            training.weight_decays[i]});
+    }
     const ValueId factor = context_.loss_scale.valid() ? add_unscaling() : add_clipping();
     for (const Trained& trained : trained_) add_update(trained, factor);
     if (context_.loss_scale.valid()) add_scale_update();
@@ -33,6 +36,7 @@ class Updates {
  private:
   struct Trained {
     ValueId variable, gradient;
+    double rate_scale, weight_decay;
   };
 
   /// The mean of each loss, and where there are several, their sum.
@@ -151,21 +155,18 @@ class Updates {
     if (factor.valid()) operands.push_back(factor);
     AttributeSpans spans;
     spans.op = value.span;
-    const std::vector<ValueId> updated =
-        builder_.add(op, value.name + ":update", std::move(operands),
-                     attributes_of(op, trained.variable), spans);
+    const std::vector<ValueId> updated = builder_.add(
+        op, value.name + ":update", std::move(operands), attributes_of(op, trained), spans);
     for (size_t i = 0; i < moved.size(); ++i) graph_.set_updated(moved[i], updated[i]);
   }
 
-  ir::Attributes attributes_of(const OpDef& op, ValueId variable) const {
-    const Training& training = *context_.training;
-    ir::Attributes attributes = training.attributes;
+  ir::Attributes attributes_of(const OpDef& op, const Trained& trained) const {
+    ir::Attributes attributes = context_.training->attributes;
     attributes.set("scale", scale_);
+    attributes.set("rate_scale", trained.rate_scale);
     if (std::ranges::find(op.attributes, "weight_decay", &AttributeDef::name) !=
-        op.attributes.end()) {
-      const bool decays = std::ranges::find(training.decayed, variable) != training.decayed.end();
-      attributes.set("weight_decay", decays ? training.weight_decay : 0.0);
-    }
+        op.attributes.end())
+      attributes.set("weight_decay", trained.weight_decay);
     return attributes;
   }
 

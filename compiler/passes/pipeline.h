@@ -32,11 +32,11 @@ struct LossScale {
 struct Training {
   std::vector<Loss> losses;               // at least one, of equally many elements
   std::vector<ir::ValueId> variables;     // to be trained
+  std::vector<double> rate_scales;        // by variable: times the learning rate
+  std::vector<double> weight_decays;      // by variable; 0 where the op knows none
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
   std::string update = "sgd_update";      // an op: of gradient, variable, slots
-  ir::Attributes attributes;              // of that op, but `scale` and `weight_decay`
-  double weight_decay = 0;                // of those that decay, where the op knows it
-  std::vector<ir::ValueId> decayed;
+  ir::Attributes attributes;              // of that op, but what is each variable's own
   std::optional<double> clip_norm;
   std::optional<LossScale> loss_scale;
   std::string job;  // its name, for the loss scale's variables

@@ -170,9 +170,18 @@ OrderedJson Tables::keys(const job::Section& section) {
 
 OrderedJson Tables::names(const job::Section& section) {
   OrderedJson made = {{"type", "object"}};
-  made["propertyNames"] = reference(section.reserved ? "any_name"
-                                    : section.notes  ? "name_or_note"
-                                                     : "name");
+  const auto names = [&]() -> OrderedJson {
+    switch (section.own_keys) {
+      case job::OwnKeys::kNames:
+        return reference(section.notes ? "name_or_note" : "name");
+      case job::OwnKeys::kAnyNames:
+        return reference("any_name");
+      case job::OwnKeys::kGlobs:
+        return {{"minLength", 1}};
+    }
+    return {};
+  };
+  made["propertyNames"] = names();
   if (section.notes) made["properties"] = {{"note", reference("scalar")}};
   made["additionalProperties"] = property(*section.each);
   return made;

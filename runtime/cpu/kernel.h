@@ -59,6 +59,9 @@ struct CallState {
   int64_t step = 0;
   double learning_rate = 0;
   std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
+
+  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  CallState at_rate(double scale) const { return {step, learning_rate * scale, fault}; }
 };
 
 using Launch = std::function<void(const Buffers&, const CallState&)>;

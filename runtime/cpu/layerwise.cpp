@@ -118,7 +118,7 @@ Kernel lars_update(const Request& request) {
   kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 2),
                    momentum = number(request, "momentum_beta"),
                    coefficient = number(request, "lars_coefficient"),
-                   epsilon = number(request, "epsilon"),
+                   epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
                    weight_decay = number(request, "weight_decay")](const Buffers& buffers,
                                                                    const CallState& state) {
     const UpdateArrays<2> arrays(buffers);
@@ -129,8 +129,8 @@ Kernel lars_update(const Request& request) {
         [&](int64_t i, int64_t end) { return squares(arrays.from[0] + i, arrays.g + i, end - i); });
     const double size = std::sqrt(sums.first / static_cast<double>(n));
     const double slope = std::abs(scale) * std::sqrt(sums.second / static_cast<double>(n));
-    const double rate =
-        state.learning_rate * coefficient * size / (slope + weight_decay * size + epsilon);
+    const double rate = state.at_rate(rate_scale).learning_rate * coefficient * size /
+                        (slope + weight_decay * size + epsilon);
     const LarsRates rates{static_cast<float>(scale), static_cast<float>(momentum),
                           static_cast<float>(weight_decay), static_cast<float>(-rate)};
     for_pieces(threads, n, kPiece,
@@ -145,7 +145,7 @@ Kernel lamb_update(const Request& request) {
   kernel.workspace = bytes_of_sums(n);
   kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 3),
                    beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
-                   epsilon = number(request, "epsilon"),
+                   epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
                    weight_decay = number(request, "weight_decay")](const Buffers& buffers,
                                                                    const CallState& state) {
     const UpdateArrays<3> arrays(buffers);
@@ -167,7 +167,7 @@ Kernel lamb_update(const Request& request) {
                                     });
     const double ratio =
         sums.first > 0 && sums.second > 0 ? std::sqrt(sums.first) / std::sqrt(sums.second) : 1;
-    const auto negative_rate = static_cast<float>(-state.learning_rate * ratio);
+    const auto negative_rate = static_cast<float>(-state.at_rate(rate_scale).learning_rate * ratio);
     for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) {
       lamb_piece(arrays.at(i), rates, negative_rate, end - i);
     });

@@ -92,11 +92,16 @@ std::vector<BatchOffsets> batch_offsets(const Shape& a, const Shape& b, const Sh
   return offsets;
 }
 
+/// What an update by the product multiplies the gradient and the learning rate by.
+struct SgdScales {
+  double gradient, rate;
+};
+
 class Product {
  public:
-  Product(const Request& request, const Epilogue& epilogue, std::optional<double> sgd_scale)
+  Product(const Request& request, const Epilogue& epilogue, std::optional<SgdScales> sgd)
       : epilogue_(epilogue),
-        sgd_scale_(sgd_scale),
+        sgd_(sgd),
         narrow_(is_narrow(request.inputs[0].dtype)),
         threads_(request.threads) {
     const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
@@ -133,7 +138,7 @@ class Product {
 
   /// Rows that span the whole width need no buffer: the product's row stride is the same.
   bool direct() const {
-    return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_scale_ && !epilogue_.narrow;
+    return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_ && !epilogue_.narrow;
   }
 
   size_t workspace() const {
@@ -150,7 +155,8 @@ class Product {
     operands.out = buffers.outputs[0];
     operands.workspace = reinterpret_cast<float*>(buffers.workspace);
     if (epilogue_.bias) operands.bias = reinterpret_cast<const float*>(buffers.post_operands[0][0]);
-    if (sgd_scale_) operands.rate = static_cast<float>(-call.learning_rate * *sgd_scale_);
+    if (sgd_)
+      operands.rate = static_cast<float>(-call.at_rate(sgd_->rate).learning_rate * sgd_->gradient);
     if (m_ == 0 || n_ == 0 || batches() == 0) return;
     if (tiling_.depth > 1) return launch_deep(operands);
     parallel_for(threads_, tiles(), [&](int64_t index, int worker) {
@@ -225,7 +231,7 @@ class Product {
     for (int64_t row = first; row < last; ++row) {
       float* in = product + row * tiling_.n;
       std::byte* out = operands.out + (tile.out + row * n_) * size;
-      if (sgd_scale_)
+      if (sgd_)
         update(in, operands.rate, reinterpret_cast<float*>(out), tile.n);
       else
         epilogue_.finish(in, bias, out, tile.n);
@@ -254,7 +260,7 @@ class Product {
   }
 
   Epilogue epilogue_;
-  std::optional<double> sgd_scale_;  // of the gradient, where a variable is updated by the product
+  std::optional<SgdScales> sgd_;  // where a variable is updated by the product
   bool narrow_;
   int threads_;
   bool transpose_a_ = false, transpose_b_ = false;
@@ -265,10 +271,11 @@ class Product {
 };
 
 /// The update that is the only post, where it is.
-std::optional<double> sgd_scale_of(const Request& request) {
+std::optional<SgdScales> sgd_scales_of(const Request& request) {
   const std::vector<plan::Post>& posts = request.step.posts;
   if (posts.size() != 1 || posts.front().op != "sgd_update") return {};
-  return posts.front().attributes.get<double>("scale");
+  const plan::Attributes& attributes = posts.front().attributes;
+  return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale")};
 }
 
 }  // namespace
@@ -277,11 +284,11 @@ Kernel matmul(const Request& request) {
   const bool narrow = is_narrow(request.inputs[0].dtype);
   if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
   const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
-  const std::optional<double> sgd_scale = sgd_scale_of(request);
-  Product product(request, epilogue, sgd_scale);
+  const std::optional<SgdScales> sgd = sgd_scales_of(request);
+  Product product(request, epilogue, sgd);
   if (narrow && !product.prepare_narrow()) return {};
   Kernel kernel;
-  kernel.fused = sgd_scale ? 1 : epilogue.fused;
+  kernel.fused = sgd ? 1 : epilogue.fused;
   kernel.workspace = product.workspace();
   kernel.library = "oneDNN sgemm";
   kernel.launch = [product = std::move(product)](const Buffers& b, const CallState& call) {

@@ -76,12 +76,13 @@ template <size_t kMoved, typename MakeRates, typename Piece>
 Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
   Kernel kernel;
   kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
-                   scale = GradientScale(request, kMoved)](const Buffers& buffers,
-                                                           const CallState& state) {
+                   scale = GradientScale(request, kMoved),
+                   rate_scale = number(request, "rate_scale")](const Buffers& buffers,
+                                                               const CallState& state) {
     const UpdateArrays<kMoved> arrays(buffers);
     const double factor = scale(buffers);
     if (std::isnan(factor)) return keep(arrays.from, arrays.to, n);
-    const auto of_call = rates(factor, state);
+    const auto of_call = rates(factor, state.at_rate(rate_scale));
     for_pieces(threads, n, kPiece,
                [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
   };

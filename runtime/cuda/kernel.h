@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/host_device.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/libraries.h"
 #include "runtime/plan/plan.h"
@@ -28,6 +29,9 @@ struct TensorDesc {
 struct CallBlock {
   int64_t step = 0;
   double learning_rate = 0;
+
+  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  FLOW_HOST_DEVICE CallBlock at_rate(double scale) const { return {step, learning_rate * scale}; }
 };
 
 /// The first value of a call that was out of range, in device memory: cleared by the call's start,

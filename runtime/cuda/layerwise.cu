@@ -152,8 +152,8 @@ __global__ void sum_chunks(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, co
 
 /// A block for each variable: its rate, in the place of its first chunk's sums.
 template <typename T, typename Rule>
-__global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
-                           TwoSums* sums) {
+__global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+                           const CallBlock* call, TwoSums* sums) {
   const UpdateEntry<Rule::kMoved>& entry = table.entries[blockIdx.x];
   if (entry.template skipped<T>()) return;
   const int64_t first = blockIdx.x ? table.entries[blockIdx.x - 1].end : 0;
@@ -166,7 +166,7 @@ __global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, co
   __syncthreads();
   if (threadIdx.x > 0) return;
   const double scaled = entry.template scaled<T>(rule.scale);
-  sums[first].first = rule.rate(all, scaled, entry.elements, *call);
+  sums[first].first = rule.rate(all, scaled, entry.elements, call->at_rate(rate_scale));
 }
 
 template <typename T, typename Rule>
@@ -182,12 +182,13 @@ __global__ void move_all(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, cons
 template <typename Rule>
 Updates layerwise(const char* name, std::span<const Request> requests) {
   const Rule rule(requests[0]);
+  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
   const std::vector<int64_t> elements = elements_of(requests);
   size_t chunks = 0;
   for (const int64_t n : elements) chunks += static_cast<size_t>(chunks_of(n));
   return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
-    const auto run = [name, rule, elements](std::span<const Buffers> buffers,
-                                            const LaunchState& state) {
+    const auto run = [name, rule, rate_scale, elements](std::span<const Buffers> buffers,
+                                                        const LaunchState& state) {
       auto* workspace = reinterpret_cast<TwoSums*>(buffers[0].workspace);
       size_t left = elements.size();
       for_tables<Rule::kMoved>(
@@ -201,7 +202,7 @@ Updates layerwise(const char* name, std::span<const Request> requests) {
             launch(state.driver, state.stream, name, shape, sum_chunks<T, Rule>, table, rule,
                    state.call, sums);
             launch(state.driver, state.stream, name, {{variables}, {kThreads}, kShared},
-                   find_rates<T, Rule>, table, rule, state.call, sums);
+                   find_rates<T, Rule>, table, rule, rate_scale, state.call, sums);
             launch(state.driver, state.stream, name, move, move_all<T, Rule>, table, rule,
                    state.call, sums);
           });

@@ -8,6 +8,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
 #include "runtime/exec/state.h"
+#include "runtime/exec/stored_variables.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/records.h"
 
@@ -19,23 +20,16 @@ namespace flow::exec {
 /// RunError when that fails, or when `path` is there and no checkpoint.
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record);
 
-/// A checkpoint that can be read. Untrusted: checked as it is read.
-class Checkpoint {
+/// A checkpoint that can be read.
+class Checkpoint : public StoredVariables {
  public:
   /// RequestError when `path` is no checkpoint.
   explicit Checkpoint(const fs::path& path);
 
-  const fs::path& path() const { return path_; }
+  const fs::path& path() const override { return path_; }
   const plan::CheckpointRecord& record() const { return record_; }
-  struct Item {
-    std::string name;  // of the variable
-    DType dtype;
-    Shape shape;
-  };
-  /// What it holds, by name. RunError when a file is missing or no .npy.
-  std::vector<Item> items() const;
-  /// RunError naming the file when it is damaged. REQUIRES: it is one of items().
-  Array read(const std::string& name) const;
+  std::vector<Item> items() const override;
+  Array read(const std::string& name) const override;
 
  private:
   fs::path path_;

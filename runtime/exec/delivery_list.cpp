@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/delivery.h"
@@ -88,19 +89,30 @@ Delivery from_hook(const plan::Hook& hook) {
   return delivery;
 }
 
+/// The order of axes that has the rows before all others: "[1, 0, 2]".
+std::string rows_first(const plan::Tensor& tensor) {
+  std::vector<int> perm{tensor.rows};
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis)
+    if (axis != tensor.rows) perm.push_back(axis);
+  return fmt::format("[{}]", fmt::join(perm, ", "));
+}
+
 /// Refuses what cannot be trimmed to its real rows.
 void check_rows(const plan::Job& job, const Delivery& delivery, const Positions& positions) {
   const plan::Tensor& tensor = job[delivery.tensor];
   if (!positions.pads() || tensor.rows == plan::kNoRows) return;
   const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
   if (trimmable) return;
+  const bool elsewhere = tensor.rows > 0;
   const std::string rows =
-      tensor.rows > 0 ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
+      elsewhere ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
   throw RequestError(
       fmt::format("{}: `{}` {} and cannot be delivered: the {} rows are no whole number of "
                   "batches of {}, and the last batch is padded",
                   delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
-      "choose a batch that divides the rows, or take a part of them with `rows: a..b`");
+      elsewhere ? fmt::format("`{{op: transpose, perm: {}}}` of it can be: its rows come first",
+                              rows_first(tensor))
+                : "choose a batch that divides the rows, or take a part of them with `rows: a..b`");
 }
 
 /// Refuses two values for one file.

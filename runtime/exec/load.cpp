@@ -18,11 +18,11 @@ namespace flow::exec {
 
 namespace {
 
-using Items = std::map<std::string, Checkpoint::Item>;
+using Items = std::map<std::string, StoredVariables::Item>;
 
-Items items_by_name(const Checkpoint& checkpoint) {
+Items items_by_name(const StoredVariables& stored) {
   Items items;
-  for (Checkpoint::Item& item : checkpoint.items()) items.emplace(item.name, item);
+  for (StoredVariables::Item& item : stored.items()) items.emplace(item.name, item);
   return items;
 }
 
@@ -52,7 +52,7 @@ std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& it
     const bool match = matches[entry->tensor->name] = fits(*entry, items);
     text += line(match, entry->tensor->name, entry->tensor->shape, entry->tensor->dtype);
   }
-  text += "\n  the checkpoint has";
+  text += "\n  what is loaded has";
   for (const auto& [name, item] : items) {
     const auto found = matches.find(name);
     text += line(found == matches.end() || found->second, name, item.shape, item.dtype);
@@ -69,7 +69,7 @@ std::vector<State::Entry*> list_wanted(State& state, bool slots) {
 }
 
 /// Reads those that fit; returns the others.
-std::vector<State::Entry*> read_fitting(const Checkpoint& checkpoint, const Items& items,
+std::vector<State::Entry*> read_fitting(const StoredVariables& stored, const Items& items,
                                         const std::vector<State::Entry*>& wanted) {
   std::vector<State::Entry*> others;
   for (State::Entry* entry : wanted) {
@@ -77,10 +77,10 @@ std::vector<State::Entry*> read_fitting(const Checkpoint& checkpoint, const Item
       others.push_back(entry);
       continue;
     }
-    Array value = checkpoint.read(entry->tensor->name);
+    Array value = stored.read(entry->tensor->name);
     // The list was made of headers; the file may have changed since.
     if (value.shape() != entry->tensor->shape || !convertible(value.dtype(), entry->tensor->dtype))
-      throw RunError(fmt::format("{} changed while it was read", checkpoint.path().string()));
+      throw RunError(fmt::format("{} changed while it was read", stored.path().string()));
     entry->value = value.dtype() == entry->tensor->dtype
                        ? std::move(value)
                        : convert(value, entry->tensor->dtype, entry->tensor->name);
@@ -88,7 +88,7 @@ std::vector<State::Entry*> read_fitting(const Checkpoint& checkpoint, const Item
   return others;
 }
 
-void require_fitting(const Checkpoint& checkpoint, const Items& items,
+void require_fitting(const StoredVariables& stored, const Items& items,
                      const std::vector<State::Entry*>& wanted, const plan::Job& job,
                      const std::vector<std::string>& optional, const std::string& hint) {
   const auto misfits = std::ranges::count_if(wanted, [&](const State::Entry* entry) {
@@ -97,18 +97,25 @@ void require_fitting(const Checkpoint& checkpoint, const Items& items,
     });
   });
   if (misfits > 0)
-    throw RequestError(fmt::format("{} does not fit: {} of {} variables are missing or misshapen{}",
-                                   checkpoint.path().string(), misfits, wanted.size(),
-                                   both_lists(wanted, items, job)),
-                       hint);
+    throw RequestError(
+        fmt::format("{} does not fit: {} of {} variables are missing or misshapen{}",
+                    stored.path().string(), misfits, wanted.size(), both_lists(wanted, items, job)),
+        hint);
 }
 
 }  // namespace
 
-Checkpoint open_checkpoint(const fs::path& path, const std::string& where) {
-  if (io::is_checkpoint(path)) return Checkpoint(path);
-  if (const auto newest = io::CheckpointFolder(path).newest()) return Checkpoint(*newest);
+std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where) {
+  if (io::is_checkpoint(path)) return std::make_unique<Checkpoint>(path);
+  if (const auto newest = io::CheckpointFolder(path).newest())
+    return std::make_unique<Checkpoint>(*newest);
   std::error_code ignored;
+  const bool file = fs::is_regular_file(path, ignored);
+  if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
+  if (file)
+    throw RequestError(
+        fmt::format("{}: {} is no checkpoint, nor an .npz", where, path.string()),
+        R"(what another program trained comes as numpy.savez("x.npz", **{"net/fc/weight": array}))");
   throw RequestError(
       fmt::format("{}: {} {}", where, path.string(),
                   fs::exists(path, ignored) ? "is no checkpoint, nor a run with one in checkpoints/"
@@ -116,7 +123,7 @@ Checkpoint open_checkpoint(const fs::path& path, const std::string& where) {
       "a checkpoint is a directory with a checkpoint.json; train the job that makes it first");
 }
 
-std::vector<State::Entry*> load(const Checkpoint& checkpoint, const plan::Job& job, State& state,
+std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
                                 const std::vector<std::string>& optional) {
   const std::vector<State::Entry*> wanted = list_wanted(state, false);
   for (const std::string& glob : optional)
@@ -125,11 +132,11 @@ std::vector<State::Entry*> load(const Checkpoint& checkpoint, const plan::Job& j
         }))
       throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
                          "`*` stays inside one part of a name, `**` crosses `/`");
-  const Items items = items_by_name(checkpoint);
-  require_fitting(checkpoint, items, wanted, job, optional,
+  const Items items = items_by_name(stored);
+  require_fitting(stored, items, wanted, job, optional,
                   "a run that was made with --set is read with the same --set (its run.json has "
                   "them); --load-partial GLOB lets variables start anew");
-  return read_fitting(checkpoint, items, wanted);
+  return read_fitting(stored, items, wanted);
 }
 
 void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,

@@ -246,11 +246,11 @@ void Preparation::start_variables(const RunRequest& request) {
                                    job.where, job.name, parameters),
                        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
   if (drawn.valid()) return drawn.get();
-  const Checkpoint checkpoint =
-      open_checkpoint(*loaded_from(request), request.load ? "--load" : wanted.load_where);
+  const auto stored =
+      open_variables(*loaded_from(request), request.load ? "--load" : wanted.load_where);
   state.initialize(request.root, true);
   std::vector<std::string> anew;
-  for (State::Entry* entry : load(checkpoint, job, state, request.load_partial)) {
+  for (State::Entry* entry : load(*stored, job, state, request.load_partial)) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
   }

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace flow::io {
 
@@ -15,10 +19,38 @@ struct NpzMember {
   std::unique_ptr<std::byte[]> memory;  // owns the bytes, where they were compressed
 };
 
-/// The array `array` of the archive `zip`, a whole file: an .npy, which is stored or deflated. Its
-/// checksum is checked. `name` is for messages. RunError where the archive is damaged, is none, is
-/// larger than 4 GiB (zip64) or encrypted, or has no such array: it lists those it has.
-NpzMember read_npz_member(std::span<const std::byte> zip, const std::string& array,
-                          const std::string& name);
+/// The directory of an archive. Of arrays of one name the last counts.
+class Npz {
+ public:
+  /// `zip` is the whole file, and outlives this; `name` is for messages. RunError where it is no
+  /// archive, is damaged or larger than 4 GiB (zip64).
+  Npz(std::span<const std::byte> zip, std::string name);
+
+  /// The names of its arrays, sorted.
+  std::vector<std::string> arrays() const;
+  /// An array, as an .npy; it was stored or deflated, and its checksum is checked. RunError where
+  /// it is damaged or encrypted, or there is none of that name.
+  NpzMember read(const std::string& array) const;
+
+ private:
+  /// A file as the directory lists it.
+  struct Listed {
+    std::string_view name;
+    uint32_t flags = 0, method = 0, checksum = 0;
+    uint32_t packed = 0, unpacked = 0, offset = 0;
+  };
+
+  [[noreturn]] void damaged(std::string_view what) const;
+  [[noreturn]] void refuse_zip64() const;
+  bool fits(uint64_t at, uint64_t length) const;
+  size_t find_end() const;
+  void list_files();
+  NpzMember unpack(const Listed& file) const;
+  std::span<const std::byte> packed_bytes(const Listed& file) const;
+
+  std::span<const std::byte> zip_;
+  std::string name_;
+  std::map<std::string_view, Listed> files_;  // by the name of the array
+};
 
 }  // namespace flow::io

@@ -156,7 +156,7 @@ Rows read_npy_rows(const fs::path& path) {
 Rows read_npz_rows(const fs::path& path, const std::string& array) {
   MappedFile file(path);
   const std::string name = path.string();
-  NpzMember member = read_npz_member(file.bytes(), array, name);
+  NpzMember member = Npz(file.bytes(), name).read(array);
   Rows rows = npy_rows(member.bytes, fmt::format("{}: `{}`", name, array));
   if (rows.memory) return rows;
   if (member.memory)

@@ -1,7 +1,9 @@
 """LANGUAGE.md: its whole job files run, and every key and word that a job file may have stands on it."""
+import contextlib
 import json
 import re
 import unittest
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -39,28 +41,35 @@ class PageTest(FlowTest):
         told = set(re.findall(r"\w+", PAGE))
         self.assertEqual(sorted(word for word in words_of({**schema, "$defs": definitions}) if not set(re.findall(r"\w+", word)) <= told), [])
 
-    def test_statistics_come_from_other_tools_as_the_page_says(self):
-        network = next(block for block in BLOCKS if block.startswith("statistics:"))
+    def test_weights_come_from_pytorch_as_the_page_says(self):
+        recipe = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
         random = np.random.default_rng(3)
-        parts = {name: random.uniform(0.5, 2, 8).astype(np.float32) for name in ["weight", "bias", "running_mean", "running_var"]}
-        for name, value in parts.items():
-            np.save(self.dir / f"bn.{name}.npy", value)
-        x = random.normal(size=(4, 8)).astype(np.float32)
+        shapes = {"fc.weight": (8, 4), **{name: 8 for name in ["fc.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"]}}
+        state = {name: random.uniform(0.5, 2, shape).astype(np.float32) for name, shape in shapes.items()}
+        model = SimpleNamespace(state_dict=lambda: {name: SimpleNamespace(numpy=lambda value=value: value) for name, value in state.items()})
+        with contextlib.chdir(self.dir):
+            exec(recipe, {"numpy": np, "model": model})
+        x = random.normal(size=(5, 4)).astype(np.float32)
         np.save(self.dir / "x.npy", x)
-        self.write("job.yaml", "flow: 1\nnetworks:\n  " + network.replace("\n", "\n  ").rstrip() + "\n" + """
-jobs:
-  j:
-    type: predict
-    inputs: {x: {shape: [4, 8], dtype: float32, from: {npy: x.npy}}}
+        self.write("job.yaml", """flow: 1
+networks:
+  net:
+    inputs: [x]
     graph:
-      s: {op: statistics, in: x}
-      y: {op: batch_normalization, in: s, variables: s, epsilon: 1e-5}
-    returns: {value: y}
+      fc: {op: dense, units: 8}
+      norm: {op: batch_normalization, epsilon: 1e-5}
+jobs:
+  eval:
+    type: predict
+    inputs: {x: {shape: [5, 4], dtype: float32, from: {npy: x.npy}}}
+    graph: {net: {op: net, in: x}}
+    returns: {value: net}
 """)
-        self.assertEqual(self.call("flowc", "check", "job.yaml").stderr, "")
-        self.flowrun("job.yaml", "-o", "out", "--load", "none", "--quiet")
-        scale = parts["weight"] / np.sqrt(parts["running_var"].astype(np.float64) + 1e-5)
-        np.testing.assert_allclose(self.load("out/returns/y/value.npy")[0], (x - parts["running_mean"]) * scale + parts["bias"], rtol=1e-5)
+        self.flowrun("job.yaml", "-o", "out", "--load", "weights.npz", "--quiet")
+        y = x @ state["fc.weight"].T + state["fc.bias"]
+        scale = state["norm.weight"] / np.sqrt(state["norm.running_var"].astype(np.float64) + 1e-5)
+        expected = (y - state["norm.running_mean"]) * scale + state["norm.bias"]
+        np.testing.assert_allclose(self.load("out/returns/net/value.npy")[0], expected, rtol=1e-5)
 
 
 if __name__ == "__main__":

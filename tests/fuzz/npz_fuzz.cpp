@@ -1,4 +1,4 @@
-// Any bytes as an .npz file: the array `a` of it as an .npy, or refused with a RunError.
+// Any bytes as an .npz file: each array of it as an .npy, or refused with a RunError.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,9 +9,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const flow::io::NpzMember member =
-        flow::io::read_npz_member(std::as_bytes(std::span(data, size)), "a", "fuzz");
-    flow::io::parse_npy(member.bytes, "fuzz");
+    const flow::io::Npz npz(std::as_bytes(std::span(data, size)), "fuzz");
+    for (const std::string& array : npz.arrays())
+      flow::io::parse_npy(npz.read(array).bytes, "fuzz");
   } catch (const flow::RunError&) {
   }
   return 0;

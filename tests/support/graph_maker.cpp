@@ -38,6 +38,8 @@ void GraphMaker::minimize(ValueId loss) {
   context.training->losses = {{loss, graph[loss].name, Span()}};
   for (const ir::Variable& variable : graph.variables)
     if (variable.trainable) context.training->variables.push_back(variable.value);
+  context.training->rate_scales.assign(context.training->variables.size(), 1);
+  context.training->weight_decays.assign(context.training->variables.size(), 0);
 }
 
 void GraphMaker::run_passes(std::string_view last) {

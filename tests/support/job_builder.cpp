@@ -123,7 +123,7 @@ class Network {
     update(name + "/bias:update", dbias, d.bias, {d.out});
     b_.step("matmul", name + ":dw", {dy, d.x}, {{"transpose_a", true}, {"transpose_b", false}},
             {d.out, d.in}, DType::kFloat32, d.weight);
-    b_.post("sgd_update", {d.weight}, {{"scale", scale_}});
+    b_.post("sgd_update", {d.weight}, {{"scale", scale_}, {"rate_scale", 1.0}});
     return dx;
   }
 
@@ -199,8 +199,8 @@ class Network {
   }
 
   void update(const std::string& name, TensorId gradient, TensorId variable, Shape shape) {
-    b_.step("sgd_update", name, {gradient, variable}, {{"scale", scale_}}, shape, DType::kFloat32,
-            variable);
+    b_.step("sgd_update", name, {gradient, variable}, {{"scale", scale_}, {"rate_scale", 1.0}},
+            shape, DType::kFloat32, variable);
   }
 
   /// The loss of each row; returns the gradient of the logits.

@@ -19,16 +19,18 @@ Launch unless_skipped(const Request& request, Launch update) {
   };
 }
 
-/// A Kernel that calls move(g, values, rate, step) for each element: `values` are the variable and
-/// its slots, and become what follows them.
+/// A Kernel that calls move(g, values, state) for each element: `values` are the variable and its
+/// slots, and become what follows them; `state` has the variable's learning rate.
 template <size_t kMoved, typename Move>
 Kernel elementwise_update(const Request& request, Move move) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=, n = request.outputs[0].shape.elements(),
-                     scale = GradientScale(request, kMoved)](const Buffers& buffers,
-                                                             const CallState& state) {
+                     scale = GradientScale(request, kMoved),
+                     rate_scale = number(request, "rate_scale")](const Buffers& buffers,
+                                                                 const CallState& call) {
       const double factor = scale.operator()<T>(buffers);
+      const CallState state = call.at_rate(rate_scale);
       for (int64_t i = 0; i < n; ++i) {
         std::array<double, kMoved> values;
         for (size_t k = 0; k < kMoved; ++k)
@@ -76,10 +78,12 @@ class SquaresOfGradients {
 Kernel sgd_update(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [n = request.outputs[0].shape.elements(), scale = GradientScale(request, 1)](
-                        const Buffers& buffers, const CallState& state) {
+    kernel.launch = [n = request.outputs[0].shape.elements(), scale = GradientScale(request, 1),
+                     rate_scale = number(request, "rate_scale")](const Buffers& buffers,
+                                                                 const CallState& state) {
       const T *g = input<T>(buffers, 0), *w = input<T>(buffers, 1);
-      const auto a = static_cast<T>(-state.learning_rate * scale.operator()<T>(buffers));
+      const double rate = state.at_rate(rate_scale).learning_rate;
+      const auto a = static_cast<T>(-rate * scale.operator()<T>(buffers));
       for (int64_t i = 0; i < n; ++i) output<T>(buffers, 0)[i] = w[i] + a * g[i];
     };
     kernel.launch = unless_skipped<T, 1>(request, std::move(kernel.launch));
@@ -140,25 +144,26 @@ Kernel centered_rmsprop_update(const Request& request) {
 Kernel lars_update(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [n = request.outputs[0].shape.elements(), scale = GradientScale(request, 2),
-                     momentum = number(request, "momentum_beta"),
-                     coefficient = number(request, "lars_coefficient"),
-                     epsilon = number(request, "epsilon"), decay = number(request, "weight_decay")](
-                        const Buffers& buffers, const CallState& state) {
-      const T *g = input<T>(buffers, 0), *w = input<T>(buffers, 1), *m = input<T>(buffers, 2);
-      const double factor = scale.operator()<T>(buffers);
-      const double size = std::sqrt(squares(w, n) / static_cast<double>(n));
-      const double slope = std::abs(factor) * std::sqrt(squares(g, n) / static_cast<double>(n));
-      const double rate =
-          state.learning_rate * coefficient * size / (slope + decay * size + epsilon);
-      for (int64_t i = 0; i < n; ++i) {
-        const auto old = static_cast<double>(w[i]);
-        const double pulled = factor * static_cast<double>(g[i]) + decay * old;
-        const double moved = momentum * static_cast<double>(m[i]) - rate * pulled;
-        output<T>(buffers, 0)[i] = static_cast<T>(old + moved);
-        output<T>(buffers, 1)[i] = static_cast<T>(moved);
-      }
-    };
+    kernel.launch =
+        [n = request.outputs[0].shape.elements(), scale = GradientScale(request, 2),
+         momentum = number(request, "momentum_beta"),
+         coefficient = number(request, "lars_coefficient"), epsilon = number(request, "epsilon"),
+         rate_scale = number(request, "rate_scale"),
+         decay = number(request, "weight_decay")](const Buffers& buffers, const CallState& state) {
+          const T *g = input<T>(buffers, 0), *w = input<T>(buffers, 1), *m = input<T>(buffers, 2);
+          const double factor = scale.operator()<T>(buffers);
+          const double size = std::sqrt(squares(w, n) / static_cast<double>(n));
+          const double slope = std::abs(factor) * std::sqrt(squares(g, n) / static_cast<double>(n));
+          const double rate = state.at_rate(rate_scale).learning_rate * coefficient * size /
+                              (slope + decay * size + epsilon);
+          for (int64_t i = 0; i < n; ++i) {
+            const auto old = static_cast<double>(w[i]);
+            const double pulled = factor * static_cast<double>(g[i]) + decay * old;
+            const double moved = momentum * static_cast<double>(m[i]) - rate * pulled;
+            output<T>(buffers, 0)[i] = static_cast<T>(old + moved);
+            output<T>(buffers, 1)[i] = static_cast<T>(moved);
+          }
+        };
     kernel.launch = unless_skipped<T, 2>(request, std::move(kernel.launch));
   });
   return kernel;
@@ -170,8 +175,10 @@ Kernel lamb_update(const Request& request) {
     kernel.workspace = static_cast<size_t>(request.outputs[0].shape.elements()) * sizeof(double);
     kernel.launch = [n = request.outputs[0].shape.elements(), scale = GradientScale(request, 3),
                      beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
-                     epsilon = number(request, "epsilon"), decay = number(request, "weight_decay")](
-                        const Buffers& buffers, const CallState& state) {
+                     epsilon = number(request, "epsilon"),
+                     rate_scale = number(request, "rate_scale"),
+                     decay = number(request, "weight_decay")](const Buffers& buffers,
+                                                              const CallState& state) {
       const T *g = input<T>(buffers, 0), *w = input<T>(buffers, 1);
       const T *old_m = input<T>(buffers, 2), *old_v = input<T>(buffers, 3);
       double* movement = reinterpret_cast<double*>(buffers.workspace);
@@ -188,9 +195,9 @@ Kernel lamb_update(const Request& request) {
       }
       const double size = std::sqrt(squares(w, n)), step = std::sqrt(squares(movement, n));
       const double ratio = size > 0 && step > 0 ? size / step : 1;
+      const double rate = state.at_rate(rate_scale).learning_rate * ratio;
       for (int64_t i = 0; i < n; ++i)
-        output<T>(buffers, 0)[i] =
-            static_cast<T>(static_cast<double>(w[i]) - state.learning_rate * ratio * movement[i]);
+        output<T>(buffers, 0)[i] = static_cast<T>(static_cast<double>(w[i]) - rate * movement[i]);
     };
     kernel.launch = unless_skipped<T, 3>(request, std::move(kernel.launch));
   });

@@ -93,6 +93,7 @@ KernelCase update(const std::string& op, Random& random) {
   const UpdateNumbers numbers = numbers_of(op, random);
   KernelCase one{op, numbers.attributes, {}, {}};
   one.attributes.push_back({"scale", 0.01});
+  one.attributes.push_back({"rate_scale", random_between(random, 0, 1) == 1 ? 10.0 : 1.0});
   one.inputs.push_back(random_array(random, kF, shape));
   for (int i = 1; i <= 1 + numbers.slots; ++i) {
     one.inputs.push_back(random_array(random, kF, shape));

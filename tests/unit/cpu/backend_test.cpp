@@ -119,8 +119,8 @@ TEST_CASE("a variable is delivered as it was before the call's update") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2});
-  const auto updated =
-      b.step("sgd_update", "updated", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  const auto updated = b.step("sgd_update", "updated", {g, w},
+                              {{"scale", 1.0}, {"rate_scale", 1.0}}, {2}, DType::kFloat32, w);
   const plan::Job job = b.build();
   const auto program = cpu::make_backend()->prepare(job, {1, 1, 1, {w, updated}});
   write(*program, g, 0, {2, 4});
@@ -156,7 +156,8 @@ TEST_CASE("programs that are neighbours have their common variables in one memor
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2}), v = b.variable("v", {3});
-  b.step("sgd_update", "updated", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  b.step("sgd_update", "updated", {g, w}, {{"scale", 1.0}, {"rate_scale", 1.0}}, {2},
+         DType::kFloat32, w);
   const plan::Job train = b.build();
   JobBuilder c;
   const auto own = c.variable("own", {2}), theirs = c.variable("w", {2});

@@ -30,7 +30,7 @@ test::Arrays run_product(const plan::Job& job, const RunJob& options) {
   return test::run(job, test::random_values(job), {"out"}, options);
 }
 
-/// `w += -0.1 * 0.5 * a^T b`, fused or apart.
+/// `w += -0.1 * 3 * 0.5 * a^T b`, fused or apart.
 plan::Job update(const Problem& p, bool fused) {
   JobBuilder b;
   const auto a = b.input("a", {p.k, p.m}), c = b.input("b", {p.k, p.n});
@@ -38,11 +38,11 @@ plan::Job update(const Problem& p, bool fused) {
   const JobBuilder::Attributes transposed = {{"transpose_a", true}, {"transpose_b", false}};
   if (fused) {
     b.step("matmul", "updated", {a, c}, transposed, {p.m, p.n}, DType::kFloat32, w);
-    b.post("sgd_update", {w}, {{"scale", 0.5}});
+    b.post("sgd_update", {w}, {{"scale", 0.5}, {"rate_scale", 3.0}});
   } else {
     const auto gradient = b.step("matmul", "gradient", {a, c}, transposed, {p.m, p.n});
-    b.step("sgd_update", "updated", {gradient, w}, {{"scale", 0.5}}, {p.m, p.n}, DType::kFloat32,
-           w);
+    b.step("sgd_update", "updated", {gradient, w}, {{"scale", 0.5}, {"rate_scale", 3.0}},
+           {p.m, p.n}, DType::kFloat32, w);
   }
   return b.build();
 }

@@ -156,20 +156,25 @@ TEST_CASE("the SGD update rounds its factor once and its product before the sum"
   const Array g = array_of<float>({2}, {3, 0.1f}), w = array_of<float>({2}, {1, 0.7f});
   const float a = static_cast<float>(-0.125 * 0.01);
   const volatile float product = a * 0.1f;
-  CHECK(
-      first_result<float>({"sgd_update", {{"scale", 0.01}}, {g, w}, {{DType::kFloat32, {2}, 1}}}) ==
-      std::vector<float>{1 + a * 3, 0.7f + product});
+  CHECK(first_result<float>({"sgd_update",
+                             {{"scale", 0.01}, {"rate_scale", 1.0}},
+                             {g, w},
+                             {{DType::kFloat32, {2}, 1}}}) ==
+        std::vector<float>{1 + a * 3, 0.7f + product});
 }
 
 TEST_CASE("momentum keeps a moving sum of gradients, and looks ahead where it is Nesterov's") {
   const Array g = array_of<float>({1}, {8}), w = array_of<float>({1}, {10}),
               m = array_of<float>({1}, {6});
   for (const bool nesterov : {false, true}) {
-    const KernelCase one{
-        "momentum_update",
-        {{"scale", 0.25}, {"momentum", 0.5}, {"nesterov", nesterov}, {"weight_decay", 0.0}},
-        {g, w, m},
-        {{DType::kFloat32, {1}, 1}, {DType::kFloat32, {1}, 2}}};
+    const KernelCase one{"momentum_update",
+                         {{"scale", 0.25},
+                          {"rate_scale", 1.0},
+                          {"momentum", 0.5},
+                          {"nesterov", nesterov},
+                          {"weight_decay", 0.0}},
+                         {g, w, m},
+                         {{DType::kFloat32, {1}, 1}, {DType::kFloat32, {1}, 2}}};
     // The learning rate is 1/8; g = 0.25*8 = 2, m = 0.5*6 + g = 5; Nesterov's step is g + 0.5*m.
     const KernelRun run = run_kernel(one, {cpu::fast_kernels()});
     CHECK(number_at(run.outputs[1], 0) == 5);

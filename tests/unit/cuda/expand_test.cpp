@@ -30,12 +30,14 @@ plan::Job two_layers() {
   const auto w = b.variable("w", {2, 3}), v = b.variable("v", {2, 3}), bias = b.variable("b", {2});
   b.step("bias_add_grad", "b:diff", {dy}, {{"axis", int64_t{1}}}, {2});
   const auto db = test::tensor(b.build(), "b:diff");
-  b.step("sgd_update", "b:update", {db, bias}, {{"scale", 0.5}}, {2}, DType::kFloat32, bias);
+  b.step("sgd_update", "b:update", {db, bias}, {{"scale", 0.5}, {"rate_scale", 1.0}}, {2},
+         DType::kFloat32, bias);
   b.step("matmul", "late", {dy, w}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 3});
   for (const auto& [name, variable] : {std::pair{"w", w}, {"v", v}}) {
     b.step("matmul", std::string(name) + ":diff", {dy, x},
            {{"transpose_a", true}, {"transpose_b", false}}, {2, 3}, DType::kFloat32, variable);
-    b.post("sgd_update", {variable}, {{"scale", name == std::string("w") ? 0.5 : 0.25}});
+    b.post("sgd_update", {variable},
+           {{"scale", name == std::string("w") ? 0.5 : 0.25}, {"rate_scale", 1.0}});
   }
   return b.build();
 }
@@ -147,8 +149,8 @@ TEST_CASE("an update whose result a step reads stays where it is") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2});
-  const auto updated =
-      b.step("sgd_update", "update", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  const auto updated = b.step("sgd_update", "update", {g, w}, {{"scale", 1.0}, {"rate_scale", 1.0}},
+                              {2}, DType::kFloat32, w);
   b.step("scale", "seen", {updated}, {{"factor", 2.0}}, {2});
   const cuda::Grouped grouped = cuda::group_updates(b.build());
   CHECK(step_names(grouped.job) == std::vector<std::string>{"update", "seen"});

@@ -27,8 +27,8 @@ struct MixedJob {
   plan::TensorId h = b.step("relu", "h", {a_cpu}, {}, {2});
   plan::TensorId h_gpu = b.step("copy", "h:gpu", {h}, {}, {2});
   plan::TensorId y = b.step("add", "y", {h_gpu, x}, {}, {2});
-  plan::TensorId moved =
-      b.step("sgd_update", "w:update", {y, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  plan::TensorId moved = b.step("sgd_update", "w:update", {y, w},
+                                {{"scale", 1.0}, {"rate_scale", 1.0}}, {2}, DType::kFloat32, w);
   plan::Job job = placed(b.build());
 
   plan::Job placed(plan::Job made) const {

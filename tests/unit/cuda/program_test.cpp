@@ -35,11 +35,11 @@ struct SmallJob {
   plan::TensorId g = b.input("g", {2});
   plan::TensorId w = b.variable("w", {2}), v = b.variable("v", {2});
   plan::TensorId tripled = b.step("scale", "tripled", {w}, {{"factor", 3.0}}, {2});
-  plan::TensorId early =
-      b.step("sgd_update", "w:update", {g, w}, {{"scale", 1.0}}, {2}, DType::kFloat32, w);
+  plan::TensorId early = b.step("sgd_update", "w:update", {g, w},
+                                {{"scale", 1.0}, {"rate_scale", 1.0}}, {2}, DType::kFloat32, w);
   plan::TensorId y = b.step("add", "y", {tripled, g}, {}, {2});
-  plan::TensorId late =
-      b.step("sgd_update", "v:update", {y, v}, {{"scale", 1.0}}, {2}, DType::kFloat32, v);
+  plan::TensorId late = b.step("sgd_update", "v:update", {y, v},
+                               {{"scale", 1.0}, {"rate_scale", 1.0}}, {2}, DType::kFloat32, v);
   plan::Job job = b.build();
 };
 

@@ -272,7 +272,7 @@ TEST_CASE("variables that do not fit are one error with both lists") {
                              " does not fit: 1 of 1 variables are missing or misshapen\n"
                              "  job `eval` has\n"
                              "  ! net/v [2] float32\n"
-                             "  the checkpoint has\n"
+                             "  what is loaded has\n"
                              "    net/w [2] float32\n"
                              "    net/w/momentum [2] float32\n"
                              "a run that was made with --set is read with the same --set (its "

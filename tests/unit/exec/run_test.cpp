@@ -335,6 +335,11 @@ TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is p
   TestRun rows(job, home.path(), "rows");
   rows.run();
   CHECK(io::read_npy(rows / "returns/y/value.npy").shape() == Shape{5, 2});
+  job.tensors[kY.index()].rows = 1;
+  TestRun columns(job, home.path(), "columns");
+  CHECK_THAT(columns.refusal(), Catch::StartsWith("job.yaml:10:5: `y` has its rows along axis 1") &&
+                                    Catch::EndsWith("\n`{op: transpose, perm: [1, 0]}` of it can "
+                                                    "be: its rows come first"));
 }
 
 TEST_CASE("a sink that fails ends the run and is told") {

@@ -26,8 +26,10 @@ std::vector<double> golden(const std::string& name, int64_t count) {
 }
 
 /// A job whose variables `v/weight` [4, 3] and `u/bias` [3] have the gradients `gw`, transposed,
-/// and `gb`: its losses are the sums of the products.
-std::string job_of(const std::string& optimizer, const std::string& regularizer) {
+/// and `gb`: its losses are the sums of the products. `rates` are those up to step 20 and from
+/// then.
+std::string job_of(const std::string& optimizer, const std::string& regularizer,
+                   const std::string& rates) {
   const auto layer = [&](const std::string& key) {
     return regularizer.empty() ? std::string() : ", " + key + ": " + regularizer;
   };
@@ -45,8 +47,8 @@ std::string job_of(const std::string& optimizer, const std::string& regularizer)
          "    optimizer: {" +
          optimizer +
          ", minimize: [lw, lb], variables: [\"v/*\", u/bias],\n"
-         "      learning_rate: {type: piecewise_constant, boundaries: [20], values: [0.1, "
-         "0.05]}}\n";
+         "      learning_rate: {type: piecewise_constant, boundaries: [20], values: " +
+         rates + "}}\n";
 }
 
 /// The job on the CPU, with names for its tensors.
@@ -95,9 +97,9 @@ void check_near(const std::vector<double>& got, const double* expected) {
 }
 
 void check_path(const std::string& name, const std::string& optimizer,
-                const std::string& regularizer = {}) {
+                const std::string& regularizer = {}, const std::string& rates = "[0.1, 0.05]") {
   INFO(name);
-  Trained trained(plan_of(job_of(optimizer, regularizer)).jobs[0]);
+  Trained trained(plan_of(job_of(optimizer, regularizer, rates)).jobs[0]);
   const int64_t weights = kRows * kColumns;
   const auto gw = golden("gradients_w", kSteps * weights);
   const auto gb = golden("gradients_b", kSteps * kColumns);
@@ -136,6 +138,20 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[go
   check_path("rmsprop_centered", "type: rmsprop, centered: true");
   check_path("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
   check_path("lamb", "type: lamb, weight_decay: 0.01");
+}
+
+TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[golden]") {
+  const auto check_scaled = [](const std::string& name, const std::string& optimizer) {
+    check_path(name, optimizer + ", learning_rate_scales: {\"**\": 4}", {}, "[0.025, 0.0125]");
+  };
+  check_scaled("sgd", "type: sgd");
+  check_scaled("sgd_nesterov", "type: sgd, momentum: 0.9, nesterov: true");
+  check_scaled("sgdw", "type: sgdw, weight_decay: 0.01");
+  check_scaled("adamw", "type: adamw, weight_decay: 0.01");
+  check_scaled("rmsprop", "type: rmsprop");
+  check_scaled("rmsprop_centered", "type: rmsprop, centered: true");
+  check_scaled("lars", "type: lars, lars_coefficient: 0.02, weight_decay: 0.01");
+  check_scaled("lamb", "type: lamb, weight_decay: 0.01");
 }
 
 }  // namespace flow::test

@@ -180,6 +180,10 @@ TEST_CASE("what is trained, what decays and what is regularized is chosen by nam
     CHECK(update(plan, "d/weight:update").attributes.get<double>("weight_decay") == 0.5);
     CHECK(update(plan, "d/bias:update").attributes.get<double>("weight_decay") == 0);
   }
+  const plan::Plan faster =
+      plan_of(train(adamw + "learning_rate_scales: {\"d/*\": 10, d/bias: 0.5}}"));
+  CHECK(update(faster, "d/weight:update").attributes.get<double>("rate_scale") == 10);
+  CHECK(update(faster, "d/bias:update").attributes.get<double>("rate_scale") == 0.5);
   std::string text = train(kSgd);
   text.replace(text.find("op: dense"), 9, "op: dense, kernel_regularizer: {l1: 0.5}");
   const plan::Step regularize = update(plan_of(text), "d/weight:regularized");

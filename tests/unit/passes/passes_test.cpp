@@ -297,8 +297,8 @@ TEST_CASE("Weight decay is for the variables that decay") {
   passes::Training& training = *maker.context.training;
   training.update = "adam_update";
   for (const char* name : {"beta1", "beta2", "epsilon"}) training.attributes.set(name, 0.5);
-  training.weight_decay = 0.25;
-  training.decayed = {maker.graph.find("a/weight")};
+  REQUIRE(training.variables[0] == maker.graph.find("a/weight"));
+  training.weight_decays[0] = 0.25;
   maker.run_passes();
   CHECK_THAT(maker.nodes(), Catch::Contains("adam_update(a/weight:diff, a/weight, a/weight/m, "
                                             "a/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "

@@ -112,7 +112,7 @@ Plan small_plan() {
             {{"dtype", DType::kFloat32}, {"shape", Integers{2, 4}}, {"value", 1.0}});
   const TensorId updated = b.one(
       "matmul", "dense/weight:updated", {dy, x}, {{"transpose_a", true}, {"transpose_b", false}},
-      {post("sgd_update", "dense/weight:update", {w}, {{"scale", 0.125}})});
+      {post("sgd_update", "dense/weight:update", {w}, {{"scale", 0.125}, {"rate_scale", 1.0}})});
   b.alias(updated, w);
   b.minimize(loss);
   return {kVersion, "job.yaml", "/somewhere", {b.done()}, {"a note"}};
@@ -179,10 +179,10 @@ void add_backward(JobBuilder& b, const Forward& f) {
                                  "net/dense/matmul:diff", {f.labels, f.prob, dloss});
   const TensorId ddrop = b.one("matmul", "net/drop:diff", {dlogits, f.kernel},
                                {{"transpose_a", false}, {"transpose_b", false}});
-  const TensorId kernel =
-      b.one("matmul", "net/dense/weight:updated", {dlogits, f.drop},
-            {{"transpose_a", true}, {"transpose_b", false}},
-            {post("sgd_update", "net/dense/weight:update", {f.kernel}, {{"scale", 0.25}})});
+  const TensorId kernel = b.one("matmul", "net/dense/weight:updated", {dlogits, f.drop},
+                                {{"transpose_a", true}, {"transpose_b", false}},
+                                {post("sgd_update", "net/dense/weight:update", {f.kernel},
+                                      {{"scale", 0.25}, {"rate_scale", 1.0}})});
   b.alias(kernel, f.kernel);
   const TensorId dflat = b.one("dropout_grad", "net/flat:diff", {ddrop, f.mask}, {{"rate", 0.5}});
   b.alias(dflat, ddrop);
@@ -196,10 +196,16 @@ void add_backward(JobBuilder& b, const Forward& f) {
   const TensorId dweight =
       b.one("convolution_grad_weight", "net/conv/weight:diff", {f.images, dadd},
             with(kConvolution, {"weight_shape", Integers{2, 1, 3, 3}}));
-  b.alias(b.one("sgd_update", "net/conv/bias:updated", {dbias, f.bias}, {{"scale", 0.25}}), f.bias);
+  b.alias(b.one("sgd_update", "net/conv/bias:updated", {dbias, f.bias},
+                {{"scale", 0.25}, {"rate_scale", 1.0}}),
+          f.bias);
   const auto updated =
       b.step("momentum_update", "net/conv/weight:updated", {dweight, f.weight, f.slot},
-             {{"scale", 0.25}, {"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.5}});
+             {{"scale", 0.25},
+              {"rate_scale", 1.0},
+              {"momentum", 0.9},
+              {"nesterov", true},
+              {"weight_decay", 0.5}});
   b.alias(updated[0], f.weight);
   b.alias(updated[1], f.slot);
 }

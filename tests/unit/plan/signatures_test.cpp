@@ -164,25 +164,27 @@ TEST_CASE("losses take integers and a last axis of classes; updates take equal s
   CHECK(refuses(loss, {{I, {}}, {F, {}}}));
   CHECK(results_of(gradient, {{I, {2}}, {F, {2, 5}}, {F, {2}}}) == Results{{F, {2, 5}}});
   CHECK(refuses(gradient, {{I, {2}}, {F, {2, 5}}, {F, {2, 5}}}));
-  CHECK(refuses("sgd_update", {{F, {2}}, {F, {3}}}, {{"scale", 1.0}}));
-  const Entries momentum{
-      {"scale", 1.0}, {"momentum", 0.9}, {"nesterov", false}, {"weight_decay", 0.0}};
+  CHECK(refuses("sgd_update", {{F, {2}}, {F, {3}}}, {{"scale", 1.0}, {"rate_scale", 1.0}}));
+  const Entries momentum{{"scale", 1.0},
+                         {"rate_scale", 1.0},
+                         {"momentum", 0.9},
+                         {"nesterov", false},
+                         {"weight_decay", 0.0}};
   CHECK(results_of("momentum_update", {{F, {3}}, {F, {3}}, {F, {3}}}, momentum) ==
         Results{{F, {3}}, {F, {3}}});
   CHECK(refuses("momentum_update", {{F, {3}}, {F, {3}}, {F, {1, 3}}}, momentum));
 }
 
 TEST_CASE("clipped updates take a scalar more, norms any number of gradients") {
-  CHECK(results_of("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}}, {{"scale", 1.0}}) ==
-        Results{{F, {3}}});
-  CHECK(refuses("sgd_update", {{F, {3}}, {F, {3}}, {F, {3}}}, {{"scale", 1.0}}));
-  CHECK(refuses("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}, {F, {}}}, {{"scale", 1.0}}));
-  CHECK(refuses("sgd_update", {{F, {3}}}, {{"scale", 1.0}}));
-  const Entries adam{{"scale", 1.0},
-                     {"beta1", 0.9},
-                     {"beta2", 0.999},
-                     {"epsilon", 1e-8},
-                     {"bias_correction", true},
+  CHECK(results_of("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}},
+                   {{"scale", 1.0}, {"rate_scale", 1.0}}) == Results{{F, {3}}});
+  CHECK(
+      refuses("sgd_update", {{F, {3}}, {F, {3}}, {F, {3}}}, {{"scale", 1.0}, {"rate_scale", 1.0}}));
+  CHECK(refuses("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}, {F, {}}},
+                {{"scale", 1.0}, {"rate_scale", 1.0}}));
+  CHECK(refuses("sgd_update", {{F, {3}}}, {{"scale", 1.0}, {"rate_scale", 1.0}}));
+  const Entries adam{{"scale", 1.0},       {"rate_scale", 1.0}, {"beta1", 0.9},
+                     {"beta2", 0.999},     {"epsilon", 1e-8},   {"bias_correction", true},
                      {"weight_decay", 0.0}};
   CHECK(results_of("adam_update", {{F, {3}}, {F, {3}}, {F, {3}}, {F, {3}}, {F, {}}}, adam) ==
         Results{{F, {3}}, {F, {3}}, {F, {3}}});

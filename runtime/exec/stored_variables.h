@@ -1,0 +1,50 @@
+// Variables that files hold, by name. Untrusted: checked as they are read.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/io/npz.h"
+
+namespace flow::exec {
+
+class StoredVariables {
+ public:
+  struct Item {
+    std::string name;  // of the variable
+    DType dtype;
+    Shape shape;
+  };
+
+  virtual ~StoredVariables() = default;
+  /// Where they are, for messages.
+  virtual const fs::path& path() const = 0;
+  /// What there is, by name. RunError when a file is missing or no .npy.
+  virtual std::vector<Item> items() const = 0;
+  /// RunError naming the file when it is damaged. REQUIRES: it is one of items().
+  virtual Array read(const std::string& name) const = 0;
+};
+
+/// The arrays of an .npz file, called as the variables are.
+class NpzVariables : public StoredVariables {
+ public:
+  /// RunError where the file is damaged or no .npz. RequestError where an array cannot be a
+  /// variable by its name, or there are none.
+  explicit NpzVariables(const fs::path& path);
+
+  const fs::path& path() const override { return path_; }
+  std::vector<Item> items() const override;
+  Array read(const std::string& name) const override;
+
+ private:
+  std::string name_of(const std::string& array) const;
+
+  fs::path path_;
+  MappedFile file_;
+  std::map<std::string, io::NpzMember> members_;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,83 @@
+"""What --load takes beside checkpoints: variables by name in an .npz."""
+import unittest
+
+import numpy as np
+
+from flow import FlowTest
+
+JOB = """
+flow: 1
+jobs:
+  eval:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: float32, from: {type: iota}}}
+    graph:
+      body: {op: dense, in: x, units: 4, kernel_initializer: ones}
+      head: {op: dense, units: 2, kernel_initializer: ones}
+    returns: {value: head}
+"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Npz(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", JOB)
+        random = np.random.default_rng(5)
+        self.weights = {"body/weight": random.integers(-3, 4, (4, 3)).astype(np.float32), "body/bias": np.full(4, 2, np.float32),
+                        "head/weight": random.integers(-3, 4, (2, 4)).astype(np.float32), "head/bias": np.zeros(2, np.float32)}
+
+    def refused(self, file, *flags, status=2):
+        return self.flowrun("job.yaml", "-o", "refused", "--load", file, *flags, status=status).stderr
+
+    def test_arrays_are_variables_stored_or_packed_in_any_order_and_width(self):
+        w = self.weights
+        expected = (X @ w["body/weight"].T + w["body/bias"]) @ w["head/weight"].T
+        np.savez(self.dir / "stored.npz", **w, another=np.zeros(3))
+        np.savez_compressed(self.dir / "packed.npz", **w)
+        np.savez(self.dir / "wide.npz", **{name: np.asfortranarray(value.astype(np.float64)) for name, value in w.items()})
+        for file in ("stored.npz", "packed.npz", "wide.npz"):
+            self.flowrun("job.yaml", "-o", file[:-4], "--load", file)
+            np.testing.assert_array_equal(self.load(f"{file[:-4]}/returns/head/value.npy")[0], expected)
+
+    def test_the_job_file_may_name_it(self):
+        np.savez(self.dir / "w.npz", **self.weights)
+        self.flowrun("job.yaml", "-o", "out", "--set", "jobs.eval.run.checkpoint.load=w.npz")
+        self.flowrun("job.yaml", "-o", "same", "--load", "w.npz")
+        np.testing.assert_array_equal(self.load("out/returns/head/value.npy"), self.load("same/returns/head/value.npy"))
+
+    def test_what_does_not_fit_is_told_with_both_lists_or_starts_anew(self):
+        np.savez(self.dir / "body.npz", **{"body/weight": self.weights["body/weight"], "body/bias": self.weights["body/bias"],
+                                           "fc.weight": self.weights["head/weight"], "head/bias": np.zeros(2, np.int64)})
+        told = self.refused("body.npz")
+        self.assertIn("body.npz does not fit: 2 of 4 variables are missing or misshapen\n  job `eval` has\n", told)
+        self.assertIn("\n  ! head/weight [2, 4] float32\n", told)
+        self.assertIn("\n  what is loaded has\n", told)
+        self.assertIn("\n    fc.weight [2, 4] float32\n", told)
+        self.assertIn("\n  ! head/bias [2] int64\n", told)
+        done = self.flowrun("job.yaml", "-o", "out", "--load", "body.npz", "--load-partial", "head/*")
+        self.assertIn("not loaded, but started anew: `head/bias`, `head/weight`", done.stderr)
+        hidden = X @ self.weights["body/weight"].T + 2
+        np.testing.assert_array_equal(self.load("out/returns/head/value.npy")[0], np.repeat(hidden.sum(1, keepdims=True), 2, 1))
+
+    def test_other_files_are_refused_by_name(self):
+        np.save(self.dir / "w.npy", X)
+        self.assertIn("flowrun: --load: w.npy is no checkpoint, nor an .npz\n", self.refused("w.npy"))
+        self.assertIn("numpy.savez(", self.refused("w.npy"))
+        self.assertIn("--load: absent.npz does not exist", self.refused("absent.npz"))
+        np.savez(self.dir / "none.npz")
+        self.assertIn("none.npz has no arrays", self.refused("none.npz"))
+        np.savez(self.dir / "outside.npz", **{"../body/weight": X})
+        self.assertIn("outside.npz: `../body/weight` is no name of a variable", self.refused("outside.npz"))
+        np.savez(self.dir / "objects.npz", **{"body/weight": np.array([{}], dtype=object)})
+        self.assertIn("objects.npz: `body/weight`", self.refused("objects.npz", status=3))
+        np.savez(self.dir / "w.npz", **self.weights)
+        content = bytearray((self.dir / "w.npz").read_bytes())
+        content[300] ^= 1
+        (self.dir / "w.npz").write_bytes(content)
+        self.assertIn("w.npz is damaged: the checksum of", self.refused("w.npz", status=3))
+        self.assertFalse((self.dir / "refused/returns").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
