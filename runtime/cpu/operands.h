@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/visit.h"
@@ -21,6 +22,11 @@ const T* input(const Buffers& buffers, size_t i) {
 template <typename T>
 T* output(const Buffers& buffers, size_t i) {
   return reinterpret_cast<T*>(buffers.outputs[i]);
+}
+
+/// An attribute of the step.
+inline double number(const Request& request, std::string_view name) {
+  return request.step.attributes.get<double>(name);
 }
 
 /// The step's attribute `axis`.

@@ -61,10 +61,6 @@ class GradientScale {
   bool clipped_;
 };
 
-inline double number(const Request& request, std::string_view name) {
-  return request.step.attributes.get<double>(name);
-}
-
 /// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.
 inline double gathered(double beta, bool corrected, int64_t step) {
   return corrected ? 1 - power(beta, step + 1) : 1;

@@ -56,13 +56,13 @@ class Npz(FlowTest):
         self.assertIn("\n    fc.weight [2, 4] float32\n", told)
         self.assertIn("\n  ! head/bias [2] int64\n", told)
         done = self.flowrun("job.yaml", "-o", "out", "--load", "body.npz", "--load-partial", "head/*")
-        self.assertIn("not loaded, but started anew: `head/bias`, `head/weight`", done.stderr)
+        self.assertIn("not loaded, but started anew: `head/weight`, `head/bias`", done.stderr)
         hidden = X @ self.weights["body/weight"].T + 2
         np.testing.assert_array_equal(self.load("out/returns/head/value.npy")[0], np.repeat(hidden.sum(1, keepdims=True), 2, 1))
 
     def test_other_files_are_refused_by_name(self):
         np.save(self.dir / "w.npy", X)
-        self.assertIn("flowrun: --load: w.npy is no checkpoint, nor an .npz\n", self.refused("w.npy"))
+        self.assertIn("flowrun: error: --load: w.npy is no checkpoint, nor an .npz\n", self.refused("w.npy"))
         self.assertIn("numpy.savez(", self.refused("w.npy"))
         self.assertIn("--load: absent.npz does not exist", self.refused("absent.npz"))
         np.savez(self.dir / "none.npz")
@@ -73,7 +73,7 @@ class Npz(FlowTest):
         self.assertIn("objects.npz: `body/weight`", self.refused("objects.npz", status=3))
         np.savez(self.dir / "w.npz", **self.weights)
         content = bytearray((self.dir / "w.npz").read_bytes())
-        content[300] ^= 1
+        content[content.find(self.weights["body/weight"].tobytes())] ^= 1
         (self.dir / "w.npz").write_bytes(content)
         self.assertIn("w.npz is damaged: the checksum of", self.refused("w.npz", status=3))
         self.assertFalse((self.dir / "refused/returns").exists())

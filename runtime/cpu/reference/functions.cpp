@@ -12,10 +12,6 @@ constexpr double kRootOf2OverPi = 0.7978845608028654;
 bool is_negative(double x) { return x < 0; }
 bool is_negative(uint64_t x) { return static_cast<int64_t>(x) < 0; }
 
-double number(const Request& request, std::string_view attribute) {
-  return request.step.attributes.get<double>(attribute);
-}
-
 bool approximates_by_tanh(const Request& request) {
   return request.step.attributes.get<std::string>("approximate") == "tanh";
 }

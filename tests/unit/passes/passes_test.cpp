@@ -49,10 +49,12 @@ TEST_CASE("Updates follow their gradient and the last read of the variable") {
         "float32[8, 4]\n"
         "b/weight:diff = matmul(b/matmul:diff, a/matmul) transpose_a=true transpose_b=false: "
         "float32[4, 4] mixed\n"
-        "b/weight:update = sgd_update(b/weight:diff, b/weight) scale=0.03125: float32[4, 4]\n"
+        "b/weight:update = sgd_update(b/weight:diff, b/weight) rate_scale=1 scale=0.03125: "
+        "float32[4, 4]\n"
         "a/weight:diff = matmul(a/matmul:diff, x) transpose_a=true transpose_b=false: "
         "float32[4, 4] mixed\n"
-        "a/weight:update = sgd_update(a/weight:diff, a/weight) scale=0.03125: float32[4, 4]\n");
+        "a/weight:update = sgd_update(a/weight:diff, a/weight) rate_scale=1 scale=0.03125: "
+        "float32[4, 4]\n");
   CHECK(maker.graph.results.back() == maker.context.mean_loss);
 }
 
@@ -81,7 +83,7 @@ TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
   CHECK(maker.graph[slot.updated].name == "a/weight:update.momentum");
   CHECK_THAT(maker.nodes(), Catch::Contains("momentum_update(a/weight:diff, a/weight, "
                                             "a/weight/momentum) momentum=0.9 nesterov=true "
-                                            "scale=0.03125 weight_decay=0"));
+                                            "rate_scale=1 scale=0.03125 weight_decay=0"));
 }
 
 TEST_CASE("A frozen variable keeps its value, and nothing is computed for it") {
@@ -192,7 +194,7 @@ TEST_CASE("A static loss scale is undone by the update") {
   maker.run_passes();
   CHECK_THAT(maker.nodes(), Catch::Contains("a/matmul:diff = fill() dtype=float32 shape=[8, 4] "
                                             "value=8"));
-  CHECK_THAT(maker.nodes(), Catch::Contains("sgd_update(a/weight) scale=0.00390625"));
+  CHECK_THAT(maker.nodes(), Catch::Contains("sgd_update(a/weight) rate_scale=1 scale=0.00390625"));
 }
 
 TEST_CASE("In mixed precision what is returned is not rounded") {
@@ -241,10 +243,10 @@ TEST_CASE("The update is fused onto the product that makes the gradient") {
   CHECK_THAT(maker.nodes(),
              Catch::Contains("b/weight:update = matmul(b/matmul:diff, a/matmul) transpose_a=true "
                              "transpose_b=false: float32[4, 4]\n"
-                             "  + sgd_update(b/weight) scale=0.03125\n"
+                             "  + sgd_update(b/weight) rate_scale=1 scale=0.03125\n"
                              "a/weight:update = matmul(a/matmul:diff, x) transpose_a=true "
                              "transpose_b=false: float32[4, 4]\n"
-                             "  + sgd_update(a/weight) scale=0.03125\n"));
+                             "  + sgd_update(a/weight) rate_scale=1 scale=0.03125\n"));
 }
 
 TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
@@ -253,13 +255,14 @@ TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
   SECTION("clipping") {
     maker.context.training->clip_norm = 2;
     maker.run_passes();
-    CHECK_THAT(maker.nodes(),
-               Catch::EndsWith("minimize/clip_factor = clip_factor(a/weight:diff, b/weight:diff) "
-                               "clip_norm=2 scale=0.03125: float32[] mixed\n"
-                               "a/weight:update = sgd_update(a/weight:diff, a/weight, "
-                               "minimize/clip_factor) scale=0.03125: float32[4, 4]\n"
-                               "b/weight:update = sgd_update(b/weight:diff, b/weight, "
-                               "minimize/clip_factor) scale=0.03125: float32[4, 4]\n"));
+    CHECK_THAT(
+        maker.nodes(),
+        Catch::EndsWith("minimize/clip_factor = clip_factor(a/weight:diff, b/weight:diff) "
+                        "clip_norm=2 scale=0.03125: float32[] mixed\n"
+                        "a/weight:update = sgd_update(a/weight:diff, a/weight, "
+                        "minimize/clip_factor) rate_scale=1 scale=0.03125: float32[4, 4]\n"
+                        "b/weight:update = sgd_update(b/weight:diff, b/weight, "
+                        "minimize/clip_factor) rate_scale=1 scale=0.03125: float32[4, 4]\n"));
     CHECK(maker.nodes().find("  + sgd_update") == std::string::npos);
   }
   SECTION("a regularizer, of one variable") {
@@ -269,7 +272,7 @@ TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
                Catch::EndsWith("a/weight:regularized = regularize(a/weight:diff, a/weight) l1=0 "
                                "l2=16: float32[4, 4] mixed\n"
                                "a/weight:update = sgd_update(a/weight:regularized, a/weight) "
-                               "scale=0.03125: float32[4, 4]\n"));
+                               "rate_scale=1 scale=0.03125: float32[4, 4]\n"));
     CHECK_THAT(maker.nodes(), Catch::Contains("  + sgd_update(b/weight)"));
     const ValueId weight = maker.graph.find("a/weight");
     CHECK(maker.graph.gradient_of(weight) == maker.graph.find("a/weight:diff"));
@@ -300,12 +303,14 @@ TEST_CASE("Weight decay is for the variables that decay") {
   REQUIRE(training.variables[0] == maker.graph.find("a/weight"));
   training.weight_decays[0] = 0.25;
   maker.run_passes();
-  CHECK_THAT(maker.nodes(), Catch::Contains("adam_update(a/weight:diff, a/weight, a/weight/m, "
-                                            "a/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
-                                            "epsilon=0.5 scale=0.03125 weight_decay=0.25"));
-  CHECK_THAT(maker.nodes(), Catch::Contains("adam_update(b/weight:diff, b/weight, b/weight/m, "
-                                            "b/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
-                                            "epsilon=0.5 scale=0.03125 weight_decay=0:"));
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("adam_update(a/weight:diff, a/weight, a/weight/m, "
+                             "a/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
+                             "epsilon=0.5 rate_scale=1 scale=0.03125 weight_decay=0.25"));
+  CHECK_THAT(maker.nodes(),
+             Catch::Contains("adam_update(b/weight:diff, b/weight, b/weight/m, "
+                             "b/weight/v) beta1=0.5 beta2=0.5 bias_correction=true "
+                             "epsilon=0.5 rate_scale=1 scale=0.03125 weight_decay=0:"));
 }
 
 TEST_CASE("An update of a shared variable, or one read after its gradient, stands apart") {

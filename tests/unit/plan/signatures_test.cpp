@@ -189,7 +189,7 @@ TEST_CASE("clipped updates take a scalar more, norms any number of gradients") {
   CHECK(results_of("adam_update", {{F, {3}}, {F, {3}}, {F, {3}}, {F, {3}}, {F, {}}}, adam) ==
         Results{{F, {3}}, {F, {3}}, {F, {3}}});
   Entries whole = adam;
-  whole[1].second = 1.0;
+  whole[2].second = 1.0;
   CHECK(refuses("adam_update", {{F, {3}}, {F, {3}}, {F, {3}}, {F, {3}}}, whole));
   const Entries norm{{"scale", 1.0}, {"clip_norm", 2.0}};
   CHECK(results_of("clip_factor", {{F, {3}}, {F, {}}, {F, {4, 5}}}, norm) == Results{{F, {}}});
