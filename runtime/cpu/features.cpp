@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <thread>
 
 namespace flow::cpu {
 
@@ -49,7 +50,9 @@ std::string onednn_version() {
 
 int usable_cores() {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  // There are more than the set has room for.
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::set<std::string> cores;  // by the list of their hyperthreads
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;

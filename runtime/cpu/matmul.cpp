@@ -16,6 +16,7 @@
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/kernel.h"
 #include "runtime/cpu/narrow_products.h"
+#include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
 
 namespace flow::cpu::fast {
@@ -213,10 +214,10 @@ class Product {
                             reinterpret_cast<const uint16_t*>(operands.a) + a,
                             reinterpret_cast<const uint16_t*>(operands.b) + b, product);
     else
-      dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth, 1.0f,
-                 reinterpret_cast<const float*>(operands.a) + a, row_of_a(),
-                 reinterpret_cast<const float*>(operands.b) + b, row_of_b(), 0.0f, product,
-                 tiling_.n);
+      must_succeed(dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n,
+                              depth, 1.0f, reinterpret_cast<const float*>(operands.a) + a,
+                              row_of_a(), reinterpret_cast<const float*>(operands.b) + b,
+                              row_of_b(), 0.0f, product, tiling_.n));
   }
 
   /// How far rows of a and b as they are stored lie apart.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/base/check.h"
+#include "runtime/cpu/onednn_status.h"
 
 namespace flow::cpu {
 
@@ -87,8 +88,9 @@ void NarrowProducts::run(int worker, int64_t m, int64_t n, int64_t k, const uint
   arguments.a.set_data_handle(const_cast<uint16_t*>(a));
   arguments.b.set_data_handle(const_cast<uint16_t*>(b));
   arguments.out.set_data_handle(out);
-  dnnl_primitive_execute(product->primitive.get(), stream_.get(),
-                         static_cast<int>(arguments.list.size()), arguments.list.data());
+  must_succeed(dnnl_primitive_execute(product->primitive.get(), stream_.get(),
+                                      static_cast<int>(arguments.list.size()),
+                                      arguments.list.data()));
 }
 
 }  // namespace flow::cpu

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/layout.h"
+#include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
 #include "runtime/exec/taps.h"
 
@@ -206,6 +207,7 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
     launch_stages<false>(call, input_slot, output_slot);
   else
     launch_stages<true>(call, input_slot, output_slot);
+  throw_failure();
 }
 
 template <bool kTimed>
@@ -248,12 +250,13 @@ void CpuProgram::deliver(const std::vector<Delivery>& deliveries, const exec::Ca
   }
 }
 
-ArrayView CpuProgram::delivered(TensorId tensor, size_t output_slot) const {
+std::span<const std::byte> CpuProgram::delivered(TensorId tensor, size_t output_slot) const {
   const auto found =
       std::ranges::find(output_offsets_, tensor, &std::pair<TensorId, size_t>::first);
   FLOW_CHECK(found != output_offsets_.end(), "tensor {} is no deliverable", tensor.value);
   const TensorInfo& info = tensors_[tensor.index()];
-  return {info.dtype, info.shape, outputs_.data() + output_slot * output_stride_ + found->second};
+  return {outputs_.data() + output_slot * output_stride_ + found->second,
+          info.bytes()};
 }
 
 }  // namespace flow::cpu

@@ -47,7 +47,7 @@ class CpuProgram : public exec::Program {
   std::span<std::byte> input(plan::TensorId input, size_t slot) override;
   void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
   void wait(size_t) override {}
-  ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override {
     return faults_[output_slot];
   }

@@ -181,7 +181,7 @@ class StageBuilder {
     }
     std::vector<Value> made = outputs;
     for (Value& value : made)
-      if (is_narrow(value.desc.dtype)) value = wide(value.desc);
+      if (value.desc.used && is_narrow(value.desc.dtype)) value = wide(value.desc);
     plan::Step widened = step;
     if (!step.posts.empty() && step.posts.back().op == "cast") widened.posts.pop_back();
     FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);

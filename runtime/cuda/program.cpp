@@ -220,13 +220,13 @@ void CudaProgram::read_times(size_t output_slot) {
   last_end_ = times.ends.back();
 }
 
-ArrayView CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
+std::span<const std::byte> CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
   const auto found = std::ranges::find(deliverables_, tensor);
   FLOW_CHECK(found != deliverables_.end(), "tensor {} is no deliverable", tensor.value);
   const auto index = static_cast<size_t>(found - deliverables_.begin());
   const TensorInfo& info = tensors_[tensor.index()];
-  return {info.dtype, info.shape,
-          memory_.host_outputs(output_slot) + memory_.output_layout().offsets[index]};
+  return {memory_.host_outputs(output_slot) + memory_.output_layout().offsets[index],
+          bytes_of(info.shape, info.dtype)};
 }
 
 std::optional<exec::Fault> CudaProgram::fault(size_t output_slot) const {

@@ -29,7 +29,7 @@ class CudaProgram : public exec::Program {
   void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
   void wait(size_t output_slot) override { wait_segment(segments_ - 1, output_slot); }
   void wait_segment(size_t segment, size_t output_slot) override;
-  ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
   std::vector<exec::TimedStep> timed_steps() const override { return timeline_->timed_steps(); }
   std::span<const int64_t> step_times(size_t output_slot) const override {

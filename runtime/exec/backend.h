@@ -125,7 +125,7 @@ class Program {
     wait(output_slot);
   }
   /// A wanted tensor of the completed call, in C order. (A variable: its value before the update.)
-  virtual ArrayView delivered(plan::TensorId tensor, size_t output_slot) const = 0;
+  virtual std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const = 0;
   /// What was out of range in the completed call. Its updates are not to be saved.
   virtual std::optional<Fault> fault(size_t output_slot) const = 0;
   /// What is timed in each call, in the order of a call; empty where the program does not profile.

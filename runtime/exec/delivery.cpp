@@ -74,7 +74,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   return context;
 }
 
-/// The array without the rows that only fill up the batch, and of these the device's part.
+/// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
 void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
                const Positions& positions, const Position& position) {
   if (tensor.rows != 0) return;
@@ -98,7 +98,8 @@ Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
     : positions_(positions), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
-    Route route{&delivery, &job[delivery.tensor], {}, {}};
+    Route route{&delivery, &job[delivery.tensor], {}, {}, {}};
+    route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
     tells_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
     const io::SinkContext context = context_of(job, delivery, positions, options);
@@ -143,15 +144,16 @@ void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) c
   }
 }
 
-ArrayView Deliverer::value_of(Route& route, const Program& program, const Position& position,
-                              size_t slot) {
-  ArrayView value = program.delivered(route.delivery->tensor, slot);
+void Deliverer::take_value(Route& route, const Program& program, const Position& position,
+                           size_t slot) {
+  ArrayView& value = route.value;
+  if (route.tensor->rows == 0) value.shape[0] = route.tensor->shape[0];
+  value.data = program.delivered(route.delivery->tensor, slot).data();
   if (route.delivery->factor != 1) {
     io::scale(value, route.delivery->factor, route.scaled);
     value.data = route.scaled.bytes().data();
   }
   take_rows(value, *route.tensor, *route.delivery, positions_, position);
-  return value;
 }
 
 std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {
@@ -159,8 +161,8 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
   std::optional<std::string> failure;
   for (Route& route : routes_) {
     if (!route.delivery->fires(step)) continue;
-    const io::Event event{step, position.epoch, position.last_of_epoch,
-                          value_of(route, program, position, slot), main_step_};
+    take_value(route, program, position, slot);
+    const io::Event event{step, position.epoch, position.last_of_epoch, route.value, main_step_};
     for (const auto& sink : route.sinks) sink->deliver(event);
     commands_.take(*route.delivery, event);
     if (route.delivery->check_finite && !failure)
@@ -175,13 +177,13 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
 bool Deliverer::absorbs(int64_t step) const {
   if (tells_epoch_at(step)) return false;
   constexpr int64_t kSmall = 1024;  // elements
-  const Position position = positions_.at(step);
-  const io::Event event{step, position.epoch, position.last_of_epoch, {}};
+  const bool last_of_epoch = positions_.at(step).last_of_epoch;
   return std::ranges::all_of(routes_, [&](const Route& route) {
     if (!route.delivery->fires(step)) return true;
     return !route.delivery->check_finite && !commands_.takes(*route.delivery) &&
            route.tensor->shape.elements() <= kSmall &&
-           std::ranges::all_of(route.sinks, [&](const auto& sink) { return sink->absorbs(event); });
+           std::ranges::all_of(route.sinks,
+                               [&](const auto& sink) { return sink->absorbs(last_of_epoch); });
   });
 }
 

@@ -101,10 +101,11 @@ class Deliverer {
     const Delivery* delivery;
     const plan::Tensor* tensor;
     std::vector<std::unique_ptr<io::Sink>> sinks;
-    Array scaled;  // where there is a factor
+    Array scaled;     // where there is a factor
+    ArrayView value;  // of the last event
   };
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
-  ArrayView value_of(Route& route, const Program& program, const Position& position, size_t slot);
+  void take_value(Route& route, const Program& program, const Position& position, size_t slot);
 
   const Positions positions_;
   std::vector<Route> routes_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -29,9 +30,12 @@ constexpr int64_t kRecords = 64;
 constexpr int64_t kBookedTogether = kRecords / 2;
 constexpr auto kBookedAfter = std::chrono::milliseconds(50);
 
-double read_scalar(const ArrayView& value) {
-  if (value.dtype == DType::kFloat64) return value.as<double>()[0];
-  return static_cast<double>(value.as<float>()[0]);
+double read_scalar(std::span<const std::byte> bytes) {
+  const auto read = [&]<typename T>(T value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return static_cast<double>(value);
+  };
+  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
 }
 
 /// "row 3", "[12, 5] (row 3900 of the data)"
@@ -206,9 +210,10 @@ bool Executor::delivers(int64_t step) const {
 
 bool Executor::leaves_something(int64_t step) {
   StepRecord& record = record_of(step);
-  record.delivers = delivers(step);
   record.saves = run_.saves && run_.saves(step);
-  return record.delivers || record.saves;
+  // Sums are saved before later steps are added to them.
+  record.delivers = record.saves || delivers(step);
+  return record.delivers;
 }
 
 void Executor::await_device(int64_t step) {
@@ -241,7 +246,7 @@ void Executor::settle(int64_t step) {
     reduce(step);
   record.saves = record.saves && loss_failure_.empty();
   if (record.saves) capture(step);
-  hand_over(step, record.delivers || record.saves, now);
+  hand_over(step, record.delivers, now);
 }
 
 void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
@@ -300,6 +305,7 @@ void Executor::deliver() {
       const Timed timed(run_.profile, Activity::kDeliver, step);
       failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
     }
+    if (record.saves) record.sums = run_.deliverer.sums();
     if (failure) {
       check_failure_ = *failure;
       record.saves = false;

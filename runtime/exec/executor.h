@@ -43,6 +43,7 @@ struct StepRecord {
   double seconds = 0;                // since the first call
   bool saves = false;                // the state after it is captured
   bool delivers = false;             // something of it leaves: the delivery thread's work
+  Sums sums = {};                    // where it saves: what print sinks hold after it
 };
 
 /// Threads of the crew that execute() takes.

@@ -121,7 +121,7 @@ void MixedProgram::wait(size_t output_slot) {
     if (has(device)) program(device).wait(output_slot);
 }
 
-ArrayView MixedProgram::delivered(TensorId tensor, size_t output_slot) const {
+std::span<const std::byte> MixedProgram::delivered(TensorId tensor, size_t output_slot) const {
   return home_of(tensor).delivered(tensor, output_slot);
 }
 

@@ -37,7 +37,7 @@ class MixedProgram : public Program {
   std::span<int64_t> rows(size_t slot) override;
   void launch(const Call& call, size_t input_slot, size_t output_slot) override;
   void wait(size_t output_slot) override;
-  ArrayView delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<Fault> fault(size_t output_slot) const override;
   std::vector<TimedStep> timed_steps() const override;
   std::span<const int64_t> step_times(size_t output_slot) const override;

@@ -77,8 +77,8 @@ class Run {
   void warn_nonfinite(int64_t step, const std::string& found);
   void check_trained(int64_t step);
   void say_skipped(const StepRecord& record) const;
-  plan::CheckpointRecord checkpoint_record(int64_t step) const;
-  void save_step(int64_t step);
+  plan::CheckpointRecord checkpoint_record(int64_t step, const Sums& sums) const;
+  void save_step(int64_t step, const Sums& sums);
   void save_last(const Ending& ending);
   void conclude(const Ending& ending);
   void write_record(int exit_status, const std::string& error) const;
@@ -215,7 +215,7 @@ bool Run::call_others(Ending& ending) {
   if (ending.interrupted || !ending.failure.empty()) return false;
   if (saves(steps - 1)) {
     prepared_.capture();
-    save_step(steps);
+    save_step(steps, deliverer_->sums());
   }
   return true;
 }
@@ -241,7 +241,7 @@ void Run::keep_books(const StepRecord& record) {
                                               shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) save_step(steps_);
+  if (record.saves) save_step(steps_, record.sums);
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
@@ -277,7 +277,7 @@ void Run::check_trained(int64_t step) {
                  kFindNonfinite, kCheckFailed);
 }
 
-plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
+plan::CheckpointRecord Run::checkpoint_record(int64_t step, const Sums& sums) const {
   const Position position = positions_.at(step);  // of the step to come
   plan::CheckpointRecord record;
   record.job = job_.name;
@@ -287,16 +287,16 @@ plan::CheckpointRecord Run::checkpoint_record(int64_t step) const {
   record.seed = job_.seed;
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
-  if (Sums sums = deliverer_->sums(); !sums.empty()) record.sums = std::move(sums);
+  if (!sums.empty()) record.sums = sums;
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }
 
-void Run::save_step(int64_t step) {
+void Run::save_step(int64_t step, const Sums& sums) {
   check_trained(step);
   home_->require();
   folder_.clear(step);
-  write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step));
+  write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step, sums));
   folder_.prune(job_.run.checkpoint.keep);
   kept_ = step;
 }
@@ -304,11 +304,12 @@ void Run::save_step(int64_t step) {
 void Run::save_last(const Ending& ending) {
   prepared_.capture();
   if (job_.train) {
-    if (kept_ != ending.steps) save_step(ending.steps);
+    if (kept_ != ending.steps) save_step(ending.steps, deliverer_->sums());
     outcome_.checkpoint = folder_.at(ending.steps);
   }
   if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
-    write_checkpoint(*prepared_.save, prepared_.state, checkpoint_record(ending.steps));
+    write_checkpoint(*prepared_.save, prepared_.state,
+                     checkpoint_record(ending.steps, deliverer_->sums()));
     outcome_.saved = prepared_.save;
   }
 }

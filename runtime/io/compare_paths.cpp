@@ -15,13 +15,19 @@ namespace {
 using Arrays = std::map<std::string, fs::path>;  // by name
 
 void collect(const fs::path& folder, const std::string& prefix, Arrays& arrays) {
-  if (!fs::is_directory(folder)) return;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() != ".npy" || entry.is_directory()) continue;
-    fs::path name = entry.path().lexically_relative(folder);
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return;
+  fs::path path = folder;
+  fs::recursive_directory_iterator entry(folder, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    path = entry->path();
+    std::error_code unreachable;  // its verdict is to come
+    if (path.extension() != ".npy" || entry->is_directory(unreachable)) continue;
+    fs::path name = path.lexically_relative(folder);
     name.replace_extension();
-    arrays.emplace(prefix + name.generic_string(), entry.path());
+    arrays.emplace(prefix + name.generic_string(), path);
   }
+  if (error) throw cannot("read", path, error.value());
 }
 
 enum class Kind { kFile, kFolder, kRun };

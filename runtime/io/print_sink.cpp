@@ -85,13 +85,13 @@ class PrintSink : public Sink {
     if (now) flush();
   }
 
-  bool absorbs(const Event& event) const override {
+  bool absorbs(bool last_of_epoch) const override {
     if (!reduction_) return false;
     switch (options_.over) {
       case plan::Over::kStep:
         return printable_ % options_.every != 0;
       case plan::Over::kEpoch:
-        return !event.last_of_epoch;
+        return !last_of_epoch;
       case plan::Over::kRun:
         break;
     }

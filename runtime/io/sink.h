@@ -20,7 +20,7 @@ namespace flow::io {
 struct Event {
   int64_t step = 0, epoch = 0;
   bool last_of_epoch = false;
-  ArrayView value;                        // trimmed to its real rows
+  const ArrayView& value;                 // trimmed to its real rows
   std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
 };
 
@@ -46,9 +46,9 @@ class Sink {
   virtual ~Sink() = default;
   /// "Reached" on return: a write has been handed to the system.
   virtual void deliver(const Event& event) = 0;
-  /// Would this event (of which the value is not looked at) only be counted and summed up? Then
-  /// nothing is written, and deliver allocates nothing.
-  virtual bool absorbs(const Event&) const { return false; }
+  /// Would an event of the next step only be counted and summed up? Then nothing is written, and
+  /// deliver allocates nothing.
+  virtual bool absorbs([[maybe_unused]] bool last_of_epoch) const { return false; }
   /// What is summed up and not told yet, for a run that goes on from a checkpoint; else empty.
   virtual std::vector<uint64_t> held() const { return {}; }
   /// Before the first event: goes on from what such a sink held; one of another kind starts anew.

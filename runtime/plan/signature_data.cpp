@@ -68,7 +68,8 @@ void require_inside(const Call& call, const Shape& x, const Shape& taken) {
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
     const int64_t n = x[axis], first = starts[i], step = steps[i];
-    call.require(0 <= first && first < n && -n <= step && step <= n && counts[i] <= n,
+    call.require(0 <= first && first < n && -n <= step && step <= n && counts[i] <= n &&
+                     (step != 0 || counts[i] == 1),
                  "from {} in steps of {} along axis {} of {}", first, step, axis, x.str());
     // Both factors are at most n: of an axis of 2^31 elements and more the product may overflow.
     const double last =

@@ -1,5 +1,6 @@
 """flowdiff: verdicts, reports, exit statuses. NumPy writes the arrays and judges the figures."""
 import json
+import os
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -96,6 +97,17 @@ class Verdicts(FlowDiff):
         done = self.diff(status=1)
         self.assertEqual(self.line(done.stdout, "x")[-1], "unreadable")
         self.assertIn("out/x.npy is not a .npy file", done.stdout)
+        (self.dir / "out/x.npy").unlink()
+        (self.dir / "out/x.npy").symlink_to("x.npy")
+        done = self.diff(status=1)
+        self.assertEqual(self.line(done.stdout, "x")[-1], "unreadable")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read everything")
+    def test_a_folder_that_cannot_be_read_is_named(self):
+        self.pair("a/x", np.zeros(2), np.zeros(2))
+        (self.dir / "out/a").chmod(0)
+        self.addCleanup((self.dir / "out/a").chmod, 0o755)
+        self.assertIn("cannot read out/a: Permission denied", self.diff(status=3).stderr)
 
     def test_two_files(self):
         self.pair("x", np.zeros(2), np.ones(2))

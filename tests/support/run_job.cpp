@@ -83,7 +83,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
     if (job[id].role == plan::Role::kVariable)
       program->read_variable(id, result.bytes());
     else
-      std::copy_n(program->delivered(id, 0).data, result.bytes().size(), result.bytes().data());
+      std::ranges::copy(program->delivered(id, 0), result.bytes().begin());
     results.emplace(name, std::move(result));
   }
   return results;

@@ -1,7 +1,9 @@
 // One call of a job, on the CPU backend or another: arrays in, arrays out.
 #pragma once
 
+#include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +35,10 @@ Arrays random_values(const plan::Job& job, uint64_t seed = 1);
 Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::string>& wanted,
            const RunJob& options = {});
 
-inline std::vector<float> floats(const ArrayView& view) {
-  const auto values = view.as<float>();
-  return {values.begin(), values.end()};
+inline std::vector<float> floats(std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 /// True when both hold the same arrays bit for bit.

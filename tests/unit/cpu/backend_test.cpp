@@ -26,11 +26,6 @@ void write(exec::Program& program, plan::TensorId input, size_t slot, std::vecto
   std::memcpy(program.input(input, slot).data(), values.data(), values.size() * sizeof(float));
 }
 
-std::vector<float> floats(const ArrayView& view) {
-  const auto values = view.as<float>();
-  return {values.begin(), values.end()};
-}
-
 }  // namespace
 
 TEST_CASE("a training step gives the same bits for any number of threads, and again") {
@@ -111,8 +106,8 @@ TEST_CASE("slots of inputs and outputs keep calls apart") {
   const uint8_t wanted[] = {1};
   program->launch({0, 0, wanted}, 0, 0);
   program->launch({1, 0, wanted}, 1, 1);
-  CHECK(floats(program->delivered(y, 0)) == std::vector<float>{3, 6, 9});
-  CHECK(floats(program->delivered(y, 1)) == std::vector<float>{12, 15, 18});
+  CHECK(test::floats(program->delivered(y, 0)) == std::vector<float>{3, 6, 9});
+  CHECK(test::floats(program->delivered(y, 1)) == std::vector<float>{12, 15, 18});
 }
 
 TEST_CASE("a variable is delivered as it was before the call's update") {
@@ -126,10 +121,10 @@ TEST_CASE("a variable is delivered as it was before the call's update") {
   write(*program, g, 0, {2, 4});
   const uint8_t wanted[] = {1, 1};
   program->launch({0, 0.5, wanted}, 0, 0);
-  CHECK(floats(program->delivered(w, 0)) == std::vector<float>{0, 0});
-  CHECK(floats(program->delivered(updated, 0)) == std::vector<float>{-1, -2});
+  CHECK(test::floats(program->delivered(w, 0)) == std::vector<float>{0, 0});
+  CHECK(test::floats(program->delivered(updated, 0)) == std::vector<float>{-1, -2});
   program->launch({1, 0.5, wanted}, 0, 0);
-  CHECK(floats(program->delivered(w, 0)) == std::vector<float>{-1, -2});
+  CHECK(test::floats(program->delivered(w, 0)) == std::vector<float>{-1, -2});
 }
 
 TEST_CASE("a tap runs only in calls that want what it makes") {
@@ -144,12 +139,12 @@ TEST_CASE("a tap runs only in calls that want what it makes") {
   write(*program, x, 0, {1, 1});
   const uint8_t wanted[] = {1}, unwanted[] = {0};
   program->launch({0, 0, wanted}, 0, 0);
-  CHECK(floats(program->delivered(second, 0)) == std::vector<float>{4, 4});
+  CHECK(test::floats(program->delivered(second, 0)) == std::vector<float>{4, 4});
   write(*program, x, 0, {5, 5});
   program->launch({1, 0, unwanted}, 0, 0);
-  CHECK(floats(program->delivered(second, 0)) == std::vector<float>{4, 4});
+  CHECK(test::floats(program->delivered(second, 0)) == std::vector<float>{4, 4});
   program->launch({2, 0, wanted}, 0, 0);
-  CHECK(floats(program->delivered(second, 0)) == std::vector<float>{20, 20});
+  CHECK(test::floats(program->delivered(second, 0)) == std::vector<float>{20, 20});
 }
 
 TEST_CASE("programs that are neighbours have their common variables in one memory") {
@@ -174,7 +169,7 @@ TEST_CASE("programs that are neighbours have their common variables in one memor
   first->launch({0, 0.5, {}}, 0, 0);
   const uint8_t wanted[] = {1};
   second->launch({0, 0, wanted}, 0, 0);
-  CHECK(floats(second->delivered(y, 0)) == std::vector<float>{-3, -6});
+  CHECK(test::floats(second->delivered(y, 0)) == std::vector<float>{-3, -6});
 
   Array value(DType::kFloat32, {2});
   value.as<float>()[1] = 7;

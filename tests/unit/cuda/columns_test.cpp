@@ -45,8 +45,8 @@ std::vector<std::byte> taken(io::ColumnReader& column, DType dtype,
   const uint8_t wanted[] = {1};
   program->launch({0, 0, wanted}, 1, 0);
   program->wait(0);
-  const ArrayView value = program->delivered(x, 0);
-  return {value.data, value.data + value.bytes()};
+  const std::span<const std::byte> value = program->delivered(x, 0);
+  return {value.begin(), value.end()};
 }
 
 }  // namespace

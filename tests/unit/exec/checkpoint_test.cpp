@@ -158,6 +158,29 @@ TEST_CASE("what print sinks sum up goes on where a run stopped") {
   CHECK(printed(others).starts_with("run: "));
 }
 
+TEST_CASE("a checkpoint holds the sums of the steps before it, whatever has been computed since") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  job.run.steps = 200;
+  job.run.checkpoint.every_steps = 2;
+  job.run.checkpoint.keep = 100;
+  job.returns.reset();
+  job.hooks = {watch(kLoss, "loss", {{0, 200, 1}})};
+  job.hooks[0].sinks = {plan::PrintSink{
+      .label = {}, .reduce = plan::Reduce::kSum, .over = plan::Over::kRun, .format = "%.6g"}};
+  TestRun run(job, home.path());
+  printed(run);
+  const std::vector<std::string> kept = names_in(run / "checkpoints");
+  REQUIRE(kept.size() == 100);
+  for (const std::string& name : kept) {
+    const auto record = Checkpoint(run / "checkpoints" / name).record();
+    REQUIRE(record.sums.value().size() == 1);
+    const auto last_step = static_cast<int64_t>(record.sums->begin()->second[2]);
+    CHECK(last_step == record.step - 1);
+  }
+}
+
 TEST_CASE("what cannot be resumed is refused, and left as it was") {
   const FreshDirectory home;
   train(home, "out", 5);

@@ -59,9 +59,9 @@ class FakeProgram : public Program {
   void wait(size_t slot) override {
     if (backend_.beside) backend_.calls.push_back("wait " + std::to_string(launched_[slot]));
   }
-  ArrayView delivered(plan::TensorId tensor, size_t slot) const override {
+  std::span<const std::byte> delivered(plan::TensorId tensor, size_t slot) const override {
     const auto found = std::ranges::find(options_.deliverables, tensor);
-    return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].view();
+    return outputs_[slot][static_cast<size_t>(found - options_.deliverables.begin())].bytes();
   }
   std::vector<TimedStep> timed_steps() const override {
     if (!backend_.timed) return {};

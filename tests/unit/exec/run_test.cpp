@@ -207,6 +207,26 @@ TEST_CASE("from the second step on the compute thread allocates nothing") {
   for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
 }
 
+TEST_CASE("what is only summed up is taken without an allocation") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 6);
+  plan::Job job = make_job(true, 2);
+  job.run.epochs = 10;
+  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
+  job.hooks[0].sinks = {plan::PrintSink{
+      .label = {}, .reduce = plan::Reduce::kMean, .over = plan::Over::kRun, .format = "%.6g"}};
+  TestRun run(job, home.path());
+  run.request.out = std::fopen((home / "printed").c_str(), "w");
+  std::vector<int64_t> counts;
+  counts.reserve(100);
+  run.backend.on_launch = [&](const Call&) { counts.push_back(allocations_of_this_thread()); };
+  run.run();
+  std::fclose(run.request.out);
+  REQUIRE(counts.size() == 30);
+  if (!allocations_are_counted()) return;
+  for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
+}
+
 TEST_CASE("returns are named by tensor, position or key, and nest as folders") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 2);

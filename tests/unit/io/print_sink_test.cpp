@@ -53,7 +53,7 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
     for (int64_t step = 0; step < 8; ++step) {
       const Event event{step, step / 4, step % 4 == 3, value.view()};
       const long before = std::ftell(file);
-      const bool absorbs = sink->absorbs(event);
+      const bool absorbs = sink->absorbs(event.last_of_epoch);
       sink->deliver(event);
       CHECK(absorbs == (std::ftell(file) == before));
       pattern += absorbs ? '-' : 'p';
@@ -64,7 +64,7 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
   CHECK(printed_when_not_absorbed(plan::Over::kStep) == "p--p--p-");
   CHECK(printed_when_not_absorbed(plan::Over::kEpoch) == "---p---p");
   CHECK(printed_when_not_absorbed(plan::Over::kRun) == "--------");
-  CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs({0, 0, false, {}}));
+  CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs(false));
 }
 
 TEST_CASE("an epoch is told at its end, also where its last step is not watched") {

@@ -95,6 +95,7 @@ TEST_CASE("what is joined, cut or taken fits what it is joined to, cut or taken 
   CHECK(refuses("slice", {{F, {4, 5}}}, take({-1, 0}, {1, 1}, {1, 5}, {5})));
   CHECK(refuses("slice", {{F, {4, 5}}}, take({0}, {1}, {4}, {4})));
   CHECK(refuses("slice", {{F, {4, 5}}}, take({0, 0}, {1, 1}, {4, 5}, {19})));
+  CHECK(refuses("slice", {{F, {4}}}, take({1}, {0}, {2}, {2})));
   CHECK(refuses("slice", {{F, {4}}}, take({0}, {INT64_MAX}, {2}, {2})));
   CHECK(refuses("slice", {{F, {4}}}, take({0}, {INT64_MIN}, {2}, {2})));
   CHECK(results_of("transpose", {{F, {2, 3, 4}}}, {{"perm", Integers{2, 0, 1}}}) ==
