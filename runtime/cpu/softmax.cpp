@@ -1,6 +1,8 @@
 // softmax and log_softmax along an axis, and their gradients.
 #include "runtime/cpu/features.h"
+#include "runtime/cpu/operands.h"
 #include "runtime/cpu/rows.h"
+#include "runtime/cpu/runs.h"
 #include "runtime/cpu/softmax_row.h"
 
 namespace flow::cpu::fast {
@@ -8,27 +10,15 @@ namespace {
 
 /// The sum of dy y.
 FLOW_VECTORISED double sum_of_products(const float* dy, const float* y, int64_t n) {
-  double total = 0;
-  for (int64_t first = 0; first < n; first += kSumBlock) {
-    const int64_t end = std::min(n, first + kSumBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = first; i < end; ++i) sum += dy[i] * y[i];
-    total += static_cast<double>(sum);
-  }
-  return total;
+  double sum = 0;
+  add_terms(n, sum, [=](int64_t i) { return dy[i] * y[i]; });
+  return sum;
 }
 
 FLOW_VECTORISED double sum_in_blocks(const float* dy, int64_t n) {
-  double total = 0;
-  for (int64_t first = 0; first < n; first += kSumBlock) {
-    const int64_t end = std::min(n, first + kSumBlock);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = first; i < end; ++i) sum += dy[i];
-    total += static_cast<double>(sum);
-  }
-  return total;
+  double sum = 0;
+  add_terms(n, sum, [=](int64_t i) { return dy[i]; });
+  return sum;
 }
 
 /// dx = y (dy - sum(dy y))

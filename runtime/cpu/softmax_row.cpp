@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cpu/runs.h"
 
 namespace flow::cpu {
 namespace {

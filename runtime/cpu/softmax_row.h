@@ -11,8 +11,6 @@
 
 namespace flow::cpu {
 
-inline constexpr int64_t kSumBlock = 512;  // elements that are added in float
-
 /// y = softmax(x), which may lie where x does. NaN where x has one, or is infinite.
 void softmax_row(const float* x, float* y, int64_t n);
 
