@@ -6,18 +6,10 @@
 
 #include "runtime/base/convert.h"
 #include "runtime/cpu/labels.h"
+#include "runtime/cpu/reference/around.h"
 
 namespace flow::cpu::reference {
 namespace {
-
-/// An array as [outer, extent, inner] around its axis `axis`.
-struct Around {
-  Around(const Shape& shape, int64_t at)
-      : outer(shape.elements(0, static_cast<int>(at))),
-        extent(shape[static_cast<int>(at)]),
-        inner(shape.elements(static_cast<int>(at) + 1, shape.rank())) {}
-  int64_t outer, extent, inner;
-};
 
 Kernel triangle(const Request& request, bool lower) {
   const Shape& x = request.inputs[0].shape;
