@@ -19,7 +19,7 @@ namespace {
 
 using dnnl::memory;
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+size_t aligned(size_t bytes) { return round_up(bytes, 64); }
 
 FLOW_VECTORISED void add_partial(const float* in, float* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += in[i];

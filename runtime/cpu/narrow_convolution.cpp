@@ -22,7 +22,7 @@
 namespace flow::cpu {
 namespace {
 
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t aligned(int64_t bytes) { return round_up(bytes, 64); }
 
 /// Forward, patches of x; for the gradient of the data, those of dy.
 PatchGeometry patches_of(const ConvolutionGeometry& g) {

@@ -2,15 +2,16 @@
 #include "runtime/cpu/program.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cpu/layout.h"
 #include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
+#include "runtime/exec/profile.h"
 #include "runtime/exec/taps.h"
 
 namespace flow::cpu {
@@ -19,12 +20,7 @@ namespace {
 using exec::Pool;
 using plan::TensorId;
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-int64_t nanoseconds_now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
+size_t aligned(size_t bytes) { return round_up(bytes, 64); }
 
 }  // namespace
 
@@ -217,7 +213,7 @@ void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t
   [[maybe_unused]] int64_t* time =
       kTimed ? times_[output_slot].data() + (call.segment == 0 ? 0 : 2 + first) : nullptr;
   const auto stamp = [&](bool ran) {
-    if constexpr (kTimed) *time = ran ? nanoseconds_now() : time[-1], ++time;
+    if constexpr (kTimed) *time = ran ? exec::Profile::now() : time[-1], ++time;
   };
   if (call.segment == 0) {
     stamp(true);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/cost.h"
@@ -80,7 +81,7 @@ class StageBuilder {
 
   size_t reserve(size_t bytes) {
     const size_t offset = stage_.workspace;
-    stage_.workspace += (bytes + 63) / 64 * 64;
+    stage_.workspace += round_up(bytes, 64);
     return offset;
   }
 
@@ -210,16 +211,15 @@ class StageBuilder {
       for (TensorId id : post.operands) post_operands.back().push_back(value_of(id));
     }
     const Kernel kernel = prepare_kernel(entry, step, in, out, post_operands);
+    FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
+    const bool posts_apart = kernel.fused < step.posts.size();
     // Posts apart work in place, on what the kernel has not yet rounded.
-    const bool apart = kernel.fused < step.posts.size() && is_narrow(out[0].desc.dtype);
-    if (!kernel.launch || apart) {
+    if (!kernel.launch || (posts_apart && is_narrow(out[0].desc.dtype))) {
       stage_.workspace = reserved;
       return false;
     }
     for (size_t i = 0; i < in.size(); ++i)
       if (moved(inputs[i], in[i])) add_reorder(inputs[i], in[i]);
-    FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
-    const bool posts_apart = kernel.fused < step.posts.size();
     if (posts_apart && overwrites_post_operand(out[0])) out[0] = temporary(out[0].desc);
     post_operands.resize(kernel.fused);
     add_launch(kernel, name_of_kernel(entry, kernel), in, out, post_operands);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/shape.h"
 #include "runtime/cuda/driver.h"
@@ -64,7 +65,7 @@ inline bool has_mask(const MatmulSpec& spec) {
 
 /// The bytes of a mask of a result [M, N], rows of bits that begin at multiples of 16 bytes. Only
 /// the library knows which bit is whose.
-inline Shape mask_shape(const Shape& out) { return {out[0], (out[1] + 127) / 128 * 16}; }
+inline Shape mask_shape(const Shape& out) { return {out[0], ceil_div(out[1], 128) * 16}; }
 
 /// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
 /// order, or one of its gradients.

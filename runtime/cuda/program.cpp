@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/exec/profile.h"
 
 namespace flow::cuda {
 namespace {
@@ -18,11 +18,6 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
                  const exec::PrepareOptions& options, bool keep_columns) {
   if (!keep_columns) return {};
   return {driver, stream, job, options.columns};
-}
-
-int64_t nanoseconds_now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 /// Ends a capture on every way out; a graph that was not finished goes.
@@ -187,7 +182,7 @@ const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (call.segment == 0) {
     memory_.call(input_slot) = {call.step, call.learning_rate};
-    if (!times_.empty()) times_[output_slot].launched = nanoseconds_now();
+    if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
   }
   const size_t slots = input_slot * sizes_.output_slots + output_slot;
   try {

@@ -1,5 +1,6 @@
 // Reductions over any axes: sums and means, the largest, the smallest, products, any, all, and
 // logsumexp.
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/pairs.h"
 #include "runtime/cuda/fold.cuh"
@@ -126,7 +127,7 @@ Reduction sums_of(const Request& request) {
 template <typename T>
 Kernel logsumexp_kernel(const Request& request) {
   const FoldPlan plan = plan_of(request);
-  const size_t parts = (plan.workspace(sizeof(double)) + 255) / 256 * 256;
+  const size_t parts = round_up(plan.workspace(sizeof(double)), 256);
   return {[=](const Buffers& buffers, const LaunchState& state) {
             const T* x = input<T>(buffers, 0);
             T* max = reinterpret_cast<T*>(buffers.workspace + parts);
