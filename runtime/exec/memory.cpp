@@ -109,6 +109,25 @@ class Sharing {
   std::vector<Use> uses_;
 };
 
+/// Gives a place to what lies outside the arena.
+void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
+  const plan::Job& job = request.job;
+  for (size_t i = 0; i < request.shared.size(); ++i)
+    memory.tensors[request.shared[i].tensor.index()] = {Pool::kNeighbours, i};
+  for (size_t i = 0; i < request.passed.size(); ++i)
+    memory.tensors[request.passed[i].tensor.index()] = {Pool::kPassed, i};
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    const plan::Tensor& tensor = job.tensors[i];
+    const auto append = [&](Pool pool, size_t& end) {
+      memory.tensors[i] = {pool, end};
+      end += round_up(bytes_of(tensor), request.alignment);
+    };
+    if (memory.tensors[i].pool != Pool::kNone) continue;
+    if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);
+    if (tensor.role == Role::kVariable) append(Pool::kVariables, memory.report.variables);
+  }
+}
+
 /// What lives at the step where most does, largest first.
 void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
                  const std::vector<std::string>& names, MemoryReport& report) {
@@ -176,23 +195,9 @@ std::vector<size_t> live_bytes(std::span<const plan::Block> blocks, size_t steps
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
   const plan::Job& job = request.job;
-  const auto aligned = [&](size_t bytes) { return round_up(bytes, request.alignment); };
   MemoryPlan memory;
   memory.tensors.resize(job.tensors.size());
-  for (size_t i = 0; i < request.shared.size(); ++i)
-    memory.tensors[request.shared[i].tensor.index()] = {Pool::kNeighbours, i};
-  for (size_t i = 0; i < request.passed.size(); ++i)
-    memory.tensors[request.passed[i].tensor.index()] = {Pool::kPassed, i};
-  for (size_t i = 0; i < job.tensors.size(); ++i) {
-    const plan::Tensor& tensor = job.tensors[i];
-    const auto append = [&](Pool pool, size_t& end) {
-      memory.tensors[i] = {pool, end};
-      end += aligned(bytes_of(tensor));
-    };
-    if (memory.tensors[i].pool != Pool::kNone) continue;
-    if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);
-    if (tensor.role == Role::kVariable) append(Pool::kVariables, memory.report.variables);
-  }
+  place_outside(request, memory);
   std::vector<Holding> holdings = list_holdings(job, request.owners, request.kept);
   std::erase_if(holdings, [&](const Holding& holding) {
     return memory.tensors[holding.tensor.index()].pool == Pool::kPassed;
@@ -207,9 +212,9 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
     blocks.push_back({request.workspaces[i], i, i});
     names.push_back("workspace of " + job.steps[i].name);
   }
-  std::vector<plan::Block> whole = blocks;
-  for (plan::Block& block : whole) block.bytes = aligned(block.bytes);
-  const plan::Assignment assignment = plan::assign_memory(whole);
+  report_peak(job, blocks, names, memory.report);
+  for (plan::Block& block : blocks) block.bytes = round_up(block.bytes, request.alignment);
+  const plan::Assignment assignment = plan::assign_memory(blocks);
   for (size_t i = 0; i < holdings.size(); ++i)
     memory.tensors[holdings[i].tensor.index()] = {Pool::kArena, assignment.offsets[i]};
   for (size_t i = 0; i < request.workspaces.size(); ++i)
@@ -217,7 +222,6 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   for (size_t i = 0; i < job.tensors.size(); ++i)
     memory.tensors[i] = memory.tensors[request.owners[i].index()];
   memory.report.arena = assignment.bytes;
-  report_peak(job, blocks, names, memory.report);
   return memory;
 }
 
