@@ -12,7 +12,6 @@
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
 #include "runtime/io/npy.h"
-#include "runtime/plan/names.h"
 
 namespace flow::exec {
 
@@ -94,8 +93,7 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
   const fs::path parent = path.parent_path();
   if (!parent.empty()) make_folders(parent);
-  const fs::path fresh =
-      parent / fmt::format(".{}.{}.tmp", path.filename().string(), static_cast<int>(::getpid()));
+  const fs::path fresh = parent / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
   std::error_code ignored;
   fs::remove_all(fresh, ignored);
   try {
@@ -119,7 +117,7 @@ Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
 std::vector<Checkpoint::Item> Checkpoint::items() const {
   std::vector<Item> items;
   for (const auto& [file, sum] : record_.checksums) {
-    if (!file.ends_with(kSuffix) || !plan::is_safe_name(file))
+    if (!file.ends_with(kSuffix))
       throw RequestError(
           fmt::format("{}: `{}` is no name of a variable's file", path_.string(), file));
     const fs::path path = path_ / file;

@@ -70,9 +70,9 @@ std::optional<FirstDifference> search(const fs::path& golden, const io::Comparis
   const std::vector<Delivery> deliveries = list_deliveries(*job, Positions());
   std::optional<FirstDifference> first;
   std::tuple<int64_t, std::tuple<bool, bool, plan::TensorId>> earliest;
-  for (const io::ArrayDifference& array : comparison.arrays)
+  for (const io::ArrayDifference& array : comparison.arrays) {
+    if (array.verdict != io::ArrayDifference::Verdict::kDiffers) continue;
     for (const Delivery& delivery : deliveries) {
-      if (array.verdict != io::ArrayDifference::Verdict::kDiffers) break;
       const std::optional<Part> part = part_of(delivery, array.name);
       if (!part) continue;
       const auto step = part->stacked ? step_in_stack(golden, delivery, array) : part->step;
@@ -82,6 +82,7 @@ std::optional<FirstDifference> search(const fs::path& golden, const io::Comparis
       earliest = when;
       first = {array.name, step};
     }
+  }
   return first;
 }
 

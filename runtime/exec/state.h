@@ -15,7 +15,6 @@ namespace flow::exec {
 class State {
  public:
   /// Zeros. The jobs outlive it; what has one name is of one shape and dtype.
-  explicit State(const plan::Job& job) : State(std::vector<const plan::Job*>{&job}) {}
   explicit State(const std::vector<const plan::Job*>& jobs);
 
   struct Entry {

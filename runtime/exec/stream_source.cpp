@@ -137,14 +137,13 @@ class StreamSource : public Source {
   void reorder() {
     std::vector<std::byte> whole = header_;
     whole.insert(whole.end(), data_.begin(), data_.end());
-    const Array array = io::parse_npy(whole, name_);  // also of this machine's byte order
+    const Array array = io::parse_npy(whole, name_);
     std::ranges::copy(array.bytes(), data_.begin());
-    in_order_ = true;
   }
 
   void convert(const io::NpyHeader& header, std::span<std::byte> out) {
-    const bool big_endian = header.big_endian && !in_order_;
-    in_order_ = false;
+    // reorder() has already put a Fortran-order record into this machine's byte order.
+    const bool big_endian = header.big_endian && !header.fortran_order;
     if (!converter_ || header.dtype != dtype_ || big_endian != big_endian_) {
       dtype_ = header.dtype;
       big_endian_ = big_endian;
@@ -166,7 +165,6 @@ class StreamSource : public Source {
   const std::function<bool()>* give_up_ = nullptr;
   int64_t next_ = 0;  // the record to be read
   std::vector<std::byte> header_, data_;
-  bool in_order_ = false;
   std::optional<io::RowConverter> converter_;
   DType dtype_ = DType::kFloat32;
   bool big_endian_ = false;

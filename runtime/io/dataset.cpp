@@ -146,7 +146,6 @@ ColumnReader& Dataset::column(std::string_view name) {
   for (auto& [column_name, reader] : columns_)
     if (column_name == name) return *reader;
   FLOW_CHECK(false, "dataset {} has no column {}", name_, name);
-  return *columns_.front().second;
 }
 
 }  // namespace flow::io

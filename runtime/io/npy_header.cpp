@@ -190,7 +190,6 @@ std::string_view code_of(DType dtype) {
   for (const Code& code : kCodes)
     if (code.dtype == dtype) return code.code;
   FLOW_CHECK(false, ".npy has no {}", name_of(dtype));
-  return {};
 }
 
 }  // namespace

@@ -82,7 +82,6 @@ double Reduction::value() const {
       break;
   }
   FLOW_CHECK(false);
-  return kNaN;
 }
 
 Array Reduction::result(double scale) const {

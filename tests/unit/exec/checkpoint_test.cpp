@@ -267,7 +267,7 @@ TEST_CASE("loading converts between float32 and float64") {
   plan::Job job = make_job(false, 2);
   for (plan::Tensor& tensor : job.tensors)
     if (tensor.role == plan::Role::kVariable) tensor.dtype = DType::kFloat64;
-  State state(job);
+  State state({&job});
   load(Checkpoint(trained), job, state);
   const std::vector<double> w = numbers(trained / "net/w.npy");
   CHECK(state.entries()[0].value.as<double>()[1] == w[1]);
