@@ -2,7 +2,6 @@
 // softmax's largest score and sum carried along. Tiles depend on shapes alone and are each one
 // thread's, so that bits do not depend on the number of threads.
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "runtime/cpu/attention_tile.h"

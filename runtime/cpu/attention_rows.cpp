@@ -2,7 +2,6 @@
 #include "runtime/cpu/attention_rows.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/base/vector_math.h"
 #include "runtime/cpu/features.h"

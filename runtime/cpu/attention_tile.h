@@ -4,7 +4,6 @@
 #include <dnnl.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/attention.h"
@@ -64,7 +63,7 @@ struct Tiles {
       hide(mask + at.mask_row(q.batch, query) + k.first * at.mask_key_step(), at.mask_key_step(),
            scores, seen);
     }
-    std::fill(scores + seen, scores + length, -std::numeric_limits<float>::infinity());
+    std::fill(scores + seen, scores + length, kHidden);
     return length;
   }
 };

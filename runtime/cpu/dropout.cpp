@@ -42,7 +42,7 @@ FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, ui
   }
 }
 
-/// The largest word that is dropped, plus one. REQUIRES: rate < 1.
+/// mask[i] = words[i] >= threshold, the largest word that is dropped plus one.
 FLOW_VECTORISED void keep_words(const uint32_t* words, uint64_t threshold, bool* mask, int64_t n) {
   // A rate just below 1 rounds to 2^32, which no word reaches.
   const bool none = threshold > UINT32_MAX;

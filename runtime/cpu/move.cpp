@@ -1,7 +1,5 @@
 // transpose, concat, stack, split, slice, tile: elements moved to other places, all by strided
 // copies.
-#include <memory>
-
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/strided_copy.h"
@@ -49,7 +47,7 @@ Kernel copying_parts(const Request& request, Way way, std::vector<StridedCopy> p
   return kernel;
 }
 
-/// What slice's attributes take of `x`, as loops that write `to`, whose axes of more than one
+/// What slice's attributes take of `x`, as loops over it and `part`, whose axes of more than one
 /// element are in the same order.
 struct Taken {
   std::vector<Axis> axes;

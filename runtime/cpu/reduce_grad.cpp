@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kTogether = 256;  // columns that are gone through at once
 
-/// One result's part in a gradient, or some adjacent ones' in a pass over the rows: begin() clears
-/// what is carried along, look(x, k) is told the elements in order, give(dy, x, k) makes dx.
+// One result's part in a gradient, or some adjacent ones' in a pass over the rows: begin() clears
+// what is carried along, look(x, k) is told the elements in order, give(dy, x, k) makes dx.
 
 /// dx = dy where the first element equal to the result is, or the first NaN.
 struct FirstEqual {

@@ -103,15 +103,15 @@ Loops<2> part_loops(const Shape& part, const Shape& whole, bool whole_first) {
 }
 
 /// Joins [outer, extent, inner] parts along their middle axis, or cuts them.
-Launch join_launch(DType dtype, std::vector<Part> parts, bool together) {
+Launch join_launch(const char* name, DType dtype, std::vector<Part> parts, bool together) {
   return visit_size(size_of(dtype), [&]<typename T>(T) -> Launch {
-    return [parts = std::move(parts), together](const Buffers& buffers, const LaunchState& state) {
+    return [=, parts = std::move(parts)](const Buffers& buffers, const LaunchState& state) {
       for (size_t i = 0; i < parts.size(); ++i) {
         if (together)
-          launch_copy(state, "concat", parts[i].loops, input<T>(buffers, i),
+          launch_copy(state, name, parts[i].loops, input<T>(buffers, i),
                       output<T>(buffers, 0) + parts[i].begin);
         else if (buffers.outputs[i])
-          launch_copy(state, "split", parts[i].loops, input<T>(buffers, 0) + parts[i].begin,
+          launch_copy(state, name, parts[i].loops, input<T>(buffers, 0) + parts[i].begin,
                       output<T>(buffers, i));
       }
     };
@@ -206,20 +206,20 @@ Kernel concat(const Request& request) {
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   Integers sizes;
   for (const TensorDesc& x : request.inputs) sizes.push_back(x.shape[axis]);
-  return {join_launch(request.inputs[0].dtype,
+  return {join_launch("concat", request.inputs[0].dtype,
                       parts_of(request.outputs[0].shape, axis, sizes, true), true)};
 }
 
 Kernel stack(const Request& request) {
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   const Integers sizes(request.inputs.size(), 1);
-  return {join_launch(request.inputs[0].dtype,
+  return {join_launch("stack", request.inputs[0].dtype,
                       parts_of(request.outputs[0].shape, axis, sizes, true), true)};
 }
 
 Kernel split(const Request& request) {
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  return {join_launch(request.inputs[0].dtype,
+  return {join_launch("split", request.inputs[0].dtype,
                       parts_of(request.inputs[0].shape, axis, integers(request, "sizes"), false),
                       false)};
 }

@@ -10,7 +10,7 @@ namespace flow::exec {
 
 namespace {
 
-/// The step of a line that to_json_line wrote; none of any other line, nor of half a line.
+/// Is this a whole line of to_json_line, of a step below `end`?
 bool is_before(std::string_view line, int64_t end) {
   constexpr std::string_view kBegin = "{\"step\":";
   if (!line.starts_with(kBegin) || !line.ends_with('}')) return false;

@@ -98,7 +98,8 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& req
   return given;
 }
 
-/// Where nothing is loaded; where the system has no thread to spare, when it is waited for.
+/// Begins to draw the initial values where nothing is loaded: on a thread or, where there is none
+/// to spare, when they are waited for.
 std::future<void> begin_drawing(const RunRequest& request, State& state) {
   if (request.resume || loaded_from(request)) return {};
   return std::async(std::launch::async | std::launch::deferred,

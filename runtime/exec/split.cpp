@@ -83,8 +83,8 @@ class Splitter {
     return turn;
   }
 
-  /// A copy takes the tensor to host memory, or from there. On that side that is the CPU's nothing
-  /// is left to do: it computes where the tensor lies.
+  /// A copy takes the tensor to host memory, or from there. On the CPU's side nothing is left to
+  /// do: it computes where the tensor lies.
   void pass(const plan::Step& copy, const std::vector<size_t>& wanted_by) {
     const DeviceKind to = job_.device_of(copy), from = other(to);
     const TensorId result = copy.outputs[0];

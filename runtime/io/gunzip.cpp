@@ -74,9 +74,7 @@ std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size
                                          const std::string& name) {
   const auto damaged = [&name] {
     return RunError(
-        fmt::format("{} is damaged: a deflate stream is no such stream, or of another "
-                    "size",
-                    name));
+        fmt::format("{} is damaged: a deflate stream is no such stream, or of another size", name));
   };
   if (size > Gunzip::bound(packed.size()) || packed.size() > UINT32_MAX || size > UINT32_MAX)
     throw damaged();

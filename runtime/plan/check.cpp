@@ -47,7 +47,7 @@ void check_also(const Plan& plan, const Job& job, const Site& site) {
                  "`{}` is called every {} steps and {} epochs", also.job, also.every_steps,
                  also.every_epochs);
     for (const Job* before : together) {
-      site.require(before != &*other, "it calls `{}` twice, or is it", also.job);
+      site.require(before != &*other, "it calls `{}` twice, or it is that job itself", also.job);
       const auto conflict = sharing_conflict(*before, *other);
       site.require(!conflict, "{}", conflict.value_or(""));
     }

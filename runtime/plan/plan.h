@@ -256,7 +256,7 @@ struct Optimizer {
   std::string where;
 };
 
-/// Calls visit(id) with the tensors of it that are read of every call, the loss first.
+/// Calls visit(id) with those of its tensors that are read after every call, the loss first.
 template <typename AnyOptimizer, typename Visit>
 void visit_tensors(AnyOptimizer& optimizer, const Visit& visit) {
   visit(optimizer.loss);

@@ -1,7 +1,5 @@
 // The shape rules of primitives, but for those with windows.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 
 #include "runtime/base/representable.h"

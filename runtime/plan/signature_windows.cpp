@@ -1,6 +1,5 @@
 // The shape rules of convolution and pooling, over [N, C, H, W].
 #include <array>
-#include <limits>
 
 #include "runtime/plan/signature.h"
 

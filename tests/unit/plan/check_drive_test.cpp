@@ -166,8 +166,8 @@ TEST_CASE("optimizer, schedule and run section are whole") {
 TEST_CASE("jobs that are called are there, once, and share what they can") {
   check_corruptions({
       {"it calls the job `x`, which is not there", [](Job& j) { j.run.also[0].job = "x"; }},
-      {"twice, or is it", [](Job& j) { j.run.also[0].job = j.name; }},
-      {"twice, or is it", [](Job& j) { j.run.also.push_back(j.run.also[0]); }},
+      {"twice, or it is that job itself", [](Job& j) { j.run.also[0].job = j.name; }},
+      {"twice, or it is that job itself", [](Job& j) { j.run.also.push_back(j.run.also[0]); }},
       {"every 0 steps and 0 epochs", [](Job& j) { j.run.also[0].every_epochs = 0; }},
       {"every -1 steps and 2 epochs", [](Job& j) { j.run.also[0].every_steps = -1; }},
       {"run on different devices", [](Job& j) { j.device = DeviceKind::kGpu; }},
