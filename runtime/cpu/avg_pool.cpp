@@ -105,35 +105,20 @@ FLOW_VECTORISED void spread_row_of_one(const Window& w, int64_t row, const float
   }
 }
 
-/// A whole image where channels are innermost, one channel of an image where they are not.
-struct MeanPlanes {
-  MeanPlanes(const TensorDesc& desc, const Window& windows) : window(windows) {
-    const bool last = desc.layout == Layout::kChannelsLast;
-    count = desc.shape[0] * (last ? 1 : desc.shape[1]);
-    channels = last ? desc.shape[1] : 1;
-    input = window.rows.input * window.columns.input * channels;
-    row = window.columns.output * channels;
-  }
-
-  Window window;
-  int64_t count, channels;
-  int64_t input, row;  // elements of an input plane, of a row of results
-};
-
 }  // namespace
 
 Kernel avg_pool2d(const Request& request) {
-  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   Kernel kernel;
   kernel.launch = [threads = request.threads,
-                   p = MeanPlanes(x, Window(request.step.attributes, x.shape, y.shape))](
+                   p = Pooling(request, request.inputs[0], request.outputs[0])](
                       const Buffers& buffers, const CallState&) {
+    const int64_t row_size = p.output_row(), plane_size = p.input_plane();
     const int64_t rows = p.window.rows.output;
-    for_pieces(threads, p.count * rows, std::max<int64_t>(1, kPiece / 4 / p.row),
+    for_pieces(threads, p.planes * rows, std::max<int64_t>(1, kPiece / 4 / row_size),
                [&](int64_t first, int64_t end) {
                  for (int64_t i = first; i < end; ++i) {
-                   const float* plane = input<float>(buffers, 0) + i / rows * p.input;
-                   float* to = output<float>(buffers, 0) + i * p.row;
+                   const float* plane = input<float>(buffers, 0) + i / rows * plane_size;
+                   float* to = output<float>(buffers, 0) + i * row_size;
                    if (p.channels == 1)
                      average_row_of_one(p.window, i % rows, plane, to);
                    else
@@ -145,19 +130,19 @@ Kernel avg_pool2d(const Request& request) {
 }
 
 Kernel avg_pool2d_grad(const Request& request) {
-  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   Kernel kernel;
   kernel.launch = [threads = request.threads,
-                   p = MeanPlanes(dx, Window(request.step.attributes, dx.shape, dy.shape))](
+                   p = Pooling(request, request.outputs[0], request.inputs[0])](
                       const Buffers& buffers, const CallState&) {
+    const int64_t row_size = p.output_row(), plane_size = p.input_plane();
     const int64_t rows = p.window.rows.output;
-    for_pieces(threads, p.count, std::max<int64_t>(1, kPiece / p.input),
+    for_pieces(threads, p.planes, std::max<int64_t>(1, kPiece / plane_size),
                [&](int64_t first, int64_t end) {
                  for (int64_t plane = first; plane < end; ++plane) {
-                   float* to = output<float>(buffers, 0) + plane * p.input;
-                   std::fill_n(to, p.input, 0.0f);
+                   float* to = output<float>(buffers, 0) + plane * plane_size;
+                   std::fill_n(to, plane_size, 0.0f);
                    for (int64_t row = 0; row < rows; ++row) {
-                     const float* from = input<float>(buffers, 0) + (plane * rows + row) * p.row;
+                     const float* from = input<float>(buffers, 0) + (plane * rows + row) * row_size;
                      if (p.channels == 1)
                        spread_row_of_one(p.window, row, from, to);
                      else

@@ -20,18 +20,6 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 inline void store(float x, float& to) { to = x; }
 inline void store(float x, uint16_t& to) { to = static_cast<uint16_t>(bits_as<uint32_t>(x) >> 16); }
 
-/// The gradient's and the forward kernel's loops go over planes: a whole image where channels are
-/// innermost, one channel of an image where they are not.
-struct Planes {
-  int64_t count, channels;  // channels: of one plane, innermost
-};
-
-Planes planes_of(const TensorDesc& desc) {
-  const int64_t images = desc.shape[0], channels = desc.shape[1];
-  if (desc.layout == Layout::kChannelsLast) return {images, channels};
-  return {images * channels, 1};
-}
-
 /// One row of windows: x is an input plane [H, W, C], y and places are rows [OW, C]. The loops
 /// over channels are plain ones on a block that stays in registers or L1: GCC splits its vector
 /// types into scalars before it inlines into the clones for wider instruction sets.
@@ -228,19 +216,17 @@ FLOW_SPREAD_ROW(uint16_t, int32_t)
 
 template <typename T, typename Place>
 Kernel pool(const Request& request) {
-  const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   Kernel kernel;
-  kernel.launch = [threads = request.threads, planes = planes_of(x),
-                   window = Window(request.step.attributes, x.shape, y.shape)](
+  kernel.launch = [threads = request.threads,
+                   p = Pooling(request, request.inputs[0], request.outputs[0])](
                       const Buffers& buffers, const CallState&) {
-    const int64_t row_size = window.columns.output * planes.channels;
-    const int64_t plane_size = window.rows.input * window.columns.input * planes.channels;
-    const int64_t rows = window.rows.output;
+    const int64_t row_size = p.output_row(), plane_size = p.input_plane();
+    const int64_t rows = p.window.rows.output;
     Place* places = output<Place>(buffers, 1);
-    for_pieces(threads, planes.count * rows, std::max<int64_t>(1, kPiece / 4 / row_size),
+    for_pieces(threads, p.planes * rows, std::max<int64_t>(1, kPiece / 4 / row_size),
                [&](int64_t first, int64_t end) {
                  for (int64_t i = first; i < end; ++i)
-                   pool_one(window, planes.channels, i % rows,
+                   pool_one(p.window, p.channels, i % rows,
                             input<T>(buffers, 0) + i / rows * plane_size,
                             output<T>(buffers, 0) + i * row_size,
                             places ? places + i * row_size : nullptr);
@@ -251,21 +237,19 @@ Kernel pool(const Request& request) {
 
 template <typename T, typename Place>
 Kernel spread(const Request& request) {
-  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   Kernel kernel;
-  kernel.launch = [threads = request.threads, planes = planes_of(dx),
-                   window = Window(request.step.attributes, dx.shape, dy.shape)](
+  kernel.launch = [threads = request.threads,
+                   p = Pooling(request, request.outputs[0], request.inputs[0])](
                       const Buffers& buffers, const CallState&) {
-    const int64_t row_size = window.columns.output * planes.channels;
-    const int64_t plane_size = window.rows.input * window.columns.input * planes.channels;
-    const int64_t rows = window.rows.output;
-    for_pieces(threads, planes.count, std::max<int64_t>(1, kPiece / plane_size),
+    const int64_t row_size = p.output_row(), plane_size = p.input_plane();
+    const int64_t rows = p.window.rows.output;
+    for_pieces(threads, p.planes, std::max<int64_t>(1, kPiece / plane_size),
                [&](int64_t first, int64_t end) {
                  for (int64_t plane = first; plane < end; ++plane) {
                    T* to = output<T>(buffers, 0) + plane * plane_size;
-                   if (!window.tiles()) std::fill_n(to, plane_size, T{0});
+                   if (!p.window.tiles()) std::fill_n(to, plane_size, T{0});
                    for (int64_t row = plane * rows; row < (plane + 1) * rows; ++row)
-                     spread_one(window, planes.channels, row % rows,
+                     spread_one(p.window, p.channels, row % rows,
                                 input<T>(buffers, 0) + row * row_size,
                                 input<Place>(buffers, 1) + row * row_size, to);
                  }
@@ -286,12 +270,6 @@ Kernel pool_of(const Request& request) {
   return pool<T, int32_t>(request);
 }
 
-/// Is an element in two windows?
-bool windows_overlap(const Request& request) {
-  const Window window(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
-  return window.rows.size > window.rows.stride || window.columns.size > window.columns.stride;
-}
-
 }  // namespace
 
 Kernel max_pool2d(const Request& request) {
@@ -302,7 +280,8 @@ Kernel max_pool2d(const Request& request) {
 
 Kernel max_pool2d_grad(const Request& request) {
   if (!is_narrow(request.inputs[0].dtype)) return spread_of<float>(request);
-  return windows_overlap(request) ? Kernel{} : spread_of<uint16_t>(request);
+  const Window window(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
+  return window.overlap() ? Kernel{} : spread_of<uint16_t>(request);
 }
 
 }  // namespace flow::cpu::fast

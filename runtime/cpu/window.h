@@ -1,4 +1,4 @@
-// A pooling window's attributes, and which of its places lie inside the input.
+// A pool's windows: which of their places lie inside the input, and the planes they slide over.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/shape.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/plan/attributes.h"
 
 namespace flow::cpu {
@@ -39,12 +40,13 @@ struct WindowAxis {
   }
 };
 
-/// The window of a max_pool2d step or of its gradient. `input`, `output`: [N, C, H, W].
+/// The windows of a pool or of its gradient. `input`, `output`: [N, C, H, W].
 struct Window {
   Window(const plan::Attributes& attributes, const Shape& input, const Shape& output)
       : rows(axis(attributes, input, output, 0)), columns(axis(attributes, input, output, 1)) {}
 
-  int64_t places() const { return rows.size * columns.size; }
+  /// Is an element in two windows?
+  bool overlap() const { return rows.size > rows.stride || columns.size > columns.stride; }
   /// True when every input element is in exactly one window.
   bool tiles() const {
     return rows.size == rows.stride && columns.size == columns.stride && rows.before == 0 &&
@@ -62,6 +64,24 @@ struct Window {
     return {input[logical], output[logical], attributes.get<Integers>("ksize")[i],
             attributes.get<Integers>("strides")[i], attributes.get<Integers>("padding")[2 * i]};
   }
+};
+
+/// The windows of a step, and the planes [H, W, channels] that they slide over: a whole image where
+/// channels are innermost, one channel of an image where they are not.
+struct Pooling {
+  Pooling(const Request& request, const TensorDesc& input, const TensorDesc& output)
+      : window(request.step.attributes, input.shape, output.shape) {
+    const bool innermost = input.layout == Layout::kChannelsLast;
+    planes = input.shape[0] * (innermost ? 1 : input.shape[1]);
+    channels = innermost ? input.shape[1] : 1;
+  }
+  /// Elements of a plane of the input, of a row of results, of a plane of them.
+  int64_t input_plane() const { return window.rows.input * window.columns.input * channels; }
+  int64_t output_row() const { return window.columns.output * channels; }
+  int64_t output_plane() const { return window.rows.output * output_row(); }
+
+  Window window;
+  int64_t planes, channels;  // channels: of one plane
 };
 
 }  // namespace flow::cpu

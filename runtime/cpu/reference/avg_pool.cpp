@@ -14,34 +14,24 @@ void for_window(const Window& w, int64_t row, int64_t column, F f) {
       f((w.rows.start(row) + i) * w.columns.input + w.columns.start(column) + k);
 }
 
-struct MeanPooling {
-  MeanPooling(const Request& request, const Shape& x, const Shape& y)
-      : window(request.step.attributes, x, y), planes(x[0] * x[1]) {}
-  int64_t input_plane() const { return window.rows.input * window.columns.input; }
-  int64_t output_plane() const { return window.rows.output * window.columns.output; }
-
-  /// Calls f(i, row, column) for each window of a plane.
-  template <typename F>
-  void for_each(F f) const {
-    for (int64_t i = 0; i < output_plane(); ++i)
-      f(i, i / window.columns.output, i % window.columns.output);
-  }
-
-  Window window;
-  int64_t planes;
-};
+/// Calls f(i, row, column) for each window of a plane.
+template <typename F>
+void for_each_window(const Window& w, F f) {
+  for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i)
+    f(i, i / w.columns.output, i % w.columns.output);
+}
 
 }  // namespace
 
 Kernel avg_pool2d(const Request& request) {
-  const MeanPooling pooling(request, request.inputs[0].shape, request.outputs[0].shape);
+  const Pooling pooling(request, request.inputs[0], request.outputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=](const Buffers& buffers, const CallState&) {
       for (int64_t plane = 0; plane < pooling.planes; ++plane) {
         const T* x = input<T>(buffers, 0) + plane * pooling.input_plane();
         T* y = output<T>(buffers, 0) + plane * pooling.output_plane();
-        pooling.for_each([&](int64_t i, int64_t row, int64_t column) {
+        for_each_window(pooling.window, [&](int64_t i, int64_t row, int64_t column) {
           double sum = 0, count = 0;
           for_window(pooling.window, row, column, [&](int64_t at) {
             sum += static_cast<double>(x[at]);
@@ -56,7 +46,7 @@ Kernel avg_pool2d(const Request& request) {
 }
 
 Kernel avg_pool2d_grad(const Request& request) {
-  const MeanPooling pooling(request, request.outputs[0].shape, request.inputs[0].shape);
+  const Pooling pooling(request, request.outputs[0], request.inputs[0]);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(pooling.input_plane()) * sizeof(double);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -66,7 +56,7 @@ Kernel avg_pool2d_grad(const Request& request) {
         const T* dy = input<T>(buffers, 0) + plane * pooling.output_plane();
         T* dx = output<T>(buffers, 0) + plane * pooling.input_plane();
         std::fill_n(sums, pooling.input_plane(), 0.0);
-        pooling.for_each([&](int64_t i, int64_t row, int64_t column) {
+        for_each_window(pooling.window, [&](int64_t i, int64_t row, int64_t column) {
           double count = 0;
           for_window(pooling.window, row, column, [&](int64_t) { ++count; });
           for_window(pooling.window, row, column,

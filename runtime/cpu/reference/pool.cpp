@@ -31,17 +31,6 @@ Maximum largest_in(const Window& w, const T* plane, int64_t row, int64_t column)
   return found;
 }
 
-/// The step's windows, and how many planes [H, W] they slide over.
-struct Pooling {
-  Pooling(const Request& request, const Shape& input, const Shape& output)
-      : window(request.step.attributes, input, output), planes(input[0] * input[1]) {}
-  int64_t input_plane() const { return window.rows.input * window.columns.input; }
-  int64_t output_plane() const { return window.rows.output * window.columns.output; }
-
-  Window window;
-  int64_t planes;
-};
-
 template <typename T, typename Place>
 void pool_plane(const Window& w, const T* x, T* y, Place* places) {
   for (int64_t i = 0; i < w.rows.output * w.columns.output; ++i) {
@@ -70,7 +59,7 @@ auto visit_place(DType dtype, F f) {
 }  // namespace
 
 Kernel max_pool2d(const Request& request) {
-  const Pooling pooling(request, request.inputs[0].shape, request.outputs[0].shape);
+  const Pooling pooling(request, request.inputs[0], request.outputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     visit_place(request.outputs[1].dtype, [&]<typename Place>(Place) {
@@ -88,7 +77,7 @@ Kernel max_pool2d(const Request& request) {
 }
 
 Kernel max_pool2d_grad(const Request& request) {
-  const Pooling pooling(request, request.outputs[0].shape, request.inputs[0].shape);
+  const Pooling pooling(request, request.outputs[0], request.inputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     visit_place(request.inputs[1].dtype, [&]<typename Place>(Place) {
