@@ -6,6 +6,7 @@
 
 #include "runtime/cpu/attention_tile.h"
 #include "runtime/cpu/operands.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -56,7 +57,8 @@ class Forward {
     float* log_sums = output<float>(buffers, 1);
     for (int64_t row = 0; row < q.count; ++row) {
       const float sum = space.sum[row];
-      multiply_row(out + row * at.value_depth, sum == 0 ? 0.0f : 1.0f / sum, at.value_depth);
+      float* result = out + row * at.value_depth;
+      scale_to(result, sum == 0 ? 0.0f : 1.0f / sum, result, at.value_depth);
       if (log_sums) log_sums[first + row] = sum == 0 ? 0.0f : space.largest[row] + std::log(sum);
     }
   }
@@ -76,7 +78,8 @@ class Forward {
     }
     if (before < largest && before != kHidden) {
       const float factor = std::exp(before - largest);
-      multiply_row(out + row * tiles_.at.value_depth, factor, tiles_.at.value_depth);
+      float* result = out + row * tiles_.at.value_depth;
+      scale_to(result, factor, result, tiles_.at.value_depth);
       space.sum[row] *= factor;
     }
     space.largest[row] = largest;

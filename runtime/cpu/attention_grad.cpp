@@ -5,6 +5,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/attention_tile.h"
 #include "runtime/cpu/operands.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -100,7 +101,7 @@ class Backward {
     const auto add = [&](float* sum, auto part_of, int64_t n) {
       for_pieces(threads_, n, kPiece, [&](int64_t first, int64_t end) {
         for (int64_t part = 1; part < parts_; ++part)
-          add_row(part_of(sums_of(buffers, part)) + first, sum + first, end - first);
+          add_to(part_of(sums_of(buffers, part)) + first, sum + first, end - first);
       });
     };
     add(

@@ -23,13 +23,6 @@ void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
     std::fill_n(scores, n, kHidden);
 }
 
-FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
-  float largest = kHidden;
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
 FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -38,11 +31,6 @@ FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
     sum += x[i];
   }
   return sum;
-}
-
-FLOW_VECTORISED void multiply_row(float* x, float factor, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
@@ -55,11 +43,6 @@ FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
 FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
-}
-
-FLOW_VECTORISED void add_row(const float* x, float* sum, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
 }  // namespace flow::cpu::fast

@@ -13,14 +13,10 @@ inline constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 /// scores[i] = -inf where the mask, whose elements are `step` apart, lets nothing through.
 void hide(const bool* mask, int64_t step, float* scores, int64_t n);
-float largest_of(const float* x, int64_t n);
 /// x = exp(x - shift), for x <= shift or little more; returns their sum.
 float exp_less(float* x, float shift, int64_t n);
-void multiply_row(float* x, float factor, int64_t n);
 float dot_rows(const float* a, const float* b, int64_t n);
 /// dp = p * (dp - expected)
 void slope_row(const float* p, float expected, float* dp, int64_t n);
-/// sum += x
-void add_row(const float* x, float* sum, int64_t n);
 
 }  // namespace flow::cpu::fast

@@ -9,10 +9,10 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/convolution_pass.h"
-#include "runtime/cpu/features.h"
 #include "runtime/cpu/narrow_convolution.h"
 #include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -20,10 +20,6 @@ namespace {
 using dnnl::memory;
 
 size_t aligned(size_t bytes) { return round_up(bytes, 64); }
-
-FLOW_VECTORISED void add_partial(const float* in, float* sum, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
-}
 
 /// The memory objects that one thread uses to run one pass, and the arguments made of them.
 struct PassArguments {
@@ -179,7 +175,7 @@ class Convolution {
       const int64_t first = block * kBlock, count = std::min(kBlock, elements - first);
       float* sum = reinterpret_cast<float*>(partial(call, 0)) + first;
       for (int64_t chunk = 1; chunk < chunks_; ++chunk)
-        add_partial(reinterpret_cast<const float*>(partial(call, chunk)) + first, sum, count);
+        add_to(reinterpret_cast<const float*>(partial(call, chunk)) + first, sum, count);
     });
   }
 

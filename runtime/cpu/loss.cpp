@@ -3,19 +3,13 @@
 #include <limits>
 
 #include "runtime/base/ceil_div.h"
-#include "runtime/cpu/features.h"
 #include "runtime/cpu/labels.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/softmax_row.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// dx = p * dy
-FLOW_VECTORISED void scaled_copy(const float* p, float dy, float* dx, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] = dy * p[i];
-}
 
 /// The row's loss; NaN where the label is out of range, which stops the run.
 float loss_row(const float* x, float* prob, int64_t classes, int64_t label) {
@@ -70,7 +64,7 @@ Kernel sparse_softmax_cross_entropy_with_logits_grad(const Request& request) {
                    const int64_t label = integer_at(dtype, buffers.inputs[0], row);
                    const bool known = label >= 0 && label < classes;
                    const float target = known ? p[at + label] : 0.0f;
-                   scaled_copy(p + at, dy[row], dx + at, classes);
+                   scale_to(p + at, dy[row], dx + at, classes);
                    if (known) dx[at + label] = dy[row] * (target - 1.0f);
                  }
                });

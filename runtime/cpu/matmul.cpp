@@ -18,6 +18,7 @@
 #include "runtime/cpu/narrow_products.h"
 #include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -25,10 +26,6 @@ namespace {
 /// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
 FLOW_VECTORISED void update(const float* gradient, float a, float* w, int64_t n) {
   for (int64_t i = 0; i < n; ++i) w[i] += a * gradient[i];
-}
-
-FLOW_VECTORISED void accumulate(const float* in, float* sum, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) sum[i] += in[i];
 }
 
 /// How M, N and K are cut.
@@ -255,7 +252,7 @@ class Product {
       const int64_t first = block % blocks * kRows, last = std::min(tile.m, first + kRows);
       for (int64_t part = 1; part < tiling_.depth; ++part)
         for (int64_t row = first; row < last; ++row)
-          accumulate(sum + part * size + row * tiling_.n, sum + row * tiling_.n, tile.n);
+          add_to(sum + part * size + row * tiling_.n, sum + row * tiling_.n, tile.n);
       finish(operands, tile, first, last, sum);
     });
   }

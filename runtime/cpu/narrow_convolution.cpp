@@ -18,6 +18,7 @@
 #include "runtime/cpu/narrow_products.h"
 #include "runtime/cpu/parallel.h"
 #include "runtime/cpu/patches.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu {
 namespace {
@@ -189,10 +190,8 @@ class NarrowConvolution {
     auto* to = reinterpret_cast<float*>(buffers.outputs[0]);
     parallel_for(threads_, patches_.patch(), [&](int64_t row, int) {
       float* sum = partial(buffers, 0) + row * columns_;
-      for (int64_t chunk = 1; chunk < chunks_; ++chunk) {
-        const float* part = partial(buffers, chunk) + row * columns_;
-        for (int64_t o = 0; o < columns_; ++o) sum[o] += part[o];
-      }
+      for (int64_t chunk = 1; chunk < chunks_; ++chunk)
+        add_to(partial(buffers, chunk) + row * columns_, sum, columns_);
       const int64_t place = row / channels, c = row % channels;
       for (int64_t o = 0; o < columns_; ++o) to[(o * channels + c) * places + place] = sum[o];
     });

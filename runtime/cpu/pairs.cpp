@@ -5,6 +5,7 @@
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/operands.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -37,11 +38,6 @@ Kernel kernel_of_integer_pairs(const Request& request) {
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE
-
-FLOW_VECTORISED void scale_piece(const float* x, float factor, float* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
-}
 
 }  // namespace
 
@@ -84,8 +80,8 @@ Kernel scale(const Request& request) {
                    threads = request.threads, n = request.outputs[0].shape.elements()](
                       const Buffers& buffers, const CallState&) {
     for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
-      scale_piece(input<float>(buffers, 0) + first, factor, output<float>(buffers, 0) + first,
-                  end - first);
+      scale_to(input<float>(buffers, 0) + first, factor, output<float>(buffers, 0) + first,
+               end - first);
     });
   };
   return kernel;

@@ -5,26 +5,14 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/runs.h"
+#include "runtime/cpu/vectors.h"
 
 namespace flow::cpu {
 namespace {
 
-FLOW_VECTORISED void multiply_all(const float* x, float factor, float* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
-}
-
 FLOW_VECTORISED void subtract_all(const float* x, float max, float log_sum, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
-}
-
-/// The largest, passing over NaNs.
-FLOW_VECTORISED float largest_of(const float* x, int64_t n) {
-  float best = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : best)
-  for (int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
 }
 
 /// y = exp(x - shift), and the sum of that.
@@ -66,7 +54,7 @@ using ExpAndAdd = double (*)(const float* x, float shift, float* y, int64_t n);
 MaxAndSum softmax_with(ExpAndAdd exp_and_add, const float* x, float* y, int64_t n) {
   const float max = largest_of(x, n);
   const double sum = exp_and_add(x, max, y, n);
-  multiply_all(y, static_cast<float>(1.0 / sum), y, n);
+  scale_to(y, static_cast<float>(1.0 / sum), y, n);
   return {max, sum};
 }
 
