@@ -50,11 +50,14 @@ class Call {
     site_.require(good, format, std::forward<Args>(args)...);
   }
 
-  /// Operands 0 and 1 are of one dtype.
-  void require_same_dtypes() const {
-    require(dtype(0) == dtype(1), "operands of {} and {}, which must agree", name_of(dtype(0)),
-            name_of(dtype(1)));
-  }
+  /// The attribute `axis`, which is one of operand 0.
+  int axis() const;
+  /// All operands are of one dtype.
+  void require_same_dtypes() const;
+  /// Operands below `end` are of one shape.
+  void require_same_shapes(size_t end) const;
+  /// Operands first, first + 1, ... below `end` are of that shape.
+  void require_shapes(size_t first, size_t end, const Shape& expected) const;
 
   void result(DType dtype, Shape shape) { results_.emplace_back(dtype, std::move(shape)); }
   const std::vector<std::pair<DType, Shape>>& results() const { return results_; }

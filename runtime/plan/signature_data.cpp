@@ -9,12 +9,6 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-int axis_of(const Call& call, size_t operand) {
-  const int64_t axis = call.attribute<int64_t>("axis");
-  call.require(axis < call.shape(operand).rank(), "axis {} of {}", axis, call.shape(operand).str());
-  return static_cast<int>(axis);
-}
-
 /// An attribute with a number for each axis, or `each` of them.
 const Integers& per_axis(const Call& call, std::string_view name, int rank, size_t each = 1) {
   const Integers& list = call.integers(name);
@@ -52,12 +46,6 @@ Shape replaced(const Shape& outside, int axis, int dropped, const Shape& inside)
   const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
   extents.insert(at, inside.begin(), inside.end());
   return Shape(std::move(extents));
-}
-
-void require_one_dtype(const Call& call) {
-  for (size_t i = 1; i < call.operands().size(); ++i)
-    call.require(call.dtype(i) == call.dtype(0), "operands of {} and {}, which must agree",
-                 name_of(call.dtype(0)), name_of(call.dtype(i)));
 }
 
 /// What starts, steps and counts take lies inside `x`, and fills `taken`.
@@ -124,8 +112,8 @@ void transpose(Call& call) {
 }
 
 void concat(Call& call) {
-  require_one_dtype(call);
-  const int axis = axis_of(call, 0);
+  call.require_same_dtypes();
+  const int axis = call.axis();
   Shape out = call.shape(0);
   for (size_t i = 1; i < call.operands().size(); ++i) {
     const Shape& other = call.shape(i);
@@ -138,11 +126,9 @@ void concat(Call& call) {
 }
 
 void stack(Call& call) {
-  require_one_dtype(call);
+  call.require_same_dtypes();
   const Shape& x = call.shape(0);
-  for (size_t i = 1; i < call.operands().size(); ++i)
-    call.require(call.shape(i) == x, "operands of shapes {} and {}, which must agree", x.str(),
-                 call.shape(i).str());
+  call.require_same_shapes(call.operands().size());
   const int64_t axis = call.attribute<int64_t>("axis");
   call.require(axis <= x.rank(), "a new axis {} of {}", axis, x.str());
   call.result(call.dtype(0), replaced(x, static_cast<int>(axis), 0,
@@ -150,7 +136,7 @@ void stack(Call& call) {
 }
 
 void split(Call& call) {
-  const int axis = axis_of(call, 0);
+  const int axis = call.axis();
   const Shape& x = call.shape(0);
   int64_t left = x[axis];
   for (const int64_t size : call.integers("sizes")) {
@@ -202,7 +188,7 @@ void triangle(Call& call) {
 }
 
 void gather(Call& call) {
-  const int axis = axis_of(call, 0);
+  const int axis = call.axis();
   call.result(call.dtype(0), replaced(call.shape(0), axis, 1, call.shape(1)));
 }
 
@@ -228,7 +214,7 @@ void one_hot(Call& call) {
 }
 
 void top_k(Call& call) {
-  const int axis = axis_of(call, 0);
+  const int axis = call.axis();
   const int64_t k = call.attribute<int64_t>("k");
   call.require(k <= call.shape(0)[axis], "the largest {} along axis {} of {}", k, axis,
                call.shape(0).str());
@@ -238,7 +224,7 @@ void top_k(Call& call) {
 }
 
 void top_k_grad(Call& call) {
-  const int axis = axis_of(call, 0);
+  const int axis = call.axis();
   call.require(call.dtype(1) == DType::kInt64 && call.shape(1) == call.shape(0),
                "indices {} {} of values {}", name_of(call.dtype(1)), call.shape(1).str(),
                call.shape(0).str());

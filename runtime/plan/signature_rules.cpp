@@ -36,18 +36,6 @@ Shape broadcast_operands(const Call& call) {
   return out;
 }
 
-int axis_of(const Call& call) {
-  const int64_t axis = call.attribute<int64_t>("axis");
-  call.require(axis < call.shape(0).rank(), "axis {} of {}", axis, call.shape(0).str());
-  return static_cast<int>(axis);
-}
-
-void require_same_shapes(const Call& call) {
-  for (size_t i = 1; i < call.operands().size(); ++i)
-    call.require(call.shape(i) == call.shape(0), "operands of shapes {} and {}, which must agree",
-                 call.shape(0).str(), call.shape(i).str());
-}
-
 Shape without_last(const Shape& shape, int count) { return shape.first(shape.rank() - count); }
 
 /// What is left of x without the attribute's axes, or with them as 1.
@@ -98,7 +86,7 @@ void rectifier_grad(Call& call) {
 }
 
 void elementwise(Call& call) {
-  require_same_shapes(call);
+  call.require_same_shapes(call.operands().size());
   call.result(call.dtype(0), call.shape(0));
 }
 
@@ -109,7 +97,7 @@ void clip(Call& call) {
 }
 
 void softmax(Call& call) {
-  axis_of(call);
+  call.axis();  // which is one of x
   elementwise(call);
 }
 
@@ -143,7 +131,7 @@ void broadcast_to(Call& call) {
 
 void argmax(Call& call) {
   Integers extents = call.shape(0).extents();
-  extents.erase(extents.begin() + axis_of(call));
+  extents.erase(extents.begin() + call.axis());
   call.result(DType::kInt64, Shape(std::move(extents)));
 }
 
@@ -160,13 +148,13 @@ void reduce_grad(Call& call) {
 
 void bias_add(Call& call) {
   const Shape& x = call.shape(0);
-  const int axis = axis_of(call);
+  const int axis = call.axis();
   call.require(call.shape(1) == Shape{x[axis]}, "a bias of {} along axis {} of {}",
                call.shape(1).str(), axis, x.str());
   call.result(call.dtype(0), x);
 }
 
-void bias_add_grad(Call& call) { call.result(call.number(), {call.shape(0)[axis_of(call)]}); }
+void bias_add_grad(Call& call) { call.result(call.number(), {call.shape(0)[call.axis()]}); }
 
 void matmul(Call& call) {
   call.require_same_dtypes();

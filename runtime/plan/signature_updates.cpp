@@ -7,9 +7,7 @@ namespace {
 /// The gradient, the variable and `slots` slots are alike; what may follow is a scalar.
 void update_of(Call& call, size_t slots) {
   const size_t alike = 2 + slots;
-  for (size_t i = 1; i < alike; ++i)
-    call.require(call.shape(i) == call.shape(0), "operands of shapes {} and {}, which must agree",
-                 call.shape(0).str(), call.shape(i).str());
+  call.require_same_shapes(alike);
   call.require(call.operands().size() == alike || call.shape(alike).rank() == 0,
                "a factor {}, which must be a scalar", call.shape(call.operands().size() - 1).str());
   for (size_t i = 1; i < alike; ++i) call.result(call.number(), call.shape(i));

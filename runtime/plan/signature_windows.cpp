@@ -60,11 +60,6 @@ DType place_dtype(const Call& call) {
   return size[0] * size[1] <= 256 ? DType::kUInt8 : DType::kInt32;
 }
 
-void require_shape(const Call& call, size_t operand, const Shape& expected) {
-  call.require(call.shape(operand) == expected, "operand {} is {}, it must be {}", operand,
-               call.shape(operand).str(), expected.str());
-}
-
 }  // namespace
 
 namespace rules {
@@ -75,13 +70,13 @@ void convolution(Call& call) {
 
 void convolution_grad_data(Call& call) {
   const Shape x(call.integers("input_shape"));
-  require_shape(call, 0, convolved(call, x, call.shape(1)));
+  call.require_shapes(0, 1, convolved(call, x, call.shape(1)));
   call.result(call.number(), x);
 }
 
 void convolution_grad_weight(Call& call) {
   const Shape weight(call.integers("weight_shape"));
-  require_shape(call, 1, convolved(call, call.shape(0), weight));
+  call.require_shapes(1, 2, convolved(call, call.shape(0), weight));
   call.result(call.number(), weight);
 }
 
@@ -95,15 +90,14 @@ void avg_pool2d(Call& call) { call.result(call.number(), pooled(call, call.shape
 
 void avg_pool2d_grad(Call& call) {
   const Shape x(call.integers("input_shape"));
-  require_shape(call, 0, pooled(call, x));
+  call.require_shapes(0, 1, pooled(call, x));
   call.result(call.number(), x);
 }
 
 void max_pool2d_grad(Call& call) {
   const Shape x(call.integers("input_shape"));
   const Shape y = pooled(call, x);
-  require_shape(call, 0, y);
-  require_shape(call, 1, y);
+  call.require_shapes(0, 2, y);
   call.require(call.dtype(1) == place_dtype(call), "places are {}, they must be {}",
                name_of(call.dtype(1)), name_of(place_dtype(call)));
   call.result(call.dtype(0), x);

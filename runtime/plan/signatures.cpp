@@ -118,6 +118,30 @@ void check_attributes(const Signature& signature, const Call& call) {
 
 }  // namespace
 
+int Call::axis() const {
+  const auto axis = attribute<int64_t>("axis");
+  require(axis < shape(0).rank(), "axis {} of {}", axis, shape(0).str());
+  return static_cast<int>(axis);
+}
+
+void Call::require_same_dtypes() const {
+  for (size_t i = 1; i < operands_.size(); ++i)
+    require(dtype(i) == dtype(0), "operands of {} and {}, which must agree", name_of(dtype(0)),
+            name_of(dtype(i)));
+}
+
+void Call::require_same_shapes(size_t end) const {
+  for (size_t i = 1; i < end; ++i)
+    require(shape(i) == shape(0), "operands of shapes {} and {}, which must agree", shape(0).str(),
+            shape(i).str());
+}
+
+void Call::require_shapes(size_t first, size_t end, const Shape& expected) const {
+  for (size_t i = first; i < end; ++i)
+    require(shape(i) == expected, "operand {} is {}, it must be {}", i, shape(i).str(),
+            expected.str());
+}
+
 bool Signature::may_be_absent(size_t i) const {
   const std::string_view result = results[std::min(i, results.size() - 1)];
   return result.ends_with('?') || (i > 0 && result.ends_with('*'));
