@@ -145,8 +145,6 @@ __global__ void apply(Channels channels, PerChannel<T> k, T* out, int64_t n, F f
   }
 }
 
-unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
-
 /// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
 class Normalisation {
  public:

@@ -9,10 +9,6 @@
 namespace flow::cuda {
 namespace {
 
-constexpr int kWarpThreads = 32, kBlockThreads = 256;
-
-unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
-
 /// Enough even chunks to make `blocks` into a grid that fills a large device, but one for every
 /// `least` terms at most.
 void cut(Folds& folds, int64_t blocks, int64_t least) {
@@ -33,10 +29,10 @@ FoldPlan::FoldPlan(const Shape& x, const std::vector<bool>& reduced) {
   }
   folds.outputs = folds.kept.elements();
   folds.terms = folds.reduced.elements();
-  by_rows = innermost_reduced && folds.terms >= kWarpThreads;
-  threads = folds.terms >= 4 * kBlockThreads ? kBlockThreads : kWarpThreads;
+  by_rows = innermost_reduced && folds.terms >= kWarp;
+  threads = folds.terms >= 4 * kThreads ? kThreads : kWarp;
   if (by_rows)
-    cut(folds, folds.outputs, 8 * kBlockThreads);
+    cut(folds, folds.outputs, 8 * kThreads);
   else
     cut(folds, ceil_div(folds.outputs, kFoldColumns), 32 * kFoldRows);
 }
@@ -47,15 +43,14 @@ size_t FoldPlan::workspace(size_t sum_bytes) const {
 
 LaunchShape FoldPlan::shape(size_t sum_bytes) const {
   const auto chunks = static_cast<unsigned>(folds.chunks), wide = static_cast<unsigned>(threads);
-  if (by_rows)
-    return {{blocks_for(folds.outputs), chunks}, {wide}, wide / kWarpThreads * sum_bytes};
+  if (by_rows) return {{blocks_for(folds.outputs), chunks}, {wide}, wide / kWarp * sum_bytes};
   return {{blocks_for(ceil_div(folds.outputs, kFoldColumns)), chunks},
           {kFoldColumns, kFoldRows},
           kFoldColumns * kFoldRows * sum_bytes};
 }
 
 LaunchShape FoldPlan::joining_shape() const {
-  return {{blocks_for(folds.outputs)}, {static_cast<unsigned>(kWarpThreads)}};
+  return {{blocks_for(folds.outputs)}, {static_cast<unsigned>(kWarp)}};
 }
 
 std::vector<bool> reduced_axes(const Request& request, const Shape& x) {

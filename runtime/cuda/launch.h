@@ -1,14 +1,26 @@
-// The one way to launch a kernel, the same where nvcc compiles it and where a test compiles it for
-// the CPU (FLOW_CUDA_ON_CPU: __global__ functions are plain functions there).
+// The one way to launch a kernel, and how large grids are; the same where nvcc compiles it and
+// where a test compiles it for the CPU (FLOW_CUDA_ON_CPU: __global__ functions are plain functions
+// there).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "runtime/cuda/driver.h"
 
 namespace flow::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+
+/// Of a grid whose blocks go on from item to item where there are more of them.
+inline unsigned blocks_for(int64_t items) {
+  constexpr int64_t kMostBlocks = 1 << 16;
+  return static_cast<unsigned>(std::min(items, kMostBlocks));
+}
 
 struct LaunchShape {
   Extent grid, block;

@@ -121,8 +121,6 @@ __global__ void add_chunks(Rows r, const FeatureSums* parts, T* dgamma, T* dbeta
   }
 }
 
-unsigned blocks_for(int64_t n) { return static_cast<unsigned>(std::min<int64_t>(n, 1 << 16)); }
-
 Rows rows_of(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));

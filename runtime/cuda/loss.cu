@@ -2,11 +2,10 @@
 // exact however large the logits are; its gradient: dy * (softmax - onehot).
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/check_range.cuh"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
-#include "runtime/cuda/team.cuh"
+#include "runtime/cuda/rows.cuh"
 
 namespace flow::cuda {
 namespace {
@@ -22,10 +21,7 @@ __global__ void loss_forward(Integers labels, const T* logits, Sizes sizes, T* l
                              int32_t check, FaultBlock* fault) {
   const unsigned blocks = gridDim.x - 1;
   if (blockIdx.x == blocks) return check_range(labels, sizes.rows, sizes.classes, check, fault);
-  constexpr int kTeams = kThreads / kTeam;
-  const int lane = static_cast<int>(threadIdx.x) % kTeam;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kTeams + threadIdx.x / kTeam;
-       row < sizes.rows; row += static_cast<int64_t>(blocks) * kTeams) {
+  const auto make_row = [&](int64_t row, int lane) {
     const T* x = logits + row * sizes.classes;
     T* p = prob ? prob + row * sizes.classes : nullptr;
     T largest = -static_cast<T>(INFINITY);
@@ -42,13 +38,14 @@ __global__ void loss_forward(Integers labels, const T* logits, Sizes sizes, T* l
       const auto factor = static_cast<T>(1.0 / sum);
       for (int64_t i = lane; i < sizes.classes; i += kTeam) p[i] *= factor;
     }
-    if (lane > 0) continue;
+    if (lane > 0) return;
     const int64_t label = labels[row];
     const bool known = label >= 0 && label < sizes.classes;
     loss[row] = known ? static_cast<T>(std::log(sum) + (static_cast<double>(largest) -
                                                         static_cast<double>(x[label])))
                       : static_cast<T>(NAN);
-  }
+  };
+  for_rows<kTeam>(sizes.rows, make_row, blocks);
 }
 
 /// dx = dy * (prob - onehot); no class of a label out of range is hit.
@@ -68,12 +65,10 @@ Sizes sizes_of(const TensorDesc& labels, const TensorDesc& logits) {
 
 template <typename T>
 Launch loss_launch(DType label_dtype, Sizes sizes, int32_t check) {
-  const bool wide = sizes.classes > 32 * kWarp;
-  const int64_t teams = wide ? 1 : kThreads / kWarp;
-  const auto blocks = std::min<int64_t>(ceil_div(sizes.rows, teams), 1 << 16);
-  const LaunchShape shape{
-      {static_cast<unsigned>(blocks) + 1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
-  const auto kernel = wide ? loss_forward<T, kThreads> : loss_forward<T, kWarp>;
+  LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
+  ++shape.grid.x;  // the check
+  const auto kernel =
+      is_long_row(sizes.classes) ? loss_forward<T, kThreads> : loss_forward<T, kWarp>;
   return [=](const Buffers& buffers, const LaunchState& state) {
     launch(state.driver, state.stream, "loss", shape, kernel,
            Integers{buffers.inputs[0], label_dtype}, input<T>(buffers, 1), sizes,

@@ -6,8 +6,6 @@
 
 namespace flow::cuda {
 
-inline constexpr int kWarp = 32;
-
 /// Are results of so many elements each better made by a block each than by a thread?
 inline bool suits_blocks(int64_t elements, int64_t results) {
   constexpr int64_t kManyResults = 1 << 14;

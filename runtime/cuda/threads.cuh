@@ -24,8 +24,6 @@ __device__ T* shared() {
 #endif
 }
 
-inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
-
 /// This thread's place among all of a grid of one dimension, and the number of them.
 __device__ inline int64_t first_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -35,9 +33,7 @@ __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) 
 /// A block for every kThreads of n elements. Loops go on from there with index_step(), so that
 /// tensors of any size will do.
 inline LaunchShape shape_for(int64_t n) {
-  constexpr int64_t kMostBlocks = 1 << 16;
-  const int64_t blocks = std::clamp<int64_t>(ceil_div(n, kThreads), 1, kMostBlocks);
-  return {{static_cast<unsigned>(blocks)}, {kThreads}};
+  return {{blocks_for(std::max<int64_t>(ceil_div(n, kThreads), 1))}, {kThreads}};
 }
 
 }  // namespace flow::cuda
