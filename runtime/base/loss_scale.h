@@ -1,5 +1,5 @@
-// A loss scale that follows the gradients: what they are multiplied by, and how it moves. The same
-// on every device.
+// What gradients are multiplied by to clip them and to undo a loss scale, and how that scale
+// follows them. The same on every device.
 #pragma once
 
 #include <cmath>
@@ -7,6 +7,13 @@
 #include "runtime/base/host_device.h"
 
 namespace flow {
+
+/// What clips gradients whose sum of squares, before they are multiplied by `scale`, is given to a
+/// norm: min(1, limit / norm).
+FLOW_HOST_DEVICE inline double clip_factor(double squares, double scale, double limit) {
+  const double norm = std::abs(scale) * std::sqrt(squares);
+  return norm > limit ? limit / norm : 1;
+}
 
 /// What undoes the loss scale, and clips gradients whose sum of squares is given to a norm (0: to
 /// none); NaN where one of them is not finite.

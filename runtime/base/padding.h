@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/base/host_device.h"
 
@@ -9,6 +10,12 @@ namespace flow {
 
 /// What stands around the elements that were there.
 enum class PadMode : uint8_t { kConstant, kReflect, kEdge };
+
+/// Of a plan's "constant", "reflect" or "edge".
+inline PadMode pad_mode(std::string_view name) {
+  if (name == "reflect") return PadMode::kReflect;
+  return name == "edge" ? PadMode::kEdge : PadMode::kConstant;
+}
 
 /// One axis: `before` places in front of n, `after` behind them. REQUIRES: kReflect: less than n on
 /// each side.

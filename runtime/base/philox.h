@@ -51,6 +51,8 @@ FLOW_HOST_DEVICE inline PhiloxBlock philox_block(PhiloxKey key, uint32_t step, u
 
 /// A dropout entry keeps an element whose word is at least this: round(rate * 2^32).
 uint64_t dropout_threshold(double rate);
+/// ... and multiplies it by this.
+constexpr double dropout_factor(double rate) { return 1 / (1 - rate); }
 
 /// Host-only draws in float64, element by element from 0. Filled by blocks, so O(n).
 struct Draw {

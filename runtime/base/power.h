@@ -1,4 +1,4 @@
-// Whole powers, the same bits on every machine.
+// Whole powers, and what running means have gathered, the same bits on every machine.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,11 @@ FLOW_HOST_DEVICE inline double power(double base, int64_t n) {
   for (; n > 0; n /= 2, base *= base)
     if (n % 2 == 1) result *= base;
   return result;
+}
+
+/// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.
+FLOW_HOST_DEVICE inline double gathered(double beta, bool corrected, int64_t step) {
+  return corrected ? 1 - power(beta, step + 1) : 1;
 }
 
 }  // namespace flow

@@ -1,14 +1,10 @@
 // argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
 // A NaN comes before any number, as in NumPy.
+#include "runtime/base/order.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-template <bool kLargest, typename T>
-bool precedes(T value, T best) {
-  return (kLargest ? value > best : value < best) || (value != value && best == best);
-}
 
 /// x [outer, n, inner] -> out [outer, inner], elements [first, end) of it.
 template <bool kLargest, typename T>

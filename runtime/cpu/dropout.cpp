@@ -63,7 +63,7 @@ FLOW_VECTORISED void mask_piece(const float* x, const bool* mask, float factor, 
 }
 
 float factor_of(const Request& request) {
-  return static_cast<float>(1.0 / (1.0 - request.step.attributes.get<double>("rate")));
+  return static_cast<float>(dropout_factor(request.step.attributes.get<double>("rate")));
 }
 
 }  // namespace

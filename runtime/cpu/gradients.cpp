@@ -91,12 +91,10 @@ Kernel regularize(const Request& request) {
 }
 
 Kernel clip_factor(const Request& request) {
-  return kernel_of_squares(request, 0,
-                           [scale = number(request, "scale"), limit = number(request, "clip_norm")](
-                               const Buffers&, double squares) {
-                             const double norm = std::abs(scale) * std::sqrt(squares);
-                             return norm > limit ? limit / norm : 1;
-                           });
+  return kernel_of_squares(
+      request, 0,
+      [scale = number(request, "scale"), limit = number(request, "clip_norm")](
+          const Buffers&, double squares) { return flow::clip_factor(squares, scale, limit); });
 }
 
 Kernel unscale_factor(const Request& request) {

@@ -14,9 +14,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 
 PadMode mode_of(const Request& request) {
-  const auto& mode = request.step.attributes.get<std::string>("mode");
-  if (mode == "reflect") return PadMode::kReflect;
-  return mode == "edge" ? PadMode::kEdge : PadMode::kConstant;
+  return pad_mode(request.step.attributes.get<std::string>("mode"));
 }
 
 /// One axis of the smaller array and of the larger.

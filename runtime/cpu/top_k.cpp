@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/order.h"
 #include "runtime/cpu/operands.h"
 
 namespace flow::cpu::fast {
@@ -13,11 +14,6 @@ namespace {
 struct TopKSizes {
   int64_t n, k, inner, columns;
 };
-
-template <typename T>
-bool exceeds(T value, T best) {
-  return value > best || (value != value && best == best);
-}
 
 /// The places of the k largest of a column, in order[0, k).
 template <typename T>

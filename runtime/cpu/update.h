@@ -61,11 +61,6 @@ class GradientScale {
   bool clipped_;
 };
 
-/// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.
-inline double gathered(double beta, bool corrected, int64_t step) {
-  return corrected ? 1 - power(beta, step + 1) : 1;
-}
-
 /// A Kernel that calls piece(arrays, rates, n) for each piece; `rates(scale, state)` are those of a
 /// call.
 template <size_t kMoved, typename MakeRates, typename Piece>

@@ -1,22 +1,12 @@
 // argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
 // A NaN comes before any number, as in NumPy.
+#include "runtime/base/order.h"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/team.cuh"
 
 namespace flow::cuda {
 namespace {
-
-template <typename T>
-struct Best {
-  T value;
-  int64_t place;
-};
-
-template <bool kLargest, typename T>
-__device__ bool precedes(T value, T best) {
-  return (kLargest ? value > best : value < best) || (value != value && best == best);
-}
 
 /// The better, of equals the first, whatever the order of a and b.
 template <bool kLargest, typename T>
@@ -64,9 +54,8 @@ Launch place_launch(int64_t n, int64_t inner, int64_t count) {
   // A block reads adjacent elements where there is nothing inside the axis.
   const bool by_block = (inner == 1 && n >= kWarp) || suits_blocks(n, count);
   const unsigned threads = n >= kThreads ? kThreads : kWarp;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(count, 1 << 16));
   LaunchShape shape = shape_for(count);
-  if (by_block) shape = {{blocks}, {threads}, threads * sizeof(Best<T>)};
+  if (by_block) shape = {{blocks_for(count)}, {threads}, threads * sizeof(Best<T>)};
   const auto kernel = by_block ? place_by_block<kLargest, T> : place_by_thread<kLargest, T>;
   return [=](const Buffers& buffers, const LaunchState& state) {
     launch(state.driver, state.stream, kLargest ? "argmax" : "argmin", shape, kernel,

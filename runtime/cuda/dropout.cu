@@ -61,7 +61,7 @@ LaunchShape shape_for_fours(int64_t n) { return shape_for(ceil_div(n, kWords)); 
 
 template <typename T>
 T factor_of(const Request& request) {
-  return static_cast<T>(1.0 / (1.0 - attribute<double>(request, "rate")));
+  return static_cast<T>(dropout_factor(attribute<double>(request, "rate")));
 }
 
 }  // namespace

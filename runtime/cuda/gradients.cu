@@ -52,8 +52,7 @@ __global__ void sum_squares(Gradients gradients, double* sums) {
 struct ClipFactor {
   double scale, limit;
   __device__ double operator()(double squares) const {
-    const double norm = std::abs(scale) * std::sqrt(squares);
-    return norm > limit ? limit / norm : 1;
+    return flow::clip_factor(squares, scale, limit);
   }
 };
 

@@ -15,12 +15,10 @@ struct Padding {
 };
 
 Padding padding_of(const Request& request, const Shape& small) {
-  const auto& mode = attribute<std::string>(request, "mode");
   const auto& paddings = attribute<std::vector<int64_t>>(request, "paddings");
   Padding padding;
   padding.rank = small.rank();
-  if (mode == "reflect") padding.mode = PadMode::kReflect;
-  if (mode == "edge") padding.mode = PadMode::kEdge;
+  padding.mode = pad_mode(attribute<std::string>(request, "mode"));
   for (int axis = 0; axis < small.rank(); ++axis) {
     const size_t pair = 2 * static_cast<size_t>(axis);
     padding.axes[axis] = {small[axis], paddings[pair], paddings[pair + 1]};

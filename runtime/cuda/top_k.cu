@@ -1,22 +1,12 @@
 // top_k: the largest elements along an axis and their places, one after another, the first on ties.
 // A NaN is larger than any number, as in NumPy.
+#include "runtime/base/order.h"
 #include "runtime/cuda/loops.h"
 #include "runtime/cuda/operands.h"
 #include "runtime/cuda/team.cuh"
 
 namespace flow::cuda {
 namespace {
-
-template <typename T>
-struct Best {
-  T value;
-  int64_t place;
-};
-
-template <typename T>
-__device__ bool exceeds(T value, T best) {
-  return value > best || (value != value && best == best);
-}
 
 /// Does a stand before b among the largest?
 template <typename T>
@@ -88,9 +78,8 @@ Kernel top_k(const Request& request) {
   const Sizes sizes{x[axis], attribute<int64_t>(request, "k"), stride_of(x, axis),
                     x.elements() / x[axis]};
   const unsigned threads = sizes.n >= kThreads ? kThreads : kWarp;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(sizes.columns, 1 << 16));
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    const LaunchShape shape{{blocks}, {threads}, threads * sizeof(Best<T>)};
+    const LaunchShape shape{{blocks_for(sizes.columns)}, {threads}, threads * sizeof(Best<T>)};
     return {[sizes, shape](const Buffers& buffers, const LaunchState& state) {
       launch(state.driver, state.stream, "top_k", shape, take_largest<T>, input<T>(buffers, 0),
              sizes, output<T>(buffers, 0), output<int64_t>(buffers, 1));

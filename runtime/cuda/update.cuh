@@ -98,11 +98,6 @@ __device__ void move_piece(const UpdateEntry<kMoved>& entry, const Piece& piece,
   }
 }
 
-/// 1 - beta^t, what a mean of t gradients has of them; 1 where that is not corrected.
-__device__ inline double gathered(double beta, bool corrected, int64_t step) {
-  return corrected ? 1 - power(beta, step + 1) : 1;
-}
-
 inline int64_t chunks_of(int64_t elements) { return ceil_div(elements, kChunk); }
 
 inline std::vector<int64_t> elements_of(std::span<const Request> requests) {

@@ -70,11 +70,10 @@ struct SliceSource {
 /// The element of `x` that element i of it with `paddings` around shows, or -1.
 struct PadSource {
   PadSource(const Request& request, Shape x_shape, Shape y_shape)
-      : x(std::move(x_shape)), y(std::move(y_shape)), paddings(integers(request, "paddings")) {
-    const auto& text = request.step.attributes.get<std::string>("mode");
-    if (text == "reflect") mode = PadMode::kReflect;
-    if (text == "edge") mode = PadMode::kEdge;
-  }
+      : x(std::move(x_shape)),
+        y(std::move(y_shape)),
+        paddings(integers(request, "paddings")),
+        mode(pad_mode(request.step.attributes.get<std::string>("mode"))) {}
   int64_t operator()(int64_t i) const {
     Places places = places_of(y, i);
     for (int axis = 0; axis < x.rank(); ++axis) {
@@ -88,7 +87,7 @@ struct PadSource {
 
   Shape x, y;
   Integers paddings;
-  PadMode mode = PadMode::kConstant;
+  PadMode mode;
 };
 
 /// dx[source(i)] += dy[i], from zero.
