@@ -8,15 +8,15 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 namespace flow {
 
 namespace {
 
-int open_or_fail(const fs::path& path, int flags, const char* action) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw cannot(action, path, errno);
+Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
+                        const fs::path& told_as) {
+  Descriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (!descriptor.is_open()) throw cannot(action, told_as, errno);
   return descriptor;
 }
 
@@ -27,55 +27,36 @@ RunError cannot(std::string_view action, const fs::path& path, int code) {
                               std::generic_category().message(code)));
 }
 
+void Descriptor::close() {
+  if (is_open()) ::close(std::exchange(descriptor_, -1));
+}
+
 File File::open_read(const fs::path& path) {
-  File file;
-  file.descriptor_ = open_or_fail(path, O_RDONLY, "read");
-  file.path_ = path;
+  File file(open_or_fail(path, O_RDONLY, "read", path), path);
   struct stat status {};
-  if (::fstat(file.descriptor_, &status) == 0 && S_ISDIR(status.st_mode))
+  if (::fstat(file.descriptor_.get(), &status) == 0 && S_ISDIR(status.st_mode))
     throw cannot("read", path, EISDIR);
   return file;
 }
 
 File File::create(const fs::path& path, const fs::path& told_as) {
-  File file;
-  file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file.descriptor_ < 0) throw cannot("write", told_as, errno);
-  file.path_ = told_as;
-  return file;
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", told_as), told_as};
 }
 
 File File::open_update(const fs::path& path) {
-  File file;
-  file.descriptor_ = open_or_fail(path, O_RDWR | O_CREAT, "write");
-  file.path_ = path;
-  return file;
-}
-
-File::~File() { close(); }
-
-File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
-
-File& File::operator=(File&& other) noexcept {
-  if (this != &other) {
-    close();
-    descriptor_ = std::exchange(other.descriptor_, -1);
-    path_ = std::move(other.path_);
-  }
-  return *this;
+  return {open_or_fail(path, O_RDWR | O_CREAT, "write", path), path};
 }
 
 uint64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) throw cannot("read", path_, errno);
+  if (::fstat(descriptor_.get(), &status) != 0) throw cannot("read", path_, errno);
   return static_cast<uint64_t>(status.st_size);
 }
 
 size_t File::read(std::span<std::byte> into) {
   size_t done = 0;
   while (done < into.size()) {
-    const ssize_t got = ::read(descriptor_, into.data() + done, into.size() - done);
+    const ssize_t got = ::read(descriptor_.get(), into.data() + done, into.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw cannot("read", path_, errno);
     if (got == 0) break;
@@ -86,7 +67,7 @@ size_t File::read(std::span<std::byte> into) {
 
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t done = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t done = ::write(descriptor_.get(), bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) throw cannot("write", path_, errno);
     bytes = bytes.subspan(static_cast<size_t>(done));
@@ -98,7 +79,7 @@ void File::write(std::string_view text) { write(std::as_bytes(std::span(text)));
 void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done =
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) throw cannot("write", path_, errno);
     offset += static_cast<uint64_t>(done);
@@ -107,17 +88,14 @@ void File::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void File::truncate(uint64_t size) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) throw cannot("write", path_, errno);
+  if (::ftruncate(descriptor_.get(), static_cast<off_t>(size)) != 0)
+    throw cannot("write", path_, errno);
 }
 
 void File::sync() {
   // Some file systems (pipes, /dev) cannot sync; that loses nothing that could be kept.
-  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+  if (::fsync(descriptor_.get()) != 0 && errno != EINVAL && errno != EROFS)
     throw cannot("write", path_, errno);
-}
-
-void File::close() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 std::string read_text(const fs::path& path) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/error.h"
 
@@ -17,7 +18,27 @@ namespace fs = std::filesystem;
 /// "cannot read FILE: Is a directory", of an errno.
 RunError cannot(std::string_view action, const fs::path& path, int code);
 
-/// An owned descriptor, opened close-on-exec. Errors are RunErrors that name the path and errno.
+/// An owned descriptor of the system, or none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  /// Negative: none.
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  void close();
+  int get() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// A file, opened close-on-exec. Errors are RunErrors that name the path and errno.
 class File {
  public:
   File() = default;
@@ -28,12 +49,7 @@ class File {
   static File create(const fs::path& path, const fs::path& told_as);
   /// Opens for reading and writing, keeping what is there; creates when missing.
   static File open_update(const fs::path& path);
-  ~File();
-  File(File&& other) noexcept;
-  File& operator=(File&& other) noexcept;
 
-  bool is_open() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
   const fs::path& path() const { return path_; }
   uint64_t size() const;
   /// Reads until `into` is full or the file ends; returns the bytes read.
@@ -43,10 +59,13 @@ class File {
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   void truncate(uint64_t size);
   void sync();
-  void close();
+  void close() { descriptor_.close(); }
 
  private:
-  int descriptor_ = -1;
+  File(Descriptor descriptor, fs::path path)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+  Descriptor descriptor_;
   fs::path path_;
 };
 

@@ -74,23 +74,20 @@ void unregister(const MapRecord* map) {
 
 MappedFile::MappedFile(const fs::path& path) {
   // A pipe that nobody writes to would let this wait.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) throw cannot("read", path, errno);
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.is_open()) throw cannot("read", path, errno);
   struct stat status {};
-  const bool known = ::fstat(descriptor, &status) == 0;
+  if (::fstat(descriptor.get(), &status) != 0) throw cannot("read", path, errno);
   const auto size = static_cast<size_t>(status.st_size);
   void* mapped = nullptr;
-  if (known && S_ISREG(status.st_mode) && size > 0)
-    mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int code = errno;
-  ::close(descriptor);
-  if (!known) throw cannot("read", path, code);
+  if (S_ISREG(status.st_mode) && size > 0)
+    mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (S_ISDIR(status.st_mode)) throw cannot("read", path, EISDIR);
   if (!S_ISREG(status.st_mode))
     throw RunError(
         fmt::format("{} is a pipe or a device, of which no part can be read again", path.string()),
         "write it to a file first; an input's `from: {npy: PATH}` reads streams");
-  if (mapped == MAP_FAILED) throw cannot("map", path, code);
+  if (mapped == MAP_FAILED) throw cannot("map", path, errno);
   if (!mapped) return;  // it is empty
   bytes_ = {static_cast<const std::byte*>(mapped), size};
   record_ = registered({bytes_.data(), size,

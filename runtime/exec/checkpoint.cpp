@@ -28,13 +28,10 @@ void make_folders(const fs::path& path) {
 /// Opens a directory to sync it, or all of the file system that it is in.
 template <typename Sync>
 void sync_through(const fs::path& directory, Sync sync) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw cannot("sync", directory, errno);
-  const int failed = sync(descriptor);
-  const int code = errno;
-  ::close(descriptor);
+  const Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // What a file system cannot sync needs none.
-  if (failed != 0 && code != EINVAL && code != EROFS) throw cannot("sync", directory, code);
+  if (!descriptor.is_open() || (sync(descriptor.get()) != 0 && errno != EINVAL && errno != EROFS))
+    throw cannot("sync", directory, errno);
 }
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/source.h"
 #include "runtime/io/convert.h"
@@ -40,15 +41,10 @@ class StreamSource : public Source {
         input_(std::move(input)),
         name_(fmt::format("{}: {}", input_.where, path.string())),
         awaits_writer_(!is_descriptor(path)) {}
-  ~StreamSource() override {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  StreamSource(const StreamSource&) = delete;
-  StreamSource& operator=(const StreamSource&) = delete;
 
   bool fill(const Reading& reading, std::span<std::byte> out) override {
     give_up_ = reading.give_up;
-    if (descriptor_ < 0) open();
+    if (!descriptor_.is_open()) open();
     // A resumed run passes over what the steps before it read.
     for (; next_ <= reading.step; ++next_)
       if (!read_record(out)) return false;
@@ -58,8 +54,8 @@ class StreamSource : public Source {
 
  private:
   void open() {
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (descriptor_ < 0)
+    descriptor_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!descriptor_.is_open())
       throw RunError(
           fmt::format("{} cannot be read: {}", name_, std::generic_category().message(errno)));
   }
@@ -68,7 +64,7 @@ class StreamSource : public Source {
   size_t read(std::span<std::byte> into) {
     size_t done = 0;
     while (done < into.size()) {
-      const ssize_t got = ::read(descriptor_, into.data() + done, into.size() - done);
+      const ssize_t got = ::read(descriptor_.get(), into.data() + done, into.size() - done);
       if (got > 0) {
         done += static_cast<size_t>(got);
         awaits_writer_ = false;
@@ -88,7 +84,7 @@ class StreamSource : public Source {
   /// For data, an end, or a while; false where the run waits no longer.
   bool wait() {
     constexpr int kMilliseconds = 50;
-    pollfd waiting{descriptor_, POLLIN, 0};
+    pollfd waiting{descriptor_.get(), POLLIN, 0};
     ::poll(&waiting, 1, kMilliseconds);
     if (waiting.revents & (POLLHUP | POLLERR)) awaits_writer_ = false;
     return !give_up_ || !*give_up_ || !(*give_up_)();
@@ -159,7 +155,7 @@ class StreamSource : public Source {
   const fs::path path_;
   const InputSpec input_;
   const std::string name_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool awaits_writer_;  // nobody has opened the pipe for writing yet, as far as one can tell
   bool gave_up_ = false;
   const std::function<bool()>* give_up_ = nullptr;

@@ -33,7 +33,7 @@ constexpr milliseconds kLook{100};
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 struct Pipe {
-  PipeEnd read, write;
+  Descriptor read, write;
 };
 
 /// Both ends are closed by exec, and are none of the descriptors that a child is given.
@@ -41,17 +41,17 @@ Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
-  const PipeEnd low_read(ends[0]), low_write(ends[1]);
-  Pipe pipe{PipeEnd(::fcntl(ends[0], F_DUPFD_CLOEXEC, kAckDescriptor + 1)),
-            PipeEnd(::fcntl(ends[1], F_DUPFD_CLOEXEC, kAckDescriptor + 1))};
+  const Descriptor low_read(ends[0]), low_write(ends[1]);
+  Pipe pipe{Descriptor(::fcntl(ends[0], F_DUPFD_CLOEXEC, kAckDescriptor + 1)),
+            Descriptor(::fcntl(ends[1], F_DUPFD_CLOEXEC, kAckDescriptor + 1))};
   if (!pipe.read.is_open() || !pipe.write.is_open())
     throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
   return pipe;
 }
 
-void make_nonblocking(const PipeEnd& end) {
-  const int flags = ::fcntl(end.descriptor(), F_GETFL);
-  FLOW_CHECK(::fcntl(end.descriptor(), F_SETFL, flags | O_NONBLOCK) == 0);
+void make_nonblocking(const Descriptor& end) {
+  const int flags = ::fcntl(end.get(), F_GETFL);
+  FLOW_CHECK(::fcntl(end.get(), F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
 /// `error`: 0, or an errno.
@@ -143,16 +143,6 @@ std::string ExitStatus::str() const {
   return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
 }
 
-PipeEnd& PipeEnd::operator=(PipeEnd&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void PipeEnd::close() {
-  if (is_open()) ::close(descriptor_);
-  descriptor_ = -1;
-}
-
 Process::Process(const ProcessOptions& options)
     : hurried_(options.hurried), patience_(options.patience) {
   Pipe input = make_pipe(), acknowledgements;
@@ -160,11 +150,11 @@ Process::Process(const ProcessOptions& options)
   SpawnPlan plan;
   plan.lead_a_group();
   plan.work_in(options.directory);
-  plan.give(input.read.descriptor(), STDIN_FILENO);
+  plan.give(input.read.get(), STDIN_FILENO);
   if (options.output_to_stderr) plan.give(STDERR_FILENO, STDOUT_FILENO);
   if (options.acknowledges) {
     acknowledgements = make_pipe();
-    plan.give(acknowledgements.write.descriptor(), kAckDescriptor);
+    plan.give(acknowledgements.write.get(), kAckDescriptor);
   }
   plan.close_from(kAckDescriptor + (options.acknowledges ? 1 : 0));
 
@@ -206,7 +196,7 @@ Process::Reached Process::await(int descriptor, short events, Deadline deadline)
 
 Process::Reached Process::write(std::span<const std::byte> bytes, Deadline deadline) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(input_.descriptor(), bytes.data(), bytes.size());
+    const ssize_t written = ::write(input_.get(), bytes.data(), bytes.size());
     if (written >= 0) {
       bytes = bytes.subspan(static_cast<size_t>(written));
       continue;
@@ -215,7 +205,7 @@ Process::Reached Process::write(std::span<const std::byte> bytes, Deadline deadl
     if (errno == EPIPE) return Reached::kClosed;
     if (errno != EAGAIN)
       throw RunError(fmt::format("cannot write to a command: {}", error_text(errno)));
-    if (const Reached free = await(input_.descriptor(), POLLOUT, deadline); free != Reached::kDone)
+    if (const Reached free = await(input_.get(), POLLOUT, deadline); free != Reached::kDone)
       return free;
   }
   return Reached::kDone;
@@ -227,11 +217,11 @@ Process::Reached Process::write(std::string_view text, Deadline deadline) {
 
 Process::Reached Process::await_newline(Deadline deadline) {
   while (newlines_ == 0) {
-    if (const Reached there = await(acknowledgements_.descriptor(), POLLIN, deadline);
+    if (const Reached there = await(acknowledgements_.get(), POLLIN, deadline);
         there != Reached::kDone)
       return there;
     char text[256];
-    const ssize_t size = ::read(acknowledgements_.descriptor(), text, sizeof text);
+    const ssize_t size = ::read(acknowledgements_.get(), text, sizeof text);
     if (size == 0) return Reached::kClosed;
     if (size < 0 && errno != EINTR)
       throw RunError(fmt::format("cannot read from a command: {}", error_text(errno)));

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -41,22 +40,6 @@ struct ProcessOptions {
   /// `patience` seconds. May be empty.
   std::function<bool()> hurried = {};
   double patience = 0;
-};
-
-/// An owned end of a pipe.
-class PipeEnd {
- public:
-  PipeEnd() = default;
-  explicit PipeEnd(int descriptor) : descriptor_(descriptor) {}
-  ~PipeEnd() { close(); }
-  PipeEnd(PipeEnd&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  PipeEnd& operator=(PipeEnd&& other) noexcept;
-  void close();
-  int descriptor() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_ = -1;
 };
 
 /// A program in a process group of its own, so that Ctrl-C at the terminal does not reach it, with
@@ -101,7 +84,7 @@ class Process {
   const double patience_;
   Deadline out_of_patience_;
   pid_t pid_ = -1;
-  PipeEnd input_, acknowledgements_;
+  Descriptor input_, acknowledgements_;
   size_t newlines_ = 0;  // that were read and not yet waited for
   std::optional<ExitStatus> status_;
 };
