@@ -1,6 +1,7 @@
 // The extents of an attention call, and where its mask lies.
 #include "runtime/cpu/attention.h"
-#include "runtime/cpu/reference/index.h"
+
+#include <utility>
 
 namespace flow::cpu {
 
@@ -20,15 +21,20 @@ Attention::Attention(const Request& request, size_t query, size_t mask) : mask_o
 
 /// The mask broadcasts to [..., queries, keys].
 void Attention::describe_mask(const Shape& mask, const Shape& query) {
-  const int rank = mask.rank();
-  const bool has_keys = rank > 0 && mask[rank - 1] > 1;
-  const bool has_queries = rank > 1 && mask[rank - 2] > 1;
-  mask_key_step_ = has_keys ? 1 : 0;
-  mask_query_step_ = has_queries ? mask[rank - 1] : 0;
-  const Shape batch = query.first(query.rank() - 2), own = mask.first(std::max(0, rank - 2));
-  const int64_t matrix = mask.elements(own.rank(), rank);
-  for (int64_t i = 0; i < batches; ++i)
-    mask_offsets_.push_back(reference::operand_index(batch, i, own) * matrix);
+  const int rank = query.rank();
+  const auto step = [&](int axis) -> int64_t {
+    const int own = axis - (rank - mask.rank());
+    return own < 0 || mask[own] == 1 ? 0 : mask.elements(own + 1, mask.rank());
+  };
+  mask_query_step_ = step(rank - 2);
+  mask_key_step_ = step(rank - 1);
+  mask_offsets_ = {0};
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    std::vector<int64_t> offsets;
+    for (const int64_t offset : mask_offsets_)
+      for (int64_t i = 0; i < query[axis]; ++i) offsets.push_back(offset + i * step(axis));
+    mask_offsets_ = std::move(offsets);
+  }
 }
 
 }  // namespace flow::cpu

@@ -1,15 +1,50 @@
 // Reference: scaled dot product attention and its gradients, query by query in double.
-#include "runtime/cpu/attention.h"
-
 #include <cmath>
 #include <limits>
+#include <optional>
 
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+/// `batches` times: a query [queries, depth] over a key [keys, depth] and a value
+/// [keys, value_depth].
+struct Attended {
+  /// The operands `query` and the two after it are the query, key and value; operand `of_mask` is
+  /// the mask, where there are as many.
+  Attended(const Request& request, size_t query, size_t of_mask) : mask(of_mask) {
+    const Shape &q = request.inputs[query].shape, &v = request.inputs[query + 2].shape;
+    const int rank = q.rank();
+    batches = q.elements(0, rank - 2);
+    queries = q[rank - 2];
+    keys = v[rank - 2];
+    depth = q[rank - 1];
+    value_depth = v[rank - 1];
+    scale = request.step.attributes.get<double>("scale");
+    causal = request.step.attributes.get<bool>("causal");
+    scores = q;
+    scores[rank - 1] = keys;
+    if (mask < request.inputs.size()) mask_shape = request.inputs[mask].shape;
+  }
+
+  /// Does a query, row i of batch b, see key j?
+  bool sees(const Buffers& buffers, int64_t b, int64_t i, int64_t j) const {
+    if (causal && j > i) return false;
+    if (!mask_shape) return true;
+    return input<bool>(buffers,
+                       mask)[operand_index(scores, (b * queries + i) * keys + j, *mask_shape)];
+  }
+
+  int64_t batches, queries, keys, depth, value_depth;
+  double scale;
+  bool causal;
+  size_t mask;
+  Shape scores;  // [..., queries, keys], to which the mask broadcasts
+  std::optional<Shape> mask_shape;
+};
 
 template <typename T>
 double dot(const T* a, const T* b, int64_t n) {
@@ -20,15 +55,11 @@ double dot(const T* a, const T* b, int64_t n) {
 
 /// scores[j] = scale * query . key j, or -inf where the query does not see it.
 template <typename T>
-void score(const Attention& at, const Buffers& buffers, int64_t batch, int64_t i, const T* query,
+void score(const Attended& at, const Buffers& buffers, int64_t batch, int64_t i, const T* query,
            const T* keys, double* scores) {
-  for (int64_t j = 0; j < at.keys; ++j) {
-    bool seen = !at.causal || j <= i;
-    if (at.has_mask())
-      seen &=
-          input<bool>(buffers, at.mask_operand())[at.mask_row(batch, i) + j * at.mask_key_step()];
-    scores[j] = seen ? at.scale * dot(query, keys + j * at.depth, at.depth) : kHidden;
-  }
+  for (int64_t j = 0; j < at.keys; ++j)
+    scores[j] = at.sees(buffers, batch, i, j) ? at.scale * dot(query, keys + j * at.depth, at.depth)
+                                              : kHidden;
 }
 
 /// The logarithm of the sum of exp(scores); 0 where all of them are hidden.
@@ -41,7 +72,7 @@ double log_sum_exp(const double* scores, int64_t n) {
 }
 
 template <typename T>
-void attend(const Attention& at, const Buffers& buffers, int64_t row, double* scores) {
+void attend(const Attended& at, const Buffers& buffers, int64_t row, double* scores) {
   const int64_t batch = row / at.queries;
   const T* values = input<T>(buffers, 2) + batch * at.keys * at.value_depth;
   score(at, buffers, batch, row % at.queries, input<T>(buffers, 0) + row * at.depth,
@@ -69,7 +100,7 @@ void store(const double* from, T* to, int64_t n) {
 
 /// The gradients of one batch. `space` has room for scores, dquery, dkey and dvalue.
 template <typename T>
-void attend_back(const Attention& at, const Buffers& buffers, int64_t batch, double* space) {
+void attend_back(const Attended& at, const Buffers& buffers, int64_t batch, double* space) {
   const int64_t first = batch * at.queries, first_key = batch * at.keys;
   const T* keys = input<T>(buffers, 2) + first_key * at.depth;
   const T* values = input<T>(buffers, 3) + first_key * at.value_depth;
@@ -103,7 +134,7 @@ void attend_back(const Attention& at, const Buffers& buffers, int64_t batch, dou
 
 Kernel scaled_dot_product_attention(const Request& request) {
   Kernel kernel;
-  const Attention attention(request, 0, 3);
+  const Attended attention(request, 0, 3);
   kernel.workspace = static_cast<size_t>(request.threads * attention.keys) * sizeof(double);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [at = attention, threads = request.threads](const Buffers& buffers,
@@ -119,7 +150,7 @@ Kernel scaled_dot_product_attention(const Request& request) {
 
 Kernel scaled_dot_product_attention_grad(const Request& request) {
   Kernel kernel;
-  const Attention attention(request, 1, 6);
+  const Attended attention(request, 1, 6);
   const int64_t space =
       attention.keys * (1 + attention.depth + attention.value_depth) + attention.depth;
   kernel.workspace = static_cast<size_t>(request.threads * space) * sizeof(double);
