@@ -18,6 +18,7 @@ namespace flow::cpu {
 namespace {
 
 using exec::Pool;
+using exec::TensorInfo;
 using plan::TensorId;
 
 size_t aligned(size_t bytes) { return round_up(bytes, 64); }
@@ -38,9 +39,10 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
     : threads_(threads),
       workers_(threads),
       report_(std::move(memory.report)),
+      layouts_(layouts.begin(), layouts.end()),
       input_stride_(report_.inputs) {
   for (size_t i = 0; i < job.tensors.size(); ++i)
-    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, layouts[i], memory.tensors[i]});
+    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, memory.tensors[i]});
   stages_.resize(stages.size());
   plan_deliveries(job, options);
   const size_t input_slots = std::max<size_t>(1, options.input_slots);
@@ -114,14 +116,6 @@ std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
   FLOW_CHECK(false, "a tensor without memory is used");
 }
 
-const CpuProgram::TensorInfo& CpuProgram::variable_info(TensorId id, size_t bytes) const {
-  const TensorInfo& tensor = tensors_[id.index()];
-  const Pool pool = tensor.place.pool;
-  FLOW_CHECK((pool == Pool::kVariables || pool == Pool::kNeighbours) && tensor.bytes() == bytes,
-             "variable {}", id.value);
-  return tensor;
-}
-
 std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
                                          std::byte* workspace) const {
   std::vector<std::byte*> pointers;
@@ -173,14 +167,12 @@ void CpuProgram::collect_input_pointers(const Stage& stage, BoundStage& bound) {
 }
 
 void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
-  const TensorInfo& tensor = variable_info(variable, value.bytes());
-  FLOW_CHECK(value.dtype == tensor.dtype && value.shape == tensor.shape, "variable {}",
-             variable.value);
-  std::copy_n(value.data, tensor.bytes(), address(variable, 0));
+  exec::variable_of(tensors_, variable, value);
+  std::copy_n(value.data, value.bytes(), address(variable, 0));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
-  variable_info(variable, into.size());
+  exec::variable_of(tensors_, variable, into.size());
   std::copy_n(address(variable, 0), into.size(), into.data());
 }
 
@@ -240,7 +232,7 @@ void CpuProgram::deliver(const std::vector<Delivery>& deliveries, const exec::Ca
   for (const Delivery& delivery : deliveries) {
     if (!call.wanted[delivery.index]) continue;
     const TensorInfo& tensor = tensors_[delivery.tensor.index()];
-    reorder(threads_, size_of(tensor.dtype), tensor.shape, tensor.layout,
+    reorder(threads_, size_of(tensor.dtype), tensor.shape, layouts_[delivery.tensor.index()],
             address(delivery.tensor, input_slot), Layout::kPlain,
             outputs_.data() + output_slot * output_stride_ + delivery.offset);
   }

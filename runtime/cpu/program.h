@@ -57,13 +57,6 @@ class CpuProgram : public exec::Program {
   }
 
  private:
-  struct TensorInfo {
-    DType dtype;
-    Shape shape;
-    Layout layout;
-    exec::Place place;
-    size_t bytes() const { return bytes_of(shape, dtype); }
-  };
   struct BoundAction {
     Launch launch;
     std::vector<std::byte*> inputs, outputs;
@@ -91,7 +84,6 @@ class CpuProgram : public exec::Program {
 
   template <bool kTimed>
   void launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot);
-  const TensorInfo& variable_info(plan::TensorId id, size_t bytes) const;
   std::byte* address(plan::TensorId tensor, size_t input_slot) const;
   void bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
@@ -104,7 +96,8 @@ class CpuProgram : public exec::Program {
   int threads_;
   Workers workers_;
   exec::MemoryReport report_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<exec::TensorInfo> tensors_;
+  std::vector<Layout> layouts_;              // by tensor
   size_t input_stride_, output_stride_ = 0;  // bytes of one slot
   AlignedBytes variables_, inputs_, outputs_, arena_;
   std::vector<BoundStage> stages_;

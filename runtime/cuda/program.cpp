@@ -12,6 +12,7 @@
 namespace flow::cuda {
 namespace {
 
+using exec::TensorInfo;
 using plan::TensorId;
 
 KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
@@ -131,18 +132,8 @@ CudaProgram::~CudaProgram() {
   }
 }
 
-const CudaProgram::TensorInfo& CudaProgram::variable(TensorId id, size_t bytes) const {
-  const TensorInfo& tensor = tensors_[id.index()];
-  const exec::Pool pool = tensor.place.pool;
-  FLOW_CHECK((pool == exec::Pool::kVariables || pool == exec::Pool::kNeighbours) &&
-                 tensor.bytes() == bytes,
-             "variable {}", id.value);
-  return tensor;
-}
-
 void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
-  const TensorInfo& tensor = variable(id, value.bytes());
-  FLOW_CHECK(value.dtype == tensor.dtype && value.shape == tensor.shape, "variable {}", id.value);
+  const TensorInfo& tensor = exec::variable_of(tensors_, id, value);
   try {
     driver_.copy(memory_.address(tensor.place), value.data, value.bytes(), stream_.get());
     driver_.synchronize(stream_.get());
@@ -152,7 +143,7 @@ void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
 }
 
 void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
-  const TensorInfo& tensor = variable(id, into.size());
+  const TensorInfo& tensor = exec::variable_of(tensors_, id, into.size());
   try {
     driver_.copy(into.data(), memory_.address(tensor.place), into.size(), stream_.get());
     driver_.synchronize(stream_.get());

@@ -42,13 +42,6 @@ class CudaProgram : public exec::Program {
     std::vector<uint8_t> wanted;     // by deliverable
     std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then segment
   };
-  struct TensorInfo {
-    DType dtype;
-    Shape shape;
-    exec::Place place;
-    size_t bytes() const { return bytes_of(shape, dtype); }
-  };
-
   struct Times {
     int64_t launched = 0;
     std::vector<int64_t> ends;  // as step_times
@@ -57,7 +50,6 @@ class CudaProgram : public exec::Program {
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
   static std::vector<std::byte*> addresses(std::span<const exec::PassedTensor> passed);
   void read_times(size_t output_slot);
-  const TensorInfo& variable(plan::TensorId id, size_t bytes) const;
   void capture_forms(std::vector<uint8_t> always);
   OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
@@ -66,7 +58,7 @@ class CudaProgram : public exec::Program {
   Driver& driver_;
   std::string name_;  // "lenet.yaml:36:3: job `train`"
   exec::MemoryReport report_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<exec::TensorInfo> tensors_;
   std::vector<plan::TensorId> deliverables_;
   Checks checks_;
   ProgramMemory::Sizes sizes_;

@@ -6,6 +6,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/check.h"
 
 namespace flow::exec {
 namespace {
@@ -149,6 +150,21 @@ size_t bytes_of(const plan::Tensor& tensor) { return bytes_of(tensor.shape, tens
 std::vector<TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
                                    std::span<const TensorId> kept) {
   return Sharing(job, lie_alike, kept).decide();
+}
+
+const TensorInfo& variable_of(std::span<const TensorInfo> tensors, TensorId id, size_t bytes) {
+  const TensorInfo& tensor = tensors[id.index()];
+  const Pool pool = tensor.place.pool;
+  FLOW_CHECK((pool == Pool::kVariables || pool == Pool::kNeighbours) && tensor.bytes() == bytes,
+             "variable {}", id.value);
+  return tensor;
+}
+
+const TensorInfo& variable_of(std::span<const TensorInfo> tensors, TensorId id,
+                              const ArrayView& value) {
+  const TensorInfo& tensor = variable_of(tensors, id, value.bytes());
+  FLOW_CHECK(value.dtype == tensor.dtype && value.shape == tensor.shape, "variable {}", id.value);
+  return tensor;
 }
 
 bool is_view(const plan::Step& step, std::span<const TensorId> owners) {

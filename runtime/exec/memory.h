@@ -26,6 +26,21 @@ struct Place {
 
 size_t bytes_of(const plan::Tensor& tensor);
 
+/// What a prepared program knows of a tensor.
+struct TensorInfo {
+  DType dtype;
+  Shape shape;
+  Place place;
+
+  size_t bytes() const { return flow::bytes_of(shape, dtype); }
+};
+
+/// REQUIRES: it is a variable, of this program or of a neighbour, and has so many bytes.
+const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id, size_t bytes);
+/// REQUIRES: the same, and `value` is one of it.
+const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id,
+                              const ArrayView& value);
+
 /// A variable that a neighbour has: the first of them that has one of its name.
 struct SharedVariable {
   plan::TensorId tensor;
