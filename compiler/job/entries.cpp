@@ -132,11 +132,8 @@ class EntryReader {
   void read_main(const std::optional<std::string>& fallback) {
     if (const yaml::Node* in = node_.find("in")) {
       in_span_ = in->span;
-      const bool list = in->is_list();
-      const size_t count = list ? in->items.size() : 1;
-      for (size_t i = 0; i < count; ++i)
-        if (const auto operand = read_operand(list ? in->items[i] : *in, "in"))
-          in_.push_back(*operand);
+      for (const yaml::Node& item : yaml::each_of(*in))
+        if (const auto operand = read_operand(item, "in")) in_.push_back(*operand);
     } else if (!ports_.empty() && !entry_.operands[0].given && !ports_[0].optional) {
       if (fallback)
         in_.push_back({*fallback, entry_.op.span});

@@ -31,19 +31,14 @@ std::optional<plan::StepRange> parse_steps(std::string_view text) {
 
 std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) {
   std::vector<plan::StepRange> ranges;
-  const auto add = [&](const yaml::Node& item) {
-    if (!reader.expect(item, yaml::Kind::kScalar, "a step")) return;
-    if (const auto range = parse_steps(item.scalar)) {
+  for (const yaml::Node& item : yaml::each_of(node)) {
+    if (!reader.expect(item, yaml::Kind::kScalar, "a step")) continue;
+    if (const auto range = parse_steps(item.scalar))
       ranges.push_back(*range);
-      return;
-    }
-    reader.error(Diagnosis::kStepList, item, fmt::format("`{}` names no steps", item.scalar))
-        .with_hint("write a step, `5..8` for 5, 6 and 7, or `100..1000/100` for every 100th");
-  };
-  if (node.is_list())
-    for (const yaml::Node& item : node.items) add(item);
-  else
-    add(node);
+    else
+      reader.error(Diagnosis::kStepList, item, fmt::format("`{}` names no steps", item.scalar))
+          .with_hint("write a step, `5..8` for 5, 6 and 7, or `100..1000/100` for every 100th");
+  }
   if (node.is_list() && node.items.empty())
     reader.error(Diagnosis::kStepList, node, "`steps` is empty, the hook would never fire");
   return ranges;

@@ -14,20 +14,16 @@ namespace {
 /// One name, or a list of them.
 std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
   std::vector<Name> losses;
-  const auto add = [&](const yaml::Node& item) {
+  if (node.is_list() && node.items.empty())
+    reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty, it must name a loss");
+  for (const yaml::Node& item : yaml::each_of(node)) {
     const auto name = read_text(reader, item, "`minimize`");
-    if (!name) return;
+    if (!name) continue;
     if (std::ranges::find(losses, *name, &Name::text) == losses.end())
       losses.push_back({*name, item.span});
     else
       reader.error(Diagnosis::kNotALoss, item, fmt::format("`minimize` lists `{}` twice", *name));
-  };
-  if (!node.is_list())
-    add(node);
-  else if (node.items.empty())
-    reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty, it must name a loss");
-  else
-    std::ranges::for_each(node.items, add);
+  }
   return losses;
 }
 

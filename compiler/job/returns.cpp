@@ -301,8 +301,7 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const Type& given
 }
 
 void check_expected(Reader& reader, const yaml::Node& to, const Type& given) {
-  check_expected_by(reader, to, given);
-  for (const yaml::Node& sink : to.items) check_expected_by(reader, sink, given);
+  for (const yaml::Node& sink : yaml::each_of(to)) check_expected_by(reader, sink, given);
 }
 
 void check_type(Reader& reader, const Type& type, Span type_span, Returns& returns) {

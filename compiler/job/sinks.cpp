@@ -52,16 +52,11 @@ void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan:
 
 std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node) {
   std::vector<plan::Sink> sinks;
-  const auto add = [&](const yaml::Node& item) {
-    if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));
-  };
   if (node.is_list() && node.items.empty())
     reader.error(Diagnosis::kBadScalar, node, "`to` is empty")
         .with_hint("`to: none` delivers nothing");
-  if (node.is_list())
-    for (const yaml::Node& item : node.items) add(item);
-  else
-    add(node);
+  for (const yaml::Node& item : yaml::each_of(node))
+    if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));
   check_files(reader, node, sinks);
   return sinks;
 }

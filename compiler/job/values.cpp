@@ -108,22 +108,18 @@ bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, dou
   return false;
 }
 
-/// One value, or each item of a list.
+/// One value, or each of a list.
 template <typename T, typename Read>
 std::optional<std::vector<T>> read_list(Reader& reader, const yaml::Node& node,
                                         std::string_view what, Read read) {
   std::vector<T> values;
   bool good = true;
-  const auto add = [&](const yaml::Node& item) {
+  for (const yaml::Node& item : yaml::each_of(node)) {
     if (const auto value = read(reader, item, what))
       values.push_back(*value);
     else
       good = false;
-  };
-  if (node.is_list())
-    for (const yaml::Node& item : node.items) add(item);
-  else
-    add(node);
+  }
   if (!good) return {};
   return values;
 }

@@ -146,16 +146,13 @@ VarietyValues read_values(const Fields& fields, const Variety& variety) {
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
                                             std::string_view what) {
   std::vector<Name> globs;
-  const auto add = [&](const yaml::Node& item) {
-    const auto text = read_text(reader, item, what);
-    if (text) globs.push_back({*text, item.span});
-    return text.has_value();
-  };
   bool good = true;
-  if (node.is_list())
-    for (const yaml::Node& item : node.items) good = add(item) && good;
-  else
-    good = add(node);
+  for (const yaml::Node& item : yaml::each_of(node)) {
+    if (const auto text = read_text(reader, item, what))
+      globs.push_back({*text, item.span});
+    else
+      good = false;
+  }
   if (!good) return {};
   if (!globs.empty()) return globs;
   reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty", what));

@@ -2,7 +2,7 @@
 // the key they stand at types them.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +38,11 @@ struct Entry {
   Span key_span;
   Node value;
 };
+
+/// The items of a list; any other node alone. For keys that take one value, or a list of them.
+inline std::span<const Node> each_of(const Node& node) {
+  return node.is_list() ? std::span<const Node>(node.items) : std::span<const Node>(&node, 1);
+}
 
 /// "a text", "a list", "a mapping"
 std::string_view name_of(Kind kind);
