@@ -30,10 +30,9 @@ bool reads_above(const yaml::Node& file, const yaml::Node& entry) {
 }
 
 void say_what_is_read(yaml::Node& entry, const std::string& name) {
-  yaml::Node in;
-  in.scalar = name;
   const auto op = std::ranges::find(entry.entries, "op", &yaml::Entry::key);
-  entry.entries.insert(op == entry.entries.end() ? op : op + 1, {"in", {}, std::move(in)});
+  entry.entries.insert(op == entry.entries.end() ? op : op + 1,
+                       {"in", {}, yaml::scalar_node(name)});
 }
 
 }  // namespace flow::job

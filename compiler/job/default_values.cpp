@@ -12,34 +12,24 @@ namespace flow::job {
 namespace {
 
 /// "[1, 1]"
-yaml::Node list_node(std::string_view text) {
-  yaml::Node list;
-  list.kind = yaml::Kind::kList;
-  for (std::string item : split(text.substr(1, text.size() - 2), ',')) {
-    item.erase(0, item.find_first_not_of(' '));
-    if (!item.empty()) list.items.push_back(scalar_node(item));
-  }
-  return list;
+yaml::Node list_in(std::string_view text) {
+  std::vector<yaml::Node> items;
+  for (const std::string& item : split(text.substr(1, text.size() - 2), ','))
+    if (const std::string number = trimmed(item); !number.empty())
+      items.push_back(yaml::scalar_node(number));
+  return yaml::list_node(std::move(items));
 }
 
 /// "zeros", or a normal with its deviation: random_normal(0.02).
 yaml::Node initializer_node(std::string_view text) {
   const plan::Initializer made = default_initializer(text);
-  if (made.values.empty()) return scalar_node(made.type);
-  yaml::Node node;
-  node.kind = yaml::Kind::kMapping;
-  node.entries.push_back({"type", {}, scalar_node(made.type)});
-  node.entries.push_back({"stddev", {}, scalar_node(shortest(made.values.at("stddev")))});
-  return node;
+  if (made.values.empty()) return yaml::scalar_node(made.type);
+  return yaml::mapping_node(
+      {{"type", {}, yaml::scalar_node(made.type)},
+       {"stddev", {}, yaml::scalar_node(shortest(made.values.at("stddev")))}});
 }
 
 }  // namespace
-
-yaml::Node scalar_node(std::string_view text) {
-  yaml::Node node;
-  node.scalar = text;
-  return node;
-}
 
 bool same_value(const yaml::Node& a, const yaml::Node& b) {
   if (a.kind != b.kind) return false;
@@ -74,7 +64,7 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
     case AttributeType::kInitializer:
       return initializer_node(text);
     default:
-      return text.starts_with('[') ? list_node(text) : scalar_node(text);
+      return text.starts_with('[') ? list_in(text) : yaml::scalar_node(text);
   }
 }
 
@@ -86,10 +76,6 @@ void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
   for (auto entry = place; entry != mapping.entries.end(); ++entry)
     if (rank(entry->key) < rank(key)) place = entry + 1;
   mapping.entries.insert(place, {std::string(key), {}, std::move(value)});
-}
-
-void remove_key(yaml::Node& mapping, std::string_view key) {
-  std::erase_if(mapping.entries, [key](const yaml::Entry& entry) { return entry.key == key; });
 }
 
 }  // namespace flow::job

@@ -6,13 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/job/keys.h"
 #include "compiler/ops/op_def.h"
 #include "compiler/yaml/tree.h"
 
 namespace flow::job {
-
-yaml::Node scalar_node(std::string_view text);
 
 /// Do both say the same, numbers by their values?
 bool same_value(const yaml::Node& a, const yaml::Node& b);
@@ -28,6 +25,5 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
 /// behind it, or at the end.
 void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
                 const std::vector<std::string_view>& order);
-void remove_key(yaml::Node& mapping, std::string_view key);
 
 }  // namespace flow::job

@@ -12,12 +12,6 @@
 namespace flow::job {
 namespace {
 
-yaml::Node empty_mapping() {
-  yaml::Node node;
-  node.kind = yaml::Kind::kMapping;
-  return node;
-}
-
 std::vector<std::string_view> names_of(const std::vector<KeyDef>& keys) {
   std::vector<std::string_view> names;
   names.reserve(keys.size());
@@ -94,7 +88,7 @@ class Defaults {
     for (const KeyDef& def : keys) {
       yaml::Node* given = node.find(def.name);
       if (given) visit(*given, def);
-      if (given && !writes_ && says_default(*given, def)) remove_key(node, def.name);
+      if (given && !writes_ && says_default(*given, def)) node.erase(def.name);
       if (given || !writes_ || !may_stand(node, def)) continue;
       if (auto value = default_of_key(def)) insert_key(node, def.name, std::move(*value), order);
     }
@@ -103,8 +97,8 @@ class Defaults {
   /// Is the value, in which defaults are dropped, the default?
   bool says_default(const yaml::Node& value, const KeyDef& def) const {
     if (is_optional(def) || (def.type == KeyType::kSections && !def.required()))
-      return value.is_scalar() ? false : value.entries.empty() && value.items.empty();
-    return def.has_default() && same_value(value, scalar_node(def.fallback));
+      return !value.is_scalar() && value.entries.empty() && value.items.empty();
+    return def.has_default() && same_value(value, yaml::scalar_node(def.fallback));
   }
 
   bool may_stand(const yaml::Node& mapping, const KeyDef& def) const {
@@ -114,12 +108,12 @@ class Defaults {
 
   std::optional<yaml::Node> default_of_key(const KeyDef& def) {
     if (is_optional(def)) {
-      yaml::Node made = empty_mapping();
+      yaml::Node made = yaml::mapping_node();
       visit_section(made, *def.section);
       return made.entries.empty() ? std::nullopt : std::optional(std::move(made));
     }
     if (!def.has_default()) return {};
-    yaml::Node made = scalar_node(def.fallback);
+    yaml::Node made = yaml::scalar_node(def.fallback);
     visit(made, def);
     return made;
   }
@@ -128,11 +122,7 @@ class Defaults {
     const yaml::Node* type = node.is_scalar() ? &node : node.find("type");
     const Variety* variety = type ? find_variety(kind, type->scalar) : nullptr;
     if (!variety) return;
-    if (node.is_scalar() && writes_) {
-      const yaml::Node word = node;
-      node = empty_mapping();
-      node.entries.push_back({"type", {}, word});
-    }
+    if (node.is_scalar() && writes_) node = yaml::mapping_node({{"type", {}, node}});
     if (!node.is_mapping()) return;
     visit_keys(node, keys_of(kind, variety));
     shorten(node, kind, *variety);
@@ -176,7 +166,7 @@ class Defaults {
       if (given && def.type == AttributeType::kInitializer) visit_variety(*given, initializers());
       if (!given || writes_) continue;
       const auto fallback = default_of(op, def, node);
-      if (fallback && same_value(*given, *fallback)) remove_key(node, def.name);
+      if (fallback && same_value(*given, *fallback)) node.erase(def.name);
     }
   }
 
@@ -192,7 +182,7 @@ class Defaults {
         insert_key(node, param.key, param.value, order);
       else if (given && !writes_ && given->scalar == param.value.scalar &&  // inside text, too
                same_value(*given, param.value))
-        remove_key(node, param.key);
+        node.erase(param.key);
     }
   }
 
@@ -205,7 +195,7 @@ class Defaults {
         say_what_is_read(entry.value, *above);
       else if (above && !writes_ && in && in->is_scalar() && in->scalar == *above &&
                may_read_above(file_, entry.value))
-        remove_key(entry.value, "in");
+        entry.value.erase("in");
       above = entry.key;
     }
   }
@@ -213,10 +203,10 @@ class Defaults {
   void visit_output(yaml::Node& network) {
     const yaml::Node* graph = network.find("graph");
     if (!graph || graph->entries.empty()) return;
-    const yaml::Node last = scalar_node(graph->entries.back().key);
+    const yaml::Node last = yaml::scalar_node(graph->entries.back().key);
     const yaml::Node* given = network.find("output");
     if (!given && writes_) insert_key(network, "output", last, names_of(network_section().keys));
-    if (given && !writes_ && same_value(*given, last)) remove_key(network, "output");
+    if (given && !writes_ && same_value(*given, last)) network.erase("output");
   }
 
   void visit_type(yaml::Node& returns) {
@@ -224,8 +214,8 @@ class Defaults {
     if (!type) return;
     const yaml::Node* given = returns.find("type");
     if (!given && writes_)
-      insert_key(returns, "type", scalar_node(*type), names_of(returns_section().keys));
-    if (given && !writes_ && given->scalar == *type) remove_key(returns, "type");
+      insert_key(returns, "type", yaml::scalar_node(*type), names_of(returns_section().keys));
+    if (given && !writes_ && given->scalar == *type) returns.erase("type");
   }
 
   Reader& reader_;

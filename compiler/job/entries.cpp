@@ -250,10 +250,9 @@ class EntryReader {
   }
 
   void read_own_placement() {
-    for (const yaml::Entry& field : node_.entries)
-      if (field.key == "placement")
-        entry_.placement =
-            read_placement(reader_, field.value, field.key_span, entry_placement_section());
+    if (const yaml::Entry* field = node_.find_entry("placement"))
+      entry_.placement =
+          read_placement(reader_, field->value, field->key_span, entry_placement_section());
   }
 
   void call_network(Networks& networks) {

@@ -63,10 +63,7 @@ class GraphReader {
 
   Entry read_copy(const yaml::Entry& field, int64_t index,
                   const std::optional<std::string>& above) {
-    yaml::Node number;
-    number.scalar = std::to_string(index);
-    number.span = field.key_span;
-    Locals locals{{"index", number}};
+    Locals locals{{"index", yaml::scalar_node(std::to_string(index), field.key_span)}};
     locals.insert(locals.end(), locals_.begin(), locals_.end());
     yaml::Entry copy = field;
     networks_.variables().substitute(copy.value, locals);

@@ -169,9 +169,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
     return {};
   }
   if (colon == text.size()) return hook;
-  yaml::Node every;
-  every.scalar = text.substr(colon + 1);
-  every.span = span(colon + 1, text.size());
+  const yaml::Node every = yaml::scalar_node(text.substr(colon + 1), span(colon + 1, text.size()));
   const auto stride = read_integer(reader, every, "the number of steps", {.min = 1});
   if (!stride) return {};
   hook.steps = {{0, Hook::kForever, *stride}};

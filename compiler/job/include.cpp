@@ -16,11 +16,6 @@ namespace {
 // Files that include others several times grow exponentially.
 constexpr int kMaxFiles = 1000;
 
-yaml::Entry* find_entry(yaml::Node& mapping, std::string_view key) {
-  const auto found = std::ranges::find(mapping.entries, key, &yaml::Entry::key);
-  return found == mapping.entries.end() ? nullptr : &*found;
-}
-
 /// Puts `over` upon `base`. A merged mapping stands where the one below stands, its key where the
 /// one above.
 void merge(yaml::Node& base, yaml::Node over) {
@@ -29,7 +24,7 @@ void merge(yaml::Node& base, yaml::Node over) {
     return;
   }
   for (yaml::Entry& entry : over.entries) {
-    yaml::Entry* below = find_entry(base, entry.key);
+    yaml::Entry* below = base.find_entry(entry.key);
     if (!below) {
       base.entries.push_back(std::move(entry));
       continue;
@@ -50,18 +45,16 @@ class Includer {
   explicit Includer(Reader& reader) : reader_(reader) {}
 
   void run(yaml::Node& file, int32_t source) {
-    yaml::Entry* entry = find_entry(file, "include");
-    if (!entry) return;
-    const yaml::Node list = std::move(entry->value);
-    std::erase_if(file.entries, [](const yaml::Entry& e) { return e.key == "include"; });
+    yaml::Node* include = file.find("include");
+    if (!include) return;
+    const yaml::Node list = std::move(*include);
+    file.erase("include");
     if (!reader_.expect(list, yaml::Kind::kList, "`include`")) return;
     path_.push_back(reader_.sources[source].name());
-    yaml::Node base;
-    base.kind = yaml::Kind::kMapping;
+    yaml::Node base = yaml::mapping_node({}, file.span);
     for (const yaml::Node& item : list.items)
       if (auto included = read(item, directory_of(path_.back()))) merge(base, std::move(*included));
     path_.pop_back();
-    base.span = file.span;
     merge(base, std::move(file));
     file = std::move(base);
   }
@@ -128,7 +121,7 @@ class Includer {
     if (const yaml::Node* version = tree.find("flow"); version && version->scalar != "1")
       reader_.error(Diagnosis::kFlowVersion, *version,
                     "`flow` is not `1`, which this program reads");
-    std::erase_if(tree.entries, [](const yaml::Entry& e) { return e.key == "flow"; });
+    tree.erase("flow");
     return tree;
   }
 

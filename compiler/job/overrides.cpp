@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
@@ -128,10 +126,7 @@ class Override {
     for (size_t i = 0; i < parts; ++i) {
       yaml::Node* next = child(*node, i);
       if (!next && make && node->is_mapping() && !named_by_user(head(i))) {
-        yaml::Node empty;
-        empty.kind = yaml::Kind::kMapping;
-        empty.span = span_of(i);
-        node->entries.push_back({path_[i], span_of(i), std::move(empty)});
+        node->entries.push_back({path_[i], span_of(i), yaml::mapping_node({}, span_of(i))});
         next = &node->entries.back().value;
       }
       if (!next) {
@@ -171,10 +166,6 @@ class Override {
         .with_hint(suggestion(path_[part], keys, "it has"));
   }
 
-  static yaml::Entry& entry_of(yaml::Node& mapping, std::string_view key) {
-    return *std::ranges::find(mapping.entries, key, &yaml::Entry::key);
-  }
-
   void set(yaml::Node value) {
     const size_t last = path_.size() - 1;
     yaml::Node* parent = walk(last, true);
@@ -182,7 +173,7 @@ class Override {
     if (yaml::Node* found = child(*parent, last)) {
       // What a mapping lacks is missed where it was given.
       if (value.is_mapping() && parent->is_mapping())
-        entry_of(*parent, path_[last]).key_span = span_of(last);
+        parent->find_entry(path_[last])->key_span = span_of(last);
       *found = std::move(value);
     } else if (parent->is_mapping() && !named_by_user(head(last))) {
       parent->entries.push_back({path_[last], span_of(last), std::move(value)});
@@ -207,13 +198,7 @@ class Override {
     } else if (!parent->is_mapping()) {
       no_such(*parent, last);
     } else {
-      if (is_list_key(path_) && !value.is_list()) {
-        yaml::Node list;
-        list.kind = yaml::Kind::kList;
-        list.span = value.span;
-        list.items.push_back(std::move(value));
-        value = std::move(list);
-      }
+      if (is_list_key(path_) && !value.is_list()) value = yaml::list_node({value}, value.span);
       parent->entries.push_back({path_[last], span_of(last), std::move(value)});
     }
   }
@@ -227,7 +212,7 @@ class Override {
     if (parent->is_list())
       parent->items.erase(parent->items.begin() + (found - parent->items.data()));
     else
-      std::erase_if(parent->entries, [&](const yaml::Entry& e) { return e.key == path_[last]; });
+      parent->erase(path_[last]);
   }
 
   Reader& reader_;

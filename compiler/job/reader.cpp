@@ -155,7 +155,7 @@ std::string Fields::hint_for_unknown(const std::string& key,
 }
 
 const yaml::Node* Fields::find(std::string_view key) const {
-  return node_.is_mapping() && find_key(keys_, key) ? node_.find(key) : nullptr;
+  return find_key(keys_, key) ? node_.find(key) : nullptr;
 }
 
 namespace {
@@ -180,10 +180,8 @@ const yaml::Node* Fields::require(std::string_view key) const {
 }
 
 Span Fields::key_span(std::string_view key) const {
-  if (node_.is_mapping())
-    for (const yaml::Entry& entry : node_.entries)
-      if (entry.key == key) return entry.key_span;
-  return owner_;
+  const yaml::Entry* entry = node_.find_entry(key);
+  return entry ? entry->key_span : owner_;
 }
 
 const KeyDef& Fields::definition(std::string_view key) const {

@@ -102,8 +102,7 @@ class Resolver {
     yaml::Node* vars = file_.find("vars");
     if (!vars) return;
     std::erase_if(vars->entries, [this](const yaml::Entry& e) { return !used_.contains(e.key); });
-    if (vars->entries.empty())
-      std::erase_if(file_.entries, [](const yaml::Entry& e) { return e.key == "vars"; });
+    if (vars->entries.empty()) file_.erase("vars");
   }
 
   Reader& reader_;

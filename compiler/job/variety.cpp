@@ -103,11 +103,7 @@ const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, st
 
 Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_view what,
              const VarietyKind& kind) {
-  static const yaml::Node kNoKeys = [] {
-    yaml::Node none;
-    none.kind = yaml::Kind::kMapping;
-    return none;
-  }();
+  static const yaml::Node kNoKeys = yaml::mapping_node();
   const bool word = kind.by_word && node.is_scalar();
   if (!word && !expect_variety(reader, node, what, kind)) return;
   variety_ = word ? named_variety(reader, node, what, kind)

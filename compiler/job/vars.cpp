@@ -19,9 +19,8 @@ size_t size_of(const yaml::Node& node) {
 }  // namespace
 
 Variables::Variables(Reader& reader, yaml::Node& file) : reader_(reader) {
-  seed_.scalar = "0";
-  yaml::Node* seed = file.find("seed");
-  if (seed) seed_ = *seed;
+  const yaml::Node* seed = file.find("seed");
+  seed_ = seed ? *seed : yaml::scalar_node("0");
   if (yaml::Node* vars = file.find("vars"))
     if (reader.expect(*vars, yaml::Kind::kMapping, "`vars`")) declare(*vars);
 }

@@ -18,22 +18,11 @@ std::optional<std::string_view> number_in(std::string_view piece) {
   return piece;
 }
 
-Node scalar_at(Span span, std::string_view text) {
-  Node node;
-  node.span = span;
-  node.scalar = text;
-  return node;
-}
-
 /// The value becomes a list of itself; false where it is no number.
 bool begin_list(Node& value) {
   const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
   if (!first || first->empty() || value.quoted) return false;
-  Node list;
-  list.kind = Kind::kList;
-  list.span = value.span;
-  list.items.push_back(scalar_at(value.span, *first));
-  value = std::move(list);
+  value = list_node({scalar_node(*first, value.span)}, value.span);
   return true;
 }
 
@@ -43,7 +32,7 @@ bool take_into_list(Node& value, bool begun, std::string_view key, Span span) {
   const auto number = number_in(key);
   if (!number || (!begun && !begin_list(value))) return false;
   value.span.end = span.end;
-  if (!number->empty()) value.items.push_back(scalar_at(span, *number));  // `(3,)` has one
+  if (!number->empty()) value.items.push_back(scalar_node(*number, span));  // `(3,)` has one
   return true;
 }
 

@@ -28,9 +28,12 @@ struct Node {
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_list() const { return kind == Kind::kList; }
   bool is_mapping() const { return kind == Kind::kMapping; }
-  /// The value at `key`, or null. REQUIRES: is_mapping().
+  /// The entry of that key and its value; null where there is none, also in what is no mapping.
+  const Entry* find_entry(std::string_view key) const;
+  Entry* find_entry(std::string_view key);
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
+  void erase(std::string_view key);
 };
 
 struct Entry {
@@ -38,6 +41,11 @@ struct Entry {
   Span key_span;
   Node value;
 };
+
+/// Nodes that no file holds. `span`: where they are to be told.
+Node scalar_node(std::string_view text, Span span = {});
+Node list_node(std::vector<Node> items, Span span = {});
+Node mapping_node(std::vector<Entry> entries = {}, Span span = {});
 
 /// The items of a list; any other node alone. For keys that take one value, or a list of them.
 inline std::span<const Node> each_of(const Node& node) {
