@@ -79,9 +79,7 @@ class Evaluator {
 
   std::string_view peek_word() {
     skip_space();
-    size_t end = at_;
-    while (end < text_.size() && (is_name(text_.substr(at_, end - at_ + 1)))) ++end;
-    return text_.substr(at_, end - at_);
+    return text_.substr(at_, name_length(text_.substr(at_)));
   }
   bool take_word(std::string_view word) {
     if (peek_word() != word) return false;

@@ -17,12 +17,10 @@ void collect_names(const yaml::Node& node, const Locals& locals, std::set<std::s
   for (const yaml::Entry& entry : node.entries)
     if (entry.key != "note") collect_names(entry.value, locals, names);
   if (node.resolved || node.scalar.find('$') == std::string::npos) return;
-  for (size_t begin = 0, end = 0; begin < node.scalar.size(); begin = end + 1) {
-    end = begin;
-    while (is_name(std::string_view(node.scalar).substr(begin, end - begin + 1)) &&
-           end < node.scalar.size())
-      ++end;
-    const std::string name = node.scalar.substr(begin, end - begin);
+  const std::string_view text = node.scalar;
+  for (size_t begin = 0, length = 0; begin < text.size(); begin += length + 1) {
+    length = name_length(text.substr(begin));
+    const std::string name(text.substr(begin, length));
     if (std::ranges::find(locals, name, &Local::name) == locals.end()) names.insert(name);
   }
 }

@@ -87,10 +87,8 @@ class TypeParser {
   }
   bool take_word(std::string_view word) {
     skip_space();
-    size_t end = at_;
-    while (end < text_.size() && is_name(text_.substr(at_, end - at_ + 1))) ++end;
-    if (text_.substr(at_, end - at_) != word) return false;
-    at_ = end;
+    if (text_.substr(at_, name_length(text_.substr(at_))) != word) return false;
+    at_ += word.size();
     return true;
   }
 

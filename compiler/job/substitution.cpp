@@ -14,11 +14,9 @@ namespace {
 
 constexpr size_t kMaxText = 65'536;
 
-/// Name characters from `from` on.
+/// Where the name that begins at `from` ends; `from` where none begins.
 size_t name_end(std::string_view text, size_t from) {
-  size_t end = from;
-  while (end < text.size() && is_name(text.substr(from, end - from + 1))) ++end;
-  return end;
+  return from + name_length(text.substr(std::min(from, text.size())));
 }
 
 /// The parenthesis that closes the one at `open`, or npos.

@@ -119,13 +119,16 @@ std::string shortest(double value) {
   return fmt::format("{}", value);
 }
 
-bool is_name(std::string_view name) {
+size_t name_length(std::string_view text) {
   const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
-  if (name.empty() || !letter(name[0])) return false;
-  return std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  if (text.empty() || !letter(text[0])) return 0;
+  const auto in_name = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  return static_cast<size_t>(std::ranges::find_if_not(text, in_name) - text.begin());
 }
+
+bool is_name(std::string_view name) { return !name.empty() && name_length(name) == name.size(); }
 
 bool glob_match(std::string_view pattern, std::string_view name) {
   // Backtracks to the last star of each kind only: linear for `*`, quadratic at worst for `**`.

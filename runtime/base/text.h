@@ -33,7 +33,10 @@ std::string human_number(double value);
 /// The shortest decimal text that reads back as the same double: "0.1", "1e-09", "nan", "inf".
 std::string shortest(double value);
 
-/// True when `name` is a name of the language: [A-Za-z_][A-Za-z0-9_]*.
+/// How many bytes at the start of `text` make a name of the language: [A-Za-z_][A-Za-z0-9_]*;
+/// 0 where none begins there.
+size_t name_length(std::string_view text);
+/// Is all of it a name?
 bool is_name(std::string_view name);
 
 /// Glob match on names: `*` stays inside a component, `**` crosses `/`, and `**/x` is `x` too.

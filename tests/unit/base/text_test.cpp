@@ -71,6 +71,11 @@ TEST_CASE("names are letters, digits and underscores, not beginning with a digit
   CHECK_FALSE(is_name(""));
   CHECK_FALSE(is_name("a-b"));
   CHECK_FALSE(is_name("a/b"));
+  CHECK(name_length("conv1/weight") == 5);
+  CHECK(name_length("_") == 1);
+  CHECK(name_length("1x") == 0);
+  CHECK(name_length("") == 0);
+  CHECK(name_length(std::string(1'000'000, 'a') + "-") == 1'000'000);
 }
 
 TEST_CASE("one star of a glob stays inside a component") {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "compiler/job/resolve.h"
 #include "tests/unit/job/reading.h"
 
 namespace flow::job {
@@ -77,6 +78,24 @@ TEST_CASE("the environment is read, with a default where it has nothing") {
   CHECK(reading.at("b") == "xy");
   CHECK(reading.says("E0208"));
   CHECK(reading.diags.error_count() == 1);
+}
+
+TEST_CASE("a name may be as long as a file") {
+  const std::string name(1'000'000, 'a');
+  Reading reading("vars: {x: 1}\nwhole: $" + name + "\ninside: $(" + name + " + 1)\ntext: n$" +
+                  name + "\n");
+  put_in(reading);
+  CHECK(reading.diags.error_count() == 3);
+  CHECK(reading.says("is not declared"));
+  CHECK(reading.says("stands inside text"));
+
+  // What stays as it is written is looked through for the variables that it needs.
+  Reading kept("flow: 1\nvars: {n: 3, m: 4}\njobs:\n  j:\n    graph:\n      e: {repeat: 2, at: \"" +
+               name + " $(index + n)\"}\n");
+  resolve(kept.reader, kept.tree);
+  CHECK(kept.at("jobs.j.graph.e.at") == name + " $(index + n)");
+  CHECK(kept.at("vars.n") == "3");
+  CHECK(kept.at("vars.m") == "(absent)");
 }
 
 TEST_CASE("variables that multiply without end are refused") {
