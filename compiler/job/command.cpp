@@ -48,7 +48,7 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
 void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   if (!reader.expect(node, yaml::Kind::kMapping, "`env`")) return;
   for (const yaml::Entry& entry : node.entries) {
-    if (entry.key == "note") continue;
+    if (reader.take_note(entry)) continue;
     if (!is_name(entry.key))
       reader.error(Diagnosis::kBadName, entry.key_span,
                    fmt::format("`{}` is no name of an environment variable", entry.key));

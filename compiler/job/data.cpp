@@ -121,12 +121,12 @@ std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
   std::vector<Dataset> datasets;
   if (!reader.expect(node, yaml::Kind::kMapping, "`data`")) return datasets;
   for (const yaml::Entry& entry : node.entries) {
-    if (entry.key == "note") continue;
+    if (reader.take_note(entry)) continue;
     Dataset& dataset = datasets.emplace_back(Dataset{{entry.key, entry.key_span}, {}});
     reader.check_name(dataset.name);
     if (!reader.expect(entry.value, yaml::Kind::kMapping, "a dataset")) continue;
     for (const yaml::Entry& column : entry.value.entries) {
-      if (column.key == "note") continue;
+      if (reader.take_note(column)) continue;
       reader.check_name({column.key, column.key_span});
       dataset.columns.push_back(read_column(reader, column));
     }

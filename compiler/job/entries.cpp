@@ -100,11 +100,7 @@ class EntryReader {
       if (def.name != "op") known.emplace_back(def.name);
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
-      if (field.key == "note") {
-        if (reader_.expect(field.value, yaml::Kind::kScalar, "`note`"))
-          reader_.notes.push_back(field.value.scalar);
-        continue;
-      }
+      if (reader_.take_note(field)) continue;
       error(Diagnosis::kUnknownAttribute, field.key_span,
             fmt::format("{} has no `{}`", callee(), field.key))
           .with_hint(meant_.suggest(field.key, known, "it takes"));

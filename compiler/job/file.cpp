@@ -104,7 +104,8 @@ File read_file(Reader& reader, yaml::Node& node) {
   const yaml::Node* jobs = fields.require("jobs");
   if (!jobs || !reader.expect(*jobs, yaml::Kind::kMapping, "`jobs`")) return file;
   for (const yaml::Entry& entry : jobs->entries)
-    if (entry.key != "note") file.jobs.push_back(read_job(reader, entry, file.datasets, networks));
+    if (!reader.take_note(entry))
+      file.jobs.push_back(read_job(reader, entry, file.datasets, networks));
   networks.read_uncalled();
   file.networks.assign(networks.made().begin(), networks.made().end());
   file.uncalled = networks.uncalled();

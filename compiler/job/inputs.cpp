@@ -175,7 +175,7 @@ std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
   std::vector<Input> inputs;
   if (!reader.expect(node, yaml::Kind::kMapping, "`inputs`")) return inputs;
   for (const yaml::Entry& entry : node.entries)
-    if (entry.key != "note") inputs.push_back(read_input(reader, entry, datasets));
+    if (!reader.take_note(entry)) inputs.push_back(read_input(reader, entry, datasets));
   check_batches(reader, inputs);
   return inputs;
 }

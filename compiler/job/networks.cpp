@@ -93,7 +93,7 @@ bool is_call_key(std::string_view name) { return name == "trainable"; }
 void Networks::declare(const yaml::Node& section) {
   if (!reader_.expect(section, yaml::Kind::kMapping, "`networks`")) return;
   for (const yaml::Entry& entry : section.entries)
-    if (entry.key != "note") declare_one(entry);
+    if (!reader_.take_note(entry)) declare_one(entry);
   for (Declaration& declaration : declarations_)
     if (declaration.signature.params.empty() && declaration.known.empty())
       read(declaration, {}, declaration.signature.name.span);
@@ -124,11 +124,7 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
   if (params.is_scalar()) variables_.substitute(params);
   if (!reader_.expect(params, yaml::Kind::kMapping, "`params` of a network")) return;
   for (yaml::Entry& entry : params.entries) {
-    if (entry.key == "note") {
-      if (reader_.expect(entry.value, yaml::Kind::kScalar, "`note`"))
-        reader_.notes.push_back(entry.value.scalar);
-      continue;
-    }
+    if (reader_.take_note(entry)) continue;
     const Name name{entry.key, entry.key_span};
     reader_.check_name(name);
     if (is_call_key(entry.key))

@@ -43,7 +43,7 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
   if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate_scales`", R"({"head/**": 10})"))
     return scales;
   for (const yaml::Entry& entry : node.entries) {
-    if (entry.key == "note") continue;
+    if (reader.take_note(entry)) continue;
     const std::string what = fmt::format("`{}`", entry.key);
     if (entry.value.is_scalar() && parse_number(entry.value.scalar) == 0.0)
       reader

@@ -81,6 +81,12 @@ bool Reader::check_name(const Name& name) {
   return false;
 }
 
+bool Reader::take_note(const yaml::Entry& entry) {
+  if (entry.key != "note") return false;
+  if (expect(entry.value, yaml::Kind::kScalar, "`note`")) notes.push_back(entry.value.scalar);
+  return true;
+}
+
 namespace {
 
 /// What is said of the words that may be meant, `near`.
@@ -131,15 +137,11 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
   std::vector<std::string> names;
   for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {
-    if (entry.key == "note") {
-      if (reader.expect(entry.value, yaml::Kind::kScalar, "`note`"))
-        reader.notes.push_back(entry.value.scalar);
-    } else if (!find_key(keys_, entry.key)) {
-      reader.diags
-          .error(Diagnosis::kUnknownKey, entry.key_span,
-                 fmt::format("{} has no key `{}`", what_, entry.key))
-          .with_hint(hint_for_unknown(entry.key, names));
-    }
+    if (reader.take_note(entry) || find_key(keys_, entry.key)) continue;
+    reader.diags
+        .error(Diagnosis::kUnknownKey, entry.key_span,
+               fmt::format("{} has no key `{}`", what_, entry.key))
+        .with_hint(hint_for_unknown(entry.key, names));
   }
 }
 

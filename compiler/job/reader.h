@@ -62,6 +62,9 @@ class Reader {
 
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
+
+  /// True for a mapping's `note:`, whose text is kept; an error where it is none.
+  bool take_note(const yaml::Entry& entry);
 };
 
 /// What is a name, but means something else where names stand.

@@ -27,7 +27,7 @@ Variables::Variables(Reader& reader, yaml::Node& file) : reader_(reader) {
 
 void Variables::declare(yaml::Node& vars) {
   for (const yaml::Entry& entry : vars.entries)
-    if (entry.key != "note") order_.push_back({entry.key, entry.key_span});
+    if (!reader_.take_note(entry)) order_.push_back({entry.key, entry.key_span});
   for (yaml::Entry& entry : vars.entries) {
     if (entry.key == "note") continue;
     if (entry.key == "seed")
