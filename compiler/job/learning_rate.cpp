@@ -48,11 +48,10 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
   if (!variety) return {};
   const VarietyValues values = read_values(fields, *variety);
   const bool linear = variety->type == "linear";
-  const auto steps = values.numbers.find("steps");
-  const auto share = values.numbers.find(linear ? "start_multiplier" : "multiplier");
-  if (steps == values.numbers.end() || share == values.numbers.end()) return {};
-  return plan::Warmup{std::string(variety->type), static_cast<int64_t>(steps->second),
-                      share->second};
+  const auto steps = values.number("steps");
+  const auto share = values.number(linear ? "start_multiplier" : "multiplier");
+  if (!steps || !share) return {};
+  return plan::Warmup{std::string(variety->type), static_cast<int64_t>(*steps), *share};
 }
 
 plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {

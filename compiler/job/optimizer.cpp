@@ -32,9 +32,7 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
   const Variety* variety = pick_variety(reader, node, key, "`grad_clipping`", grad_clippings());
   const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
   if (!variety) return {};
-  const VarietyValues values = read_values(fields, *variety);
-  const auto norm = values.numbers.find("clip_norm");
-  return norm == values.numbers.end() ? std::nullopt : std::optional(norm->second);
+  return read_values(fields, *variety).number("clip_norm");
 }
 
 /// Globs and what they multiply the learning rate by, in the order of the file.
@@ -74,13 +72,8 @@ std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& 
 /// Keys that do not go together.
 void check_together(const Fields& fields, const VarietyValues& values) {
   Reader& reader = fields.reader();
-  const auto is_zero = [&](const char* key) {
-    const auto number = values.numbers.find(key);
-    return number != values.numbers.end() && number->second == 0;
-  };
   const yaml::Node* nesterov = fields.find("nesterov");
-  if (nesterov && values.numbers.contains("nesterov") && !is_zero("nesterov") &&
-      is_zero("momentum"))
+  if (nesterov && values.number("nesterov") == 1 && values.number("momentum") == 0)
     reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` needs a `momentum` above 0");
   if (fields.find("includes") && fields.find("excludes"))
     reader
@@ -89,18 +82,13 @@ void check_together(const Fields& fields, const VarietyValues& values) {
         .label(fields.key_span("includes"), "the other");
 }
 
-std::optional<std::vector<Name>> globs_of(const VarietyValues& values, const char* key) {
-  const auto globs = values.globs.find(key);
-  return globs == values.globs.end() ? std::nullopt : std::optional(globs->second);
-}
-
 void read_own_keys(const Fields& fields, const Variety& variety, Optimizer& optimizer) {
   const VarietyValues values = read_values(fields, variety);
   check_together(fields, values);
   optimizer.type = variety.type;
   optimizer.numbers = values.numbers;
-  optimizer.includes = globs_of(values, "includes");
-  optimizer.excludes = globs_of(values, "excludes");
+  optimizer.includes = values.list_of_globs("includes");
+  optimizer.excludes = values.list_of_globs("excludes");
 }
 
 void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {

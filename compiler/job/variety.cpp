@@ -59,6 +59,12 @@ void take_default(const KeyDef& def, VarietyValues& values) {
                                                      : parse_number(def.fallback).value();
 }
 
+template <typename T>
+std::optional<T> value_at(const std::map<std::string, T>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::vector<std::string> types_of(const VarietyKind& kind) {
   std::vector<std::string> types;
   for (const Variety& variety : kind.varieties) types.emplace_back(variety.type);
@@ -77,6 +83,14 @@ const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string
 }
 
 }  // namespace
+
+std::optional<double> VarietyValues::number(const std::string& key) const {
+  return value_at(numbers, key);
+}
+
+std::optional<std::vector<Name>> VarietyValues::list_of_globs(const std::string& key) const {
+  return value_at(globs, key);
+}
 
 bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VarietyKind& kind) {

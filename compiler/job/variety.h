@@ -20,6 +20,9 @@ struct VarietyValues {
   std::map<std::string, std::vector<int64_t>> boundaries;
   std::map<std::string, std::vector<Name>> globs;
   std::map<std::string, std::string> texts;
+
+  std::optional<double> number(const std::string& key) const;
+  std::optional<std::vector<Name>> list_of_globs(const std::string& key) const;
 };
 
 /// True for a mapping; else an error that says how it would look: "write `{type: static, value:
