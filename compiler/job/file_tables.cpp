@@ -119,24 +119,16 @@ const Section& network_section() {
 const Section& job_section() {
   static const Section kSection{
       "a job",
-      {{.name = "type",
-        .type = KeyType::kWord,
-        .fallback = "",
-        .doc = "what it does",
-        .words = {"train", "predict"}},
+      {word("type", "", "what it does", {"train", "predict"}),
        section("placement", "none", "where it runs", placement_section()),
-       {.name = "precision",
-        .type = KeyType::kWord,
-        .fallback = "float32",
-        .doc = "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
-               "mixed: float32 with products that read 16 bits",
-        .words = {plan::kPrecisions.begin(), plan::kPrecisions.end()}},
-       {.name = "determinism",
-        .type = KeyType::kWord,
-        .fallback = "on",
-        .doc = "on: the same bits in every run on the same device; off: a GPU's convolutions may "
-               "add in any order",
-        .words = {"on", "off"}},
+       word("precision", "float32",
+            "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
+            "mixed: float32 with products that read 16 bits",
+            {plan::kPrecisions.begin(), plan::kPrecisions.end()}),
+       word("determinism", "on",
+            "on: the same bits in every run on the same device; off: a GPU's convolutions may "
+            "add in any order",
+            {"on", "off"}),
        section("inputs", "none", "what it reads, with shapes", inputs_section()),
        section("graph", "", "entries; each reads the one above unless it says `in:`",
                graph_section()),

@@ -74,15 +74,12 @@ std::vector<Variety> make_learning_rates() {
 }  // namespace
 
 const VarietyKind& learning_rates() {
-  static const VarietyKind kKind{.key = "learning_rate",
-                                 .noun = "learning rate",
-                                 .varieties = make_learning_rates(),
-                                 .common = {{.name = "warmup",
-                                             .type = KeyType::kVariety,
-                                             .fallback = "none",
-                                             .doc = "other rates in the first steps",
-                                             .varieties = &warmups()}},
-                                 .number = "constant"};
+  static const VarietyKind kKind{
+      .key = "learning_rate",
+      .noun = "learning rate",
+      .varieties = make_learning_rates(),
+      .common = {variety("warmup", "none", "other rates in the first steps", warmups())},
+      .number = "constant"};
   return kKind;
 }
 
