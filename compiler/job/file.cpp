@@ -1,14 +1,12 @@
 // The top level of a job file, and of a job.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "compiler/job/also.h"
 #include "compiler/job/resolve.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
-#include "compiler/job/values.h"
 
 namespace flow::job {
 namespace {
@@ -49,14 +47,6 @@ void read_training(const Fields& fields, Job& job) {
   }
 }
 
-bool reads_dataset(const Job& job) {
-  return std::ranges::any_of(job.inputs, [](const Input& input) {
-    // An input whose `from:` is wrong may have meant one.
-    return std::holds_alternative<plan::FromDataset>(input.source) ||
-           (input.from_span.valid() && std::holds_alternative<plan::FromCommandLine>(input.source));
-  });
-}
-
 }  // namespace
 
 Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
@@ -82,10 +72,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   if (const yaml::Node* hooks = fields.find("hooks"))
     job.hooks = read_hooks(reader, *hooks, job.train);
   if (const yaml::Node* run = fields.find("run"))
-    job.run = read_run(reader, *run, fields.key_span("run"), job.train, reads_dataset(job));
-  if (const yaml::Node* run = fields.find("run"); run && run->is_mapping())
-    if (const yaml::Node* also = run->find("also"))
-      read_also(reader, *also, reads_dataset(job), job);
+    read_run(reader, *run, fields.key_span("run"), job);
   return job;
 }
 

@@ -128,14 +128,12 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
   read_gradient_options(fields, train, hook);
   hook.per_device = fields.word("type") == "ListNumpy";
   hook.check_finite = fields.word("check").has_value();
-  if (const yaml::Node* to = fields.find("to")) {
-    hook.sinks = read_sinks(reader, *to);
+  const yaml::Node* to = fields.find("to");
+  hook.sinks = read_sinks(reader, to);
+  if (to)
     check_expected(
         reader, *to,
         hook.per_device ? plan::ReturnValue::Kind::kListNumpy : plan::ReturnValue::Kind::kNumpy);
-  } else {
-    hook.sinks = {plan::NpySink{}};
-  }
   if (!pattern) return {};
   hook.pattern = {*pattern, fields.find(key)->span};
   return hook;
@@ -163,7 +161,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
   hook.diffs = true;
   hook.pattern = {text.substr(0, colon), span(0, colon)};
   hook.span = span(0, text.size());
-  hook.sinks = {plan::NpySink{}};
+  hook.sinks = read_sinks(reader, nullptr);
   if (hook.pattern.text.empty()) {
     reader.error(Diagnosis::kBadOverride, hook.span, fmt::format("`{}` needs a name", option));
     return {};

@@ -319,10 +319,8 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   const Fields fields(reader, node, key, returns_section());
   Returns returns;
   returns.span = key;
-  if (const yaml::Node* to = fields.find("to"))
-    returns.sinks = read_sinks(reader, *to);
-  else
-    returns.sinks = {plan::NpySink{}};
+  const yaml::Node* to = fields.find("to");
+  returns.sinks = read_sinks(reader, to);
   std::optional<Declared> declared;
   const yaml::Node* type = fields.find("type");
   if (type) declared = read_type(reader, *type, "`type`");
@@ -335,7 +333,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   check_type(reader, agreed, has_type ? type->span : Span{}, returns);
   returns.callback = declared && declared->callback;
   returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
-  if (const yaml::Node* to = fields.find("to")) check_expected(reader, *to, agreed);
+  if (to) check_expected(reader, *to, agreed);
   return returns;
 }
 

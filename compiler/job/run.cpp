@@ -1,12 +1,22 @@
 // `run:` - how long a job runs and what it keeps.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "compiler/job/also.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
-#include "compiler/job/values.h"
 
 namespace flow::job {
 namespace {
+
+bool reads_dataset(const Job& job) {
+  return std::ranges::any_of(job.inputs, [](const Input& input) {
+    // An input whose `from:` is wrong may have meant one.
+    return std::holds_alternative<plan::FromDataset>(input.source) ||
+           (input.from_span.valid() && std::holds_alternative<plan::FromCommandLine>(input.source));
+  });
+}
 
 void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
   if (has_dataset) return;
@@ -60,8 +70,9 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   return period;
 }
 
-plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset) {
-  plan::Run run;
+void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
+  const bool has_dataset = reads_dataset(job);
+  plan::Run& run = job.run;
   const Fields fields(reader, node, key, run_section());
   run.epochs = fields.integer("epochs");
   run.steps = fields.integer("steps");
@@ -75,8 +86,8 @@ plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train,
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";
   if (const yaml::Node* checkpoint = fields.find("checkpoint"))
     run.checkpoint =
-        read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), train, has_dataset);
-  return run;
+        read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train, has_dataset);
+  if (const yaml::Node* also = fields.find("also")) read_also(reader, *also, has_dataset, job);
 }
 
 }  // namespace flow::job

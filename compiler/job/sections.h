@@ -64,8 +64,8 @@ std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train)
 /// A hook from the command line, NAME or NAME:EVERY.
 std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind);
-/// One sink or a list of them.
-std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node);
+/// `to:`, one sink or a list of them; npy where it is absent (null).
+std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to);
 plan::Sink read_command(const Fields& fields);
 /// What the command sinks in `to:` expect is compared with what they are given, a Numpy or a
 /// ListNumpy.
@@ -77,7 +77,8 @@ struct Period {
   int64_t steps = 0, epochs = 0;
 };
 Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset);
-plan::Run read_run(Reader& reader, const yaml::Node& node, Span key, bool train, bool has_dataset);
+/// Into `job`, whose type and inputs are known.
+void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job);
 
 /// "0..50000", the second number left out.
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text);

@@ -50,14 +50,15 @@ void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan:
 
 }  // namespace
 
-std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node& node) {
+std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to) {
+  if (!to) return {plan::NpySink{}};
   std::vector<plan::Sink> sinks;
-  if (node.is_list() && node.items.empty())
-    reader.error(Diagnosis::kBadScalar, node, "`to` is empty")
+  if (to->is_list() && to->items.empty())
+    reader.error(Diagnosis::kBadScalar, *to, "`to` is empty")
         .with_hint("`to: none` delivers nothing");
-  for (const yaml::Node& item : yaml::each_of(node))
+  for (const yaml::Node& item : yaml::each_of(*to))
     if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));
-  check_files(reader, node, sinks);
+  check_files(reader, *to, sinks);
   return sinks;
 }
 
