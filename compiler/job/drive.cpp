@@ -31,6 +31,15 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
   return read;
 }
 
+/// The column that is read; null where there is none.
+const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {
+  for (const Dataset& dataset : datasets)
+    if (dataset.name.text == from.dataset)
+      for (const Column& column : dataset.columns)
+        if (column.plan.name == from.column) return &column;
+  return nullptr;
+}
+
 /// Rows of a column without `shape:` are as `input` reads them: are its means and deviations?
 void check_channels_of(Reader& reader, const Column& column, const Input& input) {
   const auto check = [&](std::string_view key, Span span, size_t values) {
@@ -151,21 +160,21 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
   for (const Input& input : job.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);
     if (!from || input.poisoned) continue;
-    for (const Dataset& dataset : file.datasets) {
-      for (const Column& column : dataset.columns) {
-        if (dataset.name.text != from->dataset || column.plan.name != from->column) continue;
-        const auto [other, fresh] = readers.try_emplace(&column, &input);
-        if (fresh && !column.has_shape) check_channels_of(reader, column, input);
-        if (fresh || column.has_shape || other->second->shape.from(1) == input.shape.from(1))
-          continue;
-        reader
-            .error(Diagnosis::kRowShape, input.shape_span,
-                   fmt::format("`{}` reads rows of {} from `{}`, but `{}` reads {}",
-                               input.name.text, input.shape.from(1).str(), column.plan.name,
-                               other->second->name.text, other->second->shape.from(1).str()))
-            .label(other->second->shape_span, "the other input");
-      }
+    const Column* column = column_of(file.datasets, *from);
+    if (!column || column->has_shape) continue;
+    const auto [first, fresh] = readers.try_emplace(column, &input);
+    if (fresh) {
+      check_channels_of(reader, *column, input);
+      continue;
     }
+    const Input& other = *first->second;
+    if (other.shape.from(1) == input.shape.from(1)) continue;
+    reader
+        .error(Diagnosis::kRowShape, input.shape_span,
+               fmt::format("`{}` reads rows of {} from `{}`, but `{}` reads {}", input.name.text,
+                           input.shape.from(1).str(), column->plan.name, other.name.text,
+                           other.shape.from(1).str()))
+        .label(other.shape_span, "the other input");
   }
 }
 
