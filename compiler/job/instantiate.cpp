@@ -130,8 +130,10 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
   if (!entry.variables) return {};
   const std::string name = scope.prefix + entry.variables->text;
   mark_read(name, scope.prefix);
-  for (const auto& [inner, part] : entries_)  // a network may be there for its variables alone
-    if (inner.starts_with(name + "/")) usage_.read(part->name);
+  const std::string inside = name + "/";  // a network may be there for its variables alone
+  for (auto part = entries_.lower_bound(inside);
+       part != entries_.end() && part->first.starts_with(inside); ++part)
+    usage_.read(part->second->name);
   if (poisoned_.contains(name)) return {};
   if (const auto copy = owners_.find(name + suffix); copy != owners_.end()) return copy->second;
   if (const auto owner = owners_.find(name); owner != owners_.end()) return owner->second;
@@ -231,32 +233,34 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
     arguments[i].value = found.value;
     good = good && found.value.valid();
     if (!found.value.valid() && !found.poisoned && !entry.poisoned)
-      unknown({operand.text, operand.span}, entry.name.text, scope);
+      report_unknown({operand.text, operand.span}, entry.name.text, scope);
   }
   if (!good || entry.poisoned) return {};
   return arguments;
 }
 
-/// A number as operand i: it takes the dtype of the first other operand of its kind, as `where`'s
-/// `y` that of `x`.
-ir::ValueId Instance::add_number(const Call& call, size_t i,
-                                 const std::vector<Argument>& arguments) {
-  const Operand& operand = *arguments[i].number;
+/// The dtype of the first other operand of operand i's kind, as for `where`'s `y` that of `x`;
+/// nothing, and reported, where there is none.
+std::optional<DType> Instance::dtype_beside(const Call& call, size_t i,
+                                            const std::vector<Argument>& arguments) {
   const std::vector<OperandDef>& defs = call.entry.def->operands;
   const auto kind = [&defs](size_t at) { return defs[std::min(at, defs.size() - 1)].accepts; };
   size_t other = 0;
   while (other < arguments.size() && !(arguments[other].value.valid() && kind(other) == kind(i)))
     ++other;
-  if (other == arguments.size()) {
-    reader_
-        .error(Diagnosis::kDTypeMismatch, operand.span,
-               fmt::format("{}: the number `{}` has no other operand to take its dtype from",
-                           call.entry.name.text, operand.text))
-        .with_hint(fmt::format("`{{op: constant, value: {}, dtype: ...}}` has one of its own",
-                               operand.text));
-    return {};
-  }
-  const DType dtype = graph[arguments[other].value].dtype;
+  if (other < arguments.size()) return graph[arguments[other].value].dtype;
+  const Operand& operand = *arguments[i].number;
+  reader_
+      .error(Diagnosis::kDTypeMismatch, operand.span,
+             fmt::format("{}: the number `{}` has no other operand to take its dtype from",
+                         call.entry.name.text, operand.text))
+      .with_hint(fmt::format("`{{op: constant, value: {}, dtype: ...}}` has one of its own",
+                             operand.text));
+  return {};
+}
+
+/// True where the dtype has that number; else an error.
+bool Instance::check_number(const Call& call, const Operand& operand, DType dtype) {
   const double value = *parse_number(operand.text);
   const auto whole = parse_integer(operand.text);
   if (dtype == DType::kBool || (is_integer(dtype) && !whole)) {
@@ -266,21 +270,30 @@ ir::ValueId Instance::add_number(const Call& call, size_t i,
                            operand.text, name_of(dtype)))
         .with_hint(dtype == DType::kBool ? "`{op: cast, dtype: int32}` converts that one first"
                                          : "a whole number, or a `cast` of that one first");
-    return {};
+    return false;
   }
   // The node keeps a double, which may be 2^63: beyond all integers.
   const bool kept = !is_integer(dtype) || (value < 0x1p63 && static_cast<int64_t>(value) == *whole);
-  if (!kept || !can_hold(dtype, value)) {
-    reader_
-        .error(Diagnosis::kDTypeMismatch, operand.span,
-               fmt::format("{}: the number `{}` is no {}{}, as the other operand is",
-                           call.entry.name.text, operand.text, name_of(dtype),
-                           kept ? "" : " that is kept exactly"))
-        .with_hint(holds(dtype));
-    return {};
-  }
+  if (kept && can_hold(dtype, value)) return true;
+  reader_
+      .error(Diagnosis::kDTypeMismatch, operand.span,
+             fmt::format("{}: the number `{}` is no {}{}, as the other operand is",
+                         call.entry.name.text, operand.text, name_of(dtype),
+                         kept ? "" : " that is kept exactly"))
+      .with_hint(holds(dtype));
+  return false;
+}
+
+/// A number as operand i; invalid after an error.
+ir::ValueId Instance::add_number(const Call& call, size_t i,
+                                 const std::vector<Argument>& arguments) {
+  const Operand& operand = *arguments[i].number;
+  const auto dtype = dtype_beside(call, i, arguments);
+  if (!dtype || !check_number(call, operand, *dtype)) return {};
   return builder_.add("fill", call.name + "/number", {},
-                      {{"value", value}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}},
+                      {{"value", *parse_number(operand.text)},
+                       {"shape", std::vector<int64_t>{}},
+                       {"dtype", *dtype}},
                       operand.span);
 }
 
@@ -317,11 +330,11 @@ Resolved Instance::find(std::string_view name) const { return resolve(name, scop
 Resolved Instance::require(const Name& name, std::string_view what) {
   const Resolved found = find(name.text);
   mark_read(name.text);
-  if (!found.value.valid() && !found.poisoned) unknown(name, what, scope_);
+  if (!found.value.valid() && !found.poisoned) report_unknown(name, what, scope_);
   return found;
 }
 
-Diag& Instance::unknown(const Name& name, std::string_view what, const Scope& scope) {
+void Instance::report_unknown(const Name& name, std::string_view what, const Scope& scope) {
   const std::string first = name.text.substr(0, name.text.find_first_of("/."));
   std::vector<std::string> candidates, inner;
   if (scope.values.contains(first)) {
@@ -337,7 +350,7 @@ Diag& Instance::unknown(const Name& name, std::string_view what, const Scope& sc
           other.ends_with("/" + name.text))
         inner.push_back(other.substr(scope.prefix.size()));
   }
-  return reader_
+  reader_
       .error(Diagnosis::kUnknownTensor, name.span,
              fmt::format("{}: no tensor `{}`", what, name.text))
       .with_hint(inner.empty() ? suggestion(name.text, candidates, "there are")

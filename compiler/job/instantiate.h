@@ -45,8 +45,8 @@ class Instance {
   Resolved require(const Name& name, std::string_view what);
   /// All names in order of making, each once: inputs, variables, entries, primitives.
   std::vector<std::string> names() const;
-  /// Marks the entry called `name` and those that it lies in as read, up to the scope of the
-  /// reader, whose names begin with `prefix`.
+  /// Marks the entry `name` and the entries around it as read, outward to those whose names begin
+  /// with `prefix`.
   void mark_read(std::string_view name, std::string_view prefix = {});
 
   ir::Graph graph;  // each node placed
@@ -95,9 +95,12 @@ class Instance {
   std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);
   Resolved resolve(std::string_view text, const Scope& scope) const;
   ir::ValueId first_result(const std::string& name) const;
+  std::optional<DType> dtype_beside(const Call& call, size_t i,
+                                    const std::vector<Argument>& arguments);
+  bool check_number(const Call& call, const Operand& operand, DType dtype);
   ir::ValueId add_number(const Call& call, size_t i, const std::vector<Argument>& arguments);
   ir::Attributes attributes_of(const Entry& entry) const;
-  Diag& unknown(const Name& name, std::string_view what, const Scope& scope);
+  void report_unknown(const Name& name, std::string_view what, const Scope& scope);
 
   Reader& reader_;
   const File& file_;
