@@ -13,7 +13,7 @@ Callee callee_of(const yaml::Node& file, const yaml::Node& entry) {
   return {nullptr, networks ? networks->find(op->scalar) : nullptr};
 }
 
-bool may_read_above(const yaml::Node& file, const yaml::Node& entry) {
+bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry) {
   const Callee callee = callee_of(file, entry);
   if (callee.op) {
     const auto& operands = callee.op->operands;
@@ -26,7 +26,7 @@ bool may_read_above(const yaml::Node& file, const yaml::Node& entry) {
 }
 
 bool reads_above(const yaml::Node& file, const yaml::Node& entry) {
-  return entry.is_mapping() && !entry.find("in") && may_read_above(file, entry);
+  return entry.is_mapping() && !entry.find("in") && reads_above_by_default(file, entry);
 }
 
 void say_what_is_read(yaml::Node& entry, const std::string& name) {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "compiler/ops/op_def.h"
 #include "compiler/yaml/tree.h"
@@ -25,7 +23,7 @@ inline bool is_of_variables(const AttributeDef& def) {
 }
 
 /// Does the entry read the one above it, unless it says `in:`?
-bool may_read_above(const yaml::Node& file, const yaml::Node& entry);
+bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry);
 /// The same of an entry that says no `in:`.
 bool reads_above(const yaml::Node& file, const yaml::Node& entry);
 /// Adds `in:` behind `op:`.

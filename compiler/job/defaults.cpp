@@ -194,7 +194,7 @@ class Defaults {
       if (above && writes_ && reads_above(file_, entry.value))
         say_what_is_read(entry.value, *above);
       else if (above && !writes_ && in && in->is_scalar() && in->scalar == *above &&
-               may_read_above(file_, entry.value))
+               reads_above_by_default(file_, entry.value))
         entry.value.erase("in");
       above = entry.key;
     }

@@ -94,7 +94,7 @@ File read_file(Reader& reader, yaml::Node& node) {
     if (!reader.take_note(entry))
       file.jobs.push_back(read_job(reader, entry, file.datasets, networks));
   networks.read_uncalled();
-  file.networks.assign(networks.made().begin(), networks.made().end());
+  file.networks = std::move(networks.made());
   file.uncalled = networks.uncalled();
   if (file.jobs.empty())
     reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"), "`jobs` is empty");

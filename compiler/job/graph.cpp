@@ -46,7 +46,7 @@ class GraphReader {
         read_integer(reader_, repeat, "`repeat`", find_key(call_keys(), "repeat")->bounds);
     std::vector<Entry> copies;
     for (int64_t i = 0; i < count.value_or(1); ++i) {
-      if (!networks_.variables().count(field.value, field.key_span)) break;
+      if (!networks_.variables().may_copy(field.value, field.key_span)) break;
       copies.push_back(read_copy(field, i, above));
       if (copies.back().poisoned) break;  // the others would be wrong likewise
     }

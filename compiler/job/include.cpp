@@ -66,7 +66,7 @@ class Includer {
     const bool absolute = written->starts_with("/");
     const std::string path =
         fs::path(absolute ? *written : directory + *written).lexically_normal().string();
-    if (is_cycle(item, path)) return {};
+    if (report_cycle(item, path)) return {};
     if (++files_ > kMaxFiles) {
       if (files_ == kMaxFiles + 1)
         reader_.error(Diagnosis::kBadInclude, item,
@@ -99,7 +99,8 @@ class Includer {
     return {};
   }
 
-  bool is_cycle(const yaml::Node& item, const std::string& path) {
+  /// Is the file at `path` being read already? That is an error.
+  bool report_cycle(const yaml::Node& item, const std::string& path) {
     const auto same = [&](const std::string& open) {
       std::error_code ignored;
       return open == path || fs::equivalent(open, path, ignored);

@@ -85,9 +85,6 @@ std::string key_of(const Arguments& arguments) {
   return key;
 }
 
-/// What a call may say beside operands and arguments.
-bool is_call_key(std::string_view name) { return name == "trainable"; }
-
 }  // namespace
 
 void Networks::declare(const yaml::Node& section) {
@@ -127,7 +124,7 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
     if (reader_.take_note(entry)) continue;
     const Name name{entry.key, entry.key_span};
     reader_.check_name(name);
-    if (is_call_key(entry.key))
+    if (entry.key == "trainable")
       reader_.error(Diagnosis::kReservedName, entry.key_span,
                     fmt::format("every call of a network takes `{}`; a param cannot have its name",
                                 entry.key));
@@ -196,7 +193,7 @@ bool Networks::may_read(const Declaration& declaration, Span call) {
                   fmt::format("networks call each other more than {} deep", kMaxCalls));
     return false;
   }
-  if (made_.size() < kMaxMade) return variables_.count(*declaration.node, call);
+  if (made_.size() < kMaxMade) return variables_.may_copy(*declaration.node, call);
   reader_.error(Diagnosis::kOutOfRange, call,
                 fmt::format("networks are called with more than {} different arguments", kMaxMade));
   return false;

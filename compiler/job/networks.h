@@ -45,7 +45,7 @@ class Networks {
   /// Those that no entry calls.
   std::vector<Name> uncalled() const;
 
-  std::deque<Network>& made() { return made_; }
+  std::vector<Network>& made() { return made_; }
   Variables& variables() { return variables_; }
 
  private:
@@ -68,7 +68,7 @@ class Networks {
   Variables& variables_;
   std::deque<Declaration> declarations_;
   std::map<std::string, size_t, std::less<>> by_name_;
-  std::deque<Network> made_;
+  std::vector<Network> made_;
   std::vector<std::string> path_;  // of networks that are being read
 };
 

@@ -87,7 +87,7 @@ class Substitution {
     if (!value) return reader_.diags.silence(node.span);
     const Span use = node.span;
     const std::string variable = node.scalar;
-    if (!variables_.count(*value, use)) return reader_.diags.silence(use);
+    if (!variables_.may_copy(*value, use)) return reader_.diags.silence(use);
     yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
     reader_.origins.add(use, variable, copy.span);
     node = std::move(copy);

@@ -75,7 +75,7 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
   return nullptr;
 }
 
-bool Variables::count(const yaml::Node& copy, Span use) {
+bool Variables::may_copy(const yaml::Node& copy, Span use) {
   if (too_many_) return false;
   nodes_ += size_of(copy);
   too_many_ = nodes_ > kMaxNodes;

@@ -37,7 +37,7 @@ class Variables {
   const yaml::Node* find(std::string_view name, Span span, std::vector<std::string> visible,
                          bool whole);
   /// Counts the nodes of a copy that `use` makes; false, after an error, when there are too many.
-  bool count(const yaml::Node& copy, Span use);
+  bool may_copy(const yaml::Node& copy, Span use);
   /// Warns of declarations that nobody used.
   void warn_of_unused() const;
 

@@ -207,7 +207,7 @@ class TreeBuilder : public YAML::EventHandler {
     frame.key = std::move(node.scalar);
     frame.key_span = node.span;
     if (in_split(node.span)) return drop_key();
-    if (!node.quoted && continues_list(frame)) return drop_key();
+    if (!node.quoted && take_into_list_before(frame)) return drop_key();
     end_list(frame);
     if (behind_question_mark(node.span.begin)) return complex_key(node.span);
     if (!node.quoted && frame.key == "<<") {
@@ -222,7 +222,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   /// In `perm: 2, 0, 1` all but the first number come as keys. Those become a list with it, which
   /// is what was meant.
-  bool continues_list(Frame& frame) const {
+  bool take_into_list_before(Frame& frame) const {
     const Token* next = next_token(frame.key_span.end);
     if (frame.node.entries.empty() || (next && next->kind == TokenKind::kColon)) return false;
     Node& value = frame.node.entries.back().value;
