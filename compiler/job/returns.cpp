@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/job/return_type.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
@@ -13,119 +14,6 @@ namespace flow::job {
 namespace {
 
 using Kind = plan::ReturnValue::Kind;
-constexpr int kMaxStructure = 32;
-
-/// Numpy | ListNumpy | Tuple[R, ...] | List[R] | Dict[str, R] | Dict[int, R]
-struct Type {
-  Kind kind = Kind::kNumpy;
-  std::vector<Type> items;  // kTuple: each; kList, kDict: one for all
-  bool integer_keys = false;
-
-  std::string str() const {
-    std::vector<std::string> parts;
-    if (kind == Kind::kDict) parts.push_back(integer_keys ? "int" : "str");
-    for (const Type& item : items) parts.push_back(item.str());
-    switch (kind) {
-      case Kind::kNumpy:
-        return "Numpy";
-      case Kind::kListNumpy:
-        return "ListNumpy";
-      case Kind::kList:
-        return fmt::format("List[{}]", join(parts, ", "));
-      case Kind::kTuple:
-        return fmt::format("Tuple[{}]", join(parts, ", "));
-      case Kind::kDict:
-        return fmt::format("Dict[{}]", join(parts, ", "));
-    }
-    return {};
-  }
-};
-
-/// What stands at `type:`: Callback | Callback[R] | R
-struct Declared {
-  bool callback = false;
-  std::optional<Type> type;  // absent: inferred
-};
-
-class TypeParser {
- public:
-  explicit TypeParser(std::string_view text) : text_(text) {}
-
-  /// The type, or nothing and `wrong` says what was found and what was expected.
-  std::optional<Declared> parse() {
-    Declared declared;
-    declared.callback = take_word("Callback");
-    const bool inner = declared.callback && take('[');
-    if (inner || !declared.callback) {
-      declared.type = parse_type(0);
-      if (!declared.type) return {};
-    }
-    if (inner && !take(']')) return fail("`]`");
-    if (skip_space(), at_ < text_.size()) return fail("the end");
-    return declared;
-  }
-  const std::string& wrong() const { return wrong_; }
-
- private:
-  std::nullopt_t fail(std::string_view expected) {
-    skip_space();
-    if (wrong_.empty())
-      wrong_ = at_ < text_.size()
-                   ? fmt::format("{} is expected at `{}`", expected, text_.substr(at_))
-                   : fmt::format("{} is expected at its end", expected);
-    return std::nullopt;
-  }
-
-  void skip_space() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(char c) {
-    skip_space();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  bool take_word(std::string_view word) {
-    skip_space();
-    if (text_.substr(at_, name_length(text_.substr(at_))) != word) return false;
-    at_ += word.size();
-    return true;
-  }
-
-  std::optional<Type> parse_type(int depth) {
-    if (depth > kMaxStructure) return fail("less nesting");
-    if (take_word("Numpy")) return Type{};
-    if (take_word("ListNumpy")) return Type{Kind::kListNumpy, {}, false};
-    if (take_word("Tuple")) return parse_items({Kind::kTuple, {}, false}, depth, true);
-    if (take_word("List")) return parse_items({Kind::kList, {}, false}, depth, false);
-    if (!take_word("Dict")) return fail("`Numpy`, `ListNumpy`, `Tuple`, `List` or `Dict`");
-    Type dict{Kind::kDict, {}, false};
-    if (!take('[')) return fail("`[`");
-    dict.integer_keys = take_word("int");
-    if (!dict.integer_keys && !take_word("str")) return fail("`str` or `int`");
-    if (!take(',')) return fail("`,`");
-    return parse_rest(std::move(dict), depth, false);
-  }
-
-  std::optional<Type> parse_items(Type type, int depth, bool several) {
-    if (!take('[')) return fail("`[`");
-    return parse_rest(std::move(type), depth, several);
-  }
-
-  std::optional<Type> parse_rest(Type type, int depth, bool several) {
-    do {
-      auto item = parse_type(depth + 1);
-      if (!item) return {};
-      type.items.push_back(std::move(*item));
-    } while (several && take(','));
-    if (!take(']')) return fail(several ? "`,` or `]`" : "`]`");
-    return type;
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-  std::string wrong_;
-};
 
 std::string_view article_name(Kind kind) {
   switch (kind) {
@@ -152,9 +40,9 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
 
 /// The value as written; a list is a tuple until a type says that it is a List.
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
-  if (depth > kMaxStructure) {
+  if (depth > kDeepestReturn) {
     reader.error(Diagnosis::kNesting, node,
-                 fmt::format("a return nests at most {} deep", kMaxStructure));
+                 fmt::format("a return nests at most {} deep", kDeepestReturn));
     return {};
   }
   ReturnValue value;
@@ -188,8 +76,8 @@ std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, in
 }
 
 /// What the value says of itself: a list is a Tuple, a mapping a Dict of its first item's type.
-Type infer(const ReturnValue& value) {
-  Type type{value.kind, {}, false};
+ReturnType infer(const ReturnValue& value) {
+  ReturnType type{value.kind, {}, false};
   for (const ReturnValue& item : value.items) {
     type.items.push_back(infer(item));
     if (value.kind == Kind::kDict) break;
@@ -221,7 +109,7 @@ std::string describe(const ReturnValue& value) {
 }
 
 /// Where value and type part, or null. `wrong` says how.
-const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::string& wrong) {
+const ReturnValue* find_mismatch(const ReturnType& type, ReturnValue& value, std::string& wrong) {
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
   if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;
   if (type.kind != value.kind) {
@@ -241,31 +129,21 @@ const ReturnValue* find_mismatch(const Type& type, ReturnValue& value, std::stri
     return &value;
   }
   for (size_t i = 0; i < value.items.size(); ++i) {
-    const Type& item = type.kind == Kind::kTuple ? type.items[i] : type.items[0];
+    const ReturnType& item = type.kind == Kind::kTuple ? type.items[i] : type.items[0];
     if (const ReturnValue* at = find_mismatch(item, value.items[i], wrong)) return at;
   }
   return nullptr;
 }
 
-/// Where the two types part: what is expected there, and what stands there. Nothing: they agree.
-std::optional<std::pair<std::string, std::string>> find_difference(const Type& expected,
-                                                                   const Type& given) {
-  if (expected.kind != given.kind || expected.items.size() != given.items.size() ||
-      expected.integer_keys != given.integer_keys)
-    return std::pair{expected.str(), given.str()};
-  for (size_t i = 0; i < given.items.size(); ++i)
-    if (auto found = find_difference(expected.items[i], given.items[i])) return found;
-  return {};
-}
-
-std::optional<Declared> read_type(Reader& reader, const yaml::Node& node, std::string_view what) {
+std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
+                                        std::string_view what) {
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
-  TypeParser parser(node.scalar);
-  auto type = parser.parse();
+  std::string wrong;
+  auto type = parse_return_type(node.scalar, wrong);
   if (!type)
     reader
         .error(Diagnosis::kReturnType, node,
-               fmt::format("`{}` is no return type: {}", node.scalar, parser.wrong()))
+               fmt::format("`{}` is no return type: {}", node.scalar, wrong))
         .with_hint(
             "types are `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]`, "
             "`Dict[int, "
@@ -274,7 +152,7 @@ std::optional<Declared> read_type(Reader& reader, const yaml::Node& node, std::s
 }
 
 /// What a command is given is no matter of when it is given.
-std::optional<Type> read_expected(Reader& reader, const yaml::Node& node) {
+std::optional<ReturnType> read_expected(Reader& reader, const yaml::Node& node) {
   const auto declared = read_type(reader, node, "`expects`");
   if (!declared || !declared->callback) return declared ? declared->type : std::nullopt;
   reader.error(Diagnosis::kReturnType, node,
@@ -282,7 +160,7 @@ std::optional<Type> read_expected(Reader& reader, const yaml::Node& node) {
   return {};
 }
 
-void check_expected_by(Reader& reader, const yaml::Node& sink, const Type& given) {
+void check_expected_by(Reader& reader, const yaml::Node& sink, const ReturnType& given) {
   const yaml::Node* type = sink.is_mapping() ? sink.find("type") : nullptr;
   const yaml::Node* expects = type ? sink.find("expects") : nullptr;
   if (!expects || type->scalar != "command") return;
@@ -298,11 +176,11 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const Type& given
                                difference->first, difference->second));
 }
 
-void check_expected(Reader& reader, const yaml::Node& to, const Type& given) {
+void check_expected(Reader& reader, const yaml::Node& to, const ReturnType& given) {
   for (const yaml::Node& sink : yaml::each_of(to)) check_expected_by(reader, sink, given);
 }
 
-void check_type(Reader& reader, const Type& type, Span type_span, Returns& returns) {
+void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns& returns) {
   std::string wrong;
   const ReturnValue* at = find_mismatch(type, returns.value, wrong);
   if (!at) return;
@@ -321,7 +199,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   returns.span = key;
   const yaml::Node* to = fields.find("to");
   returns.sinks = read_sinks(reader, to);
-  std::optional<Declared> declared;
+  std::optional<DeclaredReturn> declared;
   const yaml::Node* type = fields.find("type");
   if (type) declared = read_type(reader, *type, "`type`");
   const yaml::Node* value = fields.require("value");
@@ -329,7 +207,7 @@ std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span
   if (!read || (type && !declared)) return {};
   returns.value = std::move(*read);
   const bool has_type = declared && declared->type;
-  const Type agreed = has_type ? *declared->type : infer(returns.value);
+  const ReturnType agreed = has_type ? *declared->type : infer(returns.value);
   check_type(reader, agreed, has_type ? type->span : Span{}, returns);
   returns.callback = declared && declared->callback;
   returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
@@ -344,7 +222,7 @@ std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value
 }
 
 void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given) {
-  check_expected(reader, to, Type{given, {}, false});
+  check_expected(reader, to, ReturnType{given, {}, false});
 }
 
 }  // namespace flow::job
