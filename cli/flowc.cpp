@@ -13,7 +13,8 @@
 #include "cli/show_plan.h"
 #include "cli/templates.h"
 #include "compiler/compile.h"
-#include "compiler/job/tables.h"
+#include "compiler/diag/diag.h"
+#include "compiler/job/describe_call.h"
 #include "compiler/job/vocabulary.h"
 #include "compiler/ops/describe.h"
 #include "compiler/passes/pipeline.h"
@@ -180,17 +181,7 @@ int show_ops(const Options& options) {
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }
-  std::vector<std::pair<std::string, std::string>> of_entries;
-  const auto add = [&](const std::vector<job::KeyDef>& keys) {
-    for (const job::KeyDef& key : keys)
-      if (key.name != "op")
-        of_entries.emplace_back(key.name, key.has_default()
-                                              ? fmt::format("default {}: {}", key.fallback, key.doc)
-                                              : std::string(key.doc));
-  };
-  if (op->expand) add(job::variable_keys());
-  add(job::call_keys());
-  fmt::print("{}", describe(*op, of_entries));
+  fmt::print("{}", job::describe_call(*op));
   return kDone;
 }
 

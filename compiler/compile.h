@@ -5,18 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/diag/diag.h"
-#include "compiler/source/source.h"
+#include "compiler/target.h"
 #include "runtime/plan/plan.h"
 
 namespace flow {
-
-/// What the plan is for. `auto` placements become `device` of it; `gpu` and `cpu` stay what they
-/// are, wherever the plan is made.
-struct Target {
-  plan::DeviceKind device = plan::DeviceKind::kCpu;
-  bool forced = false;  // `--device cpu`: placements of the file give way
-};
 
 /// How a job file is written out: values where variables stood, and every default besides, or none.
 enum class Writing { kResolved, kFull, kMinimal };

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "compiler/compile.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/graph.h"
 #include "compiler/job/job.h"
+#include "compiler/target.h"
 
 namespace flow::job {
 

@@ -1,16 +1,16 @@
 // `placement:` of a job, an entry or a network call: what computes it.
 #pragma once
 
-#include "compiler/compile.h"
 #include "compiler/job/job.h"
+#include "compiler/target.h"
 
 namespace flow::job {
 
 /// The device that a placement means for a target: `auto` is what that has.
 plan::DeviceKind device_of(const Placement& placement, const Target& target);
 
-/// Chooses the devices that the job runs on; errors where the target has them not, or an input's
-/// rows cannot be shared among them.
+/// Chooses the devices that the job runs on. Reports devices that the target does not have, and
+/// inputs whose rows cannot be shared evenly among them.
 void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
 
 /// Reports an entry's placement on `device` that names other devices than its job can use.

@@ -1,0 +1,28 @@
+// The keys of entries as lines beside those of their op.
+#include "compiler/job/describe_call.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "compiler/job/tables.h"
+#include "compiler/ops/describe.h"
+
+namespace flow::job {
+
+std::string describe_call(const OpDef& op) {
+  std::vector<std::pair<std::string, std::string>> of_entries;
+  const auto add = [&](const std::vector<KeyDef>& keys) {
+    for (const KeyDef& key : keys)
+      if (key.name != "op")
+        of_entries.emplace_back(key.name, key.has_default()
+                                              ? fmt::format("default {}: {}", key.fallback, key.doc)
+                                              : std::string(key.doc));
+  };
+  if (op.expand) add(variable_keys());
+  add(call_keys());
+  return describe(op, of_entries);
+}
+
+}  // namespace flow::job
