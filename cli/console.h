@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "runtime/plan/json.h"
 
@@ -37,7 +36,7 @@ void tell(const std::string& text);
 /// Writes an object to standard error, on a line of its own.
 void tell_line(const OrderedJson& line);
 
-/// Writes "error: TEXT" and "hint: HINT" lines to standard error.
+/// Writes "PROGRAM: error: TEXT", and "hint: HINT" where there is one, to standard error.
 void tell_error(const char* program, const std::string& message, const std::string& hint);
 
 /// "12 s", "3 min 20 s", "2 h 05 min"

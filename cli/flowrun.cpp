@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "cli/table.h"

@@ -80,10 +80,9 @@ class EntryReader {
     return found == all.end() ? nullptr : &*found;
   }
 
-  Diag& error(Diagnosis diagnosis, Span span, std::string message) {
+  Diag& error(Diagnosis diagnosis, Span span, std::string_view message) {
     entry_.poisoned = true;
-    return reader_.error(diagnosis, span,
-                         fmt::format("{}: {}", entry_.name.text, std::move(message)));
+    return reader_.error(diagnosis, span, fmt::format("{}: {}", entry_.name.text, message));
   }
 
   void check_keys() {
@@ -224,7 +223,6 @@ class EntryReader {
       error(Diagnosis::kBadAttribute, node->span, "a variable that is another one")
           .with_hint(fmt::format("read `{}` itself: an entry may be read as often as you like",
                                  node->scalar));
-      entry_.poisoned = true;
       return;
     }
     if (const auto name = read_text(reader_, *node, "`variables`"))

@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
-#include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

@@ -5,6 +5,7 @@
 
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/sections.h"
+#include "compiler/job/values.h"
 #include "compiler/job/variety.h"
 #include "runtime/plan/precision.h"
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "compiler/job/sections.h"
-#include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 
 namespace flow::job {

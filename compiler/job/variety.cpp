@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "compiler/job/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {

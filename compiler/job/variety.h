@@ -3,13 +3,11 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/job/reader.h"
-#include "compiler/job/values.h"
 
 namespace flow::job {
 

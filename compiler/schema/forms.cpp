@@ -7,7 +7,6 @@
 
 #include "compiler/job/reader.h"
 #include "compiler/job/values.h"
-#include "runtime/base/text.h"
 
 namespace flow::schema {
 namespace {

@@ -1,8 +1,6 @@
 // The schema of job files: the tables of sections, and a case for each op.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "compiler/job/default_values.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"

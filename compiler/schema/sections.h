@@ -1,7 +1,6 @@
 // Schemas of the tables of compiler/job: sections, varieties and their keys.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "compiler/schema/forms.h"
@@ -17,9 +16,7 @@ class Tables {
   /// that is included.
   void take_parts() { parts_ = true; }
 
-  /// What stands at a key.
-  OrderedJson value(const job::KeyDef& def);
-  /// The same with its documentation and default.
+  /// What stands at a key, with its documentation and default.
   OrderedJson property(const job::KeyDef& def);
   /// Refers to the definition of a section or a kind of varieties, which is made once.
   OrderedJson section(const job::Section& section);
@@ -28,6 +25,8 @@ class Tables {
   OrderedJson& definitions() { return definitions_; }
 
  private:
+  /// The same without these.
+  OrderedJson value(const job::KeyDef& def);
   OrderedJson keys(const job::Section& section);
   OrderedJson names(const job::Section& section);
   OrderedJson variety(const job::VarietyKind& kind, const job::Variety& variety);

@@ -44,7 +44,6 @@ class Sources {
  public:
   int32_t add(std::string name, std::string text);
   const Source& operator[](int32_t id) const { return sources_[static_cast<size_t>(id)]; }
-  size_t size() const { return sources_.size(); }
   /// "lenet.yaml:14:11", or "" for an invalid span.
   std::string where(Span span) const;
   std::string_view text(Span span) const;

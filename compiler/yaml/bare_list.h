@@ -8,8 +8,9 @@
 
 namespace flow::yaml {
 
-/// Puts the number that stands as a key at `span` behind `value`: the number before it, or the list
-/// that this has `begun` to make. False, and nothing happens, where either is something else.
+/// Appends `key`, a number that YAML took for a key at `span`, to `value`: the number before the
+/// comma, or the list already begun from it (`begun`). False, and nothing changes, where either is
+/// something else.
 bool take_into_list(Node& value, bool begun, std::string_view key, Span span);
 
 /// "2, 0, 1", of such a list.

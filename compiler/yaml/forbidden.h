@@ -11,7 +11,7 @@ namespace flow::yaml {
 inline constexpr const char* kUseVariable =
     "declare the value once under `vars:` and write `$name` where it is used";
 
-/// Has it no character that numbers have not?
+/// Empty, or made of digits, signs, `.` and `e`, with at least one digit.
 bool is_number_like(std::string_view text);
 
 Diag tag_error(Span span, std::string_view text);

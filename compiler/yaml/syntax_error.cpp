@@ -49,7 +49,7 @@ class Explainer {
   bool is_text(size_t i) const {
     return i < tokens_.size() && (tokens_[i].kind == TokenKind::kPlain || is_quoted(tokens_[i]));
   }
-  /// A key: text or an alias with a colon behind it.
+  /// A key: text with a colon behind it.
   bool is_key(size_t i) const { return is_text(i) && is(i + 1, TokenKind::kColon); }
   /// The token before i that is no comment, or i when there is none.
   size_t before(size_t i) const {

@@ -17,7 +17,6 @@ namespace flow::yaml {
 namespace {
 
 constexpr size_t kDeepest = 64;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Thrown out of the parser where reading on makes no sense; caught where it was started.
 struct Stop {};
@@ -370,7 +369,7 @@ void look_behind(YAML::Parser& parser, uint32_t shift, Parsed& parsed) {
 Parsed build_tree(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
                   const std::vector<Span>& splits) {
   const std::string_view text = sources[id].text();
-  const uint32_t shift = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const uint32_t shift = sources[id].line_start(1);  // the parser skips a byte order mark
   Parsed parsed;
   TreeBuilder builder(text, id, tokens, splits, shift, parsed);
   std::istringstream stream{std::string(text.substr(shift))};

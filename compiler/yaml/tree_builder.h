@@ -1,8 +1,6 @@
 // YAML events -> tree, with the errors of what YAML allows and the language does not.
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/diag/diag.h"
