@@ -16,11 +16,11 @@ namespace {
 using plan::Role;
 using plan::TensorId;
 
+enum class Look { kStep, kInput, kBackward /* a gradient or an update */, kTap };
+
 struct Node {
   std::vector<std::string> lines;  // the name, then what it is
-  bool input = false;
-  bool backward = false;  // a gradient or an update
-  bool tap = false;
+  Look look = Look::kStep;
 };
 
 struct Edge {
@@ -30,11 +30,14 @@ struct Edge {
 
 struct PlanGraph {
   std::vector<Node> nodes;
-  std::vector<Edge> edges;
+  std::vector<Edge> edges;  // sorted by `to`
 };
 
-/// Passes put what they make behind a colon: "conv1/weight:diff".
-bool is_made_by_passes(const plan::Step& step) { return step.name.find(':') != std::string::npos; }
+Look look_of(const plan::Step& step) {
+  if (step.tap) return Look::kTap;
+  // Passes put what they make behind a colon: "conv1/weight:diff".
+  return step.name.find(':') != std::string::npos ? Look::kBackward : Look::kStep;
+}
 
 PlanGraph graph_of(const plan::Job& job) {
   PlanGraph graph;
@@ -42,10 +45,10 @@ PlanGraph graph_of(const plan::Job& job) {
   for (const plan::Input& input : job.inputs) {
     const plan::Tensor& tensor = job[input.tensor];
     maker[input.tensor] = graph.nodes.size();
-    graph.nodes.push_back({{tensor.name, type_of(tensor)}, true, false, false});
+    graph.nodes.push_back({{tensor.name, type_of(tensor)}, Look::kInput});
   }
   for (const plan::Step& step : job.steps) {
-    Node node{{step.name}, false, is_made_by_passes(step), step.tap};
+    Node node{{step.name}, look_of(step)};
     std::string op = step.op;
     for (const plan::Post& post : step.posts) op += " + " + post.op;
     if (!step.outputs.empty() && step.outputs[0].valid())
@@ -72,7 +75,8 @@ PlanGraph graph_of(const plan::Job& job) {
   return graph;
 }
 
-std::string escaped(const std::string& text, bool xml) {
+/// As XML, or a string of Graphviz's language, can hold it.
+std::string escaped_for(const std::string& text, bool xml) {
   std::string out;
   for (const char c : text) {
     if (xml && c == '&')
@@ -127,11 +131,11 @@ class Layout {
   /// The mean of the middles of what the node reads.
   int wanted_middle(size_t node) const {
     int sum = 0, count = 0;
-    for (const Edge& edge : graph_.edges)
-      if (edge.to == node) {
-        sum += boxes_[edge.from].middle();
-        ++count;
-      }
+    for (auto edge = std::ranges::lower_bound(graph_.edges, node, {}, &Edge::to);
+         edge != graph_.edges.end() && edge->to == node; ++edge) {
+      sum += boxes_[edge->from].middle();
+      ++count;
+    }
     return count ? sum / count : 0;
   }
 
@@ -162,22 +166,46 @@ std::string svg_of(const Edge& edge, const Layout& layout) {
   const int x0 = from.middle(), y0 = from.y + from.height, x1 = to.middle(), y1 = to.y;
   return fmt::format(
       "<path d=\"M{0} {1} C{0} {4} {2} {5} {2} {3}\" class=\"edge\"><title>{6}</title></path>\n",
-      x0, y0, x1, y1, y0 + 20, y1 - 20, escaped(edge.label, true));
+      x0, y0, x1, y1, y0 + 20, y1 - 20, escaped_for(edge.label, true));
+}
+
+const char* svg_class_of(Look look) {
+  switch (look) {
+    case Look::kStep:
+      return "step";
+    case Look::kInput:
+      return "input";
+    case Look::kBackward:
+      return "backward";
+    case Look::kTap:
+      return "tap";
+  }
+  return "";
+}
+
+const char* dot_style_of(Look look) {
+  switch (look) {
+    case Look::kStep:
+      return "";
+    case Look::kInput:
+      return ", style=rounded";
+    case Look::kBackward:
+      return ", color=grey, fontcolor=grey40";
+    case Look::kTap:
+      return ", style=dashed";
+  }
+  return "";
 }
 
 std::string svg_of(const Node& node, const Layout::Box& box) {
-  std::string text =
-      fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" class=\"{}\"/>\n",
-                  box.x, box.y, box.width, box.height, node.input ? 14 : 4,
-                  node.input      ? "input"
-                  : node.tap      ? "tap"
-                  : node.backward ? "backward"
-                                  : "step");
+  std::string text = fmt::format(
+      "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" class=\"{}\"/>\n", box.x, box.y,
+      box.width, box.height, node.look == Look::kInput ? 14 : 4, svg_class_of(node.look));
   int y = box.y + Layout::kPadding + Layout::kLine - 4;
   for (size_t i = 0; i < node.lines.size(); ++i, y += Layout::kLine)
     text +=
         fmt::format("<text x=\"{}\" y=\"{}\" class=\"{}\">{}</text>\n", box.x + Layout::kPadding, y,
-                    i == 0 ? "name" : "what", escaped(node.lines[i], true));
+                    i == 0 ? "name" : "what", escaped_for(node.lines[i], true));
   return text;
 }
 
@@ -186,20 +214,17 @@ std::string svg_of(const Node& node, const Layout::Box& box) {
 std::string to_dot(const plan::Job& job) {
   const PlanGraph graph = graph_of(job);
   std::string text = fmt::format("digraph \"{}\" {{\n  node [shape=box, fontname=monospace];\n",
-                                 escaped(job.name, false));
+                                 escaped_for(job.name, false));
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     std::vector<std::string> lines;
-    for (const std::string& line : node.lines) lines.push_back(escaped(line, false));
-    text += fmt::format("  n{} [label=\"{}\"{}];\n", i, join(lines, "\\n"),
-                        node.input      ? ", style=rounded"
-                        : node.tap      ? ", style=dashed"
-                        : node.backward ? ", color=grey, fontcolor=grey40"
-                                        : "");
+    for (const std::string& line : node.lines) lines.push_back(escaped_for(line, false));
+    text +=
+        fmt::format("  n{} [label=\"{}\"{}];\n", i, join(lines, "\\n"), dot_style_of(node.look));
   }
   for (const Edge& edge : graph.edges)
     text += fmt::format("  n{} -> n{} [tooltip=\"{}\"];\n", edge.from, edge.to,
-                        escaped(edge.label, false));
+                        escaped_for(edge.label, false));
   return text + "}\n";
 }
 

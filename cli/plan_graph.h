@@ -7,8 +7,8 @@
 
 namespace flow::cli {
 
-/// A digraph in Graphviz's language: inputs, steps with their posts, what is returned; variables
-/// stand in the steps that read them. Gradients and updates are grey.
+/// A digraph in Graphviz's language: inputs, and steps with their posts; variables stand in the
+/// steps that read them. Gradients and updates are grey.
 std::string to_dot(const plan::Job& job);
 
 /// The same as an SVG, steps in layers from the inputs down.
