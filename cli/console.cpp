@@ -47,10 +47,8 @@ void tell_error(const char* program, const std::string& message, const std::stri
 namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
-
-}  // namespace
-
-namespace {
+constexpr const char* kReport =
+    "this is a defect of flow; please report it with the job file and this text";
 
 /// What is opened is not to take the place of a standard stream that is closed, nor be written to
 /// as one.
@@ -74,8 +72,7 @@ int guarded(const char* program, const std::function<int()>& body) {
     tell_error(program, error.what(), error.hint());
     return error.exit_status();
   } catch (const Defect& defect) {
-    tell_error(program, defect.what(),
-               "this is a defect of flow; please report it with the job file and this text");
+    tell_error(program, defect.what(), kReport);
   } catch (const fs::filesystem_error& error) {
     tell_error(program,
                fmt::format("cannot reach {}: {}", error.path1().string(), error.code().message()),
@@ -90,8 +87,7 @@ int guarded(const char* program, const std::function<int()>& body) {
       tell_error(program, kOutputLost, "");
       return kRunFailed;
     }
-    tell_error(program, fmt::format("unexpected: {}", error.what()),
-               "this is a defect of flow; please report it with the job file and this text");
+    tell_error(program, fmt::format("unexpected: {}", error.what()), kReport);
   }
   return kDefect;
 }

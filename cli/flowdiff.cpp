@@ -89,19 +89,16 @@ void check_reports(const Options& options) {
   }
 }
 
-void write_report(const std::optional<std::string>& path, const std::string& text) {
-  if (path) write_text_atomically(*path, text);
-}
-
 int execute(const Options& options) {
   const io::ToleranceRules rules = rules_of(options);
   check_reports(options);
   const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
   if (!comparison.arrays.empty()) check_globs(rules, comparison);
   const auto first = exec::first_difference(options.golden, comparison);
-  write_report(options.json, diff_json(comparison, options.golden, options.out, first));
-  write_report(options.junit, diff_junit(comparison));
-  write_report(options.markdown, diff_markdown(comparison));
+  if (options.json)
+    write_text_atomically(*options.json, diff_json(comparison, options.golden, options.out, first));
+  if (options.junit) write_text_atomically(*options.junit, diff_junit(comparison));
+  if (options.markdown) write_text_atomically(*options.markdown, diff_markdown(comparison));
   fmt::print("{}", diff_table(comparison, options.brief, wants_color(stdout)));
   if (first) fmt::print("{}\n", first_text(*first));
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
