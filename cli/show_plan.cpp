@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/table.h"
+#include "compiler/diag/display.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/cost.h"
@@ -35,18 +36,9 @@ std::string source_text(const plan::InputSource& source) {
   return "--input";
 }
 
-/// Text of the file that must not move the cursor.
-std::string visible(const std::string& text) {
-  std::string shown;
-  for (const char c : text)
-    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c)
-                                                               : std::string(1, c);
-  return shown;
-}
-
 std::string sink_text(const plan::Sink& sink) {
   if (const auto* command = std::get_if<plan::CommandSink>(&sink))
-    return "command " + visible(io::command_text(*command));
+    return "command " + escaped(io::command_text(*command));
   if (const auto* npy = std::get_if<plan::NpySink>(&sink))
     return npy->per_step ? "npy, a file a step" : "npy";
   if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
@@ -98,7 +90,7 @@ void add_commands(Table& table, const std::string& whose, const std::string& whe
     std::string text = command->shell ? "sh: " : "";
     for (const auto& [name, value] : command->env) text += fmt::format("{}={} ", name, value);
     table.row(
-        {whose, when, manner_text(*command), visible(text + io::command_text(*command)), where});
+        {whose, when, manner_text(*command), escaped(text + io::command_text(*command)), where});
   }
 }
 

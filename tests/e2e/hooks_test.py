@@ -284,12 +284,12 @@ class Care(Hooks):
         self.assertEqual(self.load("out/watch/y/value.npy").shape, (4, 2, 3))
 
     def test_commands_are_listed_before_anybody_runs_them(self):
-        lines = self.job([{"type": "command", "run": "rm -rf \033[8m/", "env": {"A": "b c"}}, {"type": "command", "run": ["python3", "a b.py"], "mode": "spawn", "timeout": "5s"}])
+        lines = self.job([{"type": "command", "run": "rm -rf \033[8m/\u009b8m\u202e\n", "env": {"A": "b c"}}, {"type": "command", "run": ["python3", "a b.py"], "mode": "spawn", "timeout": "5s"}])
         for source in ("job.yaml", "job.plan"):
             done = self.call("flowc", "show", source, "--commands")
             rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
             self.assertEqual(rows, [["job look: its commands run in the job file's directory"],
-                                    ["watch y", "every step", "one process", r"sh: A=b c rm -rf \x1b[8m/", f"job.yaml:{lines[0]}:10"],
+                                    ["watch y", "every step", "one process", r"sh: A=b c rm -rf \x1b[8m/\x9b8m\u202e\n", f"job.yaml:{lines[0]}:10"],
                                     ["watch y", "every step", "a process an event, 5 s", "python3 'a b.py'", f"job.yaml:{lines[1]}:10"]])
             self.call("flowc", "build", "job.yaml", "-o", "job.plan")
         self.assertIn("no commands", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "eval", "--commands").stdout)
