@@ -271,15 +271,20 @@ int init(const Options& options) {
   return kDone;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Checks YAML job files and compiles them to plans that flowrun executes.", "flowc");
+/// The subcommands, and what each does.
+using Commands = std::vector<std::pair<CLI::App*, int (*)(const Options&)>>;
+
+Commands declare(CLI::App& app, Options& options) {
   dress(app, "flowc");
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong; 3 a file "
       "cannot be read or "
       "written.\nExample: flowc check jobs/lenet.yaml");
-  Options options;
+  Commands commands;
+  const auto add = [&](const char* name, const char* doc, int (*does)(const Options&)) {
+    return commands.emplace_back(app.add_subcommand(name, doc), does).first;
+  };
   const auto add_sets = [&options](CLI::App* command) {
     command->add_option("--set", options.sets, "change a node of the job file, as in vars.lr=0.02")
         ->type_name("PATH=YAML")
@@ -287,12 +292,11 @@ int run(int argc, char** argv) {
         ->take_all();
   };
 
-  CLI::App* checks =
-      app.add_subcommand("check", "all jobs of each file, all errors; opens no data");
+  CLI::App* checks = add("check", "all jobs of each file, all errors; opens no data", check);
   checks->add_option("FILE", options.files, "job files")->required()->type_name("");
   add_sets(checks);
 
-  CLI::App* builds = app.add_subcommand("build", "the serialized plan of a file's jobs");
+  CLI::App* builds = add("build", "the serialized plan of a file's jobs", build);
   builds->add_option("FILE", options.file, "a job file")->required()->type_name("");
   builds->add_option("-o,--output", options.output, "where the plan goes")
       ->type_name("PLAN")
@@ -306,7 +310,7 @@ int run(int argc, char** argv) {
   builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")
       ->type_name("PASS");
 
-  CLI::App* shows = app.add_subcommand("show", "what a job file or a plan does");
+  CLI::App* shows = add("show", "what a job file or a plan does", show);
   shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
   shows->add_option("--format", options.format, "table, json, dot or svg")
@@ -316,15 +320,15 @@ int run(int argc, char** argv) {
   shows->add_flag("--commands", options.commands, "only the commands that its runs start");
   add_sets(shows);
 
-  CLI::App* ops = app.add_subcommand("ops", "the ops of the language, or all about one");
+  CLI::App* ops = add("ops", "the ops of the language, or all about one", show_ops);
   ops->add_option("NAME", options.op, "an op")->type_name("");
 
-  CLI::App* diffs = app.add_subcommand("diff", "what differs between two job files or plans");
+  CLI::App* diffs = add("diff", "what differs between two job files or plans", diff);
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "another one")->required()->type_name("");
   add_sets(diffs);
 
-  CLI::App* inits = app.add_subcommand("init", "a commented job file to start from");
+  CLI::App* inits = add("init", "a commented job file to start from", init);
   inits->footer(
       "It says by which schema editors complete it: job.schema.json beside it, which is written "
       "too.\nExample: flowc init lenet");
@@ -332,8 +336,8 @@ int run(int argc, char** argv) {
   inits->add_option("-o,--output", options.output, "where it goes; default: NAME.yaml")
       ->type_name("FILE");
 
-  CLI::App* configs = app.add_subcommand(
-      "config", "the job file as it is understood: includes and variables put in");
+  CLI::App* configs =
+      add("config", "the job file as it is understood: includes and variables put in", config);
   configs->footer(
       "What is written is a job file of the same plan; comments are lost. Paths in it stay "
       "relative "
@@ -347,7 +351,7 @@ int run(int argc, char** argv) {
   add_sets(configs);
 
   CLI::App* schemas =
-      app.add_subcommand("schema", "the JSON Schema of job files or plans, for editors");
+      add("schema", "the JSON Schema of job files or plans, for editors", write_schema);
   schemas->footer(
       "A file names its schema in its first line:\n  # yaml-language-server: "
       "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");
@@ -357,19 +361,19 @@ int run(int argc, char** argv) {
   schemas->add_option("-o,--output", options.output, "where it goes; default: standard output")
       ->type_name("FILE");
 
-  CLI::App* explains = app.add_subcommand("explain", "what an error code means");
+  CLI::App* explains = add("explain", "what an error code means", explain);
   explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
 
+  return commands;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Checks YAML job files and compiles them to plans that flowrun executes.", "flowc");
+  Options options;
+  const Commands commands = declare(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
-  if (*checks) return check(options);
-  if (*builds) return build(options);
-  if (*shows) return show(options);
-  if (*ops) return show_ops(options);
-  if (*diffs) return diff(options);
-  if (*inits) return init(options);
-  if (*configs) return config(options);
-  if (*schemas) return write_schema(options);
-  return explain(options);
+  const auto given = [](const auto& command) { return command.first->parsed(); };
+  return std::ranges::find_if(commands, given)->second(options);  // the parser requires one
 }
 
 }  // namespace

@@ -248,6 +248,39 @@ void tell_start(const RunOptions& options, const exec::RunRequest& request,
                    why_cpu.empty() ? "" : " (" + why_cpu + ")", request.directory.string()));
 }
 
+/// NAME and SPEC of each `--input NAME=SPEC`.
+std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& options) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const std::string& input : options.inputs) {
+    const size_t equals = input.find('=');
+    if (equals == std::string::npos)
+      throw RequestError(fmt::format("--input `{}`: no `=`", input),
+                         "NAME=@FILE.npy, or NAME=random_uniform:-1:1");
+    inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
+  }
+  return inputs;
+}
+
+void check_directory_flags(const RunOptions& options) {
+  if (options.resume && options.force)
+    throw RequestError("--resume and --force: one continues what the other removes",
+                       "leave one of them out");
+  if (options.resume && !options.directory)
+    throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+}
+
+/// Makes the request's directory this run's own, as long as the lock is held: that of `-o`, or else
+/// a new one.
+DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backend,
+                                exec::RunRequest& request) {
+  if (!options.directory) {
+    request.directory = make_default_directory(options.file, request.job.name);
+    return DirectoryLock(request.directory);
+  }
+  if (options.force && fs::exists(request.directory)) check_force(backend, request);
+  return take_directory(request.directory, options.force, options.resume);
+}
+
 int execute(const RunOptions& options) {
   const exec::Gpu gpu = find_gpu(options);
   const auto loaded = load(compile_request(options, gpu));
@@ -281,31 +314,14 @@ int execute(const RunOptions& options) {
                                  tell_remark(options, text);
                                },
                            .stop_signal = [] { return stop_signal.load(); }};
-  for (const std::string& input : options.inputs) {
-    const size_t equals = input.find('=');
-    if (equals == std::string::npos)
-      throw RequestError(fmt::format("--input `{}`: no `=`", input),
-                         "NAME=@FILE.npy, or NAME=random_uniform:-1:1");
-    request.inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
-  }
-  if (options.resume && options.force)
-    throw RequestError("--resume and --force: one continues what the other removes",
-                       "leave one of them out");
-  if (options.resume && !options.directory)
-    throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+  request.inputs = inputs_of(options);
+  check_directory_flags(options);
   if (options.directory) request.directory = *options.directory;
   if (options.dry_run) {
     tell_memory(options, exec::dry_run(*backend, request));
     return kDone;
   }
-  DirectoryLock taken;
-  if (options.directory) {
-    if (options.force && fs::exists(request.directory)) check_force(*backend, request);
-    taken = take_directory(request.directory, options.force, options.resume);
-  } else {
-    request.directory = make_default_directory(options.file, job.name);
-    taken = DirectoryLock(request.directory);
-  }
+  const DirectoryLock taken = take_directory_of(options, *backend, request);
   tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
