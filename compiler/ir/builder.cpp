@@ -139,14 +139,12 @@ std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector
 }
 
 ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId> operands,
-                     std::initializer_list<Attributes::Entry> attributes, Span span) {
+                     Attributes attributes, Span span) {
   const OpDef* def = find_op(op);
   FLOW_CHECK(def, "{}", op);
-  Attributes given;
-  for (const auto& [attribute, value] : attributes) given.set(attribute, value);
   AttributeSpans spans;
   spans.op = span;
-  const ValueId result = add(*def, name, std::move(operands), std::move(given), spans).front();
+  const ValueId result = add(*def, name, std::move(operands), std::move(attributes), spans).front();
   // A gradient can be too large to count where no tensor of the file is.
   FLOW_CHECK(result.valid() || diags_.error_count() > 0, "{} {}", op, name);
   return result;

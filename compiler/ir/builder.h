@@ -2,7 +2,6 @@
 // inferred, names made unique.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +35,7 @@ class Builder {
   /// The same for passes and rules, which know that it fits; blames `span`. First result; invalid
   /// where an operand is, or where a tensor is too large to count.
   ValueId add(std::string_view op, std::string name, std::vector<ValueId> operands,
-              std::initializer_list<Attributes::Entry> attributes, Span span);
+              Attributes attributes, Span span);
 
   /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
   /// primitives, and the alias by which the entry stands for the last of them. Returns that value;

@@ -53,14 +53,13 @@ ValueId expand_batch_normalization(LayerContext& context) {
       context.add_variable("moving_mean", {"zeros", {}, {}}, x.dtype, channels, false);
   const ValueId variance =
       context.add_variable("moving_variance", {"ones", {}, {}}, x.dtype, channels, false);
-  ir::Attributes attributes;
-  attributes.set("axis", int64_t{*axis});
-  attributes.set("epsilon", *context.attributes.find("epsilon"));
+  const ir::Attributes attributes{{"axis", int64_t{*axis}},
+                                  {"epsilon", *context.attributes.find("epsilon")}};
   if (!context.train)
     return context.add("batch_norm_predict", "normalize",
-                       {context.operands[0], gamma, beta, mean, variance}, std::move(attributes));
-  const ValueId y = context.add("batch_norm", "normalize", {context.operands[0], gamma, beta},
-                                std::move(attributes));
+                       {context.operands[0], gamma, beta, mean, variance}, attributes);
+  const ValueId y =
+      context.add("batch_norm", "normalize", {context.operands[0], gamma, beta}, attributes);
   if (y.valid() && mean.valid() && variance.valid() && context.trainable)
     move_statistics(context, y, mean, variance);
   return y;

@@ -106,10 +106,9 @@ void Inference::result(DType dtype, Shape shape, int rows) {
 const ir::Value& GradientContext::value_of(ir::ValueId id) const { return builder.graph()[id]; }
 
 ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
-                                 std::initializer_list<ir::Attributes::Entry> attributes,
-                                 std::string_view part) {
+                                 ir::Attributes attributes, std::string_view part) {
   std::string name = part.empty() ? names[i] : fmt::format("{}/{}", names[i], part);
-  return builder.add(op, std::move(name), std::move(operands), attributes, node.span);
+  return builder.add(op, std::move(name), std::move(operands), std::move(attributes), node.span);
 }
 
 const ir::Value& LayerContext::operand(size_t i) const { return builder.graph()[operands[i]]; }

@@ -44,13 +44,11 @@ std::optional<Layer> read_layer(const LayerContext& context, int dimensions) {
 }
 
 ir::Attributes windows_attributes(const Layer& layer, Integers padding) {
-  ir::Attributes attributes;
-  attributes.set("strides", Integers(layer.windows.strides.begin(), layer.windows.strides.end()));
-  attributes.set("dilation",
-                 Integers(layer.windows.dilation.begin(), layer.windows.dilation.end()));
-  attributes.set("padding", std::move(padding));
-  attributes.set("groups", layer.groups);
-  return attributes;
+  const Windows& windows = layer.windows;
+  return {{"strides", Integers(windows.strides.begin(), windows.strides.end())},
+          {"dilation", Integers(windows.dilation.begin(), windows.dilation.end())},
+          {"padding", std::move(padding)},
+          {"groups", layer.groups}};
 }
 
 /// The variable `weight`: [out, in / groups, the window's sizes].

@@ -13,10 +13,9 @@ namespace {
 /// [..., in] as [rows, in]: one product instead of one for each leading index.
 ir::ValueId flattened(const LayerContext& context, ir::ValueId x, const Shape& shape) {
   if (shape.rank() == 2) return x;
-  ir::Attributes attributes;
-  attributes.set(
-      "shape", std::vector<int64_t>{shape.elements(0, shape.rank() - 1), shape[shape.rank() - 1]});
-  return context.add("reshape", "flatten", {x}, std::move(attributes));
+  const int last = shape.rank() - 1;
+  return context.add("reshape", "flatten", {x},
+                     {{"shape", std::vector<int64_t>{shape.elements(0, last), shape[last]}}});
 }
 
 /// An elementwise activation is applied before the shape is restored, where it can be fused.
@@ -28,9 +27,7 @@ ir::ValueId restored(const LayerContext& context, ir::ValueId y, const Shape& sh
   if (before) y = context.activate(y);
   std::vector<int64_t> extents = shape.extents();
   extents.back() = units;
-  ir::Attributes attributes;
-  attributes.set("shape", std::move(extents));
-  y = context.add("reshape", "restore", {y}, std::move(attributes));
+  y = context.add("reshape", "restore", {y}, {{"shape", std::move(extents)}});
   return before ? y : context.activate(y);
 }
 
@@ -49,17 +46,12 @@ ir::ValueId expand_dense(LayerContext& context) {
   const Shape weight_shape{units, in};
   const ir::ValueId weight = context.add_variable("weight", "kernel_initializer", dtype,
                                                   weight_shape, fans_of(weight_shape));
-  ir::Attributes transposed;
-  transposed.set("transpose_b", true);
-  ir::ValueId y =
-      context.add("matmul", "matmul", {flattened(context, context.operands[0], shape), weight},
-                  std::move(transposed));
+  const ir::ValueId x = flattened(context, context.operands[0], shape);
+  ir::ValueId y = context.add("matmul", "matmul", {x, weight}, {{"transpose_b", true}});
   if (context.attributes.get<bool>("use_bias")) {
     const ir::ValueId bias =
         context.add_variable("bias", "bias_initializer", dtype, {units}, fans_of(weight_shape));
-    ir::Attributes last;
-    last.set("axis", int64_t{1});
-    y = context.add("bias_add", "bias_add", {y, bias}, std::move(last));
+    y = context.add("bias_add", "bias_add", {y, bias}, {{"axis", int64_t{1}}});
   }
   return restored(context, y, shape, units);
 }

@@ -36,13 +36,8 @@ void infer_difference_grad(Inference& inference) {
 
 /// The gradient op named after the loss, with its attributes, for operand i.
 ValueId add_grad(GradientContext& context, size_t i, std::string_view op, std::string_view part) {
-  AttributeSpans spans;
-  spans.op = context.node.span;
-  return context.builder
-      .add(*find_op(op), fmt::format("{}/{}", context.names[i], part),
-           {context.gradient(), context.operand(0), context.operand(1)}, context.node.attributes,
-           spans)
-      .front();
+  return context.add(op, i, {context.gradient(), context.operand(0), context.operand(1)},
+                     context.node.attributes, part);
 }
 
 /// A function of a - b: what one operand gets, the other loses.

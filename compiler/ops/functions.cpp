@@ -200,23 +200,12 @@ void infer_function_grad(Inference& inference) {
         fmt::format("{} and {} must be equal", dy.shape.str(), inference.shape(1).str()));
 }
 
-/// Adds the op that makes the operand's gradient, with the attributes of the node.
-std::vector<ir::ValueId> add_alike(GradientContext& context, std::string_view op,
-                                   std::vector<ir::ValueId> operands) {
-  AttributeSpans spans;
-  spans.op = context.node.span;
-  return {
-      context.builder
-          .add(*find_op(op), context.names[0], std::move(operands), context.node.attributes, spans)
-          .front()};
-}
-
 std::vector<ir::ValueId> function_gradient(GradientContext& context) {
   const auto& all = functions_with_gradients();
   const auto function = std::ranges::find(all, context.node.op->name, &Function::name);
   const ir::ValueId read =
       function->reads == Reads::kResult ? context.result(0) : context.operand(0);
-  return add_alike(context, function->gradient, {context.gradient(), read});
+  return {context.add(function->gradient, 0, {context.gradient(), read}, context.node.attributes)};
 }
 
 std::vector<ir::ValueId> negative_gradient(GradientContext& context) {

@@ -15,10 +15,7 @@ using ir::ValueId;
 using Integers = std::vector<int64_t>;
 
 ir::Attributes normalised_from(int64_t axis, const LayerContext& context) {
-  ir::Attributes attributes;
-  attributes.set("axis", axis);
-  attributes.set("epsilon", *context.attributes.find("epsilon"));
-  return attributes;
+  return {{"axis", axis}, {"epsilon", *context.attributes.find("epsilon")}};
 }
 
 ValueId expand_layer_norm(LayerContext& context) {
@@ -31,12 +28,6 @@ ValueId expand_layer_norm(LayerContext& context) {
                  context.attributes.get<bool>("center"));
   return context.add("layer_normalize", "normalize", {context.operands[0], gamma, beta},
                      normalised_from(*axis, context));
-}
-
-ValueId reshaped(const LayerContext& context, std::string_view part, ValueId x, Integers shape) {
-  ir::Attributes attributes;
-  attributes.set("shape", std::move(shape));
-  return context.add("reshape", part, {x}, std::move(attributes));
 }
 
 /// gamma of ones and beta of zeros, where another op follows with the layer's own.
@@ -64,16 +55,17 @@ ValueId expand_group_norm(LayerContext& context) {
   }
   const auto [gamma, beta] = add_affine(context, x.dtype, {channels}, true, true);
   const int64_t rest = x.shape.elements(1, x.shape.rank()) / groups;
-  const ValueId grouped =
-      reshaped(context, "group", context.operands[0], {x.shape[0], groups, rest});
+  const ValueId grouped = context.add("reshape", "group", {context.operands[0]},
+                                      {{"shape", Integers{x.shape[0], groups, rest}}});
   const Affine plain = add_constants(context, x.dtype, {rest});
   const ValueId normal =
       context.add("layer_normalize", "normalize", {grouped, plain.gamma, plain.beta},
                   normalised_from(2, context));
-  const ValueId restored = reshaped(context, "restore", normal, x.shape.extents());
+  const ValueId restored =
+      context.add("reshape", "restore", {normal}, {{"shape", x.shape.extents()}});
   Integers along(static_cast<size_t>(x.shape.rank() - 1), 1);
   along[0] = channels;
-  const ValueId factors = reshaped(context, "factors", gamma, std::move(along));
+  const ValueId factors = context.add("reshape", "factors", {gamma}, {{"shape", std::move(along)}});
   const ValueId scaled = context.add("multiply", "multiply", {restored, factors}, {});
   return context.add("bias_add", "bias_add", {scaled, beta}, {});
 }

@@ -10,11 +10,8 @@ namespace {
 
 ir::ValueId add_constant(const LayerContext& context, std::string_view part, double value,
                          DType dtype, const Shape& shape) {
-  ir::Attributes attributes;
-  attributes.set("value", value);
-  attributes.set("shape", shape.extents());
-  attributes.set("dtype", dtype);
-  return context.add("fill", part, {}, std::move(attributes));
+  return context.add("fill", part, {},
+                     {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}});
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The table of ops: everything the compiler knows of an op stands in one OpDef.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -165,8 +164,7 @@ struct GradientContext {
   const ir::Value& value_of(ir::ValueId id) const;
   /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
   ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
-                  std::initializer_list<ir::Attributes::Entry> attributes,
-                  std::string_view part = {});
+                  ir::Attributes attributes, std::string_view part = {});
 };
 
 /// What a layer's expansion works with: its operands and attributes, and the builder, in whose

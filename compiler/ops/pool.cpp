@@ -153,12 +153,12 @@ ir::ValueId expand_pool1d(LayerContext& context, std::string_view op) {
   if (!has_rank(site, 0, 3, "[N, C, L]")) return {};
   const auto pool = read_pool(site, {1, context.operand(0).shape[2]}, context.attributes, 1);
   if (!pool) return {};
-  ir::Attributes attributes;
-  attributes.set("ksize", list_of(pool->windows.size));
-  attributes.set("strides", list_of(pool->windows.strides));
-  attributes.set("padding", pool->placed.padding);
   const ir::ValueId x = with_height(context, "expand", context.operands[0]);
-  return without_height(context, "restore", context.add(op, "pool", {x}, std::move(attributes)));
+  const ir::ValueId y = context.add(op, "pool", {x},
+                                    {{"ksize", list_of(pool->windows.size)},
+                                     {"strides", list_of(pool->windows.strides)},
+                                     {"padding", pool->placed.padding}});
+  return without_height(context, "restore", y);
 }
 
 ir::ValueId expand_max_pool1d(LayerContext& context) {
@@ -179,10 +179,9 @@ ir::ValueId expand_global_avg_pool(LayerContext& context) {
   }
   Integers axes(static_cast<size_t>(x.rank() - 2));
   std::iota(axes.begin(), axes.end(), 2);
-  ir::Attributes attributes;
-  attributes.set("axis", std::move(axes));
-  attributes.set("keepdims", *context.attributes.find("keepdims"));
-  return context.add("reduce_mean", "", {context.operands[0]}, std::move(attributes));
+  return context.add(
+      "reduce_mean", "", {context.operands[0]},
+      {{"axis", std::move(axes)}, {"keepdims", *context.attributes.find("keepdims")}});
 }
 
 std::vector<AttributeDef> window_attributes(int dimensions = 2) {

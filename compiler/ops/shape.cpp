@@ -62,9 +62,7 @@ ir::ValueId expand_flatten(LayerContext& context) {
   }
   Integers shape(x.begin(), x.begin() + start);
   shape.push_back(x.elements(static_cast<int>(start), x.rank()));
-  ir::Attributes attributes;
-  attributes.set("shape", std::move(shape));
-  return context.add("reshape", "", {context.operands[0]}, std::move(attributes));
+  return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
 }
 
 void infer_broadcast_to(Inference& inference) {

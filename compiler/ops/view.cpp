@@ -12,9 +12,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 
 ir::ValueId reshaped(const LayerContext& context, Integers shape) {
-  ir::Attributes attributes;
-  attributes.set("shape", std::move(shape));
-  return context.add("reshape", "", {context.operands[0]}, std::move(attributes));
+  return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
 }
 
 ir::ValueId expand_identity(LayerContext& context) {

@@ -150,29 +150,18 @@ AttributeDef padding_attribute(int dimensions) {
                 "[1, 1], [[top, bottom], [left, right]]"};
 }
 
-namespace {
-
-ir::ValueId reshaped(const LayerContext& context, std::string_view part, ir::ValueId x,
-                     std::vector<int64_t> shape) {
-  ir::Attributes attributes;
-  attributes.set("shape", std::move(shape));
-  return context.add("reshape", part, {x}, std::move(attributes));
-}
-
-}  // namespace
-
 ir::ValueId with_height(const LayerContext& context, std::string_view part, ir::ValueId x) {
   if (!x.valid()) return {};
   std::vector<int64_t> shape = context.builder.graph()[x].shape.extents();
   shape.insert(shape.end() - 1, 1);
-  return reshaped(context, part, x, std::move(shape));
+  return context.add("reshape", part, {x}, {{"shape", std::move(shape)}});
 }
 
 ir::ValueId without_height(const LayerContext& context, std::string_view part, ir::ValueId y) {
   if (!y.valid()) return {};
   std::vector<int64_t> shape = context.builder.graph()[y].shape.extents();
   shape.erase(shape.end() - 2);
-  return reshaped(context, part, y, std::move(shape));
+  return context.add("reshape", part, {y}, {{"shape", std::move(shape)}});
 }
 
 }  // namespace flow

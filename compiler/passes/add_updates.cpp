@@ -128,17 +128,14 @@ class Updates {
     builder_.place_on(graph_[context_.loss_scale].device);
     const ValueId finite_steps = builder_.add_variable(context_.training->job + "/finite_steps",
                                                        graph_.number, {}, {}, false, true, span);
-    ir::Attributes attributes;
-    attributes.set("backoff_factor", rule.backoff_factor);
-    attributes.set("growth_factor", rule.growth_factor);
-    attributes.set("growth_interval", rule.growth_interval);
-    AttributeSpans spans;
-    spans.op = span;
-    const std::vector<ValueId> updated = builder_.add(
-        *find_op("move_loss_scale"), "minimize/move_loss_scale",
-        {context_.factor, context_.loss_scale, finite_steps}, std::move(attributes), spans);
-    graph_.set_updated(context_.loss_scale, updated[0]);
-    graph_.set_updated(finite_steps, updated[1]);
+    const ValueId moved = builder_.add("move_loss_scale", "minimize/move_loss_scale",
+                                       {context_.factor, context_.loss_scale, finite_steps},
+                                       {{"backoff_factor", rule.backoff_factor},
+                                        {"growth_factor", rule.growth_factor},
+                                        {"growth_interval", rule.growth_interval}},
+                                       span);
+    graph_.set_updated(context_.loss_scale, moved);
+    graph_.set_updated(finite_steps, graph_.producer_of(moved)->results[1]);
   }
 
   void add_update(const Trained& trained, ValueId factor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,11 @@ using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<i
 class Attributes {
  public:
   using Entry = std::pair<std::string, Attribute>;
+
+  Attributes() = default;
+  Attributes(std::initializer_list<Entry> entries) {
+    for (const auto& [name, value] : entries) set(name, value);
+  }
 
   void set(std::string_view name, Attribute value);
   const Attribute* find(std::string_view name) const;

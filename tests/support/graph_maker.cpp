@@ -17,20 +17,17 @@ ValueId GraphMaker::variable(const std::string& name, Shape shape, bool trainabl
 }
 
 ValueId GraphMaker::add(std::string_view op, const std::string& name, std::vector<ValueId> operands,
-                        std::initializer_list<ir::Attributes::Entry> attributes) {
-  ir::Attributes given;
-  for (const auto& [key, value] : attributes) given.set(key, value);
+                        ir::Attributes attributes) {
   const OpDef* def = find_op(op);
   FLOW_CHECK(def, "{}", op);
-  return builder.add(*def, name, std::move(operands), std::move(given), AttributeSpans()).front();
+  return builder.add(*def, name, std::move(operands), std::move(attributes), AttributeSpans())
+      .front();
 }
 
 ValueId GraphMaker::layer(std::string_view op, const std::string& name, ValueId in,
-                          std::initializer_list<ir::Attributes::Entry> attributes, bool train) {
-  ir::Attributes given;
-  for (const auto& [key, value] : attributes) given.set(key, value);
+                          ir::Attributes attributes, bool train) {
   const AttributeSpans spans;
-  return builder.add_layer(*find_op(op), {builder, name, {in}, given, {}, spans, train, true});
+  return builder.add_layer(*find_op(op), {builder, name, {in}, attributes, {}, spans, train, true});
 }
 
 void GraphMaker::minimize(ValueId loss) {

@@ -1,7 +1,6 @@
 // Graphs for tests of the compiler's middle, made from few words.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -24,10 +23,9 @@ struct GraphMaker {
   ir::ValueId variable(const std::string& name, Shape shape, bool trainable = true);
   /// A primitive; first result, invalid after an error.
   ir::ValueId add(std::string_view op, const std::string& name, std::vector<ir::ValueId> operands,
-                  std::initializer_list<ir::Attributes::Entry> attributes = {});
+                  ir::Attributes attributes = {});
   ir::ValueId layer(std::string_view op, const std::string& name, ir::ValueId in,
-                    std::initializer_list<ir::Attributes::Entry> attributes = {},
-                    bool train = true);
+                    ir::Attributes attributes = {}, bool train = true);
   /// Trains all trainable variables.
   void minimize(ir::ValueId loss);
 

@@ -8,16 +8,6 @@ namespace flow::test {
 using plan::TensorId;
 using Ints = std::vector<int64_t>;
 
-namespace {
-
-plan::Attributes attributes_of(JobBuilder::Attributes list) {
-  plan::Attributes attributes;
-  for (const auto& [name, value] : list) attributes.set(name, value);
-  return attributes;
-}
-
-}  // namespace
-
 JobBuilder::JobBuilder() {
   job_.name = "job";
   job_.seed = 7;
@@ -60,7 +50,7 @@ TensorId JobBuilder::step(std::string op, std::string name, std::vector<TensorId
   step.name = std::move(name);
   step.inputs = std::move(inputs);
   step.outputs = {id};
-  step.attributes = attributes_of(attributes);
+  step.attributes = std::move(attributes);
   step.where = "job.yaml:2:1";
   job_.steps.push_back(std::move(step));
   return id;
@@ -77,7 +67,7 @@ void JobBuilder::post(std::string op, std::vector<TensorId> operands, Attributes
   post.name = job_.steps.back().name + "/" + op;
   post.op = std::move(op);
   post.operands = std::move(operands);
-  post.attributes = attributes_of(attributes);
+  post.attributes = std::move(attributes);
   job_.steps.back().posts.push_back(std::move(post));
 }
 

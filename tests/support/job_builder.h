@@ -1,7 +1,6 @@
 // Jobs made by hand, for tests of the runtime that go without the compiler.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +17,7 @@ inline std::vector<std::string> step_names(const plan::Job& job) {
 
 class JobBuilder {
  public:
-  using Attributes = std::initializer_list<std::pair<const char*, plan::Attribute>>;
+  using Attributes = plan::Attributes;
 
   JobBuilder();
   plan::TensorId input(std::string name, Shape shape, DType dtype = DType::kFloat32);

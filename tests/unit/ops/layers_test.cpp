@@ -111,12 +111,9 @@ TEST_CASE("A convolution over lengths is one over images of height 1") {
 TEST_CASE("A transposed convolution makes what a convolution of its windows would read") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 4, 5, 6});
-  const auto shape_of = [&](const std::string& name,
-                            std::initializer_list<ir::Attributes::Entry> more) {
-    std::vector<ir::Attributes::Entry> all = {
+  const auto shape_of = [&](const std::string& name, const ir::Attributes& more) {
+    ir::Attributes given = {
         {"filters", int64_t{6}}, {"kernel_size", Integers{3, 4}}, {"strides", Integers{2, 3}}};
-    ir::Attributes given;
-    for (const auto& [key, value] : all) given.set(key, value);
     for (const auto& [key, value] : more) given.set(key, value);
     const AttributeSpans spans;
     const ValueId y = maker.builder.add_layer(
