@@ -173,11 +173,10 @@ int show_ops(const Options& options) {
     fmt::print("{}", list_ops());
     return kDone;
   }
-  const OpDef* op = find_op(options.op);
-  if (!op || op->internal) {
+  const OpDef* op = find_written_op(options.op);
+  if (!op) {
     std::vector<std::string> names;
-    for (const OpDef* other : all_ops())
-      if (!other->internal) names.emplace_back(other->name);
+    for (const OpDef* other : written_ops()) names.emplace_back(other->name);
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }

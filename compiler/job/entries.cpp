@@ -33,14 +33,13 @@ std::vector<Port> ports_of(const OpDef* def, const Signature* network) {
 const Signature* find_callee(Reader& reader, const yaml::Node& op, const Networks& networks,
                              Entry& entry) {
   entry.op = {op.scalar, op.span};
-  if (const OpDef* def = find_op(op.scalar); def && !def->internal) {
+  if (const OpDef* def = find_written_op(op.scalar)) {
     entry.def = def;
     return nullptr;
   }
   if (const Signature* network = networks.find(op.scalar)) return network;
   std::vector<std::string> names = networks.names();
-  for (const OpDef* other : all_ops())
-    if (!other->internal) names.emplace_back(other->name);
+  for (const OpDef* other : written_ops()) names.emplace_back(other->name);
   reader.error(Diagnosis::kUnknownOp, op, fmt::format("no op or network `{}`", op.scalar))
       .with_hint(suggestion(op.scalar, names, "there are"));
   return nullptr;
@@ -74,10 +73,7 @@ class EntryReader {
   bool may_be_trainable() const { return is_layer() || network_; }
 
   const AttributeDef* attribute(std::string_view name) const {
-    if (!entry_.def) return nullptr;
-    const auto& all = entry_.def->attributes;
-    const auto found = std::ranges::find(all, name, &AttributeDef::name);
-    return found == all.end() ? nullptr : &*found;
+    return entry_.def ? entry_.def->attribute(name) : nullptr;
   }
 
   Diag& error(Diagnosis diagnosis, Span span, std::string_view message) {

@@ -101,7 +101,7 @@ void Networks::declare_one(const yaml::Entry& entry) {
   signature.name = {entry.key, entry.key_span};
   by_name_.emplace(entry.key, declarations_.size() - 1);
   reader_.check_name(signature.name);
-  if (const OpDef* op = find_op(entry.key); op && !op->internal)
+  if (find_written_op(entry.key))
     reader_.error(Diagnosis::kNameTaken, entry.key_span,
                   fmt::format("`{}` is an op; a network cannot have its name", entry.key));
   const Fields fields(reader_, entry.value, entry.key_span, network_section());

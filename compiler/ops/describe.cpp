@@ -10,13 +10,6 @@
 
 namespace flow {
 
-std::vector<const OpDef*> written_ops() {
-  std::vector<const OpDef*> ops;
-  for (const OpDef* op : all_ops())
-    if (!op->internal) ops.push_back(op);
-  return ops;
-}
-
 std::vector<std::string> activation_names() {
   std::vector<std::string> names{"none"};
   for (const OpDef* op : written_ops())
@@ -27,7 +20,7 @@ std::vector<std::string> activation_names() {
 }
 
 bool names_attribute(const OpDef& op, std::string_view text) {
-  return std::ranges::find(op.attributes, text, &AttributeDef::name) != op.attributes.end();
+  return op.attribute(text) != nullptr;
 }
 
 namespace {

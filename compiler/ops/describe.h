@@ -10,8 +10,6 @@
 
 namespace flow {
 
-/// Those that a job file may name.
-std::vector<const OpDef*> written_ops();
 /// What `activation:` takes: `none`, and the ops of one operand that need no attribute.
 std::vector<std::string> activation_names();
 /// Is the default of an attribute of the op that of another, which `text` names?

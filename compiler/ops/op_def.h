@@ -233,6 +233,9 @@ struct OpDef {
   bool internal = false;        // made by passes; not to be written in a job file
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
+
+  /// The attribute of that name, or null.
+  const AttributeDef* attribute(std::string_view attribute_name) const;
 };
 
 /// The name of result i as a port: "mask", "out1".
@@ -242,6 +245,11 @@ std::string result_name(const OpDef& op, size_t i);
 std::span<const OpDef* const> all_ops();
 /// The op of that name, or null.
 const OpDef* find_op(std::string_view name);
+
+/// Those that a job file may name.
+std::vector<const OpDef*> written_ops();
+/// The one of them of that name, or null.
+const OpDef* find_written_op(std::string_view name);
 
 /// Fills in what is defaulted, and reports what is missing, of another type or outside its range;
 /// false then. `name` is the entry's.

@@ -17,6 +17,11 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
+const AttributeDef* OpDef::attribute(std::string_view attribute_name) const {
+  const auto found = std::ranges::find(attributes, attribute_name, &AttributeDef::name);
+  return found == attributes.end() ? nullptr : &*found;
+}
+
 std::string result_name(const OpDef& op, size_t i) {
   const std::string_view name = op.results[std::min(i, op.results.size() - 1)];
   if (!name.ends_with('*')) return std::string(name);
@@ -41,6 +46,18 @@ const OpDef* find_op(std::string_view name) {
   }();
   const auto found = kByName.find(name);
   return found == kByName.end() ? nullptr : found->second;
+}
+
+std::vector<const OpDef*> written_ops() {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : all_ops())
+    if (!op->internal) ops.push_back(op);
+  return ops;
+}
+
+const OpDef* find_written_op(std::string_view name) {
+  const OpDef* op = find_op(name);
+  return op && !op->internal ? op : nullptr;
 }
 
 }  // namespace flow

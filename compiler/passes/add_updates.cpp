@@ -161,9 +161,7 @@ class Updates {
     ir::Attributes attributes = context_.training->attributes;
     attributes.set("scale", scale_);
     attributes.set("rate_scale", trained.rate_scale);
-    if (std::ranges::find(op.attributes, "weight_decay", &AttributeDef::name) !=
-        op.attributes.end())
-      attributes.set("weight_decay", trained.weight_decay);
+    if (op.attribute("weight_decay")) attributes.set("weight_decay", trained.weight_decay);
     return attributes;
   }
 

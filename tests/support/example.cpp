@@ -110,8 +110,8 @@ class Example {
       if (word.empty()) continue;
       const size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
-      const auto def = std::ranges::find(op_->attributes, name, &AttributeDef::name);
-      FLOW_CHECK(def != op_->attributes.end(), "{} has no attribute `{}`", op_->name, name);
+      const AttributeDef* def = op_->attribute(name);
+      FLOW_CHECK(def, "{} has no attribute `{}`", op_->name, name);
       Attribute value = attribute_from(def->type, std::string_view(word).substr(equals + 1));
       if (float64_ && value == Attribute(DType::kFloat32)) value = DType::kFloat64;
       attributes.set(name, std::move(value));

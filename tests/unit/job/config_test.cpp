@@ -66,8 +66,8 @@ std::string job_of(const OpDef& op, const std::string& example) {
     const size_t equals = word.find('=');
     if (word.empty()) continue;
     const std::string name = word.substr(0, equals);
-    const auto def = std::ranges::find(op.attributes, name, &AttributeDef::name);
-    call += fmt::format(", {}: {}", name, value_named(*def, word.substr(equals + 1)));
+    call +=
+        fmt::format(", {}: {}", name, value_named(*op.attribute(name), word.substr(equals + 1)));
   }
   return job_of_call(join(inputs, ", "), call, op.results[0].ends_with('*') ? "y.out0" : "y");
 }
