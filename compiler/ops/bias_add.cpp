@@ -30,12 +30,8 @@ void infer_bias_add(Inference& inference) {
         .with_hint(other_axis_hint(x.shape, bias.shape));
     return;
   }
-  int rows = x.rows;
-  if (bias.rows != ir::kNoRows) {
-    const int from_bias = bias.rows == 0 ? *axis : kMixedRows;
-    rows = x.rows == ir::kNoRows || x.rows == from_bias ? from_bias : kMixedRows;
-  }
-  inference.result(x.dtype, x.shape, rows);
+  const int from_bias = bias.rows == 0 ? *axis : bias.rows;
+  inference.result(x.dtype, x.shape, common_rows(x.rows, from_bias));
 }
 
 void infer_bias_add_grad(Inference& inference) {

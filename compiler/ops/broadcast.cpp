@@ -3,19 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "compiler/ops/axes.h"
 
 namespace flow {
 namespace {
-
-using ir::kMixedRows;
-using ir::kNoRows;
 
 /// Where an operand's row axis lies in the result. Rows that are copied along other rows mix.
 int rows_in(const Shape& out, const Shape& shape, int rows) {
   if (rows < 0) return rows;
   const int axis = rows + out.rank() - shape.rank();
-  return shape[rows] == out[axis] ? axis : kMixedRows;
+  return shape[rows] == out[axis] ? axis : ir::kMixedRows;
 }
 
 }  // namespace
@@ -33,10 +30,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 }
 
 int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b, int b_rows) {
-  const int from_a = rows_in(out, a, a_rows);
-  const int from_b = rows_in(out, b, b_rows);
-  if (from_a == kNoRows || from_a == from_b) return from_b;
-  return from_b == kNoRows ? from_a : kMixedRows;
+  return common_rows(rows_in(out, a, a_rows), rows_in(out, b, b_rows));
 }
 
 void infer_broadcast(Inference& inference, DType dtype) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {
@@ -13,16 +14,26 @@ using ir::kNoRows;
 constexpr std::string_view kLoss = "sparse_softmax_cross_entropy_with_logits";
 constexpr std::string_view kCrossEntropyGrad = "sparse_softmax_cross_entropy_with_logits_grad";
 
+constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
+constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
+
+Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
+
+/// Rows of logits along the classes mix, for each loss reads all of them.
+int rows_beside_classes(const ir::Value& logits) {
+  return logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
+}
+
 /// Labels [...] beside logits (or probabilities) [..., C].
-bool labels_fit(Inference& inference, size_t logits) {
+bool labels_fit(Inference& inference) {
   const Shape& labels = inference.shape(0);
-  const Shape& full = inference.shape(logits);
+  const Shape& full = inference.shape(1);
   if (full.rank() < 1) {
-    inference.bad_operand(logits, Diagnosis::kRankMismatch,
+    inference.bad_operand(1, Diagnosis::kRankMismatch,
                           "`logits` is a scalar, it must have a dimension of classes");
     return false;
   }
-  const Shape rows = full.first(full.rank() - 1);
+  const Shape rows = without_classes(full);
   if (labels == rows) return true;
   inference.bad_operand(
       0, Diagnosis::kShapeMismatch,
@@ -31,25 +42,19 @@ bool labels_fit(Inference& inference, size_t logits) {
   return false;
 }
 
-/// Rows of logits along the classes mix, for each loss reads all of them.
-int rows_of_losses(Inference& inference, size_t logits) {
-  const ir::Value& labels = inference.operand(0);
-  const ir::Value& full = inference.operand(logits);
-  const int from_logits = full.rows == full.shape.rank() - 1 ? kMixedRows : full.rows;
-  if (labels.rows == kNoRows || labels.rows == from_logits) return from_logits;
-  return from_logits == kNoRows ? labels.rows : kMixedRows;
+int rows_of_losses(const Inference& inference) {
+  return common_rows(inference.operand(0).rows, rows_beside_classes(inference.operand(1)));
 }
 
 void infer_loss(Inference& inference) {
-  if (!labels_fit(inference, 1)) return;
+  if (!labels_fit(inference)) return;
   const ir::Value& logits = inference.operand(1);
-  const int prob_rows = logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
-  inference.result(logits.dtype, inference.shape(0), rows_of_losses(inference, 1));
-  inference.result(logits.dtype, logits.shape, prob_rows);
+  inference.result(logits.dtype, inference.shape(0), rows_of_losses(inference));
+  inference.result(logits.dtype, logits.shape, rows_beside_classes(logits));
 }
 
 void infer_loss_grad(Inference& inference) {
-  if (!labels_fit(inference, 1)) return;
+  if (!labels_fit(inference)) return;
   const ir::Value& prob = inference.operand(1);
   const ir::Value& dy = inference.operand(2);
   if (dy.shape != inference.shape(0) || dy.dtype != prob.dtype) {
@@ -58,18 +63,9 @@ void infer_loss_grad(Inference& inference) {
                                       inference.shape(0).str()));
     return;
   }
-  int rows = rows_of_losses(inference, 1);
+  int rows = rows_of_losses(inference);
   if (rows == kNoRows || dy.rows == kMixedRows) rows = dy.rows;
   inference.result(prob.dtype, prob.shape, rows);
-}
-
-constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
-constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
-
-Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
-
-int rows_beside_classes(const ir::Value& logits) {
-  return logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
 }
 
 /// Labels and logits [..., C].
@@ -86,11 +82,9 @@ void infer_dense_loss(Inference& inference) {
                                       inference.shape(0).str(), logits.shape.str()));
     return;
   }
-  const int of_labels = rows_beside_classes(inference.operand(0));
   const int of_logits = rows_beside_classes(logits);
-  const bool agree = of_labels == kNoRows || of_logits == kNoRows || of_labels == of_logits;
-  const int rows = !agree ? kMixedRows : of_logits == kNoRows ? of_labels : of_logits;
-  inference.result(logits.dtype, without_classes(logits.shape), rows);
+  inference.result(logits.dtype, without_classes(logits.shape),
+                   common_rows(rows_beside_classes(inference.operand(0)), of_logits));
   inference.result(logits.dtype, logits.shape, of_logits);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
@@ -9,7 +10,6 @@ namespace flow::ops {
 namespace {
 
 using ir::kMixedRows;
-using ir::kNoRows;
 
 Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
@@ -81,11 +81,8 @@ void infer_matmul(Inference& inference) {
   extents.push_back(left.kept);
   extents.push_back(right.kept);
   const Shape out(std::move(extents));
-  const int from_a = rows_of(a, left, out.rank() - 2, out);
-  const int from_b = rows_of(b, right, out.rank() - 1, out);
-  const int rows = from_a == kNoRows || from_a == from_b ? from_b
-                   : from_b == kNoRows                   ? from_a
-                                                         : kMixedRows;
+  const int rows =
+      common_rows(rows_of(a, left, out.rank() - 2, out), rows_of(b, right, out.rank() - 1, out));
   inference.result(inference.number(), out, rows);
 }
 
