@@ -9,7 +9,7 @@ namespace {
 using ir::ValueId;
 
 void infer_arithmetic(Inference& inference) {
-  if (inference.same_dtype()) infer_broadcast(inference, inference.operand(0).dtype);
+  if (inference.same_dtype()) infer_broadcast(inference);
 }
 
 /// What a part of the gradient of operand i is called that is summed up over its copies: nothing
@@ -94,18 +94,9 @@ std::vector<ValueId> minimum_gradient(GradientContext& context) {
   return choice_gradient(context, "less_equal");
 }
 
-void infer_scale(Inference& inference) {
-  const ir::Value& x = inference.operand(0);
-  inference.result(x.dtype, x.shape, x.rows);
-}
-
 std::vector<ValueId> scale_gradient(GradientContext& context) {
   return {context.add("scale", 0, {context.gradient()},
                       {{"factor", *context.node.attributes.find("factor")}})};
-}
-
-void infer_pow_grad(Inference& inference) {
-  infer_broadcast(inference, inference.operand(0).dtype);
 }
 
 OpDef pair(std::string_view name, std::string_view doc, std::string_view formula, Accepts accepts,
@@ -124,7 +115,7 @@ OpDef pow_grad(std::string_view name, std::string_view doc, std::string_view for
           .doc = doc,
           .formula = formula,
           .operands = {{"dy", "of the power's shape"}, {"a", "the base"}, {"b", "the exponent"}},
-          .infer = infer_pow_grad,
+          .infer = infer_broadcast,
           .internal = true};
 }
 
@@ -174,7 +165,7 @@ std::span<const OpDef> arithmetic() {
           .formula = "y = factor x",
           .operands = {{"x", "any shape"}},
           .attributes = {{"factor", AttributeType::kNumber, "", "the constant"}},
-          .infer = infer_scale,
+          .infer = infer_like_operand,
           .gradient = scale_gradient,
           .elementwise = true,
           .internal = true,

@@ -53,6 +53,10 @@ void infer_broadcast(Inference& inference, DType dtype) {
   inference.result(dtype, out, rows);
 }
 
+void infer_broadcast(Inference& inference) {
+  infer_broadcast(inference, inference.operand(0).dtype);
+}
+
 ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient) {
   const Shape target = context.value_of(context.operand(i)).shape;
   if (!gradient.valid() || context.value_of(gradient).shape == target) return gradient;

@@ -16,6 +16,8 @@ int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b,
 
 /// Infers a result to which all operands broadcast; reports shapes that do not fit.
 void infer_broadcast(Inference& inference, DType dtype);
+/// The same of operand 0's dtype.
+void infer_broadcast(Inference& inference);
 
 /// The gradient of operand i from that of a result to which it was broadcast: the sum over the
 /// copies. Where there were none, `gradient` itself.

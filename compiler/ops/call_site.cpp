@@ -103,6 +103,11 @@ void Inference::result(DType dtype, Shape shape, int rows) {
   results_.push_back({dtype, std::move(shape), rows});
 }
 
+void infer_like_operand(Inference& inference) {
+  const ir::Value& x = inference.operand(0);
+  inference.result(x.dtype, x.shape, x.rows);
+}
+
 const ir::Value& GradientContext::value_of(ir::ValueId id) const { return builder.graph()[id]; }
 
 ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,

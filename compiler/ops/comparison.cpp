@@ -33,11 +33,6 @@ void infer_order(Inference& inference) {
 
 void infer_logical(Inference& inference) { infer_broadcast(inference, DType::kBool); }
 
-void infer_not(Inference& inference) {
-  const ir::Value& x = inference.operand(0);
-  inference.result(x.dtype, x.shape, x.rows);
-}
-
 void infer_where(Inference& inference) {
   const DType x = inference.operand(1).dtype, y = inference.operand(2).dtype;
   if (x == y)
@@ -123,7 +118,7 @@ std::span<const OpDef> comparison() {
           .doc = "Whether the operand is false.",
           .formula = "y = not x",
           .operands = {{"in", "any shape", Accepts::kBool}},
-          .infer = infer_not,
+          .infer = infer_like_operand,
           .elementwise = true,
           .examples = {"logical_not(bool[3,4])"},
       },

@@ -2,14 +2,6 @@
 #include "compiler/ops/families.h"
 
 namespace flow::ops {
-namespace {
-
-void infer_copy(Inference& inference) {
-  const ir::Value& x = inference.operand(0);
-  inference.result(x.dtype, x.shape, x.rows);
-}
-
-}  // namespace
 
 std::span<const OpDef> copy() {
   static const OpDef kOps[] = {{
@@ -17,7 +9,7 @@ std::span<const OpDef> copy() {
       .doc = "The same value on another device.",
       .formula = "y = x",
       .operands = {{"in", "any shape", Accepts::kAny}},
-      .infer = infer_copy,
+      .infer = infer_like_operand,
       .internal = true,
   }};
   return kOps;

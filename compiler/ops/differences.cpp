@@ -15,7 +15,7 @@ using ir::ValueId;
 void infer_difference(Inference& inference) {
   const Shape &a = inference.shape(0), &b = inference.shape(1);
   if (a == b || a.rank() == 0 || b.rank() == 0)
-    infer_broadcast(inference, inference.operand(0).dtype);
+    infer_broadcast(inference);
   else
     inference
         .bad_operand(1, Diagnosis::kShapeMismatch,
@@ -28,10 +28,6 @@ void infer_smooth(Inference& inference) {
     inference.bad_attribute("beta", Diagnosis::kOutOfRange,
                             fmt::format("`beta` is {}, it must be above 0", beta));
   infer_difference(inference);
-}
-
-void infer_difference_grad(Inference& inference) {
-  infer_broadcast(inference, inference.operand(0).dtype);
 }
 
 /// The gradient op named after the loss, with its attributes, for operand i.
@@ -92,7 +88,7 @@ OpDef grad_of(std::string_view name, std::string_view formula,
           .formula = formula,
           .operands = {{"dy", "the loss's shape"}, {"a", "prediction"}, {"b", "target"}},
           .attributes = std::move(attributes),
-          .infer = infer_difference_grad,
+          .infer = infer_broadcast,
           .internal = true};
 }
 
@@ -127,7 +123,7 @@ std::span<const OpDef> differences() {
           .doc = "The gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (sigmoid(logits) - labels)",
           .operands = {{"dy", "the loss's shape"}, {"labels", "labels"}, {"logits", "logits"}},
-          .infer = infer_difference_grad,
+          .infer = infer_broadcast,
           .internal = true,
       },
   };

@@ -174,11 +174,6 @@ const std::vector<Function>& functions_with_gradients() {
   return kAll;
 }
 
-void infer_function(Inference& inference) {
-  const ir::Value& x = inference.operand(0);
-  inference.result(x.dtype, x.shape, x.rows);
-}
-
 void infer_clip(Inference& inference) {
   const double min = inference.attribute<double>("min"), max = inference.attribute<double>("max");
   if (std::isinf(min) && std::isinf(max))
@@ -186,7 +181,7 @@ void infer_clip(Inference& inference) {
   else if (!(min <= max))
     inference.bad_attribute("min", Diagnosis::kOutOfRange,
                             fmt::format("`min` is {}, it must be at most `max`, {}", min, max));
-  infer_function(inference);
+  infer_like_operand(inference);
 }
 
 void infer_function_grad(Inference& inference) {
@@ -236,7 +231,7 @@ OpDef function_of_numbers(std::string_view name, std::string_view doc, std::stri
           .doc = doc,
           .formula = formula,
           .operands = {{"in", "any shape", Accepts::kNumber}},
-          .infer = infer_function,
+          .infer = infer_like_operand,
           .gradient = gradient,
           .elementwise = true,
           .examples = std::move(examples)};
@@ -248,7 +243,7 @@ OpDef forward(const Function& function) {
           .formula = function.formula,
           .operands = {{"in", "any shape"}},
           .attributes = function.attributes,
-          .infer = function.name == "clip_by_value" ? infer_clip : infer_function,
+          .infer = function.name == "clip_by_value" ? infer_clip : infer_like_operand,
           .gradient = function_gradient,
           .elementwise = true,
           .examples = function.examples};

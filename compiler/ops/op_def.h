@@ -149,6 +149,9 @@ class Inference : public CallSite {
   std::vector<Result> results_;
 };
 
+/// The rule of ops whose result has operand 0's dtype, shape and rows.
+void infer_like_operand(Inference& inference);
+
 /// What a gradient rule works with: the forward node and the gradients of its results.
 struct GradientContext {
   ir::Builder& builder;

@@ -69,11 +69,6 @@ ir::ValueId expand_expand_dims(LayerContext& context) {
   return reshaped(context, std::move(extents));
 }
 
-void infer_stop_gradient(Inference& inference) {
-  const ir::Value& x = inference.operand(0);
-  inference.result(x.dtype, x.shape, x.rows);
-}
-
 }  // namespace
 
 std::span<const OpDef> view() {
@@ -108,7 +103,7 @@ std::span<const OpDef> view() {
           .doc = "The same value, through which no gradient passes.",
           .formula = "y = x, dx = 0",
           .operands = {{"in", "any shape", Accepts::kAny}},
-          .infer = infer_stop_gradient,
+          .infer = infer_like_operand,
           .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
       },
   };
