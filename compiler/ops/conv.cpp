@@ -156,8 +156,8 @@ std::optional<Transposed> place_transposed(CallSite& site, const LayerContext& c
   if (!pads) return {};
   placed.padding = *pads;
   for (size_t axis = 0; axis < 2; ++axis) {
-    const int64_t whole = (layer.input[axis] - 1) * w.strides[axis] +
-                          w.dilation[axis] * (w.size[axis] - 1) + 1 + (*added)[axis];
+    const int64_t whole =
+        (layer.input[axis] - 1) * w.strides[axis] + span_of(w, axis) + (*added)[axis];
     const int64_t cut = (*pads)[2 * axis] + (*pads)[2 * axis + 1];
     placed.output[axis] = whole - cut;
     if (whole > cut) continue;

@@ -12,7 +12,7 @@ using ir::kMixedRows;
 using ir::kNoRows;
 using Integers = std::vector<int64_t>;
 
-constexpr WindowNames kPrimitiveNames = {"weight", "padding", "kernel"};
+constexpr WindowNames kPrimitiveNames = {"weight", "kernel"};
 
 /// What the convolution and its gradients share: shapes [N, C, H, W] and [O, C/g, kh, kw].
 /// Normalises strides, dilation and padding; returns the shape of the convolution's result.
@@ -47,14 +47,6 @@ void infer_convolution(Inference& inference) {
     return;
   if (const auto y = convolved(inference, inference.shape(0), inference.shape(1)))
     inference.result(inference.number(), *y, rows_of_images(inference.operand(0).rows));
-}
-
-std::optional<Shape> four_extents(Inference& inference, std::string_view name) {
-  const Shape shape(inference.attribute<Integers>(name));
-  if (shape.rank() == 4 && shape.checked_elements()) return shape;
-  inference.bad_attribute(name, Diagnosis::kBadAttribute,
-                          fmt::format("`{}` has {} extents, it must have 4", name, shape.rank()));
-  return {};
 }
 
 /// dy must be of the shape that the convolution makes of these.

@@ -15,7 +15,7 @@ using ir::kMixedRows;
 using ir::kNoRows;
 using Integers = std::vector<int64_t>;
 
-WindowNames names_of(int dimensions) { return {"ksize", "padding", "window", dimensions}; }
+WindowNames names_of(int dimensions) { return {"ksize", "window", dimensions}; }
 
 /// Every window must hold an element of the input: a maximum of padding alone is none.
 bool pads_are_smaller(CallSite& site, const Integers& pads, const Windows& windows) {
@@ -94,13 +94,9 @@ void infer_avg_pool2d(Inference& inference) {
 
 /// The shape of x where operands 0 to `operands` - 1 have that of its pooled images.
 std::optional<Shape> input_of_gradient(Inference& inference, size_t operands) {
-  const Shape x(inference.attribute<Integers>("input_shape"));
-  if (x.rank() != 4) {
-    inference.bad_attribute("input_shape", Diagnosis::kBadAttribute,
-                            fmt::format("`input_shape` has {} extents, it must have 4", x.rank()));
-    return {};
-  }
-  const auto y = pooled(inference, x);
+  const auto x = four_extents(inference, "input_shape");
+  if (!x) return {};
+  const auto y = pooled(inference, *x);
   if (!y) return {};
   for (size_t i = 0; i < operands; ++i)
     if (inference.shape(i) != *y)

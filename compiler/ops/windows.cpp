@@ -11,11 +11,6 @@
 namespace flow {
 namespace {
 
-/// Rows that a window spans.
-int64_t span_of(const Windows& windows, size_t axis) {
-  return windows.dilation[axis] * (windows.size[axis] - 1) + 1;
-}
-
 std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bool lower) {
   const int64_t count = ceil_div(input, stride);
   const int64_t total = std::max<int64_t>((count - 1) * stride + span - input, 0);
@@ -40,13 +35,17 @@ void report_misfit(CallSite& site, const Windows& windows, size_t axis, int64_t 
 
 }  // namespace
 
+int64_t span_of(const Windows& windows, size_t axis) {
+  return windows.dilation[axis] * (windows.size[axis] - 1) + 1;
+}
+
 std::optional<std::vector<int64_t>> pads_of(CallSite& site, const ir::Attribute& padding,
                                             const WindowNames& names) {
   std::vector<int64_t> pads = std::get<std::vector<int64_t>>(padding);
   const size_t wanted = names.dimensions == 1 ? 2 : 4;
   if (pads.size() == 1) pads = std::vector<int64_t>(wanted, pads[0]);
   if (pads.size() != wanted) {
-    site.bad_attribute(names.padding, Diagnosis::kBadAttribute,
+    site.bad_attribute("padding", Diagnosis::kBadAttribute,
                        fmt::format("`padding` is of {}, it must be of {}",
                                    pads.size() == 2 ? "one dimension" : "two dimensions",
                                    names.dimensions == 1 ? "one" : "two"));
@@ -96,9 +95,8 @@ std::optional<PlacedWindows> place_windows(CallSite& site, std::array<int64_t, 2
 }
 
 std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view attribute,
-                                              const std::vector<int64_t>& sizes, int dimensions,
-                                              int64_t across) {
-  if (dimensions == 1 && sizes.size() == 1) return std::array{across, sizes[0]};
+                                              const std::vector<int64_t>& sizes, int dimensions) {
+  if (dimensions == 1 && sizes.size() == 1) return std::array{int64_t{1}, sizes[0]};
   if (dimensions == 2 && sizes.size() == 1) return std::array{sizes[0], sizes[0]};
   if (dimensions == 2 && sizes.size() == 2) return std::array{sizes[0], sizes[1]};
   site.bad_attribute(attribute, Diagnosis::kBadAttribute,
@@ -114,6 +112,15 @@ bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected) {
       fmt::format("{} has {} dimension{}, it must have {}: {}", site.shape(i).str(),
                   site.shape(i).rank(), site.shape(i).rank() == 1 ? "" : "s", rank, expected));
   return false;
+}
+
+std::optional<Shape> four_extents(Inference& inference, std::string_view attribute) {
+  const Shape shape(inference.attribute<std::vector<int64_t>>(attribute));
+  if (shape.rank() == 4) return shape;
+  inference.bad_attribute(
+      attribute, Diagnosis::kBadAttribute,
+      fmt::format("`{}` has {} extents, it must have 4", attribute, shape.rank()));
+  return {};
 }
 
 AttributeDef sizes_attribute(std::string_view name, std::string_view fallback,

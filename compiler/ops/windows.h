@@ -13,13 +13,16 @@ namespace flow {
 /// What the sizes are called where messages point at them, and how many dimensions they have there:
 /// height and width, or a length, which is the width of an image of height 1.
 struct WindowNames {
-  std::string_view size = "kernel_size", padding = "padding", what = "kernel";
+  std::string_view size = "kernel_size", what = "kernel";
   int dimensions = 2;
 };
 
 struct Windows {
   std::array<int64_t, 2> size, strides, dilation;  // height, width
 };
+
+/// Elements along `axis` that a window spans, dilation included.
+int64_t span_of(const Windows& windows, size_t axis);
 
 struct PlacedWindows {
   std::vector<int64_t> padding;  // top, bottom, left, right
@@ -46,13 +49,16 @@ std::optional<PlacedWindows> place_windows(CallSite& site, std::array<int64_t, 2
                                            const WindowNames& names);
 
 /// An attribute of one integer, or one for each dimension, as height and width. A length has the
-/// height `across`. Reports any other count.
+/// height 1. Reports any other count.
 std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view attribute,
-                                              const std::vector<int64_t>& sizes, int dimensions = 2,
-                                              int64_t across = 1);
+                                              const std::vector<int64_t>& sizes,
+                                              int dimensions = 2);
 
 /// Reports operand i if it is not of that rank.
 bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected);
+
+/// The attribute as a shape of rank 4, [N, C, H, W]. Reports any other rank.
+std::optional<Shape> four_extents(Inference& inference, std::string_view attribute);
 
 /// Attributes that layers with windows and their primitives have alike.
 AttributeDef sizes_attribute(std::string_view name, std::string_view fallback,
