@@ -63,7 +63,7 @@ ValueId add_weight(const LayerContext& context, const Layer& layer, int64_t out,
                               transposed ? Fans{fans.out, fans.in} : fans);
 }
 
-/// bias_add and the activation, where the layer has them.
+/// bias_add, where the layer has a bias.
 ValueId with_bias(const LayerContext& context, const Layer& layer, ValueId y, ValueId weight) {
   if (!y.valid() || !context.attributes.get<bool>("use_bias")) return y;
   const ValueId bias =
@@ -85,7 +85,6 @@ ValueId expand_conv2d(LayerContext& context) {
   return context.activate(with_bias(context, *layer, y, weight));
 }
 
-/// An elementwise activation is applied before the shape is restored, where it can be fused.
 ValueId expand_conv1d(LayerContext& context) {
   const auto layer = read_layer(context, 1);
   if (!layer) return {};
@@ -99,10 +98,8 @@ ValueId expand_conv1d(LayerContext& context) {
   ValueId y =
       context.add("convolution", "conv", {x, kernel}, windows_attributes(*layer, placed->padding));
   y = with_bias(context, *layer, y, weight);
-  const OpDef* activation = find_op(context.attributes.get<std::string>("activation"));
-  if (activation && activation->elementwise)
-    return without_height(context, "restore", context.activate(y));
-  return context.activate(without_height(context, "restore", y));
+  return activate_and_restore(
+      context, y, [&](ValueId image) { return without_height(context, "restore", image); });
 }
 
 /// The pads of the convolution whose gradient this is, and the height and width of its input.

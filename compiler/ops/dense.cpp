@@ -18,17 +18,15 @@ ir::ValueId flattened(const LayerContext& context, ir::ValueId x, const Shape& s
                      {{"shape", std::vector<int64_t>{shape.elements(0, last), shape[last]}}});
 }
 
-/// An elementwise activation is applied before the shape is restored, where it can be fused.
+/// What was made of flattened rows, activated, in the operand's shape but for its last extent.
 ir::ValueId restored(const LayerContext& context, ir::ValueId y, const Shape& shape,
                      int64_t units) {
   if (shape.rank() == 2) return context.activate(y);
-  const OpDef* op = find_op(context.attributes.get<std::string>("activation"));
-  const bool before = op && op->elementwise;
-  if (before) y = context.activate(y);
   std::vector<int64_t> extents = shape.extents();
   extents.back() = units;
-  y = context.add("reshape", "restore", {y}, {{"shape", std::move(extents)}});
-  return before ? y : context.activate(y);
+  return activate_and_restore(context, y, [&](ir::ValueId rows) {
+    return context.add("reshape", "restore", {rows}, {{"shape", extents}});
+  });
 }
 
 ir::ValueId expand_dense(LayerContext& context) {

@@ -1,6 +1,7 @@
-// Attributes that all layers with a kernel have.
+// What all layers with a kernel have: attributes, and an activation at the end.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/ops/op_def.h"
@@ -21,6 +22,14 @@ inline std::vector<AttributeDef> with_kernel_attributes(std::vector<AttributeDef
   attributes.push_back(
       {"bias_regularizer", AttributeType::kRegularizer, "none", "what pulls the bias towards 0"});
   return attributes;
+}
+
+/// The activation and `restore`, which gives the result its shape: an elementwise activation comes
+/// first, where it can be fused.
+template <typename Restore>
+ir::ValueId activate_and_restore(const LayerContext& context, ir::ValueId y, Restore restore) {
+  const OpDef* op = find_op(context.attributes.get<std::string>("activation"));
+  return op && op->elementwise ? restore(context.activate(y)) : context.activate(restore(y));
 }
 
 }  // namespace flow
