@@ -150,16 +150,13 @@ ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId>
   return result;
 }
 
-ValueId Builder::add_layer(const OpDef& layer, const LayerContext& call) {
+ValueId Builder::add_layer(const OpDef& layer, LayerContext call) {
   FLOW_CHECK(layer.expand, "{} is no layer", layer.name);
   if (!all_valid(call.operands)) return {};
-  Attributes attributes = call.attributes;
-  const bool complete = complete_attributes(layer, call.name, call.spans, diags_, attributes);
+  const bool complete = complete_attributes(layer, call.name, call.spans, diags_, call.attributes);
   CallSite site = call.site();
   if (!check_operands(layer, site) || !complete) return {};
-  LayerContext context{*this,      call.name,  call.operands,  attributes,     call.initializers,
-                       call.spans, call.train, call.trainable, call.variables, call.shared_at};
-  const ValueId value = layer.expand(context);
+  const ValueId value = layer.expand(call);
   alias(call.name, value);
   return value;
 }

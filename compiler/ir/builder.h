@@ -40,7 +40,7 @@ class Builder {
   /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
   /// primitives, and the alias by which the entry stands for the last of them. Returns that value;
   /// invalid as above. `call.attributes` lacks what is defaulted.
-  ValueId add_layer(const OpDef& layer, const LayerContext& call);
+  ValueId add_layer(const OpDef& layer, LayerContext call);
 
   /// The entry `name` stands for `value`. A name that it has already, or an invalid value, adds
   /// nothing.

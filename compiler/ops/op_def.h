@@ -176,7 +176,7 @@ struct LayerContext {
   ir::Builder& builder;
   std::string name;  // of the entry: "lenet/conv1"
   std::vector<ir::ValueId> operands;
-  const ir::Attributes& attributes;
+  ir::Attributes attributes;
   const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
   const AttributeSpans& spans;
   bool train = false;
