@@ -44,26 +44,54 @@ std::optional<size_t> sort_along_axis(Parts& parts) {
 class Joiner {
  public:
   Joiner(ir::Graph& graph, Diags& diags)
-      : graph_(graph), builder_(graph, diags), reads_(main_reads(graph)) {}
+      : graph_(graph),
+        builder_(graph, diags),
+        reads_(main_reads(graph)),
+        covered_(graph.values.size()) {}
 
   void run() {
     const size_t count = graph_.nodes.size();
-    for (size_t i = 0; i < count; ++i)
-      if (graph_.nodes[i].op->name == "add" && !graph_.nodes[i].tap) join(i);
+    for (size_t i = 0; i < count; ++i) {
+      const ir::Node& node = graph_.nodes[i];
+      int64_t& covered = covered_[node.results[0].index()];
+      if (node.op->name == "slice_grad") covered = Shape(integers(node, "counts")).elements();
+      if (node.op->name != "add") continue;
+      covered = covered_by(node);
+      const bool whole = covered > 0 && covered == graph_[node.results[0]].shape.elements();
+      if (whole && !node.tap && join(i)) covered = 0;
+    }
   }
 
  private:
-  /// False where the sum adds up something else too, or what else is read.
-  bool find_parts(const ir::Node& sum, Parts& parts) const {
-    return std::ranges::all_of(sum.operands, [&](ValueId operand) {
+  /// How many elements the slice_grads have that the sum adds up; 0 where it adds up something else
+  /// too, what else is read, or more than the whole.
+  int64_t covered_by(const ir::Node& sum) const {
+    const Shape& whole = graph_[sum.results[0]].shape;
+    int64_t covered = 0;
+    for (const ValueId operand : sum.operands) {
       const ir::Node* node = graph_.producer_of(operand);
-      if (!node || node->device != sum.device || reads_[operand.index()] != 1 ||
-          graph_[operand].shape != graph_[sum.results[0]].shape)
-        return false;
-      if (node->op->name == "add") return find_parts(*node, parts);
-      parts.push_back(node);
-      return node->op->name == "slice_grad";
-    });
+      const int64_t part = covered_[operand.index()];
+      if (part == 0 || node->device != sum.device || reads_[operand.index()] != 1 ||
+          graph_[operand].shape != whole)
+        return 0;
+      covered += part;
+    }
+    return covered <= whole.elements() ? covered : 0;
+  }
+
+  /// REQUIRES: covered_by(sum) > 0. A loop: thousands of sums can be one chain.
+  Parts parts_of(const ir::Node& sum) const {
+    Parts parts;
+    std::vector<const ir::Node*> open{&sum};
+    while (!open.empty()) {
+      const ir::Node* node = open.back();
+      open.pop_back();
+      if (node->op->name == "slice_grad")
+        parts.push_back(node);
+      else
+        for (const ValueId operand : node->operands) open.push_back(graph_.producer_of(operand));
+    }
+    return parts;
   }
 
   /// The op that joins the parts' gradients along the axis: stack where they have it no more.
@@ -78,29 +106,33 @@ class Joiner {
     return all_have(true) ? "concat" : all_have(false) ? "stack" : nullptr;
   }
 
-  void join(size_t index) {
+  /// False where the parts overlap, or are not side by side.
+  bool join(size_t index) {
     const ir::Node sum = graph_.nodes[index];
-    Parts parts;
-    if (!find_parts(sum, parts)) return;
+    Parts parts = parts_of(sum);
     const auto axis = sort_along_axis(parts);
     const char* op = axis ? joining_op(parts, *axis) : nullptr;
-    if (!op) return;
+    if (!op) return false;
     std::vector<ValueId> gradients;
     for (const ir::Node* part : parts) gradients.push_back(part->operands[0]);
     const ValueId joined = builder_.add(op, sum.name, std::move(gradients),
                                         {{"axis", static_cast<int64_t>(*axis)}}, sum.span);
     // In a batch of one, rows can be seen along several axes, by each op along another.
-    if (graph_[joined].rows != graph_[sum.results[0]].rows) return;
+    if (graph_[joined].rows != graph_[sum.results[0]].rows) return false;
     const ir::Node made = graph_.nodes.back();
     ir::Node& node = graph_.nodes[index];
     node.op = made.op;
     node.operands = made.operands;
     node.attributes = made.attributes;
+    return true;
   }
 
   ir::Graph& graph_;
   ir::Builder builder_;
   const std::vector<int> reads_;
+  /// By ValueId: what covered_by says of the sum, so that only those parts are sorted that may be
+  /// all of the whole; of a slice_grad, its own elements.
+  std::vector<int64_t> covered_;
 };
 
 }  // namespace

@@ -95,6 +95,23 @@ TEST_CASE("Gradients of slices that are not all of a tensor, once, are added up"
   CHECK(has(again, "w:diff = add("));
 }
 
+TEST_CASE("Tens of thousands of slices are joined too") {
+  constexpr size_t kParts = 40000;
+  GraphMaker maker;
+  const ValueId w = maker.variable("w", {int64_t{kParts}});
+  ValueId sum;
+  for (size_t i = 0; i < kParts; ++i) {
+    const std::string number = std::to_string(i);
+    sum = plus(maker, "sum" + number, sum,
+               maker.add("slice", "p" + number, {w}, {{"index", "[" + number + "]"}}));
+  }
+  maker.minimize(sum);
+  maker.run_passes("join_slice_grads");
+  const ir::Node* joined = maker.graph.producer_of(maker.graph.gradient_of(w));
+  CHECK(joined->op->name == "stack");
+  CHECK(joined->operands.size() == kParts);
+}
+
 TEST_CASE("What else is added to gradients of slices is added to their joined gradient") {
   GraphMaker maker;
   const ValueId w = maker.variable("w", {6, 4});
