@@ -114,7 +114,7 @@ class Autodiff {
     if (diags_.has_errors()) return false;
     const std::vector<bool> made_from_variables = made_from(training_.variables);
     for (const Loss& loss : training_.losses)
-      if (!made_from_variables[loss.value.index()]) report_independence(loss);
+      if (!made_from_variables[loss.value.index()]) report_independence(loss, made_from_variables);
     if (diags_.has_errors()) return false;
     for (const ValueId variable : training_.variables)
       if (!reached_[variable.index()])
@@ -127,8 +127,8 @@ class Autodiff {
   }
 
   /// Is there a way to a variable, were it not for an op without a gradient?
-  void report_independence(const Loss& loss) {
-    const NodeId blocking = find_blocking(loss);
+  void report_independence(const Loss& loss, const std::vector<bool>& made_from_variables) {
+    const NodeId blocking = find_blocking(loss, made_from_variables);
     if (!blocking.valid()) {
       diags_.error(Diagnosis::kNoVariables, loss.span,
                    fmt::format("the loss `{}` depends on no trainable variable", loss.name));
@@ -144,8 +144,7 @@ class Autodiff {
   }
 
   /// The node nearest the loss that reads what is made from variables, and passes no gradient on.
-  NodeId find_blocking(const Loss& loss) const {
-    const std::vector<bool> made_from_variables = made_from(training_.variables);
+  NodeId find_blocking(const Loss& loss, const std::vector<bool>& made_from_variables) const {
     std::vector<bool> before(graph_.values.size());
     before[loss.value.index()] = true;
     for (size_t i = forward_; i-- > 0;) {
@@ -188,13 +187,15 @@ class Autodiff {
   /// The gradient as hooks read it: a dynamic scale undone.
   ValueId delivered(ValueId of) {
     const ValueId gradient = graph_.gradient_of(of);
-    const bool known = delivered_gradient(graph_, context_, of) != gradient;
+    if (!context_.loss_scale.valid()) return gradient;
+    if (const ValueId known = delivered_gradient(graph_, context_, of); known != gradient)
+      return known;
     builder_.place_on(graph_[gradient].device);
-    if (context_.loss_scale.valid() && !known)
-      context_.unscaled.emplace_back(
-          of, builder_.add("divide", graph_[gradient].name + "/unscaled",
-                           {gradient, context_.loss_scale}, {}, graph_[gradient].span));
-    return delivered_gradient(graph_, context_, of);
+    const ValueId unscaled =
+        builder_.add("divide", graph_[gradient].name + "/unscaled", {gradient, context_.loss_scale},
+                     {}, graph_[gradient].span);
+    context_.unscaled.emplace_back(of, unscaled);
+    return unscaled;
   }
 
   void differentiate(const ir::Node& node) {

@@ -5,24 +5,22 @@
 namespace flow::passes {
 namespace {
 
+bool makes_any(const ir::Node& node, const std::vector<bool>& needed) {
+  for (const ir::ValueId result : node.results)
+    if (needed[result.index()]) return true;
+  return false;
+}
+
 /// By ValueId: what must be computed for `roots`.
 std::vector<bool> needed_for(const ir::Graph& graph, const std::vector<ir::ValueId>& roots) {
   std::vector<bool> needed(graph.values.size());
   for (const ir::ValueId root : roots) needed[root.index()] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const ir::Node& node = graph.nodes[i];
-    bool used = false;
-    for (const ir::ValueId result : node.results) used = used || needed[result.index()];
-    if (used)
+    if (makes_any(node, needed))
       for (const ir::ValueId read : reads_of(node)) needed[read.index()] = true;
   }
   return needed;
-}
-
-bool makes_any(const ir::Node& node, const std::vector<bool>& needed) {
-  for (const ir::ValueId result : node.results)
-    if (needed[result.index()]) return true;
-  return false;
 }
 
 }  // namespace
