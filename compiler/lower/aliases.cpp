@@ -12,18 +12,21 @@ using plan::TensorId;
 
 class Aliases {
  public:
-  Aliases(const ir::Graph& graph, const std::vector<TensorId>& tensor_of, plan::Job& job)
+  explicit Aliases(plan::Job& job)
       : job_(job), parent_(job.tensors.size()), last_read_(job.tensors.size(), 0) {
     for (size_t i = 0; i < parent_.size(); ++i) {
       const TensorId alias = job.tensors[i].alias;
       parent_[i] = alias.valid() ? alias.index() : i;
     }
+  }
+
+  void run(const ir::Graph& graph, const std::vector<TensorId>& tensor_of) {
     add_reshapes();
     find_last_reads();
     for (const auto* outside : {&graph.results, &graph.watched})
       for (const ir::ValueId value : *outside)
         if (const TensorId tensor = tensor_of[value.index()]; tensor.valid())
-          last_read_[root(tensor)] = job.steps.size();
+          last_read_[root(tensor)] = job_.steps.size();
     add_elementwise();
   }
 
@@ -88,7 +91,7 @@ class Aliases {
 }  // namespace
 
 void add_aliases(const ir::Graph& graph, const std::vector<TensorId>& tensor_of, plan::Job& job) {
-  Aliases(graph, tensor_of, job);
+  Aliases(job).run(graph, tensor_of);
 }
 
 }  // namespace flow
