@@ -1,5 +1,4 @@
 // Elementwise arithmetic.
-#include "compiler/ir/builder.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

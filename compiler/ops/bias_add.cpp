@@ -1,7 +1,6 @@
 // Adding a vector along one axis.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 

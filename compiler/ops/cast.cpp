@@ -1,5 +1,4 @@
 // Converting between dtypes.
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {

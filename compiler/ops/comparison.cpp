@@ -1,7 +1,6 @@
 // Elementwise comparisons, what connects their results, and the choice by them.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

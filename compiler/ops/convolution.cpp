@@ -1,7 +1,6 @@
 // Convolutions of images: the primitive and its two gradients.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 

@@ -1,7 +1,6 @@
 // Fully connected layers.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/initializers.h"
 #include "compiler/ops/layers.h"

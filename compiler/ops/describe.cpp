@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "runtime/base/number_format.h"
 #include "runtime/base/text.h"
 
 namespace flow {

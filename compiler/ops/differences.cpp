@@ -2,7 +2,6 @@
 // entropy.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

@@ -1,5 +1,4 @@
 // Dropout: a layer that is nothing in predict jobs, a primitive in train jobs.
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {

@@ -1,9 +1,6 @@
 // Elements picked by indices, and indices as vectors.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/initializers.h"

@@ -1,7 +1,6 @@
 // Matrix products.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"

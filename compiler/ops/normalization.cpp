@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
-
 namespace flow {
 namespace {
 

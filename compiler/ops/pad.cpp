@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
-#include "compiler/ops/index_text.h"
 #include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 

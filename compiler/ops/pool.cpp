@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 

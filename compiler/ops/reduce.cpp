@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 

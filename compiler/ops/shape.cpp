@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
@@ -54,14 +53,14 @@ std::vector<ir::ValueId> reshape_gradient(GradientContext& context) {
 ir::ValueId expand_flatten(LayerContext& context) {
   const Shape x = context.operand(0).shape;
   const int64_t given = context.attributes.get<int64_t>("start");
-  const int64_t start = given < 0 ? given + x.rank() : given;
-  if (start < 0 || start >= x.rank()) {
+  const auto start = axis_in(given, x.rank());
+  if (!start) {
     context.site().bad_attribute("start", Diagnosis::kBadAttribute,
                                  fmt::format("{} has no axis {} to flatten from", x.str(), given));
     return {};
   }
-  Integers shape(x.begin(), x.begin() + start);
-  shape.push_back(x.elements(static_cast<int>(start), x.rank()));
+  Integers shape(x.begin(), x.begin() + *start);
+  shape.push_back(x.elements(*start, x.rank()));
   return context.add("reshape", "", {context.operands[0]}, {{"shape", std::move(shape)}});
 }
 

@@ -1,7 +1,6 @@
 // softmax, its logarithm, and their gradients.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 

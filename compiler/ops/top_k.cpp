@@ -1,7 +1,6 @@
 // The largest elements along an axis, and where they are.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 

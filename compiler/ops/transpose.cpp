@@ -1,10 +1,8 @@
 // Axes in another order.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <numeric>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 

@@ -1,7 +1,6 @@
 // One side of a diagonal kept, the other made zero.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 
 namespace flow::ops {

@@ -1,7 +1,6 @@
 // A variable of the user's own.
 #include <fmt/format.h>
 
-#include "compiler/ir/builder.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/initializers.h"
 
