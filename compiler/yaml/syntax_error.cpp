@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "compiler/diag/display.h"
 #include "compiler/yaml/forbidden.h"
 #include "runtime/base/check.h"
 
@@ -201,11 +202,13 @@ class Explainer {
   bool escape() {
     const Token& token = tokens_[index_at_offset()];
     if (token.kind != TokenKind::kDoubleQuoted || offset_ >= token.end) return false;
-    const size_t backslash = text_.substr(0, offset_ + 1).rfind('\\');
+    // The parser stops behind it.
+    const size_t backslash = text_.substr(0, offset_).rfind('\\');
     if (backslash == text_.npos || backslash < token.begin) return false;
-    report(Diagnosis::kYamlSyntax,
-           {id_, static_cast<uint32_t>(backslash), static_cast<uint32_t>(backslash + 2)},
-           fmt::format("`{}` is no escape of double-quoted text", text_.substr(backslash, 2)))
+    const uint32_t size = 1 + character_at(text_, backslash + 1).bytes;
+    const auto begin = static_cast<uint32_t>(backslash);
+    report(Diagnosis::kYamlSyntax, {id_, begin, begin + size},
+           fmt::format("`{}` is no escape of double-quoted text", text_.substr(begin, size)))
         .with_hint("in single quotes a backslash is a backslash");
     return true;
   }
