@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/job/reader.h"
 #include "compiler/job/tables.h"
 
 namespace flow::job {
@@ -27,8 +28,14 @@ class OwnerSearch {
   void look_into(const VarietyKind& kind) {
     if (!seen_.insert(&kind).second) return;
     look_into(kind.common, fmt::format("`{}`", kind.key));
-    for (const Variety& variety : kind.varieties)
-      look_into(variety.keys, fmt::format("the {} `{}`", kind.noun, variety.type));
+    std::vector<std::string> owners;
+    for (const Variety& variety : kind.varieties) {
+      if (find_key(variety.keys, key_)) owners.emplace_back(variety.type);
+      for (const KeyDef& key : variety.keys) look_behind(key);
+    }
+    if (!owners.empty())
+      found_.push_back(
+          listed(fmt::format("the {}{}", kind.noun, owners.size() > 1 ? "s" : ""), owners));
   }
 
   void look_into(const std::vector<KeyDef>& keys, const std::string& owner) {

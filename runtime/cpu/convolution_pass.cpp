@@ -103,15 +103,21 @@ Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p,
           d.diff_weights_desc(), d.scratchpad_desc(), d.impl_info_str()};
 }
 
-/// Implementations that lose more than a reorder of the activations costs. One product with all of
-/// a window ("ip:...") does not, whatever makes it: oneDNN names that the first time alone.
-bool is_slow(const Chosen& chosen) {
-  if (chosen.implementation.starts_with("ip:")) return false;
-  return chosen.implementation.find("ref") != std::string::npos ||
-         chosen.implementation.find("gemm") != std::string::npos;
+/// How an implementation goes about it. From one to the next it loses more than a reorder of the
+/// activations costs: patches are copied out before they are multiplied; plain loops take many
+/// times as long.
+enum class Way { kDirect, kPatches, kLoops };
+
+/// One product with all of a window ("ip:...") is direct, whatever makes it: oneDNN names that the
+/// first time alone.
+Way way_of(const Chosen& chosen) {
+  const std::string& name = chosen.implementation;
+  if (name.starts_with("ip:")) return Way::kDirect;
+  if (name.find("ref") != std::string::npos) return Way::kLoops;
+  return name.find("gemm") != std::string::npos ? Way::kPatches : Way::kDirect;
 }
 
-/// With activations as they lie; where that is slow, as oneDNN likes them, if that is not.
+/// With activations as they lie, or as oneDNN likes them where that is a better way.
 Chosen choose_layouts(const dnnl::engine& engine, const ConvolutionGeometry& g, int64_t images,
                       const std::optional<memory::desc>& weights) {
   const auto attempt = [&](bool free_activations) -> std::optional<Chosen> {
@@ -123,9 +129,9 @@ Chosen choose_layouts(const dnnl::engine& engine, const ConvolutionGeometry& g, 
     }
   };
   std::optional<Chosen> given = attempt(false);
-  if (given && !is_slow(*given)) return *given;
+  if (given && way_of(*given) == Way::kDirect) return *given;
   std::optional<Chosen> free = attempt(true);
-  if (free && (!given || !is_slow(*free))) return *free;
+  if (free && (!given || way_of(*free) < way_of(*given))) return *free;
   if (given) return *given;
   throw RunError("oneDNN has no convolution for this geometry on this CPU",
                  "`precision: float64` runs on kernels that take any");

@@ -80,12 +80,13 @@ Kernel top_k_grad(const Request& request) {
     const float* dy = input<float>(buffers, 0);
     const int64_t* indices = input<int64_t>(buffers, 1);
     float* dx = output<float>(buffers, 0);
-    for_pieces(threads, sizes.columns, std::max<int64_t>(1, kPiece / sizes.n),
+    for_pieces(threads, sizes.columns * sizes.n, kPiece,
+               [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, 0.0f); });
+    for_pieces(threads, sizes.columns, std::max<int64_t>(1, kPiece / sizes.k),
                [&](int64_t first, int64_t end) {
                  for (int64_t c = first; c < end; ++c) {
                    const int64_t from = start_of(sizes, sizes.k, c);
                    float* column = dx + start_of(sizes, sizes.n, c);
-                   for (int64_t i = 0; i < sizes.n; ++i) column[i * sizes.inner] = 0;
                    for (int64_t j = 0; j < sizes.k; ++j)
                      column[indices[from + j * sizes.inner] * sizes.inner] =
                          dy[from + j * sizes.inner];

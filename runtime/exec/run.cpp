@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -54,8 +57,12 @@ double process_age() {
          ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+/// In bytes.
 uint64_t peak_memory() {
-  rusage usage{};
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  rusage usage{};  // which may be what the program had that became this one
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }

@@ -2,6 +2,8 @@
 // same bits for any number of threads.
 #include <catch2/catch.hpp>
 
+#include "runtime/cpu/convolution_pass.h"
+#include "runtime/cpu/parallel.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 
@@ -104,4 +106,23 @@ TEST_CASE("convolutions give the same bits for any number of threads") {
   const test::Arrays one = test::run(job, values, kResults);
   for (int threads : {2, 3, 4, 8})
     CHECK(test::same_bits(one, test::run(job, values, kResults, {threads, {}, 1, 0.1})));
+}
+
+TEST_CASE("patches and groups of few channels are not left to oneDNN's plain loops") {
+  using cpu::Direction;
+  cpu::ConvolutionGeometry g;
+  g.direction = GENERATE(Direction::kForward, Direction::kGradData, Direction::kGradWeight);
+  const bool groups = GENERATE(false, true);
+  const int64_t kernel = groups ? 3 : 16, stride = groups ? 1 : 16;
+  g.groups = groups ? 2 : 1;
+  g.x = {2, 4, 64, 64};
+  g.weight = {8, 4 / g.groups, kernel, kernel};
+  g.y = {2, 8, (64 - kernel) / stride + 1, (64 - kernel) / stride + 1};
+  g.y_layout = cpu::Layout::kChannelsLast;
+  g.strides = {stride, stride};
+  g.dilation = {1, 1};
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const cpu::SingleThreadedLibraries single;
+  const auto pass = cpu::make_convolution_pass(engine, g, 2, {});
+  CHECK_THAT(pass.implementation, !Catch::Contains("ref"));
 }
