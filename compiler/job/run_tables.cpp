@@ -130,11 +130,12 @@ const Section& run_section() {
 
 const Section& checkpoint_section() {
   static const Section kSection = [] {
-    Section made{"`checkpoint`",
-                 {text("load", "none", "a checkpoint, a run directory or an .npz to read variables from"),
-                  text("save", "none", "where the last state goes"),
-                  section("every", "none", "how often states are kept", every_section()),
-                  {"keep", KeyType::kInteger, "3", "how many of them", kAtLeastOne}}};
+    Section made{
+        "`checkpoint`",
+        {text("load", "none", "a checkpoint, a run directory or an .npz to read variables from"),
+         text("save", "none", "where the last state goes"),
+         section("every", "none", "how often states are kept", every_section()),
+         {"keep", KeyType::kInteger, "3", "how many of them", kAtLeastOne}}};
     for (KeyDef& key : made.keys) key.train_only = key.name != "load";
     return made;
   }();

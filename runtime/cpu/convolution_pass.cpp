@@ -13,7 +13,7 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 
 constexpr auto kFloat = memory::data_type::f32;
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 memory::dims dims_of(const Shape& shape, int64_t images) {
   return {images, shape[1], shape[2], shape[3]};
@@ -60,10 +60,10 @@ dnnl::convolution_forward::primitive_desc make_forward(const dnnl::engine& engin
   }
   const auto kind = dnnl::prop_kind::forward_training;
   using Desc = dnnl::convolution_forward::desc;
-  const Desc desc = p.bias.is_zero() ? Desc(kind, kDirect, p.x, p.weights, p.y, p.strides,
+  const Desc desc = p.bias.is_zero() ? Desc(kind, kAlgorithm, p.x, p.weights, p.y, p.strides,
                                             p.dilation, p.before, p.after)
-                                     : Desc(kind, kDirect, p.x, p.weights, p.bias, p.y, p.strides,
-                                            p.dilation, p.before, p.after);
+                                     : Desc(kind, kAlgorithm, p.x, p.weights, p.bias, p.y,
+                                            p.strides, p.dilation, p.before, p.after);
   return {desc, attributes, engine};
 }
 
@@ -90,14 +90,14 @@ Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p,
   if (direction == Direction::kGradData) {
     using Primitive = dnnl::convolution_backward_data;
     const Primitive::primitive_desc d(
-        Primitive::desc(kDirect, p.x, p.weights, p.y, p.strides, p.dilation, p.before, p.after),
+        Primitive::desc(kAlgorithm, p.x, p.weights, p.y, p.strides, p.dilation, p.before, p.after),
         attributes, engine, forward);
     return {Primitive(d),     d.diff_dst_desc(),   d.diff_src_desc(),
             d.weights_desc(), d.scratchpad_desc(), d.impl_info_str()};
   }
   using Primitive = dnnl::convolution_backward_weights;
   const Primitive::primitive_desc d(
-      Primitive::desc(kDirect, p.x, p.weights, p.y, p.strides, p.dilation, p.before, p.after),
+      Primitive::desc(kAlgorithm, p.x, p.weights, p.y, p.strides, p.dilation, p.before, p.after),
       attributes, engine, forward);
   return {Primitive(d),          d.src_desc(),        d.diff_dst_desc(),
           d.diff_weights_desc(), d.scratchpad_desc(), d.impl_info_str()};

@@ -1,3 +1,4 @@
+// The first failure of oneDNN that a call has met.
 #include "runtime/cpu/onednn_status.h"
 
 #include <dnnl_debug.h>

@@ -243,8 +243,7 @@ std::span<const std::byte> CpuProgram::delivered(TensorId tensor, size_t output_
       std::ranges::find(output_offsets_, tensor, &std::pair<TensorId, size_t>::first);
   FLOW_CHECK(found != output_offsets_.end(), "tensor {} is no deliverable", tensor.value);
   const TensorInfo& info = tensors_[tensor.index()];
-  return {outputs_.data() + output_slot * output_stride_ + found->second,
-          info.bytes()};
+  return {outputs_.data() + output_slot * output_stride_ + found->second, info.bytes()};
 }
 
 }  // namespace flow::cpu

@@ -113,9 +113,9 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
   if (file)
-    throw RequestError(
-        fmt::format("{}: {} is no checkpoint, nor an .npz", where, path.string()),
-        R"(what another program trained comes as numpy.savez("x.npz", **{"net/fc/weight": array}))");
+    throw RequestError(fmt::format("{}: {} is no checkpoint, nor an .npz", where, path.string()),
+                       "what another program trained comes as "
+                       R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
   throw RequestError(
       fmt::format("{}: {} {}", where, path.string(),
                   fs::exists(path, ignored) ? "is no checkpoint, nor a run with one in checkpoints/"

@@ -1,3 +1,4 @@
+// A failure of oneDNN ends the call in which it came.
 #include "runtime/cpu/onednn_status.h"
 
 #include <catch2/catch.hpp>
