@@ -61,3 +61,52 @@ TEST_CASE("the places of a top_k's gradient come from that top_k") {
     CHECK(return_refusal(b, gradient) == "");
   }
 }
+
+TEST_CASE("the places of a gradient's windows are those of the same windows on the same image") {
+  const auto refused = [](Integers image, Integers ksize, Integers strides) {
+    sample::JobBuilder b("j");
+    const TensorId x = b.input("x", DType::kFloat32, {1, 1, 3, 3});
+    const Integers pads{0, 0, 0, 0}, two{2, 2};
+    const auto pool =
+        b.step("max_pool2d", "p", {x}, {{"ksize", two}, {"strides", two}, {"padding", pads}});
+    const TensorId gradient =
+        b.one("max_pool2d_grad", "g", {pool[0], pool[1]},
+              {{"ksize", ksize}, {"strides", strides}, {"padding", pads}, {"input_shape", image}});
+    return return_refusal(b, gradient);
+  };
+  const auto wrong = Catch::Contains("does not hold the places of this pooling");
+  // There is one window each time.
+  CHECK(refused({1, 1, 3, 3}, {2, 2}, {2, 2}).empty());
+  CHECK_THAT(refused({1, 1, 2, 2}, {2, 2}, {2, 2}), wrong);
+  CHECK_THAT(refused({1, 1, 3, 3}, {3, 3}, {2, 2}), wrong);
+  CHECK_THAT(refused({1, 1, 3, 3}, {2, 2}, {3, 3}), wrong);
+}
+
+TEST_CASE("the places of a top_k's gradient are its second result, along its axis") {
+  const auto wrong = Catch::Contains("does not hold the places of these elements");
+  const std::vector<Attributes::Entry> gradient_of_four = {{"axis", int64_t{0}},
+                                                           {"extent", int64_t{4}}};
+  sample::JobBuilder axis("j");
+  const TensorId tall = axis.input("x", DType::kFloat32, {9, 2});
+  const auto top = axis.step("top_k", "t", {tall}, {{"axis", int64_t{0}}, {"k", int64_t{2}}});
+  CHECK_THAT(return_refusal(axis, axis.one("top_k_grad", "g", {top[0], top[1]},
+                                           {{"axis", int64_t{1}}, {"extent", int64_t{2}}})),
+             wrong);
+
+  sample::JobBuilder result("j");
+  const TensorId numbers = result.input("x", DType::kInt64, {4});
+  const TensorId dy = result.input("dy", DType::kFloat32, {2});
+  const auto largest =
+      result.step("top_k", "t", {numbers}, {{"axis", int64_t{0}}, {"k", int64_t{2}}});
+  CHECK_THAT(
+      return_refusal(result, result.one("top_k_grad", "g", {dy, largest[0]}, gradient_of_four)),
+      wrong);
+
+  sample::JobBuilder op("j");
+  const TensorId whole = op.input("x", DType::kInt64, {4});
+  const TensorId dhalf = op.input("dy", DType::kFloat32, {2});
+  const auto halves =
+      op.step("split", "s", {whole}, {{"axis", int64_t{0}}, {"sizes", Integers{2, 2}}});
+  CHECK_THAT(return_refusal(op, op.one("top_k_grad", "g", {dhalf, halves[1]}, gradient_of_four)),
+             wrong);
+}

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "runtime/plan/lifetimes.h"
 #include "tests/unit/plan/corruptions.h"
 #include "tests/unit/plan/sample.h"
 
@@ -20,6 +21,10 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
   check_corruptions({
       {"this cannot be a name", [](Job& j) { j.hooks[0].name = "../../x"; }},
       {"it never fires", [](Job& j) { j.hooks[0].steps.clear(); }},
+      {"steps -1..5/1",
+       [](Job& j) {
+         j.hooks[0].steps = {{-1, 5, 1}};
+       }},
       {"steps 5..5/1",
        [](Job& j) {
          j.hooks[0].steps = {{5, 5, 1}};
@@ -32,6 +37,12 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
       {"another hook writes this too", [](Job& j) { j.hooks.push_back(j.hooks[0]); }},
       {"prints every 0", [](Job& j) { std::get<PrintSink>(j.hooks[0].sinks[0]).every = 0; }},
       {"scales by inf", [](Job& j) { std::get<PrintSink>(j.hooks[0].sinks[0]).scale = INFINITY; }},
+      {"scales by inf",
+       [](Job& j) {
+         j.returns->sinks = {PrintSink{{}, {}, {}, INFINITY}};
+       }},
+      {"a returned array is called `../x`",
+       [](Job& j) { j.returns->value.items[0].name = "../x"; }},
       {"cannot name a folder", [](Job& j) { j.returns->value.items[1].keys[0] = ".."; }},
       {"cannot name a folder", [](Job& j) { j.returns->value.items[1].keys[0] = "a/b"; }},
       {"stands twice",
@@ -56,6 +67,16 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
              j.hooks[0].scope = "net";
              j.hooks[0].op = "";
            }},
+          {"cannot be a name",
+           [](Job& j) {
+             j.hooks[0].scope = "../net";
+             j.hooks[0].op = "relu";
+           }},
+          {"cannot be a name",
+           [](Job& j) {
+             j.hooks[0].scope = "net";
+             j.hooks[0].op = "../relu";
+           }},
           {"is not shared by 3 devices", [](Job& j) { j.devices = 3; }},
           {"is not shared by 4 devices",
            [](Job& j) {
@@ -70,6 +91,14 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
              j.hooks[0].tensor = id_named(j, "net/pool");
              tensor_named(j, "net/pool").rows = 1;
            }},
+          {"is not shared by 2 devices",
+           [](Job& j) {
+             j.devices = 2;
+             ReturnValue& parts = j.returns->value.items[0];
+             parts.kind = ReturnValue::Kind::kListNumpy;
+             parts.tensor = id_named(j, "net/pool");
+             tensor_named(j, "net/pool").rows = 2;
+           }},
           {"a factor of 2 for uint8",
            [](Job& j) {
              j.hooks[0].tensor = id_named(j, "net/pool.argmax");
@@ -78,6 +107,61 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
           {"an array of the format", [](Job& j) { j.datasets[0].columns[0].array = "x"; }},
       },
       true);
+}
+
+TEST_CASE("gradients are told of train jobs alone") {
+  Plan plan = sample::full_plan();
+  Job& predict = plan.jobs[1];
+  Hook hook;
+  hook.name = "best";
+  hook.tensor = id_named(predict, "best");
+  hook.steps = {{0, 1, 1}};
+  predict.hooks = {hook};
+  assign_lifetimes(predict);
+  CHECK(refusal(plan).empty());
+  predict.hooks[0].kind = Hook::Kind::kWatchDiff;
+  CHECK_THAT(refusal(plan), Catch::Contains("gradients in a predict job"));
+}
+
+TEST_CASE("what is float64 may be told with a factor") {
+  Plan plan = sample::full_plan();
+  Job& job = plan.jobs[1];
+  Hook hook;
+  hook.name = "x";
+  hook.tensor = id_named(job, "x:float64");
+  hook.steps = {{0, 1, 1}};
+  hook.factor = 2;
+  job.hooks = {hook};
+  assign_lifetimes(job);
+  CHECK(refusal(plan).empty());
+}
+
+TEST_CASE("hooks on one tensor that write no file, or another one, are fine") {
+  const auto with_another = [](Hook::Kind kind, std::vector<Sink> sinks) {
+    Plan plan = sample::full_plan();
+    plan.jobs[0].hooks.push_back(plan.jobs[0].hooks[0]);
+    plan.jobs[0].hooks[1].kind = kind;
+    plan.jobs[0].hooks[1].sinks = std::move(sinks);
+    return refusal(plan);
+  };
+  CHECK(with_another(Hook::Kind::kWatch, {PrintSink{}}).empty());
+  CHECK(with_another(Hook::Kind::kWatchDiff, {NpySink{}}).empty());
+}
+
+TEST_CASE("what has no rows goes whole to each device, and what is not cut has any number") {
+  Plan plan = sample::full_plan();
+  Job& job = plan.jobs[0];
+  job.devices = 2;
+  job.hooks[0].tensor = id_named(job, "loss:mean");
+  job.hooks[0].per_device = true;
+  assign_lifetimes(job);
+  CHECK(refusal(plan).empty());
+  job.devices = 4;
+  job.hooks[0].tensor = id_named(job, "net/conv/weight");  // its extent 2
+  job.hooks[0].per_device = false;
+  tensor_named(job, "net/conv/weight").rows = 0;
+  assign_lifetimes(job);
+  CHECK(refusal(plan).empty());
 }
 
 TEST_CASE("commands can be given to the system as they are") {
@@ -105,9 +189,33 @@ TEST_CASE("optimizer, schedule and run section are whole") {
       {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},
       {"there is no such optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
       {"it must be a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
+      {"the loss `hit` is bool",
+       [](Job& j) {
+         Tensor hit = j[j.optimizer->loss];
+         hit.name = "hit";
+         hit.dtype = DType::kBool;
+         Step step = step_named(j, "loss:mean");
+         j.optimizer->loss = TensorId(j.tensors.size());
+         j.tensors.push_back(hit);
+         step.name = "hit";
+         step.op = "cast";
+         step.inputs = {id_named(j, "loss:mean")};
+         step.outputs = {j.optimizer->loss};
+         step.attributes = attributes_of({{"dtype", DType::kBool}});
+         j.steps.push_back(step);
+       }},
       {"the loss scale `net/conv/weight` is float32 [2, 1, 3, 3], it must be a scalar",
        [](Job& j) {
          j.optimizer->loss_scale = {j.variables[0].tensor, j.optimizer->loss};
+       }},
+      {"the factor of the gradients `net/scale` is float32 [], it must be a scalar float32 result",
+       [](Job& j) {
+         const TensorId scale(j.tensors.size());
+         j.tensors.push_back(j[j.optimizer->loss]);
+         j.tensors.back().name = "net/scale";
+         j.tensors.back().role = Role::kVariable;
+         j.variables.push_back({scale, {}, false, false});
+         j.optimizer->loss_scale = {scale, scale};
        }},
       {"the loss scale `loss:mean` is float32 [], it must be a scalar float32 variable",
        [](Job& j) {
@@ -142,6 +250,11 @@ TEST_CASE("optimizer, schedule and run section are whole") {
          j.optimizer->learning_rate = {
              "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1.5}}, {}, {}};
        }},
+      {"`steps` of the learning rate is 1e+300",
+       [](Job& j) {
+         j.optimizer->learning_rate = {
+             "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1e300}}, {}, {}};
+       }},
       {"`base` of the learning rate is nan",
        [](Job& j) {
          j.optimizer->learning_rate = {"constant", {{"base", kNaN}}, {}, {}};
@@ -154,13 +267,47 @@ TEST_CASE("optimizer, schedule and run section are whole") {
        [](Job& j) {
          j.optimizer->learning_rate.warmup = {"linear", 0, 0.5};
        }},
+      {"a warm-up of 10 steps from -0.5",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"linear", 10, -0.5};
+       }},
+      {"a warm-up of 10 steps from inf",
+       [](Job& j) {
+         j.optimizer->learning_rate.warmup = {"linear", 10, INFINITY};
+       }},
       {"a negative number", [](Job& j) { j.run.epochs = -1; }},
+      {"a negative number", [](Job& j) { j.run.steps = -1; }},
+      {"a pipeline of 0", [](Job& j) { j.run.pipeline = 0; }},
+      {"a pipeline of 1025", [](Job& j) { j.run.pipeline = kMaxPipeline + 1; }},
+      {"cannot be counted", [](Job& j) { j.run.checkpoint.every_steps = -1; }},
+      {"cannot be counted", [](Job& j) { j.run.checkpoint.every_epochs = -1; }},
       {"cannot be counted", [](Job& j) { j.run.log_every = 0; }},
       {"cannot be counted", [](Job& j) { j.run.checkpoint.keep = 0; }},
   });
   Plan plan = sample::small_plan();
   plan.jobs[0].run.epochs = 1;
   CHECK_THAT(refusal(plan), Catch::Matchers::Contains("epochs without a dataset"));
+}
+
+TEST_CASE("the ends of what the run section and the optimizer may say are allowed") {
+  const std::vector<std::function<void(Job&)>> changes = {
+      [](Job& j) { j.run.pipeline = kMaxPipeline; },
+      [](Job& j) { j.run.pipeline = 1; },
+      [](Job& j) { std::get<CommandSink>(j.hooks[0].sinks[2]).timeout = kLongestTimeout; },
+      [](Job& j) {
+        j.optimizer->learning_rate.warmup = {"constant", 1, 0};
+      },
+      [](Job& j) {
+        const auto steps = static_cast<double>(kMostSteps);
+        j.optimizer->learning_rate = {
+            "cosine", {{"alpha", 0}, {"base", 1}, {"steps", steps}}, {}, {}};
+      },
+  };
+  for (const auto& change : changes) {
+    Plan plan = sample::full_plan();
+    change(plan.jobs[0]);
+    CHECK(refusal(plan).empty());
+  }
 }
 
 TEST_CASE("jobs that are called are there, once, and share what they can") {
@@ -170,6 +317,11 @@ TEST_CASE("jobs that are called are there, once, and share what they can") {
       {"twice, or it is that job itself", [](Job& j) { j.run.also.push_back(j.run.also[0]); }},
       {"every 0 steps and 0 epochs", [](Job& j) { j.run.also[0].every_epochs = 0; }},
       {"every -1 steps and 2 epochs", [](Job& j) { j.run.also[0].every_steps = -1; }},
+      {"every 1 steps and -1 epochs",
+       [](Job& j) {
+         j.run.also[0].every_steps = 1;
+         j.run.also[0].every_epochs = -1;
+       }},
       {"run on different devices", [](Job& j) { j.device = DeviceKind::kGpu; }},
   });
 }

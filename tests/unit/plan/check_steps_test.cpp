@@ -34,6 +34,22 @@ TEST_CASE("steps fit their signatures") {
        [](Job& j) { j.steps[0].outputs.push_back(j.steps[0].outputs[0]); }},
       {"its posts cannot be fused onto convolution",
        [](Job& j) { std::swap(j.steps[0].posts[0], j.steps[0].posts[1]); }},
+      {"its posts cannot be fused onto max_pool2d",
+       [](Job& j) {
+         step_named(j, "net/pool").posts = {
+             post("bias_add", "net/x", {id_named(j, "net/conv/bias")}, {{"axis", int64_t{1}}})};
+       }},
+      {"its posts cannot be fused onto max_pool2d",
+       [](Job& j) { step_named(j, "net/pool").posts = {post("relu", "net/x", {})}; }},
+      {"its posts cannot be fused onto matmul",
+       [](Job& j) {
+         step_named(j, "net/dense/weight:updated").posts.push_back(post("relu", "net/x", {}));
+       }},
+      {"its posts cannot be fused onto max_pool2d",
+       [](Job& j) {
+         step_named(j, "net/pool").posts = {
+             post("cast", "net/x", {}, {{"dtype", DType::kFloat32}})};
+       }},
       {"a bias of [2] along axis 0",
        [](Job& j) { j.steps[0].posts[0].attributes.set("axis", int64_t{0}); }},
       {"cannot be the name of a post", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
@@ -56,6 +72,8 @@ TEST_CASE("steps read what has been made, and taps alone read taps") {
          j.steps.push_back(again);
        }},
       {"which is no result", [](Job& j) { tensor_named(j, "net/conv/relu").role = Role::kInput; }},
+      {"before that is made",
+       [](Job& j) { j.steps[0].posts[0].operands[0] = id_named(j, "net/conv/bias:diff"); }},
       {"no step makes this result",
        [](Job& j) {
          j.tensors.push_back(j.tensors.back());
@@ -83,13 +101,42 @@ TEST_CASE("steps read what has been made, and taps alone read taps") {
        [](Job& j) {
          step_named(j, "net/pool").attributes.set("padding", Integers{0, 1, 0, 1});
        }},
+      {"does not hold the places of this pooling",
+       [](Job& j) {
+         step_named(j, "net/pool").attributes.set("ksize", Integers{1, 1});
+       }},
       {"does not come from the loss of these labels",
        [](Job& j) {
          j.tensors.push_back(tensor_named(j, "labels"));
          j.tensors.back().name = "other_labels";
          step_named(j, "net/dense/matmul:diff").inputs[0] = TensorId(j.tensors.size() - 1);
        }},
+      {"does not come from the loss of these labels",
+       [](Job& j) {
+         Tensor shares = j[step_named(j, "loss").outputs[1]];
+         shares.name = "forged";
+         shares.role = Role::kInput;
+         j.tensors.push_back(shares);
+         step_named(j, "net/dense/matmul:diff").inputs[1] = TensorId(j.tensors.size() - 1);
+       }},
   });
+}
+
+TEST_CASE("products are cast to the 16 bits of their job alone") {
+  const auto refused = [](DType to, Attribute said) {
+    sample::JobBuilder b("j");
+    b.job.precision = "mixed_bfloat16";
+    const TensorId x = b.input("x", DType::kFloat32, {2, 2});
+    const TensorId y =
+        b.one("matmul", "y", {x, x}, {{"transpose_a", false}, {"transpose_b", false}},
+              {post("cast", "y:cast", {}, {{"dtype", said}})});
+    b.job[y].dtype = to;
+    return refusal({kVersion, "", "", {b.done()}, {}});
+  };
+  CHECK(refused(DType::kBFloat16, DType::kBFloat16).empty());
+  CHECK_THAT(refused(DType::kFloat16, DType::kFloat16),
+             Catch::Contains("a product is not cast to float16"));
+  CHECK_THAT(refused(DType::kFloat32, true), Catch::Contains("`dtype` of cast is no dtype"));
 }
 
 TEST_CASE("variables are updated once, in place, by train jobs") {
@@ -103,6 +150,11 @@ TEST_CASE("variables are updated once, in place, by train jobs") {
              step.posts.back().operands.push_back(id_named(j, "loss:mean"));
        }},
       {"which is no trainable variable", [](Job& j) { j.variables[0].trainable = false; }},
+      {"which is no trainable variable", [](Job& j) { j.variables[1].slot = true; }},
+      {"which is no trainable variable",
+       [](Job& j) {
+         step_named(j, "net/conv/bias:updated").inputs[1] = id_named(j, "net/conv/bias:diff");
+       }},
       {"which is no optimizer's slot", [](Job& j) { j.variables[2].slot = false; }},
       {"update variables",
        [](Job& j) {
@@ -122,4 +174,88 @@ TEST_CASE("variables are updated once, in place, by train jobs") {
   b.alias(b.one("relu", "y", {w}), w);
   CHECK_THAT(refusal({kVersion, "", "", {b.done()}, {}}),
              Catch::Matchers::Contains("`y` cannot take the place of `w`"));
+}
+
+TEST_CASE("a variable is not updated twice by one step, or while it is read") {
+  const std::vector<Attributes::Entry> plain = {{"transpose_a", false}, {"transpose_b", false}};
+  sample::JobBuilder fused("job", true);
+  const TensorId dy = fused.input("dy", DType::kFloat32, {2, 2});
+  const TensorId weight = fused.variable("w", {2, 2});
+  fused.alias(
+      fused.one("matmul", "w:updated", {dy, weight}, plain,
+                {post("sgd_update", "w:update", {weight}, {{"scale", 1.0}, {"rate_scale", 1.0}})}),
+      weight);
+  CHECK_THAT(refusal({kVersion, "", "", {fused.done()}, {}}),
+             Catch::Contains("`w` is updated while it is read, or twice"));
+
+  sample::JobBuilder twice("job", true);
+  const TensorId dw = twice.input("dw", DType::kFloat32, {2});
+  const TensorId w = twice.variable("w", {2}), slot = twice.variable("slot", {2}, {}, true);
+  const auto updated = twice.step("adam_update", "w:updated", {dw, w, slot, slot},
+                                  {{"beta1", 0.5},
+                                   {"beta2", 0.5},
+                                   {"bias_correction", true},
+                                   {"epsilon", 0.5},
+                                   {"scale", 1.0},
+                                   {"rate_scale", 1.0},
+                                   {"weight_decay", 0.0}});
+  twice.alias(updated[0], w);
+  twice.alias(updated[1], slot);
+  twice.alias(updated[2], slot);
+  CHECK_THAT(refusal({kVersion, "", "", {twice.done()}, {}}),
+             Catch::Contains("`slot` is updated while it is read, or twice"));
+}
+
+TEST_CASE("layers move statistics that are variables of their own") {
+  const auto refused = [](bool variable) {
+    sample::JobBuilder b("job", true);
+    const TensorId x = b.input("x", DType::kFloat32, {2});
+    const TensorId mean = b.variable("mean", {2}), variance = b.variable("variance", {2});
+    for (Variable& each : b.job.variables) each.trainable = false;
+    const TensorId of = variable ? variance : b.one("relu", "r", {variance});
+    const auto moved =
+        b.step("move_statistics", "moved", {x, x, mean, of}, {{"momentum", 0.5}, {"unbias", 1.0}});
+    b.alias(moved[0], mean);
+    b.alias(moved[1], of);
+    b.minimize(b.one("reduce_mean", "loss", {x}, {{"axes", Integers{0}}, {"keepdims", false}}));
+    return refusal({kVersion, "", "", {b.done()}, {}});
+  };
+  CHECK(refused(true).empty());
+  CHECK_THAT(refused(false), Catch::Contains("`r`, which is no variable of a layer's own"));
+}
+
+TEST_CASE("nothing is computed in a variable's memory, or in that of another tensor") {
+  const auto cannot = Catch::Contains("cannot take the place of");
+  const std::vector<Attributes::Entry> four = {{"shape", Integers{4}}};
+
+  sample::JobBuilder viewed("job");
+  const TensorId w = viewed.variable("w", {2, 2});
+  const TensorId view = viewed.one("reshape", "view", {w}, four);
+  viewed.alias(view, w);
+  CHECK(refusal({kVersion, "", "", {viewed.done()}, {}}).empty());
+  viewed.alias(viewed.one("relu", "y", {view}), view);
+  CHECK_THAT(refusal({kVersion, "", "", {viewed.done()}, {}}), cannot);
+
+  Plan updated = sample::full_plan();
+  sample::JobBuilder after("train");
+  static_cast<Job&>(after.job) = updated.jobs[0];
+  const TensorId bias = id_named(after.job, "net/conv/bias:updated");
+  const TensorId y = after.one("relu", "y", {bias});
+  updated.jobs[0] = after.done();
+  CHECK(refusal(updated).empty());
+  after.alias(y, bias);
+  updated.jobs[0] = after.done();
+  CHECK_THAT(refusal(updated), cannot);
+
+  sample::JobBuilder other("job");
+  const TensorId x = other.input("x", DType::kFloat32, {2, 2});
+  const TensorId a = other.one("relu", "a", {x}), c = other.one("relu", "c", {x});
+  other.alias(other.one("relu", "z", {c}), a);
+  CHECK_THAT(refusal({kVersion, "", "", {other.done()}, {}}), cannot);
+
+  sample::JobBuilder shaped("job");
+  const TensorId row = shaped.input("x", DType::kFloat32, {1, 4});
+  const TensorId line = shaped.one("relu", "a", {shaped.one("reshape", "b", {row}, four)});
+  shaped.alias(shaped.one("add", "sum", {row, line}), line);
+  CHECK_THAT(refusal({kVersion, "", "", {shaped.done()}, {}}), cannot);
 }

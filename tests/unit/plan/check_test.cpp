@@ -36,6 +36,10 @@ TEST_CASE("a plan has jobs, each of its own name") {
 TEST_CASE("ids lie within their vectors") {
   const TensorId far{size_t{1000}}, none;
   check_corruptions({
+      {"alias: there is no tensor",
+       [](Job& j) { j.tensors[0].alias = TensorId(j.tensors.size()); }},
+      {"inputs: there is no tensor",
+       [](Job& j) { j.inputs[0].tensor = TensorId(j.tensors.size()); }},
       {"there is no tensor 1000", [&](Job& j) { j.tensors[0].alias = far; }},
       {"there is no tensor 1000", [&](Job& j) { j.steps[0].inputs[0] = far; }},
       {"there is no tensor -1", [&](Job& j) { j.steps[0].inputs[0] = none; }},
@@ -71,10 +75,12 @@ TEST_CASE(
          j.tensors[0].shape = {int64_t{1} << 46};
          j.tensors[1].shape = {int64_t{1} << 46};
        }},
-      {"9 dimensions", [](Job& j) { j.tensors[0].shape = Shape(Integers(9, 1)); }},
+      {"9 dimensions, at most 8", [](Job& j) { j.tensors[0].shape = Shape(Integers(9, 1)); }},
       {"rows on axis 4", [](Job& j) { j.tensors[0].rows = 4; }},
       {"rows on axis -3", [](Job& j) { j.tensors[0].rows = -3; }},
       {"only results may take over memory", [](Job& j) { j.tensors[0].alias.value = 1; }},
+      {"cannot lie where",
+       [](Job& j) { tensor_named(j, "net/pool.argmax").alias = id_named(j, "net/pool"); }},
       {"cannot lie where", [](Job& j) { tensor_named(j, "net/flat").alias = id_named(j, "loss"); }},
       {"precision `float31`", [](Job& j) { j.precision = "float31"; }},
   });
@@ -96,6 +102,14 @@ TEST_CASE("variables and inputs are listed once, with what they start from") {
        [](Job& j) { j.variables[1].initializer.values["value"] = 1; }},
       {"`stddev` is -1", [](Job& j) { j.variables[0].initializer.values["stddev"] = -1; }},
       {"`mean` is nan", [](Job& j) { j.variables[0].initializer.values["mean"] = kNaN; }},
+      {"it is int32 in a job of float32",
+       [](Job& j) {
+         Tensor count = tensor_named(j, "net/conv/bias");
+         count.name = "count";
+         count.dtype = DType::kInt32;
+         j.variables.push_back({TensorId(j.tensors.size()), {}, false, false});
+         j.tensors.push_back(count);
+       }},
       {"a path for the initializer npy", [](Job& j) { j.variables[3].initializer.path = ""; }},
       {"a path for the initializer zeros", [](Job& j) { j.variables[1].initializer.path = "x"; }},
   });
@@ -111,6 +125,37 @@ TEST_CASE("inputs from datasets have columns that fit") {
       {"format `csv`", [](Job& j) { j.datasets[0].columns[0].format = "csv"; }},
       {"it has no path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
       {"scale inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
+      {"a mean of nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
+      {"rows of [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
+      {"rows of [1, 1, 1, 1, 1, 1, 1, 1]",
+       [](Job& j) { j.datasets[0].columns[0].row_shape = Shape(Integers(kMaxRank, 1)); }},
+      {"3 means or deviations",
+       [](Job& j) {
+         j.datasets[0].columns[0].std = {1, 2, 3};
+       }},
+      {"rows -1..5",
+       [](Job& j) {
+         j.datasets[0].columns[0].rows = {-1, 5};
+       }},
+      {"this cannot be a name", [](Job& j) { j.datasets[0].columns[0].name = "a/b"; }},
+      {"`train`: 0 devices", [](Job& j) { j.devices = 0; }},
+      {"`train`: 65 devices", [](Job& j) { j.devices = kMaxDevices + 1; }},
+      {"a batch of 5, another input has 4",
+       [](Job& j) {
+         const TensorId more(j.tensors.size());
+         j.tensors.push_back(tensor_named(j, "labels"));
+         j.tensors.back().name = "more";
+         j.tensors.back().shape = {5};
+         j.inputs.push_back({more, FromDataset{"digits", "labels"}, "", ""});
+       }},
+      {"rows come in batches, its shape is []",
+       [](Job& j) {
+         const TensorId one(j.tensors.size());
+         j.tensors.push_back(j[j.optimizer->loss]);
+         j.tensors.back().name = "one";
+         j.tensors.back().role = Role::kInput;
+         j.inputs.push_back({one, FromDataset{"digits", "labels"}, "", ""});
+       }},
       {"3 means or deviations",
        [](Job& j) {
          j.datasets[0].columns[0].mean = {1, 2, 3};
@@ -137,6 +182,31 @@ TEST_CASE("inputs from datasets have columns that fit") {
          j.inputs[1].source = FromGenerator{"random_int", {{"low", 3}, {"high", 3}}};
        }},
   });
+}
+
+TEST_CASE(
+    "columns are those of their dataset, their rows of any size, and devices up to the most") {
+  Plan plan = sample::full_plan();
+  Job& job = plan.jobs[0];
+  Dataset other = job.datasets[0];
+  other.name = "other";
+  other.columns[0].row_shape = Shape(Integers(kMaxRank - 1, 1));
+  job.datasets.insert(job.datasets.begin(), other);
+  job.variables[0].initializer.values["stddev"] = 0;
+  CHECK(refusal(plan).empty());
+  sample::JobBuilder b("job");
+  b.input("x", DType::kFloat32, {kMaxDevices});
+  b.job.devices = kMaxDevices;
+  CHECK(refusal({kVersion, "", "", {b.done()}, {}}).empty());
+}
+
+TEST_CASE("tensors may have as many dimensions and bytes as are possible") {
+  sample::JobBuilder wide("job");
+  wide.input("x", DType::kFloat32, Shape(Integers(kMaxRank, 1)));
+  CHECK(refusal({kVersion, "", "", {wide.done()}, {}}).empty());
+  sample::JobBuilder large("job");
+  large.input("x", DType::kInt8, {static_cast<int64_t>(kMostBytes)});
+  CHECK(refusal({kVersion, "", "", {large.done()}, {}}).empty());
 }
 
 TEST_CASE("generators make what their inputs hold") {
