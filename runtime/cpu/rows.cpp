@@ -1,5 +1,5 @@
-// Kernels that work on rows along one axis: in place where that is the last one, else by way of
-// copies.
+// Kernels that work on rows along one axis: one by one where that is the last one, else many at a
+// time, or where few lie beside each other, by way of copies.
 #include "runtime/cpu/rows.h"
 
 #include "runtime/base/ceil_div.h"
@@ -8,7 +8,7 @@
 namespace flow::cpu {
 namespace {
 
-constexpr int64_t kTogether = 16;  // rows that are copied at once: a cache line's floats
+constexpr int64_t kTogether = 16;  // rows: a vector's floats, as a cache line's
 
 /// Rows along the axis: x is [outer, n, inner].
 struct Rows {
@@ -58,13 +58,31 @@ Launch launch_apart(const Rows& shape, bool two, int threads, RowFunction run) {
   };
 }
 
+Launch launch_beside(const Rows& shape, bool two, int threads, RowsFunction run) {
+  return [=](const Buffers& buffers, const CallState&) {
+    const float* a = input<float>(buffers, 0);
+    const float* b = two ? input<float>(buffers, 1) : nullptr;
+    const int64_t parts = ceil_div(shape.inner, kMostBeside);
+    const int64_t piece = std::max<int64_t>(1, kPiece / (shape.n * kMostBeside));
+    for_pieces(threads, shape.outer * parts, piece, [&](int64_t first, int64_t end) {
+      for (int64_t part = first; part < end; ++part) {
+        const int64_t column = part % parts * kMostBeside;
+        const int64_t at = part / parts * shape.n * shape.inner + column;
+        run(a + at, b ? b + at : nullptr, output<float>(buffers, 0) + at,
+            {shape.n, shape.inner, std::min(kMostBeside, shape.inner - column)});
+      }
+    });
+  };
+}
+
 }  // namespace
 
-Kernel rows_kernel(const Request& request, int axis, RowFunction run) {
+Kernel rows_kernel(const Request& request, int axis, RowFunction run, RowsFunction run_beside) {
   const Shape& x = request.inputs[0].shape;
   const Rows shape{x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
   const bool two = request.inputs.size() > 1;
   if (shape.inner == 1) return {launch_adjacent(shape, two, request.threads, run)};
+  if (shape.inner >= kTogether) return {launch_beside(shape, two, request.threads, run_beside)};
   const auto copies = static_cast<size_t>(request.threads * 3 * kTogether * shape.n);
   return {launch_apart(shape, two, request.threads, run), copies * sizeof(float)};
 }

@@ -19,10 +19,15 @@ struct TopKSizes {
 template <typename T>
 void find_largest(const T* column, const TopKSizes& sizes, int64_t* order) {
   std::iota(order, order + sizes.n, int64_t{0});
-  std::partial_sort(order, order + sizes.k, order + sizes.n, [&](int64_t a, int64_t b) {
+  const auto comes_first = [&](int64_t a, int64_t b) {
     const T x = column[a * sizes.inner], y = column[b * sizes.inner];
     return exceeds(x, y) || (!exceeds(y, x) && a < b);
-  });
+  };
+  // To keep a heap of many takes longer than to sort all.
+  if (sizes.k > sizes.n / 8)
+    std::sort(order, order + sizes.n, comes_first);
+  else
+    std::partial_sort(order, order + sizes.k, order + sizes.n, comes_first);
 }
 
 /// The first element of column `c` of an array with `extent` elements along the axis.

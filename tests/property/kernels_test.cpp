@@ -39,6 +39,27 @@ TEST_CASE("fast kernels give what the reference gives, in both layouts", "[prope
   });
 }
 
+TEST_CASE("rows beside each other are as good as rows one by one, however many there are",
+          "[property][cpu]") {
+  const std::string op = GENERATE("softmax", "log_softmax");
+  const int64_t inner = GENERATE(15, 16, 17, 64, 65, 130), n = GENERATE(1, 2, 21);
+  Random random(static_cast<Random::result_type>(inner * n));
+  const Shape shape{3, n, inner};
+  const std::vector<std::pair<std::string, plan::Attribute>> axis{{"axis", int64_t{1}}};
+  const auto check = [](const KernelCase& one) {
+    INFO(one.str());
+    const KernelRun alone = run_kernel(one, {cpu::fast_kernels()});
+    const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+    require_near(one, alone.outputs[0], expected.outputs[0]);
+    CHECK(same_bits(alone, run_kernel(one, {cpu::fast_kernels(), cpu::Layout::kPlain, 3})));
+    return expected.outputs[0];
+  };
+  const Array x = random_array(random, DType::kFloat32, shape);
+  const Array y = check({op, axis, {x}, {{DType::kFloat32, shape}}});
+  const Array dy = random_array(random, DType::kFloat32, shape);
+  check({op + "_grad", axis, {dy, y}, {{DType::kFloat32, shape}}});
+}
+
 TEST_CASE("fast kernels give the same bits on any number of threads", "[property][cpu]") {
   for_random_cases([](const KernelCase& one) {
     for (const cpu::Layout layout : {cpu::Layout::kPlain, cpu::Layout::kChannelsLast}) {
