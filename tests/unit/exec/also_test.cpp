@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "runtime/base/text.h"
+#include "runtime/plan/json.h"
 #include "runtime/plan/sharing.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
@@ -48,6 +50,21 @@ TEST_CASE("a predict job is called with the variables as they are, and changes n
   // y = x + w: w falls from call to call.
   CHECK(y[0] > y[12]);
   CHECK(y[12] > y[24]);
+}
+
+TEST_CASE("seconds count on over the calls of another job") {
+  const Folder folder;
+  TestRun run(training("eval"), folder.path(), "out", validation());
+  const RunOutcome outcome = run.run();
+  double before = 0;
+  for (const std::string& line : split(read_text(run / "metrics.jsonl"), '\n')) {
+    if (line.empty()) continue;
+    const double seconds = Json::parse(line)["seconds"];
+    CHECK(seconds > 0);
+    CHECK(seconds >= before);
+    before = seconds;
+  }
+  CHECK(outcome.seconds >= before);
 }
 
 TEST_CASE("a call of a predict job that is interrupted is made again when the run is resumed") {

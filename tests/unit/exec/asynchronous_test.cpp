@@ -62,6 +62,41 @@ TEST_CASE("an asynchronous job leaves what a synchronous one leaves") {
   }
 }
 
+TEST_CASE("an asynchronous job's device gets a call ahead although each is delivered") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = asynchronous(make_job(false, 2));
+  job.run.steps = 3;
+  TestRun run(job, home.path());
+  run.backend.beside = true;
+  run.run();
+  CHECK(run.backend.calls ==
+        std::vector<std::string>{"launch 0", "launch 1", "wait 0", "launch 2", "wait 1", "wait 2"});
+}
+
+TEST_CASE("what an asynchronous job prints over an epoch is told at its end, whatever fires then") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 8);
+  plan::Job job = asynchronous(make_job(false, 2));
+  job.returns->sinks = {plan::NoSink{}};
+  const plan::PrintSink sum{.label = "y", .reduce = plan::Reduce::kSum, .over = plan::Over::kEpoch};
+  job.hooks = {watch(kY, "y", {{0, 100, 4}})};  // the first of each four steps
+  job.hooks[0].sinks = {sum};
+  job.run.epochs = 3;
+  const auto printed = [&](const std::string& out) {
+    TestRun run(job, home.path(), out);
+    const fs::path path = home / (out + ".txt");
+    run.request.out = std::fopen(path.c_str(), "w");
+    run.run();
+    std::fclose(run.request.out);
+    return read_text(path);
+  };
+  const std::string told = printed("ahead");
+  CHECK(std::ranges::count(told, '\n') == 3);
+  job.run.pipeline = 1;
+  CHECK(printed("usual") == told);
+}
+
 TEST_CASE("sinks see a hundred thousand small steps once and in order") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "runtime/base/text.h"
 #include "runtime/io/npy.h"
@@ -171,6 +173,77 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   CHECK(numbers(watched / "watch/y/steps.npy").size() == 72);
 }
 
+TEST_CASE("of a call is wanted what fires at its step") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(false, 2);
+  job.hooks = {watch(kY, "y", {{0, 100, 2}})};
+  job.run.steps = 4;
+  TestRun run(job, home.path());
+  std::vector<int> wanted;
+  run.backend.on_launch = [&](const Call& call) { wanted.push_back(call.wanted[0]); };
+  run.run();
+  CHECK(wanted == std::vector<int>{1, 0, 1, 0});
+}
+
+TEST_CASE("calls of which nothing is delivered run ahead of the books by so many and no further") {
+  constexpr int64_t kAhead = 64;
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 2);
+  job.run.steps = 4 * kAhead;
+  TestRun run(job, home.path());
+  std::atomic<int64_t> launched = 0, furthest = 0;
+  run.backend.on_launch = [&](const Call& call) { launched = call.step + 1; };
+  run.request.progress = [&](const Progress& progress) {
+    if (progress.step != 1) return;
+    while (launched < kAhead) std::this_thread::yield();
+    // Who goes further would do so now.
+    for (int i = 0; i < 10000; ++i) std::this_thread::yield();
+    furthest = launched.load();
+  };
+  run.run();
+  CHECK(furthest == kAhead);
+  const std::vector<Json> lines = metrics_of(run);
+  REQUIRE(lines.size() == 4 * kAhead);
+  for (size_t step = 0; step < lines.size(); ++step) CHECK(lines[step]["step"] == step);
+}
+
+TEST_CASE("seconds count from the first call") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 2);
+  job.run.steps = 100;
+  TestRun run(job, home.path());
+  const auto begin = std::chrono::steady_clock::now();
+  const RunOutcome outcome = run.run();
+  const std::chrono::duration<double> measured = std::chrono::steady_clock::now() - begin;
+  double before = 0;
+  for (const Json& line : metrics_of(run)) {
+    const double seconds = line["seconds"];
+    CHECK(seconds > 0);
+    CHECK(seconds >= before);
+    before = seconds;
+  }
+  CHECK(outcome.seconds >= before);
+  CHECK(outcome.seconds <= measured.count());
+}
+
+TEST_CASE("a run that is stopped before its first call has made none") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 2);
+  job.run.steps = 10;
+  TestRun run(job, home.path());
+  run.request.stop_signal = [] { return SIGTERM; };
+  const RunOutcome outcome = run.run();
+  CHECK(outcome.interrupted);
+  CHECK(outcome.steps == 0);
+  CHECK_FALSE(outcome.last_loss);
+  CHECK(outcome.seconds == 0);
+  CHECK(metrics_of(run).empty());
+}
+
 TEST_CASE("a call starts when the deliveries of the one before have reached their sinks") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
@@ -322,6 +395,22 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
         "job.yaml:11:7: step 3: tensor `y` is inf at [1, 1], and is checked to be finite");
   CHECK(outcome.steps == 4);
   CHECK(launches == 4);
+}
+
+TEST_CASE("a step whose check fails is not saved") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 2);
+  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
+  job.hooks[0].check_finite = true;
+  job.run.steps = 10;
+  job.run.fail_on_nonfinite = false;
+  job.run.checkpoint.every_steps = 2;
+  TestRun run(job, home.path());
+  run.backend.nan_step = 3;
+  CHECK(run.run().exit_status == 1);
+  CHECK(fs::exists(run / "checkpoints/000002"));
+  CHECK_FALSE(fs::exists(run / "checkpoints/000004"));
 }
 
 TEST_CASE("a label out of range fails the run with step, row, label and input") {

@@ -67,6 +67,22 @@ TEST_CASE("auto is what the target has, and a target that forces the CPU has its
   CHECK(plan.jobs[0].device == plan::DeviceKind::kCpu);
 }
 
+TEST_CASE("a target that forces the GPU takes nothing from it") {
+  CompileRequest forced;
+  forced.target = {.device = plan::DeviceKind::kGpu, .forced = true};
+  const std::string text = placed_job("      a: {op: relu, " + kGpu + "}\n      b: {op: relu}\n");
+  CHECK(device_of(text, "n/a", forced) == "gpu");
+  CHECK(device_of(text, "n/b", forced) == "gpu");
+}
+
+TEST_CASE("devices share rows, and a scalar goes to each") {
+  const plan::Plan plan = plan_of(
+      "flow: 1\njobs:\n  j:\n    type: predict\n    placement: {device: cpu, ids: \"0:0-63\"}\n"
+      "    inputs:\n      x: {shape: [64], dtype: float32}\n      s: {shape: [], dtype: float32}\n"
+      "    graph: {y: {op: multiply, in: [x, s]}}\n    returns: {value: y}\n");
+  CHECK(plan.jobs[0].devices == 64);
+}
+
 TEST_CASE("a param may say where, and so may a repeated entry") {
   const std::string text = placed_job(
       "      a: {op: chosen, where: gpu}\n      b: {op: chosen, repeat: 2}\n"
