@@ -1,5 +1,6 @@
 // Every fast kernel against the reference, in both layouts, on any number of threads.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "tests/property/tolerance.h"
 #include "tests/support/sanitized.h"
@@ -58,6 +59,25 @@ TEST_CASE("rows beside each other are as good as rows one by one, however many t
   const Array y = check({op, axis, {x}, {{DType::kFloat32, shape}}});
   const Array dy = random_array(random, DType::kFloat32, shape);
   check({op + "_grad", axis, {dy, y}, {{DType::kFloat32, shape}}});
+}
+
+TEST_CASE("places are those of the first on ties and of NaNs before all, in rows of any length",
+          "[property][cpu]") {
+  const std::string op = GENERATE("argmax", "argmin");
+  const int64_t n = GENERATE(1, 127, 128, 129, 300), inner = GENERATE(1, 3, 70);
+  const float rare = GENERATE(2.0f, std::numeric_limits<float>::quiet_NaN());
+  Random random(static_cast<Random::result_type>(inner * n));
+  Array x(DType::kFloat32, {4, n, inner});
+  for (float& value : x.as<float>())
+    value = random_between(random, 0, 200) == 0
+                ? rare
+                : static_cast<float>(random_between(random, -1, 1));  // many are alike
+  const KernelCase one{op, {{"axis", int64_t{1}}}, {x}, {{DType::kInt64, {4, inner}}}};
+  INFO(one.str());
+  const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+  for (const int threads : {1, 3})
+    CHECK(
+        same_bits(expected, run_kernel(one, {cpu::fast_kernels(), cpu::Layout::kPlain, threads})));
 }
 
 TEST_CASE("fast kernels give the same bits on any number of threads", "[property][cpu]") {
