@@ -57,8 +57,8 @@ class Autodiff {
     return false;
   }
 
-  /// By ValueId: what is one of `roots`, or is made from one so that gradients pass: by way of any
-  /// float dtype, though gradients themselves are all of the job's.
+  /// By ValueId: `roots`, and every float value through which gradients reach them (of any float
+  /// dtype; gradients themselves have the job's).
   std::vector<bool> made_from(const std::vector<ValueId>& roots) const {
     std::vector<bool> made(graph_.values.size());
     const auto mark = [&](ValueId id) {

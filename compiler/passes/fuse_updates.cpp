@@ -26,8 +26,8 @@ std::vector<size_t> last_reads(const ir::Graph& graph) {
   return last;
 }
 
-/// Moves a product behind all that is there, with what overwrites what it reads or reads what is
-/// made by what moves.
+/// Moves a product to the end, with every later node that reads what moves or overwrites what it
+/// reads.
 void move_to_end(std::list<ir::Node>& nodes, NodeAt product, const ir::Graph& graph) {
   std::set<ValueId> read, made;
   const auto overwrites = [&](const ir::Node& node) {

@@ -46,7 +46,7 @@ struct Training {
   /// Of each loss.
   int64_t loss_elements(const ir::Graph& graph) const;
   bool scales_dynamically() const { return loss_scale && loss_scale->dynamic; }
-  /// By which gradients are larger in every step; a dynamic scale stands apart.
+  /// The constant factor on all gradients; 1 where the scale is dynamic.
   double static_scale() const {
     return loss_scale && !loss_scale->dynamic ? loss_scale->initial : 1;
   }

@@ -1,5 +1,4 @@
 // The schema of plans: a visitor over the fields of their structs.
-
 #include <map>
 #include <optional>
 #include <string>
