@@ -35,6 +35,13 @@ std::string instruction_set() {
   }
 }
 
+int vector_bits() {
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  // Each set includes those before it, whose bits it has.
+  const auto includes = [isa](dnnl_cpu_isa_t other) { return (isa & other) == other; };
+  return includes(dnnl_cpu_isa_avx512_core) ? 512 : includes(dnnl_cpu_isa_avx2) ? 256 : 128;
+}
+
 bool multiplies_narrow(DType dtype) {
   if (dtype != DType::kBFloat16) return false;
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();

@@ -11,6 +11,9 @@ namespace flow::cpu {
 /// The widest instruction set that oneDNN uses here: "avx512_core_amx".
 std::string instruction_set();
 
+/// Of vectors of that instruction set, where it multiplies and adds at once: 512, 256; else 128.
+int vector_bits();
+
 /// Do products of that 16-bit dtype pay here? They do for bfloat16 where the CPU has tiles (AMX),
 /// or instructions that are as fast as they should be; else they are computed in float32.
 bool multiplies_narrow(DType dtype);

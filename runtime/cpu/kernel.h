@@ -85,8 +85,10 @@ struct KernelEntry {
   bool narrow = false;  // takes and makes 16-bit floats; for others the backend widens them
 };
 
-/// Float32 kernels (and integer ones), and the reference kernels: plain loops in float64.
+/// Float32 kernels (and integer ones), those of float64 that are no plain loops, and the reference
+/// kernels: plain loops in float64.
 std::span<const KernelEntry> fast_kernels();
+std::span<const KernelEntry> double_kernels();
 std::span<const KernelEntry> reference_kernels();
 /// The entry for `op`, or null.
 const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op);
@@ -96,6 +98,13 @@ namespace fast {
 #include "runtime/cpu/kernels.def"
 #undef FLOW_CPU_KERNEL
 }  // namespace fast
+
+namespace doubles {
+#define FLOW_CPU_KERNEL(op, layouts)
+#define FLOW_CPU_DOUBLE_KERNEL(op) Kernel op(const Request&);
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+}  // namespace doubles
 
 namespace reference {
 #define FLOW_CPU_KERNEL(op, layouts) Kernel op(const Request&);

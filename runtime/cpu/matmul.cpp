@@ -1,17 +1,21 @@
 // matmul: out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N], as products of tiles. Tiles depend on
-// shapes alone and each is one single-threaded product of oneDNN, so that bits do not depend on the
-// number of threads. What follows the product (bias, relu, the SGD update) runs on each tile while
-// it is hot. Few tiles of long K are cut along K too; their parts are summed in order.
+// shapes alone and each is one single-threaded product of oneDNN, or of ours for float64, so that
+// bits do not depend on the number of threads. What follows the product (bias, relu, the SGD
+// update) runs on each tile while it is hot; not in float64. Few tiles of long K are cut along K
+// too; their parts are summed in order.
 #include <dnnl.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cpu/double_products.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/kernel.h"
@@ -20,7 +24,7 @@
 #include "runtime/cpu/parallel.h"
 #include "runtime/cpu/vectors.h"
 
-namespace flow::cpu::fast {
+namespace flow::cpu {
 namespace {
 
 /// w += a * g: the product is rounded, then the sum, as the update that stands apart does.
@@ -95,6 +99,8 @@ struct SgdScales {
   double gradient, rate;
 };
 
+/// Of float, which are the sums of 16-bit floats too, or of double.
+template <typename T>
 class Product {
  public:
   Product(const Request& request, const Epilogue& epilogue, std::optional<SgdScales> sgd)
@@ -140,10 +146,7 @@ class Product {
   }
 
   size_t workspace() const {
-    const int64_t buffers = direct()            ? 0
-                            : tiling_.depth > 1 ? tiles() * tiling_.depth
-                                                : std::min<int64_t>(threads_, tiles());
-    return static_cast<size_t>(buffers * tiling_.m * tiling_.n) * sizeof(float);
+    return static_cast<size_t>(tile_elements() + scratch() * threads_) * sizeof(T);
   }
 
   void launch(const Buffers& buffers, const CallState& call) const {
@@ -151,7 +154,7 @@ class Product {
     operands.a = buffers.inputs[0];
     operands.b = buffers.inputs[1];
     operands.out = buffers.outputs[0];
-    operands.workspace = reinterpret_cast<float*>(buffers.workspace);
+    operands.workspace = reinterpret_cast<T*>(buffers.workspace);
     if (epilogue_.bias) operands.bias = reinterpret_cast<const float*>(buffers.post_operands[0][0]);
     if (sgd_)
       operands.rate = static_cast<float>(-call.at_rate(sgd_->rate).learning_rate * sgd_->gradient);
@@ -159,8 +162,8 @@ class Product {
     if (tiling_.depth > 1) return launch_deep(operands);
     parallel_for(threads_, tiles(), [&](int64_t index, int worker) {
       const Tile tile = tile_at(index);
-      float* product = direct() ? reinterpret_cast<float*>(operands.out) + tile.out
-                                : operands.workspace + worker * tiling_.m * tiling_.n;
+      T* product = direct() ? reinterpret_cast<T*>(operands.out) + tile.out
+                            : operands.workspace + worker * tiling_.m * tiling_.n;
       multiply(operands, tile, 0, k_, worker, product);
       finish(operands, tile, 0, tile.m, product);
     });
@@ -171,7 +174,8 @@ class Product {
     const std::byte *a = nullptr, *b = nullptr;
     std::byte* out = nullptr;
     const float* bias = nullptr;
-    float* workspace = nullptr;
+    T* workspace =
+        nullptr;  // tiles that are not made where they belong, then each worker's scratch
     float rate = 0;
   };
   struct Tile {
@@ -182,6 +186,17 @@ class Product {
 
   int64_t batches() const { return static_cast<int64_t>(offsets_.size()); }
   int64_t tiles() const { return batches() * tiling_.rows * tiling_.columns; }
+
+  /// Of the tiles in the workspace.
+  int64_t tile_elements() const {
+    const int64_t buffers = direct()            ? 0
+                            : tiling_.depth > 1 ? tiles() * tiling_.depth
+                                                : std::min<int64_t>(threads_, tiles());
+    return buffers * tiling_.m * tiling_.n;
+  }
+
+  /// Elements that a worker's product needs.
+  static int64_t scratch() { return std::is_same_v<T, double> ? kDoubleProductScratch : 0; }
 
   Tile tile_at(int64_t index) const {
     const int64_t column = index % tiling_.columns * tiling_.n;
@@ -198,15 +213,19 @@ class Product {
 
   /// product[tile.m, tile.n], rows tiling_.n apart, from K in [first, first + depth).
   void multiply(const Operands& operands, const Tile& tile, int64_t first, int64_t depth,
-                int worker, float* product) const {
+                int worker, T* product) const {
     if (depth == 0) {
       for (int64_t row = 0; row < tile.m; ++row)
-        std::fill_n(product + row * tiling_.n, tile.n, 0.0f);
+        std::fill_n(product + row * tiling_.n, tile.n, T{0});
       return;
     }
     const int64_t a = tile.a + (transpose_a_ ? first * m_ : first);
     const int64_t b = tile.b + (transpose_b_ ? first : first * n_);
-    if (narrow_)
+    if constexpr (std::is_same_v<T, double>)
+      multiply_doubles(tile.m, tile.n, depth, matrix(operands.a, a, row_of_a(), transpose_a_),
+                       matrix(operands.b, b, row_of_b(), transpose_b_), product, tiling_.n, false,
+                       operands.workspace + tile_elements() + worker * scratch());
+    else if (narrow_)
       narrow_products_->run(worker, tile.m, tile.n, depth,
                             reinterpret_cast<const uint16_t*>(operands.a) + a,
                             reinterpret_cast<const uint16_t*>(operands.b) + b, product);
@@ -217,19 +236,26 @@ class Product {
                               row_of_b(), 0.0f, product, tiling_.n));
   }
 
+  static DoubleMatrix matrix(const std::byte* operand, int64_t first, int64_t row, bool transpose) {
+    const auto* data = reinterpret_cast<const double*>(operand) + first;
+    return transpose ? DoubleMatrix{data, 1, row} : DoubleMatrix{data, row, 1};
+  }
+
   /// How far rows of a and b as they are stored lie apart.
   int64_t row_of_a() const { return transpose_a_ ? m_ : k_; }
   int64_t row_of_b() const { return transpose_b_ ? k_ : n_; }
 
   /// Rows [first, last) of the tile: from `product`, its own rows tiling_.n apart, to the output.
   void finish(const Operands& operands, const Tile& tile, int64_t first, int64_t last,
-              float* product) const {
+              T* product) const {
     const float* bias = operands.bias ? operands.bias + tile.column : nullptr;
-    const int64_t size = epilogue_.narrow ? sizeof(uint16_t) : sizeof(float);
+    const int64_t size = epilogue_.narrow ? sizeof(uint16_t) : sizeof(T);
     for (int64_t row = first; row < last; ++row) {
-      float* in = product + row * tiling_.n;
+      T* in = product + row * tiling_.n;
       std::byte* out = operands.out + (tile.out + row * n_) * size;
-      if (sgd_)
+      if constexpr (std::is_same_v<T, double>)
+        std::memmove(out, in, static_cast<size_t>(tile.n) * sizeof(T));
+      else if (sgd_)
         update(in, operands.rate, reinterpret_cast<float*>(out), tile.n);
       else
         epilogue_.finish(in, bias, out, tile.n);
@@ -248,7 +274,7 @@ class Product {
     const int64_t blocks = ceil_div(tiling_.m, kRows);
     parallel_for(threads_, tiles() * blocks, [&](int64_t block, int) {
       const Tile tile = tile_at(block / blocks);
-      float* sum = operands.workspace + block / blocks * tiling_.depth * size;
+      T* sum = operands.workspace + block / blocks * tiling_.depth * size;
       const int64_t first = block % blocks * kRows, last = std::min(tile.m, first + kRows);
       for (int64_t part = 1; part < tiling_.depth; ++part)
         for (int64_t row = first; row < last; ++row)
@@ -276,23 +302,33 @@ std::optional<SgdScales> sgd_scales_of(const Request& request) {
   return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale")};
 }
 
-}  // namespace
-
-Kernel matmul(const Request& request) {
-  const bool narrow = is_narrow(request.inputs[0].dtype);
-  if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
-  const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
-  const std::optional<SgdScales> sgd = sgd_scales_of(request);
-  Product product(request, epilogue, sgd);
-  if (narrow && !product.prepare_narrow()) return {};
+template <typename T>
+Kernel launch_of(Product<T> product) {
   Kernel kernel;
-  kernel.fused = sgd ? 1 : epilogue.fused;
   kernel.workspace = product.workspace();
-  kernel.library = "oneDNN sgemm";
   kernel.launch = [product = std::move(product)](const Buffers& b, const CallState& call) {
     product.launch(b, call);
   };
   return kernel;
 }
 
-}  // namespace flow::cpu::fast
+}  // namespace
+
+Kernel fast::matmul(const Request& request) {
+  const bool narrow = is_narrow(request.inputs[0].dtype);
+  if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
+  const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
+  const std::optional<SgdScales> sgd = sgd_scales_of(request);
+  Product<float> product(request, epilogue, sgd);
+  if (narrow && !product.prepare_narrow()) return {};
+  Kernel kernel = launch_of(std::move(product));
+  kernel.fused = sgd ? 1 : epilogue.fused;
+  kernel.library = "oneDNN sgemm";
+  return kernel;
+}
+
+Kernel doubles::matmul(const Request& request) {
+  return launch_of(Product<double>(request, {}, {}));
+}
+
+}  // namespace flow::cpu

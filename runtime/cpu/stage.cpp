@@ -38,8 +38,12 @@ bool has_float64(const plan::Job& job, const plan::Step& step) {
 
 const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
                                  std::span<const KernelEntry> kernels) {
-  if (kernels.empty()) kernels = has_float64(job, step) ? reference_kernels() : fast_kernels();
-  const KernelEntry* entry = find_kernel(kernels, step.op);
+  const KernelEntry* entry = nullptr;
+  if (kernels.empty() && has_float64(job, step)) {
+    entry = find_kernel(double_kernels(), step.op);
+    kernels = reference_kernels();
+  }
+  if (!entry) entry = find_kernel(kernels.empty() ? fast_kernels() : kernels, step.op);
   if (!entry)
     throw RunError(fmt::format("the CPU has no kernel for `{}`", step.op),
                    "build the plan again with the flowc of this version");

@@ -42,8 +42,9 @@ struct StageContext {
   int threads = 1;
 };
 
-/// The kernel of each step: of `kernels` where that is not empty; else the reference for float64
-/// operands and the fast one for the rest. RunError, with the step's line, where there is none.
+/// The kernel of each step: of `kernels` where that is not empty; else for float64 operands that of
+/// doubles, or the reference where it has none, and the fast one for the rest. RunError, with the
+/// step's line, where there is none.
 std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
                                                std::span<const KernelEntry> kernels);
 

@@ -24,6 +24,13 @@ constexpr KernelEntry kFast[] = {
 #undef FLOW_CPU_KERNEL
 };
 
+constexpr KernelEntry kDouble[] = {
+#define FLOW_CPU_KERNEL(op, layouts)
+#define FLOW_CPU_DOUBLE_KERNEL(op) {#op, doubles::op, Layouts::kPlain},
+#include "runtime/cpu/kernels.def"
+#undef FLOW_CPU_KERNEL
+};
+
 constexpr KernelEntry kReference[] = {
 #define FLOW_CPU_KERNEL(op, layouts) {#op, reference::op, Layouts::kPlain},
 #include "runtime/cpu/kernels.def"
@@ -33,6 +40,8 @@ constexpr KernelEntry kReference[] = {
 }  // namespace
 
 std::span<const KernelEntry> fast_kernels() { return kFast; }
+
+std::span<const KernelEntry> double_kernels() { return kDouble; }
 
 std::span<const KernelEntry> reference_kernels() { return kReference; }
 

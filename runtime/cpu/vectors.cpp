@@ -12,6 +12,11 @@ FLOW_VECTORISED void add_to(const float* x, float* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
+FLOW_VECTORISED void add_to(const double* x, double* sum, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
+}
+
 FLOW_VECTORISED void scale_to(const float* x, float factor, float* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;

@@ -7,6 +7,7 @@ namespace flow::cpu {
 
 /// sum += x
 void add_to(const float* x, float* sum, int64_t n);
+void add_to(const double* x, double* sum, int64_t n);
 /// y = factor x; y may be x.
 void scale_to(const float* x, float factor, float* y, int64_t n);
 /// The largest, passing over NaNs; -inf of nothing else.

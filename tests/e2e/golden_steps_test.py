@@ -31,12 +31,12 @@ def pairs(folder, name, array):
 
 
 class GoldenSteps(FlowTest):
-    def train(self, net, precision, steps, *more):
+    def train(self, net, precision, steps, *more, env=None):
         watches = ["--watch", net]
         for kind in ("weight", "bias"):
             watches += ["--watch", f"{net}/*/{kind}:1000", "--watch-diff", f"{net}/*/{kind}:1000"]
         self.flowrun("train", JOBS / f"{net}.yaml", "-o", "out", "--set", f"jobs.train.precision={precision}", "--steps", steps,
-                     "--watch-diff", net, "--set", "jobs.train.returns.to=npy", *watches, *more)
+                     "--watch-diff", net, "--set", "jobs.train.returns.to=npy", *watches, *more, env=env)
 
     def check(self, folder, name, array, tolerance):
         for what, ours, golden in pairs(folder, name, array):
@@ -75,6 +75,11 @@ class GoldenSteps(FlowTest):
     def test_lenet_in_float64_agrees_over_ten_steps(self): self.float64("lenet")
 
     def test_mlp_in_float64_agrees_over_ten_steps(self): self.float64("mlp")
+
+    def test_lenet_in_float64_agrees_on_cpus_of_narrower_vectors(self):
+        for instructions in ("AVX2", "SSE41"):
+            self.train("lenet", "float64", 1, "--force", env={"ONEDNN_MAX_CPU_ISA": instructions})
+            self.check_step_0("lenet", GOLDEN / "lenet", 1e-9)
 
     def test_lenet_in_float32_agrees_at_step_0(self): self.float32("lenet")
 

@@ -13,10 +13,12 @@ Kernel map(const Request& request, F f) {
   const int64_t n = request.outputs[0].shape.elements();
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=](const Buffers& buffers, const CallState&) {
+    kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
       const T* x = input<T>(buffers, 0);
       T* y = output<T>(buffers, 0);
-      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(static_cast<double>(x[i])));
+      for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
+        for (int64_t i = first; i < end; ++i) y[i] = static_cast<T>(f(static_cast<double>(x[i])));
+      });
     };
   });
   return kernel;
@@ -42,13 +44,18 @@ Kernel map_numbers(const Request& request, F f) {
 template <typename A, typename B, typename R, typename F>
 Kernel map_pairs(const Request& request, F f) {
   Kernel kernel;
-  kernel.launch = [f, out = request.outputs[0].shape, a_shape = request.inputs[0].shape,
+  kernel.launch = [f, threads = request.threads, out = request.outputs[0].shape,
+                   a_shape = request.inputs[0].shape,
                    b_shape = request.inputs[1].shape](const Buffers& buffers, const CallState&) {
     const A* a = input<A>(buffers, 0);
     const B* b = input<B>(buffers, 1);
     R* to = output<R>(buffers, 0);
-    for (int64_t i = 0, n = out.elements(); i < n; ++i)
-      to[i] = f(a[operand_index(out, i, a_shape)], b[operand_index(out, i, b_shape)]);
+    const bool alike = a_shape == out && b_shape == out;
+    for_pieces(threads, out.elements(), kPiece, [&](int64_t first, int64_t end) {
+      for (int64_t i = first; i < end; ++i)
+        to[i] = alike ? f(a[i], b[i])
+                      : f(a[operand_index(out, i, a_shape)], b[operand_index(out, i, b_shape)]);
+    });
   };
   return kernel;
 }
