@@ -10,9 +10,9 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernel.h"
-#include "runtime/cuda/masks.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/cuda/posts.h"
+#include "runtime/cuda/trial.h"
 #include "runtime/plan/lifetimes.h"
 
 namespace flow::cuda {
@@ -99,7 +99,7 @@ class GradientFuser {
     const bool keeps_mask = kept == Aside::kStoreMask;
     if (!is_plain(product)) return;
     if (kept != Aside::kNothing && !keeps_mask) return;
-    if (!has(product, Aside::kReadMask) || !has(rectified, Aside::kStoreMask)) return;
+    if (!has(rectified, Aside::kStoreMask) || !has(product, Aside::kReadMask)) return;
 
     const bool seen = tensors_[made.index()].seen || tensors_[dy.index()].seen;
     if (seen) add_tap(*back);
@@ -195,7 +195,7 @@ class GradientFuser {
     } catch (const RunError&) {  // no such product
       return false;
     }
-    return spec.aside != Aside::kStoreMask || masks_out_zeros(kernel, spec, driver_);
+    return passes_trial(kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.

@@ -34,8 +34,9 @@ struct CallBlock {
   FLOW_HOST_DEVICE CallBlock at_rate(double scale) const { return {step, learning_rate * scale}; }
 };
 
-/// The first value of a call that was out of range, in device memory: cleared by the call's start,
-/// copied out at its end. A check that finds `check` set leaves the block alone.
+/// The first value of a call that was out of range, in pinned host memory: the host clears it
+/// before the call, and a kernel reaches over to it where something is wrong alone, so that a call
+/// without a fault pays nothing. A check that finds `check` set leaves the block alone.
 struct FaultBlock {
   int32_t check = 0;  // 1 + index into Checks; 0: none
   int64_t row = 0;    // the first one
@@ -78,7 +79,7 @@ struct LaunchState {
   Driver& driver;
   Stream stream;
   const CallBlock* call;  // on the device
-  FaultBlock* fault;      // on the device
+  FaultBlock* fault;      // pinned
 };
 
 using Launch = std::function<void(const Buffers&, const LaunchState&)>;

@@ -84,6 +84,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     times_.resize(sizes_.output_slots);
     for (Times& times : times_) times.ends.resize(timeline_->timed_steps().size() + 1);
   } else if (!options.eager) {
+    timeline_->rehearse(prepared);
     capture_forms(options.always);
   }
 }
@@ -173,6 +174,7 @@ const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
   if (call.segment == 0) {
     memory_.call(input_slot) = {call.step, call.learning_rate};
+    memory_.fault(output_slot) = {};
     if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
   }
   const size_t slots = input_slot * sizes_.output_slots + output_slot;

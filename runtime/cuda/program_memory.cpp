@@ -50,7 +50,7 @@ OutputLayout::OutputLayout(const plan::Job& job, std::span<const plan::TensorId>
 }
 
 size_t ProgramMemory::device_bytes(const Sizes& sizes, const InputLayout& inputs) {
-  return sizes.variables + sizes.arena + inputs.bytes + aligned(sizeof(FaultBlock));
+  return sizes.variables + sizes.arena + inputs.bytes;
 }
 
 size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
@@ -66,7 +66,6 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       variables_(allocate(driver, sizes.variables)),
       arena_(allocate(driver, sizes.arena)),
       inputs_(allocate(driver, input_layout_.bytes)),
-      fault_(allocate(driver, sizeof(FaultBlock))),
       host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
       host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
       neighbours_(std::move(neighbours)),

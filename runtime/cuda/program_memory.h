@@ -63,7 +63,6 @@ class ProgramMemory {
   const int64_t* rows() const {
     return reinterpret_cast<const int64_t*>(inputs_.get() + input_layout_.rows);
   }
-  FaultBlock* fault() const { return reinterpret_cast<FaultBlock*>(fault_.get()); }
 
   // Pinned, by slot.
   std::byte* host_inputs(size_t slot) const;
@@ -80,7 +79,7 @@ class ProgramMemory {
  private:
   InputLayout input_layout_;
   OutputLayout output_layout_;
-  DeviceBytes variables_, arena_, inputs_, fault_;
+  DeviceBytes variables_, arena_, inputs_;
   PinnedBytes host_inputs_, host_outputs_;
   std::vector<std::byte*> neighbours_, passed_;
 };

@@ -1,6 +1,8 @@
 // Binds steps to memory once; a call is then a walk over them.
 #include "runtime/cuda/timeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +20,6 @@ Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
       stream_(stream),
       columns_(columns),
       memory_(memory),
-      state_{driver, stream, memory.call(), memory.fault()},
       copies_(driver, driver.create_stream()),
       made_(driver, driver.create_event()),
       outer_copied_(driver, driver.create_event()),
@@ -135,6 +136,7 @@ void Timeline::plan_deliveries(const PreparedJob& prepared,
 void Timeline::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
                    size_t output_slot) {
   const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
+  const LaunchState state = launch_state(output_slot);
   if (segment == 0) begin(wanted, input_slot, output_slot);
   for (size_t i = segment == 0 ? 0 : segments_[segment - 1]; i < segments_[segment]; ++i) {
     const Item& item = items_[i];
@@ -146,25 +148,38 @@ void Timeline::put(size_t segment, std::span<const uint8_t> wanted, size_t input
     // A variable is delivered as it was before its update.
     if (item.updates && std::exchange(outer_copying_, false))
       driver_.wait(stream_, outer_copied_.get());
-    if (item.launch) item.launch(item.buffers, state_);
+    if (item.launch) item.launch(item.buffers, state);
     deliver(item.deliveries, wanted, output_slot);
     mark(output_slot, time, static_cast<bool>(item.launch));
   }
-  const bool last = segment + 1 == segments_.size();
-  if (last) driver_.copy(&memory_.fault(output_slot), memory_.fault(), sizeof(FaultBlock), stream_);
   join_copies();
-  if (last) mark(output_slot, 2 + items_.size());
+  if (segment + 1 == segments_.size()) mark(output_slot, 2 + items_.size());
 }
 
 /// What comes before the first item.
 void Timeline::begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
   mark(output_slot, 0);
-  put_inputs(input_slot);
+  put_inputs(input_slot, output_slot);
   deliver(outer_, wanted, output_slot);
   mark(output_slot, 1);
   outer_copying_ = std::ranges::any_of(
       outer_, [&](const Delivery& delivery) { return wanted[delivery.index] != 0; });
   if (outer_copying_) driver_.record(outer_copied_.get(), copies_.get());
+}
+
+void Timeline::rehearse(const PreparedJob& job) {
+  put_inputs(0, 0);
+  for (size_t i = 0; i < item_of_.size(); ++i) {
+    const Item& item = items_[item_of_[i]];
+    if (!item.launch || item.updates) continue;
+    const plan::Step& step = job.grouped.job.steps[i];
+    try {
+      item.launch(item.buffers, launch_state(0));
+      driver_.synchronize(stream_);
+    } catch (const RunError& error) {
+      throw error.at(fmt::format("step `{}` ({})", step.name, step.where));
+    }
+  }
 }
 
 void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
@@ -202,12 +217,11 @@ void Timeline::read_times(size_t output_slot, int64_t begin, std::span<int64_t> 
                       : times[i - 1];
 }
 
-void Timeline::put_inputs(size_t input_slot) {
+void Timeline::put_inputs(size_t input_slot, size_t output_slot) {
   driver_.copy(memory_.device_inputs(), memory_.host_inputs(input_slot),
                memory_.input_layout().copied, stream_);
-  driver_.clear(memory_.fault(), sizeof(FaultBlock), stream_);
   for (size_t i = 0; i < columns_.size(); ++i)
-    columns_.gather(i, memory_.rows(), column_inputs_[i], state_);
+    columns_.gather(i, memory_.rows(), column_inputs_[i], launch_state(output_slot));
 }
 
 void Timeline::deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,

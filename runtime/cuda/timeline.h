@@ -34,6 +34,9 @@ class Timeline {
 
   /// Puts a segment of a call: `wanted` says for each deliverable whether it is delivered.
   void put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// Runs each step once, but for those that write variables: what libraries set up at first use is
+  /// no part of a graph, and a step that cannot run is told by its line and name. Results are lost.
+  void rehearse(const PreparedJob& job);
   /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
   void take_times(const PreparedJob& job, size_t output_slots);
   const std::vector<exec::TimedStep>& timed_steps() const { return timed_steps_; }
@@ -64,13 +67,16 @@ class Timeline {
     std::vector<Delivery> deliveries;
   };
 
+  LaunchState launch_state(size_t output_slot) const {
+    return {driver_, stream_, memory_.call(), &memory_.fault(output_slot)};
+  }
   Operands operands_of(const PreparedJob& job, size_t step) const;
   void add_step(const PreparedJob& job, size_t step);
   void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
   void finish_item(Item item);
   void end_segments(const PreparedJob& job);
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
-  void put_inputs(size_t input_slot);
+  void put_inputs(size_t input_slot, size_t output_slot);
   void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
   void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot);
@@ -81,7 +87,6 @@ class Timeline {
   const Stream stream_;
   const KeptColumns& columns_;
   const ProgramMemory& memory_;
-  const LaunchState state_;
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
   std::vector<std::byte*> column_inputs_;  // by column

@@ -7,7 +7,7 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/visit.h"
-#include "runtime/cuda/masks.h"
+#include "runtime/cuda/trial.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"
 
@@ -95,9 +95,8 @@ class Bench {
       WARN(error.what());
       return false;
     }
-    if (spec.aside == Aside::kStoreMask &&
-        !cuda::masks_out_zeros(kernel, spec, device_->driver())) {
-      WARN("a mask takes 0 for positive");  // and is not used
+    if (!cuda::passes_trial(kernel, spec, device_->driver())) {
+      WARN("a product with something aside does not do as it is told");  // and is not used
       return false;
     }
     buffers.workspace = room(kernel.workspace + 1);

@@ -79,32 +79,28 @@ class Rig {
       : device(open_test_device(settings.lanes)), driver(device->driver()) {
     stream = driver.create_stream();
     call_ = driver.allocate(sizeof(cuda::CallBlock));
-    fault_ = driver.allocate(sizeof(cuda::FaultBlock));
+    fault_ =
+        new (driver.allocate_pinned(sizeof(cuda::FaultBlock))) cuda::FaultBlock(settings.fault);
     const cuda::CallBlock call{settings.step, settings.learning_rate};
     driver.copy(call_, &call, sizeof call, stream);
-    driver.copy(fault_, &settings.fault, sizeof settings.fault, stream);
     driver.synchronize(stream);
   }
   /// Captures what `launch` does, and runs the graph.
   template <typename Launch>
   void run(Launch launch) {
     driver.begin_capture(stream);
-    launch(cuda::LaunchState{driver, stream, reinterpret_cast<const cuda::CallBlock*>(call_),
-                             reinterpret_cast<cuda::FaultBlock*>(fault_)});
+    launch(
+        cuda::LaunchState{driver, stream, reinterpret_cast<const cuda::CallBlock*>(call_), fault_});
     const cuda::Graph graph = driver.end_capture(stream);
     driver.launch(graph, stream);
     driver.synchronize(stream);
     driver.destroy(graph);
   }
-  cuda::FaultBlock fault() {
-    cuda::FaultBlock block;
-    driver.copy(&block, fault_, sizeof block, stream);
-    driver.synchronize(stream);
-    return block;
-  }
+  /// REQUIRES: what was run is complete.
+  const cuda::FaultBlock& fault() const { return *fault_; }
   void finish() {
     driver.release(call_);
-    driver.release(fault_);
+    driver.release_pinned(reinterpret_cast<std::byte*>(fault_));
     driver.destroy(stream);
     device->finish();
   }
@@ -115,7 +111,8 @@ class Rig {
   cuda::Stream stream;
 
  private:
-  std::byte *call_, *fault_;
+  std::byte* call_;
+  cuda::FaultBlock* fault_;
 };
 
 }  // namespace

@@ -85,13 +85,11 @@ TEST_CASE("a call copies in, computes, updates last and copies out") {
     FAIL("no call " << start);
     return size_t{0};
   };
-  const size_t in = at("copy 512 to device stream 1"), cleared = at("clear");
+  const size_t in = at("copy 512 to device stream 1");
   const size_t w_out = at("copy 8 to host stream 3"), scale = at("launch");
   const size_t y_out = at("copy 8 to host stream 3", w_out + 1);
-  const size_t fault_out = at("copy 24 to host stream 1");
   CHECK(in == 0);
-  CHECK(in < cleared);
-  CHECK(cleared < w_out);
+  CHECK(in < w_out);
   CHECK(w_out < scale);
   CHECK(scale < y_out);
   size_t last_launch = 0;
@@ -100,7 +98,6 @@ TEST_CASE("a call copies in, computes, updates last and copies out") {
   CHECK(y_out < last_launch);
   CHECK(calls[last_launch].find("update") != std::string::npos);
   CHECK(calls[last_launch - 1].starts_with("wait stream 1"));
-  CHECK(last_launch < fault_out);
   CHECK(gpu.driver->count("launch") == 3);  // both updates are one
 }
 
@@ -288,7 +285,7 @@ TEST_CASE("the report accounts for all that is allocated on the device") {
   const exec::MemoryReport& memory = program->memory();
   CHECK(memory.outputs == 0);
   CHECK(memory.columns == 0);
-  CHECK(memory.total() + 256 == gpu.driver->allocated());  // and where faults are told
+  CHECK(memory.total() == gpu.driver->allocated());
   CHECK(memory.pinned == 2 * memory.inputs + 512);
   CHECK_FALSE(memory.at_peak.empty());
 }
@@ -363,7 +360,9 @@ TEST_CASE("each call of the driver may fail: a clean error, and nothing is left"
       read(*program, weight, 40);
       complete = !gpu.driver->has_failed();  // or a product was left as it was
     } catch (const RunError& error) {
-      CHECK(std::string(error.what()).starts_with("job.yaml:1:1: job `job`: the fake device"));
+      const std::string told = error.what();
+      CHECK_THAT(told, Catch::StartsWith("job.yaml:1:1: job `job`: "));
+      CHECK_THAT(told, Catch::Contains(": the fake device"));
     }
     CHECK(gpu.driver->problems().empty());
   }

@@ -1,5 +1,5 @@
-// What a library's masks say of 0 is found out, of each product on its own.
-#include "runtime/cuda/masks.h"
+// What a library does aside of a product is found out, of each product on its own.
+#include "runtime/cuda/trial.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -33,6 +33,26 @@ class LooseLibraries : public NaiveLibraries {
   int64_t columns_;
 };
 
+/// Its products, or what is aside of them, differ in one bit from what they should be.
+class SpoiltLibraries : public NaiveLibraries {
+ public:
+  SpoiltLibraries(Driver& driver, std::byte* LibraryBuffers::*where)
+      : NaiveLibraries(driver), driver_(driver), where_(where) {}
+  LibraryKernel prepare(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::prepare(spec);
+    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
+      run(buffers, stream);
+      driver_.copy(buffers.*where_, &kBit, 1, stream);
+    };
+    return kernel;
+  }
+
+ private:
+  static constexpr std::byte kBit{8};
+  Driver& driver_;
+  std::byte* LibraryBuffers::*where_;
+};
+
 /// The gradients of both ReLUs of z = relu(relu(x W) V) U, given dz.
 plan::Job two_layers(int64_t first, int64_t second) {
   test::JobBuilder b;
@@ -56,12 +76,12 @@ plan::Job two_layers(int64_t first, int64_t second) {
 }
 
 /// The ReLU gradients that stand apart where masks with so many columns are loose.
-std::vector<std::string> apart(const plan::Job& job, int64_t loose, int64_t asked) {
+std::vector<std::string> apart(const plan::Job& job, int64_t loose, int64_t tried) {
   test::FakeDriver driver;
   LooseLibraries libraries(driver, loose);
   const plan::Job fused =
       fuse_gradients(job, std::vector<size_t>(job.steps.size()), {}, libraries, driver);
-  CHECK(driver.count("launch naive_matmul") == asked);
+  CHECK(driver.count("launch naive_matmul") == tried);
   CHECK(driver.problems().empty());
   std::vector<std::string> names = test::step_names(fused);
   std::erase_if(names, [](const std::string& name) { return name != "inner" && name != "outer"; });
@@ -84,17 +104,38 @@ TEST_CASE("masks that call a 0 positive are known from those that do not", "[cud
   test::FakeDriver driver;
   NaiveLibraries strict(driver);
   LooseLibraries loose(driver, 130);
-  CHECK(masks_out_zeros(strict.prepare(spec), spec, driver));
-  CHECK_FALSE(masks_out_zeros(loose.prepare(spec), spec, driver));
+  CHECK(passes_trial(strict.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_trial(loose.prepare(spec), spec, driver));
+  CHECK(driver.problems().empty());
+}
+
+TEST_CASE("sums and masked products that are wrong are known from those that are right", "[cuda]") {
+  const DType dtype = GENERATE(DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16);
+  const Aside aside = GENERATE(Aside::kReadMask, Aside::kSumsOfA, Aside::kSumsOfB);
+  const MatmulSpec spec{.dtype = dtype,
+                        .a = {9, 3},
+                        .b = {9, 130},
+                        .out = {3, 130},
+                        .transpose_a = true,
+                        .aside = aside};
+  test::FakeDriver driver;
+  NaiveLibraries right(driver);
+  SpoiltLibraries wrong_product(driver, &LibraryBuffers::out);
+  CHECK(passes_trial(right.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_trial(wrong_product.prepare(spec), spec, driver));
+  if (aside != Aside::kReadMask) {
+    SpoiltLibraries wrong_sums(driver, &LibraryBuffers::aside);
+    CHECK_FALSE(passes_trial(wrong_sums.prepare(spec), spec, driver));
+  }
   CHECK(driver.problems().empty());
 }
 
 TEST_CASE("a ReLU's gradient stands apart where its own product's mask is wrong", "[cuda]") {
   using Names = std::vector<std::string>;
-  CHECK(apart(two_layers(5, 7), 1, 2).empty());
-  CHECK(apart(two_layers(5, 7), 5, 2) == Names{"outer"});
-  CHECK(apart(two_layers(5, 7), 7, 2) == Names{"inner"});
-  CHECK(apart(two_layers(5, 5), 1, 1).empty());  // two products alike are asked once
+  CHECK(apart(two_layers(5, 7), 1, 4).empty());
+  CHECK(apart(two_layers(5, 7), 5, 3) == Names{"outer"});
+  CHECK(apart(two_layers(5, 7), 7, 3) == Names{"inner"});
+  CHECK(apart(two_layers(5, 5), 1, 3).empty());  // two products alike are tried once
   CHECK(apart(two_layers(5, 5), 5, 1) == Names{"inner", "outer"});
 }
 
