@@ -88,8 +88,9 @@ __device__ Part<T> products(const Rows<T>& a, const Rows<T>& b, const Space<T>& 
     for (int k = 0; k < kDepth; ++k)
       for (int i = 0; i < kOwn<T>; ++i)
         for (int j = 0; j < kOwn<T>; ++j)
-          sums.at[i][j] += space.left[(lane_row() + i * kSide) * (kDepth + 1) + k] *
-                           space.right[(lane_column() + j * kSide) * (kDepth + 1) + k];
+          sums.at[i][j] = multiply_add(space.left[(lane_row() + i * kSide) * (kDepth + 1) + k],
+                                       space.right[(lane_column() + j * kSide) * (kDepth + 1) + k],
+                                       sums.at[i][j]);
   }
   return sums;
 }
@@ -109,8 +110,9 @@ __device__ void add_products(const Space<T>& space, const Rows<T>& m, int64_t fi
     for (int k = 0; k < kDepth; ++k)
       for (int i = 0; i < kOwn<T>; ++i)
         for (int j = 0; j < kOwn<T>; ++j)
-          sums.at[i][j] += space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k] *
-                           space.left[k * kTile<T> + lane_column() + j * kSide];
+          sums.at[i][j] =
+              multiply_add(space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k],
+                           space.left[k * kTile<T> + lane_column() + j * kSide], sums.at[i][j]);
   }
 }
 

@@ -102,6 +102,9 @@ __global__ void write_picks(Integers indices, Sizes sizes, Picks picks) {
           static_cast<int32_t>(i);
 }
 
+/// So many places of one index are put in order by comparing each with all.
+constexpr int32_t kFew = 512;
+
 /// The places of each index in order, so that sums do not depend on who came first. Each place
 /// counts those of its index that come before it: adjacent threads read the same ones.
 __global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
@@ -110,10 +113,31 @@ __global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
     const int32_t place = picks.unordered[at];
     const int64_t index = indices[place];
     const int32_t begin = picks.begins[index], end = picks.begins[index + 1];
+    if (end - begin > kFew) continue;
     int32_t before = 0;
     for (int32_t other = begin; other < end; ++other)
       before += picks.unordered[other] < place ? 1 : 0;
     picks.places[begin + before] = place;
+  }
+}
+
+/// The same of indices with more: a block goes over all places, each thread over a stretch of them,
+/// and writes those of the index behind what the threads before it write.
+__global__ void order_many_picks(Integers indices, Sizes sizes, Picks picks) {
+  int32_t* counts = shared<int32_t>();
+  const int64_t stretch = ceil_div(sizes.count, blockDim.x), first = threadIdx.x * stretch;
+  const int64_t end = first + stretch < sizes.count ? first + stretch : sizes.count;
+  for (int64_t j = blockIdx.x; j < sizes.extent; j += gridDim.x) {
+    if (picks.begins[j + 1] - picks.begins[j] <= kFew) continue;
+    int32_t own = 0;
+    for (int64_t i = first; i < end; ++i) own += indices[i] == j ? 1 : 0;
+    __syncthreads();  // whoever reads what was shared before
+    counts[threadIdx.x] = own;
+    __syncthreads();
+    int32_t at = picks.begins[j];
+    for (unsigned k = 0; k < threadIdx.x; ++k) at += counts[k];
+    for (int64_t i = first; i < end; ++i)
+      if (indices[i] == j) picks.places[at++] = static_cast<int32_t>(i);
   }
 }
 
@@ -123,9 +147,15 @@ __global__ void add_picks(Picks picks, const T* dy, Sizes sizes, T* dx, int64_t 
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
     const T* from = dy + o * sizes.count * sizes.inner + at % sizes.inner;
+    constexpr int kAhead = 8;  // loads that do not wait for each other
     T sum = 0;
-    for (int32_t p = picks.begins[j]; p < picks.begins[j + 1]; ++p)
-      sum += from[picks.places[p] * sizes.inner];
+    for (int32_t p = picks.begins[j], end = picks.begins[j + 1]; p < end; p += kAhead) {
+      T ahead[kAhead];
+      for (int k = 0; k < kAhead; ++k)
+        ahead[k] = p + k < end ? from[picks.places[p + k] * sizes.inner] : T{0};
+      for (int k = 0; k < kAhead; ++k)
+        if (p + k < end) sum += ahead[k];
+    }
     dx[at] = sum;
   }
 }
@@ -147,6 +177,9 @@ Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
     run("sum_picks", {{1}, {kThreads}, kThreads * sizeof(int32_t)}, sum_picks, sizes, picks);
     run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
     run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
+    if (sizes.count > kFew)
+      run("order_many_picks", {{blocks_for(sizes.extent)}, {kThreads}, kThreads * sizeof(int32_t)},
+          order_many_picks, indices, sizes, picks);
     run("gather_grad", shape_for(n), add_picks<T>, picks, input<T>(buffers, 1), sizes,
         output<T>(buffers, 0), n);
   };

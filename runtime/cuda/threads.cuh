@@ -30,6 +30,17 @@ __device__ inline int64_t first_index() {
 }
 __device__ inline int64_t index_step() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
+/// a b + sum. A device rounds that once, in one instruction, which -fmad=false keeps the compiler
+/// from: for sums that have no bits to share with the CPU.
+template <typename T>
+__device__ T multiply_add(T a, T b, T sum) {
+#ifdef FLOW_CUDA_ON_CPU
+  return a * b + sum;
+#else
+  return fma(a, b, sum);
+#endif
+}
+
 /// A block for every kThreads of n elements. Loops go on from there with index_step(), so that
 /// tensors of any size will do.
 inline LaunchShape shape_for(int64_t n) {

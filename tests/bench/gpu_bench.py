@@ -14,6 +14,7 @@ import pathlib
 import statistics
 import subprocess
 import tempfile
+import threading
 
 from train_bench import SOURCE, flow_run, output
 
@@ -21,7 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 NETS = {"lenet": ("lenet.yaml", 6000, 1500), "mlp": ("mlp.yaml", 12000, 3000)}  # job file, steps of ours, steps of PyTorch
 LAYOUTS = {"lenet": ("contiguous", "channels_last"), "mlp": ("contiguous",)}
-WATCHED = {"lenet": "lenet/conv1:1", "mlp": "mlp/hidden:1"}
+WATCHED = {"lenet": "lenet/dense1:1", "mlp": "mlp:1"}  # what a disk takes at that rate: 200 kB, 4 kB a step
+READY_SECONDS = 120  # then a compiler hangs
 PRECISIONS = {"float32": "", "tf32": "-tf32", "mixed_bfloat16": "-bfloat16"}  # what PyTorch's mode has behind it
 KINDS = {"eager": "cuda", "compiled": "cuda-compiled"}
 
@@ -45,7 +47,12 @@ class Torch:
 
     def await_ready(self):
         for process in self.processes:
-            self.answer(process)
+            late = threading.Timer(READY_SECONDS, process.kill)
+            late.start()
+            try:
+                self.answer(process)
+            finally:
+                late.cancel()
 
     def rate(self):
         rates = []

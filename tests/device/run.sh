@@ -224,7 +224,9 @@ programs() {  # end-to-end tests, in which programs take the GPU by themselves
 # What the libraries do is theirs: of their probing calls and kernels both tools say too much.
 sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 1; }
-  FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no --kernel-regex kns=4flow4cuda \
+  local only=--kernel-name
+  compute-sanitizer --help | grep -q -- "$only" || only=--kernel-regex  # its name before 2023
+  FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no "$only" kns=4flow4cuda \
     --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*"
 }
 
@@ -245,7 +247,10 @@ fact commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 printf '\n| check | verdict | time |\n| --- | --- | --- |\n' >>"$table"
 
 unpack && find_libraries
-check build configure_and_build
+set -m
+check build configure_and_build &  # bash hears the clock while it waits
+set +m
+wait $!
 grep -q '| build | passed' "$table" || finish
 together description sh -c "'$build/bin/describe_device' >'$out/device.json'"
 together libraries "$build/bin/flow_device_tests"
