@@ -80,18 +80,26 @@ struct Clip {
   }
 };
 
-/// v is x.
+/// v is x. `Near`: the same where no x is_far, of arithmetic alone.
 template <typename T>
 struct Cos {
-  FLOW_INLINE T operator()(T x) const { return std::cos(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return -dy * std::sin(x); }
+  struct Near {
+    FLOW_INLINE T operator()(T x) const { return math::cos_near(x); }
+    FLOW_INLINE T gradient(T dy, T x) const { return -dy * math::sin_near(x); }
+  };
+  FLOW_INLINE T operator()(T x) const { return math::cos(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return -dy * math::sin(x); }
 };
 
-/// v is x.
+/// As Cos.
 template <typename T>
 struct Sin {
-  FLOW_INLINE T operator()(T x) const { return std::sin(x); }
-  FLOW_INLINE T gradient(T dy, T x) const { return dy * std::cos(x); }
+  struct Near {
+    FLOW_INLINE T operator()(T x) const { return math::sin_near(x); }
+    FLOW_INLINE T gradient(T dy, T x) const { return dy * math::cos_near(x); }
+  };
+  FLOW_INLINE T operator()(T x) const { return math::sin(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * math::cos(x); }
 };
 
 /// v is x.

@@ -157,6 +157,53 @@ FLOW_INLINE float softplus(float x) {
   return (x > 0.0f ? x : 0.0f) + log1p_of_unit(exp_of_nonpositive(-magnitude(x)));
 }
 
+/// x = k pi / 2 + r, |r| <= pi / 4; to the last bit of a float where |x| <= kFar.
+struct Quarters {
+  float r;
+  uint32_t k;  // modulo 2^32
+};
+
+inline constexpr float kFar = 1e8f;
+
+FLOW_INLINE Quarters quarters_of(float x) {
+  // pi / 2 in two parts: the products of k and the first, of 25 bits, are exact.
+  constexpr double kHigh = 1.57079631090164184570, kLow = 1.58932547735281966916e-8;
+  constexpr double kTwoOverPi = 0.63661977236758134308;
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+  const double shifted = static_cast<double>(x) * kTwoOverPi + kRound, k = shifted - kRound;
+  const double r = (static_cast<double>(x) - k * kHigh) - k * kLow;
+  return {static_cast<float>(r), static_cast<uint32_t>(bits_as<uint64_t>(shifted))};
+}
+
+/// The sine of k pi / 2 + r: plus or minus that of r or its cosine, both by Taylor.
+FLOW_INLINE float sin_of(Quarters at) {
+  const float r = at.r, z = r * r;
+  float s = 1.0f / 362880;
+  s = s * z - 1.0f / 5040;
+  s = s * z + 1.0f / 120;
+  s = s * z - 1.0f / 6;
+  float c = -1.0f / 3628800;
+  c = c * z + 1.0f / 40320;
+  c = c * z - 1.0f / 720;
+  c = c * z + 1.0f / 24;
+  c = c * z - 0.5f;
+  const float sine = r * (1.0f + z * s), cosine = 1.0f + z * c;
+  const float turned = (at.k & 1) != 0 ? cosine : sine;
+  return bits_as<float>(bits_as<uint32_t>(turned) ^ ((at.k & 2) << 30));
+}
+
+/// sin x and cos x. REQUIRES: |x| <= kFar, or x is infinite or NaN.
+FLOW_INLINE float sin_near(float x) { return sin_of(quarters_of(x)); }
+FLOW_INLINE float cos_near(float x) {
+  const Quarters at = quarters_of(x);
+  return sin_of({at.r, at.k + 1});
+}
+
+/// Of any x; beyond kFar they are the C library's, which no vector is made of.
+FLOW_INLINE bool is_far(float x) { return magnitude(x) > kFar; }
+FLOW_INLINE float sin(float x) { return is_far(x) ? std::sin(x) : sin_near(x); }
+FLOW_INLINE float cos(float x) { return is_far(x) ? std::cos(x) : cos_near(x); }
+
 FLOW_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
 
 FLOW_INLINE double magnitude(double x) { return std::fabs(x); }
@@ -172,6 +219,8 @@ FLOW_INLINE double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 FLOW_INLINE double softplus(double x) {
   return (x > 0.0 ? x : 0.0) + std::log1p(std::exp(x > 0.0 ? -x : x));
 }
+FLOW_INLINE double sin(double x) { return std::sin(x); }
+FLOW_INLINE double cos(double x) { return std::cos(x); }
 FLOW_INLINE double sqrt(double x) { return std::sqrt(x); }
 
 /// 1 / (1 + e^-x), and its derivative, which does not vanish beside a share of 1.

@@ -12,15 +12,38 @@ namespace {
 // The result may lie exactly on an operand: `omp simd` says that iterations are independent.
 
 template <typename F, typename T>
-FLOW_INLINE void map_all(F f, const T* x, T* y, int64_t n) {
+FLOW_INLINE void map_loop(F f, const T* x, T* y, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
 template <typename F>
-FLOW_INLINE void gradient_all(F f, const float* dy, const float* v, float* dx, int64_t n) {
+FLOW_INLINE void gradient_loop(F f, const float* dy, const float* v, float* dx, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) dx[i] = f.gradient(dy[i], v[i]);
+}
+
+FLOW_INLINE bool any_far(const float* x, int64_t n) {
+  int far = 0;
+#pragma omp simd reduction(| : far)
+  for (int64_t i = 0; i < n; ++i) far |= math::is_far(x[i]) ? 1 : 0;
+  return far != 0;
+}
+
+// A function that is a vector only of numbers that are not far is another one where there are none.
+
+template <typename F, typename T>
+FLOW_INLINE void map_all(F f, const T* x, T* y, int64_t n) {
+  if constexpr (requires { typename F::Near; })
+    if (!any_far(x, n)) return map_loop(typename F::Near{}, x, y, n);
+  map_loop(f, x, y, n);
+}
+
+template <typename F>
+FLOW_INLINE void gradient_all(F f, const float* dy, const float* v, float* dx, int64_t n) {
+  if constexpr (requires { typename F::Near; })
+    if (!any_far(v, n)) return gradient_loop(typename F::Near{}, dy, v, dx, n);
+  gradient_loop(f, dy, v, dx, n);
 }
 
 /// A Kernel that calls run(f, x, y, n) on each piece of the operand.

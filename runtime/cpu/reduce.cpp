@@ -7,6 +7,7 @@
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/reduced_axes.h"
 #include "runtime/cpu/reduction.h"
+#include "runtime/cpu/softmax_row.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -133,6 +134,18 @@ Kernel reduce_all(const Request& request) { return fold_kernel<bool>(request, Al
 
 Kernel logsumexp(const Request& request) {
   const ReducedAxes axes(request);
+  if (axes.of_rows()) {
+    Kernel kernel;
+    kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
+      const float* x = input<float>(buffers, 0);
+      float* out = output<float>(buffers, 0);
+      axes.for_row_pieces(threads, [&](int64_t first, int64_t end) {
+        for (int64_t row = first; row < end; ++row)
+          out[row] = logsumexp_row(x + row * axes.run, axes.run);
+      });
+    };
+    return kernel;
+  }
   const size_t sums = fold_workspace<LogSumExp>(axes),
                maxima = fold_workspace<Largest<float>>(axes);
   Kernel kernel;

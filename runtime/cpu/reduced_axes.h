@@ -40,6 +40,13 @@ class ReducedAxes {
   }
   /// How many elements go into one result.
   int64_t reduced_elements() const { return run * runs; }
+  /// Is each result that of one row of adjacent elements, of one chunk, row after row?
+  bool of_rows() const { return run > 1 && runs == 1 && chunks == 1; }
+  /// REQUIRES: of_rows(). Calls f(first, end) for pieces of the rows.
+  template <typename F>
+  void for_row_pieces(int threads, F f) const {
+    for_pieces(threads, outer, std::max<int64_t>(1, kElementsPerChunk / run), f);
+  }
 
   /// Where the elements of outer loop i begin; and, from there, those of a run, or a row.
   int64_t kept_offset(int64_t i) const { return offset_of(kept_, i); }
@@ -93,7 +100,8 @@ typename Fold::Sum fold_runs(const Fold& fold, const ReducedAxes& axes, const T*
   using Sum = typename Fold::Sum;
   constexpr int64_t kLanes = 16;
   Sum lanes[kLanes];
-  std::fill_n(lanes, kLanes, fold.first());
+  const int64_t used = end - first < kLanes ? 1 : kLanes;
+  std::fill_n(lanes, used, fold.first());
   axes.for_runs(first, end, [&](int64_t offset, int64_t count) {
     const T* x = from + offset;
     int64_t i = 0;
@@ -104,7 +112,7 @@ typename Fold::Sum fold_runs(const Fold& fold, const ReducedAxes& axes, const T*
     }
     for (; i < count; ++i) lanes[0] = fold.join(lanes[0], fold.term(x[i], result));
   });
-  for (int64_t k = 1; k < kLanes; ++k) lanes[0] = fold.join(lanes[0], lanes[k]);
+  for (int64_t k = 1; k < used; ++k) lanes[0] = fold.join(lanes[0], lanes[k]);
   return lanes[0];
 }
 

@@ -57,7 +57,7 @@ constexpr int64_t kLanes = 16;
 }
 
 /// The sum of n adjacent floats: 64 running sums, each over at most 64 elements; then 16 of four
-/// each; then float64.
+/// each, or of what is left; then float64.
 template <typename T>
 [[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
   constexpr int64_t kSums = 4, kStep = kSums * kLanes, kBlock = 64 * kStep;
@@ -73,8 +73,20 @@ template <typename T>
       }
     total += sum_of_lanes((sums[0] + sums[2]) + (sums[1] + sums[3]));
   }
-  for (; i < n; ++i) total += static_cast<double>(wide(x[i]));
-  return total;
+  if (i + kLanes <= n) {
+    Lanes sum = {};
+    for (; i + kLanes <= n; i += kLanes) {
+      Lanes lanes;
+      load(x + i, lanes);
+      sum += lanes;
+    }
+    total += sum_of_lanes(sum);
+  }
+  double parts[4] = {total, 0, 0, 0};
+  for (; i + 4 <= n; i += 4)
+    for (int64_t k = 0; k < 4; ++k) parts[k] += static_cast<double>(wide(x[i + k]));
+  for (; i < n; ++i) parts[1] += static_cast<double>(wide(x[i]));
+  return (parts[0] + parts[1]) + (parts[2] + parts[3]);
 }
 
 FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
@@ -90,6 +102,19 @@ FLOW_VECTORISED void add_rows(const uint16_t* x, int64_t rows, int64_t stride, i
 FLOW_VECTORISED double sum_run(const float* x, int64_t n) { return sum_any_run(x, n); }
 
 FLOW_VECTORISED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
+
+/// out = factor * the sums of rows of n.
+FLOW_VECTORISED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
+                                  float* out) {
+  for (int64_t row = 0; row < rows; ++row)
+    out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
+}
+
+FLOW_VECTORISED void sum_each_row(const uint16_t* x, int64_t rows, int64_t n, double factor,
+                                  float* out) {
+  for (int64_t row = 0; row < rows; ++row)
+    out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
+}
 
 }  // namespace
 
@@ -122,6 +147,10 @@ size_t Reduction::workspace() const {
 template <typename T>
 void Reduction::sum(int threads, const T* x, double factor, float* out,
                     std::byte* workspace) const {
+  if (axes_.of_rows())
+    return axes_.for_row_pieces(threads, [&](int64_t first, int64_t end) {
+      sum_each_row(x + first * axes_.run, end - first, axes_.run, factor, out + first);
+    });
   if (axes_.run > 1) {
     double* sums = reinterpret_cast<double*>(workspace);
     const bool whole = axes_.chunks == 1;

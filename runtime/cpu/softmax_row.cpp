@@ -85,6 +85,13 @@ MaxAndSum log_softmax_with(const float* x, float* y, int64_t n) {
   return {max, sum};
 }
 
+/// No difference is taken from an infinite maximum.
+double log_of_infinite_sum(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(math::exp(x[i]));
+  return std::log(sum);
+}
+
 }  // namespace
 
 void softmax_row(const float* x, float* y, int64_t n) {
@@ -103,6 +110,19 @@ RowSum softmax_and_sum(const float* x, float* prob, int64_t n) {
 
 void log_softmax_row(const float* x, float* y, int64_t n) {
   in_whole_vectors(x, y, n, log_softmax_with);
+}
+
+float logsumexp_row(const float* x, int64_t n) {
+  float exps[kSumBlock];
+  const double result = in_whole_vectors(x, exps, n, [&](const float* from, float*, int64_t width) {
+    const float max = largest_of(from, width);
+    if (!std::isfinite(max)) return log_of_infinite_sum(x, n);
+    double sum = 0;
+    for (int64_t first = 0; first < width; first += kSumBlock)
+      sum += exp_and_wide_sum(from + first, max, exps, std::min(kSumBlock, width - first));
+    return std::log(sum) + static_cast<double>(max);
+  });
+  return static_cast<float>(result);
 }
 
 }  // namespace flow::cpu

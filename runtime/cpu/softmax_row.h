@@ -17,6 +17,9 @@ void softmax_row(const float* x, float* y, int64_t n);
 /// y = x - logsumexp(x), likewise.
 void log_softmax_row(const float* x, float* y, int64_t n);
 
+/// ln(sum e^x), summed in double. NaN where x has one.
+float logsumexp_row(const float* x, int64_t n);
+
 /// logsumexp(x) = max + log_sum, kept apart: next to a large maximum small differences are lost.
 struct RowSum {
   float max;

@@ -38,6 +38,10 @@ TEST_CASE("functions of floats are exact to a few units in the last place") {
   CHECK(worst(math::expm1, std::expm1, -kInfinity, kInfinity) <= 2);
   CHECK(worst(math::log, std::log, 0, kInfinity) <= 1);
   CHECK(worst(math::log1p_of_unit, std::log1p, 0, 1) <= 2.5);
+  CHECK(worst(math::sin_near, std::sin, -math::kFar, math::kFar) <= 2);
+  CHECK(worst(math::cos_near, std::cos, -math::kFar, math::kFar) <= 2);
+  CHECK(worst(math::sin, std::sin, -3.4e38f, 3.4e38f) <= 2);
+  CHECK(worst(math::cos, std::cos, -3.4e38f, 3.4e38f) <= 2);
   CHECK(worst(math::tanh, std::tanh, -kInfinity, kInfinity) <= 3);
   CHECK(worst([](float x) { return math::normal(x).share; },
               [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }, -1, kInfinity) <= 4);
@@ -62,6 +66,11 @@ TEST_CASE("functions of floats know zeros, infinities and what is not defined") 
   CHECK(math::log(1.0f) == 0);
   CHECK(math::log(kInfinity) == kInfinity);
   CHECK(std::isnan(math::log(-1.0f)));
+  CHECK(math::sin(0.0f) == 0);
+  CHECK(std::signbit(math::sin(-0.0f)));
+  CHECK(math::cos(0.0f) == 1);
+  CHECK(std::isnan(math::sin_near(kInfinity)));
+  CHECK(std::isnan(math::cos(-kInfinity)));
   CHECK(math::tanh(kInfinity) == 1);
   CHECK(math::tanh(-kInfinity) == -1);
   CHECK(std::signbit(math::tanh(-0.0f)));
@@ -74,6 +83,7 @@ TEST_CASE("functions of floats know zeros, infinities and what is not defined") 
   for (float (*f)(float) :
        {+[](float x) { return math::exp(x); }, +[](float x) { return math::exp_of_nonpositive(x); },
         +[](float x) { return math::expm1(x); }, +[](float x) { return math::log(x); },
+        +[](float x) { return math::sin_near(x); }, +[](float x) { return math::cos(x); },
         +[](float x) { return math::tanh(x); }, +[](float x) { return math::normal(x).share; },
         +[](float x) { return math::sigmoid(x); }, +[](float x) { return math::softplus(x); }})
     CHECK(std::isnan(f(math::kNaN)));

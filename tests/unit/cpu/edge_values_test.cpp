@@ -135,4 +135,49 @@ TEST_CASE("losses of large logits are exact") {
   CHECK(run_kernel(one, {cpu::fast_kernels()}).outputs[0].as<float>()[0] == 2e30f);
 }
 
+TEST_CASE("logsumexp along rows of any length knows infinities and NaN") {
+  const int64_t n = GENERATE(1, 2, 15, 16, 17, 63, 64, 65, 511, 513, 9000);
+  const float odd = GENERATE(1.0f, kInfinity, -kInfinity, kNan);
+  Array x(kFloat, {3, n});
+  std::ranges::fill(x.as<float>(), 1.0f);
+  x.as<float>()[static_cast<size_t>(2 * n - 1)] = odd;  // the last of the second row
+  std::fill_n(&x.as<float>()[static_cast<size_t>(2 * n)], n, -kInfinity);
+  const KernelCase one{
+      "logsumexp", {{"axes", std::vector<int64_t>{1}}, {"keepdims", false}}, {x}, {{kFloat, {3}}}};
+  const Array fast = run_kernel(one, {cpu::fast_kernels()}).outputs[0];
+  const Array reference = run_kernel(one, {cpu::reference_kernels()}).outputs[0];
+  for (int64_t i = 0; i < 3; ++i) {
+    CAPTURE(n, odd, i);
+    const double a = number_at(fast, i), b = number_at(reference, i);
+    CHECK((a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) < 1e-6 * std::abs(b)));
+  }
+  CHECK(number_at(fast, 0) == Approx(1 + std::log(static_cast<double>(n))));
+  CHECK(number_at(fast, 2) == -kInfinity);
+}
+
+TEST_CASE("sines and cosines are the same beside numbers that are far") {
+  Random random(4);
+  const int64_t n = 100;
+  Array x = random_array(random, kFloat, {n});
+  for (float& value : x.as<float>()) value *= 1e4f;
+  const Array dy = random_array(random, kFloat, {n});
+  const auto results_of = [&](const Array& of) {
+    std::vector<Array> made;
+    for (const char* op : {"sin", "cos"})
+      made.push_back(run_kernel({op, {}, {of}, {{kFloat, {n}}}}, {cpu::fast_kernels()}).outputs[0]);
+    for (const char* op : {"sin_grad", "cos_grad"})
+      made.push_back(
+          run_kernel({op, {}, {dy, of}, {{kFloat, {n}}}}, {cpu::fast_kernels()}).outputs[0]);
+    return made;
+  };
+  const std::vector<Array> near = results_of(x);
+  x.as<float>()[7] = 3e30f;
+  const std::vector<Array> far = results_of(x);
+  for (size_t i = 0; i < near.size(); ++i)
+    for (int64_t at = 0; at < n; ++at)
+      if (at != 7) CHECK(number_at(near[i], at) == number_at(far[i], at));
+  CHECK(number_at(far[0], 7) == Approx(std::sin(static_cast<double>(3e30f))));
+  CHECK(number_at(far[3], 7) == Approx(-number_at(dy, 7) * std::sin(static_cast<double>(3e30f))));
+}
+
 }  // namespace flow::test
