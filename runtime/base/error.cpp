@@ -11,6 +11,11 @@ RunError RunError::at(std::string_view place) const {
   return RunError(fmt::format("{}: {}", place, what()), hint_, exit_status_);
 }
 
+RunError RunError::hinting(std::string_view more) const {
+  return RunError(what(), fmt::format("{}{}{}", hint_, hint_.empty() ? "" : "; ", more),
+                  exit_status_);
+}
+
 int exit_status_of(const std::exception& error) {
   if (const auto* told = dynamic_cast<const RunError*>(&error)) return told->exit_status();
   return dynamic_cast<const Defect*>(&error) ? kDefect : kRunFailed;

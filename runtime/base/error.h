@@ -20,6 +20,8 @@ class RunError : public std::runtime_error {
   int exit_status() const { return exit_status_; }
   /// The same, told of `place`: "lenet.yaml:12:5: step `loss`".
   RunError at(std::string_view place) const;
+  /// The same with one more thing in its hint.
+  RunError hinting(std::string_view more) const;
 
  private:
   std::string hint_;

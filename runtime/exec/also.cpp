@@ -81,7 +81,7 @@ Ending CalledJob::call_until(int64_t calls, const CallSite& site) {
   deliverer_->begin_call(site.main_step);
   while (steps_ < steps_of(calls)) {
     ending = call(site);
-    if (ending.interrupted || !ending.failure.empty()) return ending;
+    if (ending.cut_short()) return ending;
     steps_ = ending.steps;
     deliverer_->end_call();
   }
@@ -183,7 +183,7 @@ Ending CalledJobs::call_at(const CallSite& site) {
     const int64_t calls = calls_after(job->also(), site.main_step);
     if (job->steps() >= job->steps_of(calls)) continue;
     ending = job->call_until(calls, site);
-    if (ending.interrupted || !ending.failure.empty()) break;
+    if (ending.cut_short()) break;
   }
   return ending;
 }

@@ -351,10 +351,11 @@ Ending Executor::execute() {
   const int64_t begin = Profile::now();
   run_stages();
   if (run_.profile) run_.profile->add_run(begin, Profile::now());
-  for (const std::exception_ptr& error : {compute_error_, deliver_error_, feed_error_})
-    if (error) std::rethrow_exception(error);
+  if (compute_error_) std::rethrow_exception(compute_error_);
 
   Ending ending;
+  ending.error = deliver_error_ ? deliver_error_ : feed_error_;
+  ending.delivered = !deliver_error_;
   ending.since = run_.since;
   ending.steps = computed_.completed();
   if (ending.steps > run_.first) {

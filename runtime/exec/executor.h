@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -80,12 +81,17 @@ struct Ending {
   std::optional<std::chrono::steady_clock::time_point> first_call_done;
   bool interrupted = false;
   std::string failure;  // a check failed: a non-finite loss or checked tensor
+  /// What the feed, a sink or on_step threw. The calls up to `steps` are complete all the same, and
+  /// `delivered` all they left, unless it was a sink or on_step.
+  std::exception_ptr error;
+  bool delivered = true;
+
+  bool cut_short() const { return interrupted || !failure.empty() || error; }
 };
 
 /// Runs steps [first, end), or up to where a stream ends; the deliverer is not told that these were
-/// the last. From the second one on the compute thread allocates nothing. Throws
-/// RunError: a fault of a call (naming step, row, value and limit), or what the feed, a sink or
-/// on_step threw.
+/// the last. From the second one on the compute thread allocates nothing. Throws RunError: a fault
+/// of a call (naming step, row, value and limit), or the device's failure.
 Ending execute(const Execution& execution);
 
 }  // namespace flow::exec

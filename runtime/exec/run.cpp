@@ -87,6 +87,8 @@ class Run {
   plan::CheckpointRecord checkpoint_record(int64_t step, const Sums& sums) const;
   void save_step(int64_t step, const Sums& sums);
   void save_last(const Ending& ending);
+  std::string save_after_failure(const Ending& ending);
+  [[noreturn]] void fail(const Ending& ending);
   void conclude(const Ending& ending);
   void write_record(int exit_status, const std::string& error) const;
   void write_profile();
@@ -162,8 +164,7 @@ Ending Run::execute() {
   while (goes_on && ending.steps < prepared_.end) {
     const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
     ending = execute_until(until, ending);
-    goes_on = ending.steps == until && !ending.interrupted && ending.failure.empty() &&
-              call_others(ending);
+    goes_on = ending.steps == until && !ending.cut_short() && call_others(ending);
   }
   return ending;
 }
@@ -219,7 +220,9 @@ bool Run::call_others(Ending& ending) {
   kept_.reset();  // what was saved before this step's calls
   ending.interrupted = of_calls.interrupted;
   ending.failure = of_calls.failure;
-  if (ending.interrupted || !ending.failure.empty()) return false;
+  ending.error = of_calls.error;
+  ending.delivered = !ending.error;  // a call was left in its middle
+  if (ending.cut_short()) return false;
   if (saves(steps - 1)) {
     prepared_.capture();
     save_step(steps, deliverer_->sums());
@@ -321,6 +324,39 @@ void Run::save_last(const Ending& ending) {
   }
 }
 
+/// What failed is no part of the calls, so that the state is worth keeping: where all was
+/// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
+/// be. Says where it is; empty where there is nothing to keep.
+std::string Run::save_after_failure(const Ending& ending) {
+  if (!job_.train || ending.steps == prepared_.first) return {};
+  try {
+    prepared_.capture();
+    if (ending.delivered) {
+      if (kept_ != ending.steps) save_step(ending.steps, deliverer_->sums());
+      return fmt::format("`--resume` goes on after step {}", ending.steps);
+    }
+    check_trained(ending.steps);
+    home_->require();
+    const fs::path path = request_.directory / kRescued;
+    write_checkpoint(path, prepared_.state, checkpoint_record(ending.steps, {}));
+    return fmt::format("the state after step {} is in {}, for `--load`", ending.steps,
+                       path.string());
+  } catch (const std::exception&) {
+    return {};  // the failure that led here is the one to tell
+  }
+}
+
+/// Throws it, and says what is left.
+void Run::fail(const Ending& ending) {
+  const std::string left = save_after_failure(ending);
+  try {
+    std::rethrow_exception(ending.error);
+  } catch (const RunError& error) {
+    if (left.empty()) throw;
+    throw error.hinting(left);
+  }
+}
+
 void Run::conclude(const Ending& ending) {
   outcome_.steps = ending.steps;
   outcome_.epochs = positions_.epochs_after(ending.steps);
@@ -332,6 +368,7 @@ void Run::conclude(const Ending& ending) {
     outcome_.seconds_to_first_step =
         process_age() -
         std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
+  if (ending.error) fail(ending);
   outcome_.error = ending.failure;
   const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
   if (ending.last_loss && !std::isfinite(*ending.last_loss))

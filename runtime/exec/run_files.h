@@ -13,9 +13,13 @@ namespace flow::exec {
 /// What a run writes first, and removing one takes last: by it a directory is known as a run's.
 inline constexpr const char* kPlanFile = "plan.json";
 
+/// Where the state goes that a failed run leaves and no run may go on from.
+inline constexpr const char* kRescued = "rescued";
+
 /// All that a run writes into its directory.
-inline constexpr std::array kWritten = {"run.json", "metrics.jsonl", "profile.json", "returns",
-                                        "watch",    "also",          "checkpoints",  kPlanFile};
+inline constexpr std::array kWritten = {"run.json",    "metrics.jsonl", "profile.json",
+                                        "returns",     "watch",         "also",
+                                        "checkpoints", kRescued,        kPlanFile};
 
 /// Is `path` the directory `folder`, or somewhere below it, links followed?
 bool lies_in(const fs::path& path, const fs::path& folder);

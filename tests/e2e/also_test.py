@@ -185,6 +185,13 @@ class AlsoTest(FlowTest):
         self.assertIn("step 0: tensor `x` is nan at [1, 2], and is checked to be finite", done.stderr)
         self.assertEqual(self.metrics("out/also/tune"), [])
 
+    def test_the_state_outlives_a_called_job_that_fails(self):
+        fails = "+jobs.eval.hooks=[{watch: x, to: {type: command, mode: spawn, run: 'cat >/dev/null; exit 4'}}]"
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}]",
+                            "--set", fails, status=3)
+        self.assertIn("the state after step 4 is in out/rescued, for `--load`", done.stderr)
+        self.flowrun("eval", "job.yaml", "-o", "seen", "--quiet", "--load", "out/rescued")
+
     def test_a_called_job_that_shuffles_has_another_order_in_each_epoch(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING, "--set", "+jobs.tune.run.shuffle=true",
                      "--set", "jobs.tune.hooks.0.watch=x")

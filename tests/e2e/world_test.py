@@ -1,6 +1,8 @@
 """What the world does to a run: files that shrink, directories that go, streams that are closed, limits, signals."""
+import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -64,6 +66,48 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 3, said)
         self.assertIn("out was removed or replaced while the run went on", said)
         self.assertEqual(list((self.dir / "out").iterdir()), [])
+
+    def test_the_state_outlives_a_hook_that_fails(self):
+        fails = "    hooks: [{watch: loss, every: 3, to: {type: command, mode: spawn, run: 'cat >/dev/null; test $FLOW_STEP -lt 6'}}]\n"
+        for name, returns in (("each", "{value: loss, to: none}"), ("ahead", "{type: Callback, value: loss, to: none}")):
+            self.write("job.yaml", train_job(400) + f"    returns: {returns}\n" + fails)
+            done = self.flowrun("job.yaml", "-o", name, "--quiet", status=3)
+            steps, = re.findall(rf"the state after step (\d+) is in {name}/rescued, for `--load`", done.stderr)
+            self.assertEqual(list((self.dir / name / "checkpoints").glob("*")), [])  # no run may go on from there
+            self.flowrun("job.yaml", "-o", f"{name}-whole", "--quiet", "--no-commands", "--steps", steps)
+            whole, rescued = self.files(self.checkpoint(f"{name}-whole")), self.files(f"{name}/rescued")
+            del whole["checkpoint.json"], rescued["checkpoint.json"]
+            self.assertEqual(whole, rescued)
+            self.flowrun("job.yaml", "-o", f"{name}-next", "--quiet", "--no-commands", "--steps", 1, "--load", f"{name}/rescued")
+            self.flowrun("job.yaml", "-o", name, "--quiet", "--no-commands", "--steps", 1, "--force")
+            self.assertFalse((self.dir / name / "rescued").exists())
+
+    def test_a_run_whose_data_fail_goes_on_when_they_are_mended(self):
+        job = train_job(8).replace("from: {type: random_uniform, low: -1, high: 1}", "from: {npy: pipe}")
+        self.write("job.yaml", job + "    returns: {value: loss, to: npy}\n")
+        os.mkfifo(self.dir / "pipe")
+        rows = np.random.default_rng(3).random((8, 8, 6)).astype(np.float32)
+
+        def run(out, data, *words, **options):
+            writer = subprocess.Popen(["sh", "-c", "cat > pipe"], cwd=self.dir, stdin=subprocess.PIPE)
+            writer.stdin.write(data)
+            writer.stdin.close()
+            done = self.flowrun("job.yaml", "-o", out, "--quiet", *words, **options)
+            writer.wait()
+            return done
+
+        def records(arrays):
+            pipe = io.BytesIO()
+            for array in arrays:
+                np.save(pipe, array)
+            return pipe.getvalue()
+
+        done = run("parts", records(rows[:6])[:-1], status=3)
+        self.assertIn("hint: `--resume` goes on after step 5", done.stderr)
+        run("parts", records(rows), "--resume")
+        run("whole", records(rows))
+        self.assertEqual(self.files("whole/checkpoints/000008"), self.files("parts/checkpoints/000008"))
+        np.testing.assert_array_equal(self.load("parts/returns/loss/value.npy"), self.load("whole/returns/loss/value.npy"))
 
     def test_outputs_that_are_not_whole_are_not_resumed(self):
         self.write("job.yaml", train_job(4) + "    returns: {value: loss, to: npy}\n")
