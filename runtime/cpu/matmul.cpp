@@ -174,8 +174,7 @@ class Product {
     const std::byte *a = nullptr, *b = nullptr;
     std::byte* out = nullptr;
     const float* bias = nullptr;
-    T* workspace =
-        nullptr;  // tiles that are not made where they belong, then each worker's scratch
+    T* workspace = nullptr;  // tiles not made where they belong, then each worker's scratch
     float rate = 0;
   };
   struct Tile {
@@ -253,12 +252,13 @@ class Product {
     for (int64_t row = first; row < last; ++row) {
       T* in = product + row * tiling_.n;
       std::byte* out = operands.out + (tile.out + row * n_) * size;
-      if constexpr (std::is_same_v<T, double>)
-        std::memmove(out, in, static_cast<size_t>(tile.n) * sizeof(T));
-      else if (sgd_)
+      if constexpr (std::is_same_v<T, double>) {
+        if (!direct()) std::memcpy(out, in, static_cast<size_t>(tile.n) * sizeof(T));
+      } else if (sgd_) {
         update(in, operands.rate, reinterpret_cast<float*>(out), tile.n);
-      else
+      } else {
         epilogue_.finish(in, bias, out, tile.n);
+      }
     }
   }
 

@@ -27,6 +27,7 @@ constexpr KernelEntry kFast[] = {
 constexpr KernelEntry kDouble[] = {
 #define FLOW_CPU_KERNEL(op, layouts)
 #define FLOW_CPU_DOUBLE_KERNEL(op) {#op, doubles::op, Layouts::kPlain},
+#define FLOW_CPU_MOVING_KERNEL(op) {#op, fast::op, Layouts::kPlain},
 #include "runtime/cpu/kernels.def"
 #undef FLOW_CPU_KERNEL
 };

@@ -71,22 +71,6 @@ double log_sum_exp(const double* scores, int64_t n) {
   return largest + std::log(sum);
 }
 
-template <typename T>
-void attend(const Attended& at, const Buffers& buffers, int64_t row, double* scores) {
-  const int64_t batch = row / at.queries;
-  const T* values = input<T>(buffers, 2) + batch * at.keys * at.value_depth;
-  score(at, buffers, batch, row % at.queries, input<T>(buffers, 0) + row * at.depth,
-        input<T>(buffers, 1) + batch * at.keys * at.depth, scores);
-  const double log_sum = log_sum_exp(scores, at.keys);
-  if (T* kept = output<T>(buffers, 1)) kept[row] = static_cast<T>(log_sum);
-  for (int64_t d = 0; d < at.value_depth; ++d) {
-    double sum = 0;
-    for (int64_t j = 0; j < at.keys; ++j)
-      sum += std::exp(scores[j] - log_sum) * static_cast<double>(values[j * at.value_depth + d]);
-    output<T>(buffers, 0)[row * at.value_depth + d] = static_cast<T>(sum);
-  }
-}
-
 /// sum += factor * x
 template <typename T>
 void add(double factor, const T* x, double* sum, int64_t n) {
@@ -96,6 +80,21 @@ void add(double factor, const T* x, double* sum, int64_t n) {
 template <typename T>
 void store(const double* from, T* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+/// One row of the result. `scores` and `sums` have room for those of all keys, and for the row.
+template <typename T>
+void attend(const Attended& at, const Buffers& buffers, int64_t row, double* scores, double* sums) {
+  const int64_t batch = row / at.queries;
+  const T* values = input<T>(buffers, 2) + batch * at.keys * at.value_depth;
+  score(at, buffers, batch, row % at.queries, input<T>(buffers, 0) + row * at.depth,
+        input<T>(buffers, 1) + batch * at.keys * at.depth, scores);
+  const double log_sum = log_sum_exp(scores, at.keys);
+  if (T* kept = output<T>(buffers, 1)) kept[row] = static_cast<T>(log_sum);
+  std::fill_n(sums, at.value_depth, 0.0);
+  for (int64_t j = 0; j < at.keys; ++j)
+    add(std::exp(scores[j] - log_sum), values + j * at.value_depth, sums, at.value_depth);
+  store(sums, output<T>(buffers, 0) + row * at.value_depth, at.value_depth);
 }
 
 /// The gradients of one batch. `space` has room for scores, dquery, dkey and dvalue.
@@ -135,13 +134,14 @@ void attend_back(const Attended& at, const Buffers& buffers, int64_t batch, doub
 Kernel scaled_dot_product_attention(const Request& request) {
   Kernel kernel;
   const Attended attention(request, 0, 3);
-  kernel.workspace = static_cast<size_t>(request.threads * attention.keys) * sizeof(double);
+  const int64_t space = attention.keys + attention.value_depth;
+  kernel.workspace = static_cast<size_t>(request.threads * space) * sizeof(double);
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [at = attention, threads = request.threads](const Buffers& buffers,
-                                                                const CallState&) {
+    kernel.launch = [=, at = attention, threads = request.threads](const Buffers& buffers,
+                                                                   const CallState&) {
       parallel_for(threads, at.batches * at.queries, [&](int64_t row, int worker) {
-        attend<T>(at, buffers, row,
-                  reinterpret_cast<double*>(buffers.workspace) + worker * at.keys);
+        double* scores = reinterpret_cast<double*>(buffers.workspace) + worker * space;
+        attend<T>(at, buffers, row, scores, scores + at.keys);
       });
     };
   });
