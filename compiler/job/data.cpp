@@ -109,7 +109,7 @@ Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t val
 
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const size_t dots = text.find("..");
-  if (dots == std::string_view::npos) return {};
+  if (dots == std::string_view::npos || text.find('/') != std::string_view::npos) return {};
   const auto first = parse_integer(text.substr(0, dots)),
              end = parse_integer(text.substr(dots + 2));
   if (!first || !end) return {};

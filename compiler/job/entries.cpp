@@ -129,7 +129,10 @@ class EntryReader {
       if (fallback)
         in_.push_back({*fallback, entry_.op.span});
       else
-        error(Diagnosis::kMissingOperand, entry_.op.span, "there is no entry above to read")
+        error(Diagnosis::kMissingOperand, entry_.op.span,
+              entry_.op.span.source == reader_.file
+                  ? "there is no entry above to read"
+                  : "an entry of an include or of `--set` has to say what it reads")
             .with_hint(fmt::format("say what {} reads: `{}: NAME`", callee(), ports_[0].name));
     }
   }

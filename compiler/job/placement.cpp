@@ -13,7 +13,7 @@ namespace {
 std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
   constexpr int64_t kLargest = 1'000'000;
   const size_t colon = text.find(':');
-  if (colon == std::string::npos) return {};
+  if (colon == std::string::npos || text.find('/') != std::string::npos) return {};
   const size_t dash = text.find('-', colon);
   const auto machine = parse_integer(text.substr(0, colon));
   const auto first = parse_integer(text.substr(colon + 1, dash - colon - 1));

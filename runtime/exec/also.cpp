@@ -30,11 +30,13 @@ plan::Job called(const plan::Job& job) {
   return made;
 }
 
+/// `--input` gives to a called job what nothing else does: another of the same name is the main
+/// job's.
 std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
                                                            const RunRequest& request) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const auto& input : request.inputs)
-    if (has_input(job, input.first)) given.push_back(input);
+    if (wants_input(job, input.first)) given.push_back(input);
   return given;
 }
 

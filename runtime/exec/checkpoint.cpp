@@ -90,7 +90,9 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
   const fs::path parent = path.parent_path();
   if (!parent.empty()) make_folders(parent);
-  const fs::path fresh = parent / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
+  // A name that is as long as names may be has no room for more.
+  const std::string name = path.filename().string().substr(0, 200);
+  const fs::path fresh = parent / fmt::format(".{}.{}.tmp", name, ::getpid());
   std::error_code ignored;
   fs::remove_all(fresh, ignored);
   try {

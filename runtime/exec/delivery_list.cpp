@@ -110,9 +110,11 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const Positions&
       fmt::format("{}: `{}` {} and cannot be delivered: the {} rows are no whole number of "
                   "batches of {}, and the last batch is padded",
                   delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
-      elsewhere ? fmt::format("`{{op: transpose, perm: {}}}` of it can be: its rows come first",
-                              rows_first(tensor))
-                : "choose a batch that divides the rows, or take a part of them with `rows: a..b`");
+      elsewhere
+          ? fmt::format("`{{op: transpose, perm: {}}}` of it can be: its rows come first",
+                        rows_first(tensor))
+          : "choose a batch that divides the rows, or take a part of them with `rows: a..b`; an "
+            "input without rows says `rows: false`");
 }
 
 /// Refuses two values for one file.

@@ -64,6 +64,13 @@ bool has_input(const plan::Job& job, std::string_view name) {
       job.inputs, [&](const plan::Input& input) { return job[input.tensor].name == name; });
 }
 
+bool wants_input(const plan::Job& job, std::string_view name) {
+  return std::ranges::any_of(job.inputs, [&](const plan::Input& input) {
+    return job[input.tensor].name == name &&
+           std::holds_alternative<plan::FromCommandLine>(input.source);
+  });
+}
+
 Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::string draws)
     : job_(job), draws_(std::move(draws)) {
   check_given_names(job, given);

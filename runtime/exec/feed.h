@@ -21,6 +21,8 @@ namespace flow::exec {
 
 /// Has the job an input of that name?
 bool has_input(const plan::Job& job, std::string_view name);
+/// And one that has to be given?
+bool wants_input(const plan::Job& job, std::string_view name);
 
 class Feed {
  public:

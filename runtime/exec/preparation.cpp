@@ -86,13 +86,13 @@ bool is_random(const plan::Initializer& initializer) {
   return initializer.type.starts_with("random_") || initializer.type == "truncated_normal";
 }
 
-/// What `--input` gives to the job itself; names that no job has are left for it to refuse.
+/// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
 std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
   const std::vector<const plan::Job*> others = plan::also_jobs(request.plan, request.job);
   std::vector<std::pair<std::string, std::string>> given;
   for (const auto& input : request.inputs) {
     const bool elsewhere = std::ranges::any_of(
-        others, [&](const plan::Job* job) { return has_input(*job, input.first); });
+        others, [&](const plan::Job* job) { return wants_input(*job, input.first); });
     if (!elsewhere || has_input(request.job, input.first)) given.push_back(input);
   }
   return given;
@@ -235,8 +235,25 @@ void Preparation::capture() {
   for (const auto& job : called.jobs()) job->capture(state);
 }
 
+namespace {
+
+/// Each variable is a file of a checkpoint.
+void require_storable(const State& state) {
+  constexpr size_t kLongest = 255 - std::string_view(".npy").size();
+  for (const State::Entry& entry : state.entries())
+    for (const std::string& part : split(entry.tensor->name, '/'))
+      if (part.size() > kLongest)
+        throw RequestError(fmt::format("{}: a checkpoint cannot hold the variable `{}`: a name of "
+                                       "{} bytes is too long for a file",
+                                       entry.job->where, entry.tensor->name, part.size()),
+                           fmt::format("at most {} bytes between two `/`", kLongest));
+}
+
+}  // namespace
+
 void Preparation::start_variables(const RunRequest& request) {
   const plan::Job& job = request.job;
+  if (job.train) require_storable(state);
   if (request.resume) return resume_from(request);
   const plan::Checkpointing& wanted = job.run.checkpoint;
   if (!request.load_partial.empty() && !loaded_from(request))
@@ -259,6 +276,35 @@ void Preparation::start_variables(const RunRequest& request) {
     request.say("not loaded, but started anew: " + join(anew, ", "));
 }
 
+std::map<std::string, std::string> given_inputs(const RunRequest& request) {
+  std::map<std::string, std::string> given;
+  for (const auto& [name, text] : request.inputs) given[name] = text.starts_with('@') ? "@" : text;
+  return given;
+}
+
+namespace {
+
+/// A run goes on with what it was begun with; which file an input is read from may have changed.
+void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
+  const auto refuse = [&](const std::string& name, const std::string& had, const std::string& has) {
+    throw RequestError(fmt::format("{} was written by a run {} of input `{}`, this one has {}",
+                                   checkpoint.path().string(), had, name, has),
+                       "a resumed run is given the same `--input` again");
+  };
+  if (!checkpoint.record().inputs) return;  // an older version wrote it
+  const std::map<std::string, std::string> given = given_inputs(request);
+  for (const auto& [name, text] : *checkpoint.record().inputs)
+    if (const auto found = given.find(name); found == given.end())
+      refuse(name, fmt::format("with `--input {}={}`", name, text), "none");
+    else if (found->second != text)
+      refuse(name, fmt::format("with `--input {}={}`", name, text), found->second);
+  for (const auto& [name, text] : given)
+    if (!checkpoint.record().inputs->contains(name))
+      refuse(name, "without an `--input`", fmt::format("`{}`", text));
+}
+
+}  // namespace
+
 void Preparation::resume_from(const RunRequest& request) {
   if (request.load || !request.load_partial.empty())
     throw RequestError("--resume and --load: a resumed run goes on from its own checkpoint",
@@ -270,6 +316,7 @@ void Preparation::resume_from(const RunRequest& request) {
                     request.directory.string()),
         "a run begins anew without --resume; --force removes what an earlier one wrote there");
   const Checkpoint checkpoint(*newest);
+  require_inputs(checkpoint, request);
   resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
   first = checkpoint.record().step;
   sums = checkpoint.record().sums.value_or(Sums());

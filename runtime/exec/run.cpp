@@ -298,6 +298,7 @@ plan::CheckpointRecord Run::checkpoint_record(int64_t step, const Sums& sums) co
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
   if (!sums.empty()) record.sums = sums;
+  record.inputs = given_inputs(request_);
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 
 #include "runtime/io/checkpoint_folder.h"
@@ -14,13 +15,25 @@ namespace {
 
 using Arrays = std::map<std::string, fs::path>;  // by name
 
+/// Does a link lead to a folder that it lies in?
+bool leads_upwards(const fs::directory_entry& entry) {
+  std::error_code error;
+  if (!entry.is_symlink(error) || !entry.is_directory(error)) return false;
+  const fs::path target = fs::canonical(entry.path(), error);
+  const fs::path folder = fs::canonical(entry.path().parent_path(), error);
+  return std::ranges::mismatch(target, folder).in1 == target.end();
+}
+
 void collect(const fs::path& folder, const std::string& prefix, Arrays& arrays) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return;
   fs::path path = folder;
-  fs::recursive_directory_iterator entry(folder, error), end;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
+                                         error),
+      end;
   for (; !error && entry != end; entry.increment(error)) {
     path = entry->path();
+    if (leads_upwards(*entry)) throw cannot("read", path, ELOOP);
     std::error_code unreachable;  // its verdict is to come
     if (path.extension() != ".npy" || entry->is_directory(unreachable)) continue;
     fs::path name = path.lexically_relative(folder);

@@ -328,6 +328,7 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("also", record.also);
   text("checksums", record.checksums);
   text("epoch", record.epoch);
+  text.optional("inputs", record.inputs);
   text("job", record.job);
   text("plan_hash", record.plan_hash);
   text("resume_hash", record.resume_hash);

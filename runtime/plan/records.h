@@ -31,6 +31,9 @@ struct CheckpointRecord {
   uint64_t seed = 0;
   std::string plan_hash, resume_hash;
   std::map<std::string, int64_t> also;  // steps completed of the jobs that it calls
+  /// What `--input` gave, by input: "random_uniform:5:6"; of files "@" alone. Nothing: an older
+  /// form.
+  std::optional<std::map<std::string, std::string>> inputs;
   /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits

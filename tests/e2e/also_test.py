@@ -185,6 +185,14 @@ class AlsoTest(FlowTest):
         self.assertIn("step 0: tensor `x` is nan at [1, 2], and is checked to be finite", done.stderr)
         self.assertEqual(self.metrics("out/also/tune"), [])
 
+    def test_an_input_of_the_main_job_is_not_one_of_a_called_job(self):
+        called = ["--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}]", "--set", "+jobs.eval.hooks=[{watch: x}]"]
+        self.flowrun("train", "job.yaml", "-o", "plain", "--quiet", *called, "--steps", 4)
+        self.flowrun("train", "job.yaml", "-o", "given", "--quiet", *called, "--steps", 4, "--input", "x=random_normal:0:1")
+        seen = [self.load(f"{run}/also/eval/watch/x/value.npy") for run in ("plain", "given")]
+        np.testing.assert_array_equal(*seen)
+        self.assertNotEqual(self.metrics("plain")[0]["loss"], self.metrics("given")[0]["loss"])
+
     def test_the_state_outlives_a_called_job_that_fails(self):
         fails = "+jobs.eval.hooks=[{watch: x, to: {type: command, mode: spawn, run: 'cat >/dev/null; exit 4'}}]"
         done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}]",

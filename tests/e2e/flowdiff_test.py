@@ -109,6 +109,17 @@ class Verdicts(FlowDiff):
         self.addCleanup((self.dir / "out/a").chmod, 0o755)
         self.assertIn("cannot read out/a: Permission denied", self.diff(status=3).stderr)
 
+    def test_folders_are_followed_through_links(self):
+        for side, value in (("a", 0), ("b", 1)):
+            (self.dir / side / "inner").mkdir(parents=True)
+            np.save(self.dir / side / "inner/x.npy", np.full(3, value, np.float32))
+            (self.dir / f"of_{side}").mkdir()
+            (self.dir / f"of_{side}/link").symlink_to(f"../{side}")
+            np.save(self.dir / f"of_{side}/same.npy", np.zeros(2, np.float32))
+        self.assertIn("link/inner/x", self.call("flowdiff", "of_a", "of_b", status=1).stdout)
+        (self.dir / "of_a/link/up").symlink_to("..")
+        self.assertIn("of_a/link/up: Too many levels of symbolic links", self.call("flowdiff", "of_a", "of_b", status=3).stderr)
+
     def test_two_files(self):
         self.pair("x", np.zeros(2), np.ones(2))
         self.diff(golden="golden/x.npy", out="out/x.npy", status=1)

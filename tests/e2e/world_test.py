@@ -109,6 +109,27 @@ class World(FlowTest):
         self.assertEqual(self.files("whole/checkpoints/000008"), self.files("parts/checkpoints/000008"))
         np.testing.assert_array_equal(self.load("parts/returns/loss/value.npy"), self.load("whole/returns/loss/value.npy"))
 
+    def test_a_resumed_run_is_given_the_same_inputs(self):
+        job = train_job(4)
+        self.write("job.yaml", job)
+        np.save(self.dir / "x.npy", np.ones((8, 6), np.float32))
+        for begun, again, said in ((["x=random_uniform:5:6"], [], "with `--input x=random_uniform:5:6` of input `x`, this one has none"),
+                                   (["x=random_uniform:5:6"], ["x=iota"], "this one has iota"),
+                                   ([], ["x=iota"], "without an `--input` of input `x`, this one has `iota`"),
+                                   (["x=@x.npy"], ["x=iota"], "with `--input x=@` of input `x`")):
+            flags = [[word for one in given for word in ("--input", one)] for given in (begun, again)]
+            self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--steps", 2, *flags[0])
+            self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--resume", *flags[1], status=2).stderr)
+            self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet", *flags[0])
+
+    def test_names_are_fit_for_files_before_the_first_step(self):
+        long = "n" * 252
+        self.write("job.yaml", train_job(4).replace("hidden", long))
+        self.assertIn("a name of 252 bytes is too long for a file", self.flowrun("job.yaml", "-o", "out", status=2).stderr)
+        self.write("job.yaml", train_job(4))
+        self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "s" * 255)
+        self.assertTrue((self.dir / ("s" * 255) / "checkpoint.json").exists())
+
     def test_outputs_that_are_not_whole_are_not_resumed(self):
         self.write("job.yaml", train_job(4) + "    returns: {value: loss, to: npy}\n")
         self.flowrun("job.yaml", "-o", "out", "--quiet")
@@ -126,7 +147,7 @@ class World(FlowTest):
         os.truncate(values, values.stat().st_size - 4)
         left = values.read_bytes()
         done = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3)
-        self.assertRegex(done.stderr, "cannot go on with out/returns/loss/value.npy: .* fewer than the 4 that were delivered")
+        self.assertRegex(done.stderr, "cannot go on with out/returns/loss/value.npy: it ends after \d+ bytes, within what was delivered")
         self.assertEqual(values.read_bytes(), left)
 
     def test_a_file_a_step_is_kept_up_to_the_checkpoint_that_is_resumed(self):
