@@ -66,8 +66,8 @@ auto in_whole_vectors(const float* x, float* y, int64_t n, Run run) {
   if (n >= kShort) return run(x, y, n);
   float padded[kShort];
   const int64_t width = round_up(n, kLanes);
+  std::fill_n(padded, kShort, -std::numeric_limits<float>::infinity());
   std::copy_n(x, n, padded);
-  std::fill(padded + n, padded + width, -std::numeric_limits<float>::infinity());
   const auto result = run(padded, padded, width);
   std::copy_n(padded, n, y);
   return result;
