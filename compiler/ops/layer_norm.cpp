@@ -1,7 +1,4 @@
-// Layer normalization: the layer, its primitive and that one's gradient; group normalization, which
-// is made of them.
-#include <fmt/format.h>
-
+// Layer normalization: the layer, its primitive and that one's gradient.
 #include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
@@ -12,7 +9,6 @@ namespace {
 
 using ir::kMixedRows;
 using ir::ValueId;
-using Integers = std::vector<int64_t>;
 
 ir::Attributes normalised_from(int64_t axis, const LayerContext& context) {
   return {{"axis", axis}, {"epsilon", *context.attributes.find("epsilon")}};
@@ -28,46 +24,6 @@ ValueId expand_layer_norm(LayerContext& context) {
                  context.attributes.get<bool>("center"));
   return context.add("layer_normalize", "normalize", {context.operands[0], gamma, beta},
                      normalised_from(*axis, context));
-}
-
-/// gamma of ones and beta of zeros, where another op follows with the layer's own.
-Affine add_constants(const LayerContext& context, DType dtype, const Shape& shape) {
-  return add_affine(context, dtype, shape, false, false);
-}
-
-/// [N, C, ...] as [N, groups, rest], normalised along the rest; then the channels' factors and
-/// terms.
-ValueId expand_group_norm(LayerContext& context) {
-  const ir::Value x = context.operand(0);
-  CallSite site = context.site();
-  const int64_t groups = context.attributes.get<int64_t>("groups");
-  if (x.shape.rank() < 2) {
-    site.bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than two dimensions, it must be [N, C, ...]", x.shape.str()));
-    return {};
-  }
-  const int64_t channels = x.shape[1];
-  if (channels % groups != 0) {
-    site.bad_attribute("groups", Diagnosis::kBadAttribute,
-                       fmt::format("{} channels do not fall into {} groups", channels, groups));
-    return {};
-  }
-  const auto [gamma, beta] = add_affine(context, x.dtype, {channels}, true, true);
-  const int64_t rest = x.shape.elements(1, x.shape.rank()) / groups;
-  const ValueId grouped = context.add("reshape", "group", {context.operands[0]},
-                                      {{"shape", Integers{x.shape[0], groups, rest}}});
-  const Affine plain = add_constants(context, x.dtype, {rest});
-  const ValueId normal =
-      context.add("layer_normalize", "normalize", {grouped, plain.gamma, plain.beta},
-                  normalised_from(2, context));
-  const ValueId restored =
-      context.add("reshape", "restore", {normal}, {{"shape", x.shape.extents()}});
-  Integers along(static_cast<size_t>(x.shape.rank() - 1), 1);
-  along[0] = channels;
-  const ValueId factors = context.add("reshape", "factors", {gamma}, {{"shape", std::move(along)}});
-  const ValueId scaled = context.add("multiply", "multiply", {restored, factors}, {});
-  return context.add("bias_add", "bias_add", {scaled, beta}, {});
 }
 
 int rows_from(int rows, int axis) { return rows >= axis ? kMixedRows : rows; }
@@ -125,19 +81,6 @@ std::span<const OpDef> layer_norm() {
           .attributes = {first_axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
                          scale_attribute()},
           .expand = expand_layer_norm,
-      },
-      {
-          .name = "group_norm",
-          .doc = "Normalizes the groups of an image's channels by their own mean and variance.",
-          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "[N, C, ...]"}},
-          .attributes = {{.name = "groups",
-                          .type = AttributeType::kInteger,
-                          .fallback = "",
-                          .doc = "blocks of channels that are normalized together",
-                          .min = 1},
-                         epsilon_attribute("1e-5")},
-          .expand = expand_group_norm,
       },
       {
           .name = "layer_normalize",

@@ -13,6 +13,15 @@ std::pair<Shape, Shape> parts_of(const Call& call) {
   return {call.shape(0).first(axis), call.shape(0).from(axis)};
 }
 
+/// [C] and [N, groups] of operand 0, which is [N, C, ...].
+std::pair<Shape, Shape> groups_of(const Call& call) {
+  const Shape& x = call.shape(0);
+  const int64_t groups = call.attribute<int64_t>("groups");
+  call.require(x.rank() >= 2 && x[1] % groups == 0, "{} has no channels in {} groups", x.str(),
+               groups);
+  return {{x[1]}, {x[0], groups}};
+}
+
 }  // namespace
 
 namespace rules {
@@ -60,6 +69,24 @@ void layer_normalize_grad(Call& call) {
   call.result(call.number(), call.shape(0));
   call.result(call.number(), features);
   call.result(call.number(), features);
+}
+
+void group_normalize(Call& call) {
+  const auto [channels, groups] = groups_of(call);
+  call.require_shapes(1, 3, channels);
+  call.result(call.number(), call.shape(0));
+  call.result(call.number(), groups);
+  call.result(call.number(), groups);
+}
+
+void group_normalize_grad(Call& call) {
+  const auto [channels, groups] = groups_of(call);
+  call.require_shapes(1, 2, call.shape(0));
+  call.require_shapes(2, 3, channels);
+  call.require_shapes(3, 5, groups);
+  call.result(call.number(), call.shape(0));
+  call.result(call.number(), channels);
+  call.result(call.number(), channels);
 }
 
 void move_statistics(Call& call) {

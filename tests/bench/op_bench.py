@@ -35,6 +35,7 @@ CALLS = [
     ("batch_norm(f32[100,16,28,28], f32[16], f32[16])", "F.batch_norm(a, None, None, b, c, True)"),
     ("batch_norm(f32[100,128,4,4], f32[128], f32[128])", "F.batch_norm(a, None, None, b, c, True)"),
     ("layer_normalize(f32[32,64,64], f32[64], f32[64]) axis=2", "F.layer_norm(a, (64,), b, c)"),
+    ("group_normalize(f32[8,64,56,56], f32[64], f32[64]) groups=8", "F.group_norm(a, 8, b, c)"),
     ("max_pool2d(f32[100,32,28,28]) ksize=2", "F.max_pool2d(a, 2)"),
     ("avg_pool2d(f32[100,64,28,28]) ksize=[2,2]", "F.avg_pool2d(a, 2)"),
     ("dropout(f32[100,512]) rate=0.5", "F.dropout(a, 0.5)"),

@@ -109,6 +109,15 @@ def layer_normalize(x, gamma, beta, axis, epsilon):
     return normal * gamma + beta, mean, variance
 
 
+def group_normalize(x, gamma, beta, groups, epsilon):
+    x, gamma, beta = wide(x, gamma, beta)
+    rows = x.reshape(x.shape[0], groups, -1)
+    mean, variance = rows.mean(axis=2), rows.var(axis=2)
+    normal = ((rows - mean[..., None]) / np.sqrt(variance[..., None] + epsilon)).reshape(x.shape)
+    along = (-1,) + (1,) * (x.ndim - 2)
+    return normal * gamma.reshape(along) + beta.reshape(along), mean, variance
+
+
 def losses(labels, logits):
     (x,) = wide(logits)
     top = x.max(axis=-1, keepdims=True)
@@ -236,6 +245,8 @@ def normalization():
     write("move_statistics", [mean, variance, moving_mean, moving_variance],
           [0.75 * wide(moving_mean)[0] + 0.25 * mean,
            0.75 * wide(moving_variance)[0] + 0.25 * 1.5 * wide(variance)[0]])
+    x, gamma, beta = floats(3, 6, 5, 4) + np.float32(2), floats(6), floats(6)
+    write("group_normalize", [x, gamma, beta], group_normalize(x, gamma, beta, 3, 1e-5))
 
 
 def windows():

@@ -1,4 +1,4 @@
-// Random calls: batch and layer normalization.
+// Random calls: batch, layer and group normalization.
 #include <cmath>
 
 #include "tests/property/cases/draw.h"
@@ -75,6 +75,36 @@ KernelCase layer_normalize(const std::string& op, Random& random) {
   return one;
 }
 
+/// [N, C, ...], often of few channels so large that several chunks have to share one.
+Shape grouped(Random& random) {
+  if (random_between(random, 0, 2) == 0)
+    return {extent(random, 2), random_between(random, 1, 6), random_between(random, 3000, 9000)};
+  Shape x = activations(random);
+  while (x.rank() < 2) x = activations(random);
+  return with_few_rows(x, 0, 2);
+}
+
+KernelCase group_normalize(const std::string& op, Random& random) {
+  const Shape x = grouped(random);
+  Integers divisors;
+  for (int64_t d = 1; d <= x[1]; ++d)
+    if (x[1] % d == 0) divisors.push_back(d);
+  const int64_t groups = divisors[static_cast<size_t>(
+      random_between(random, 0, static_cast<int64_t>(divisors.size()) - 1))];
+  const Shape channels = {x[1]}, rows = {x[0], groups};
+  const bool gradient = op == "group_normalize_grad";
+  KernelCase one{op,
+                 {{"epsilon", kEpsilon}, {"groups", groups}},
+                 {random_array(random, kF, x)},
+                 {{kF, x}, {kF, gradient ? channels : rows}, {kF, gradient ? channels : rows}}};
+  one.inputs.push_back(random_array(random, kF, gradient ? x : channels));
+  one.inputs.push_back(random_array(random, kF, channels));
+  if (!gradient) return one;
+  one.inputs.push_back(random_array(random, kF, rows));
+  one.inputs.push_back(variances(random, rows));
+  return one;
+}
+
 KernelCase move_statistics(const std::string& op, Random& random) {
   const Shape channels = {extent(random, 127)};
   KernelCase one{
@@ -100,6 +130,8 @@ std::span<const CaseMaker> normalization_cases() {
       {"batch_norm_grad_affine", batch_norm, normalised},
       {"layer_normalize", layer_normalize, normalised},
       {"layer_normalize_grad", layer_normalize, normalised},
+      {"group_normalize", group_normalize, normalised},
+      {"group_normalize_grad", group_normalize, normalised},
       {"move_statistics", move_statistics},
   };
   return kCases;

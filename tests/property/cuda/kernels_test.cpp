@@ -58,6 +58,8 @@ bool rounds_as_the_cpu(const KernelCase& one) {
                                                    "batch_norm",
                                                    "batch_norm_grad_affine",
                                                    "bias_add_grad",
+                                                   "group_normalize",
+                                                   "group_normalize_grad",
                                                    "layer_normalize",
                                                    "layer_normalize_grad",
                                                    "reduce_sum",

@@ -307,7 +307,7 @@ TEST_CASE("group normalization is that of each image's groups") {
       "    inputs: {x: {shape: [2, 4, 3], dtype: float32}}\n"
       "    graph: {y: {op: group_norm, groups: 2, in: x}}\n    returns: {value: y}\n");
   const plan::Job& job = plan.jobs[0];
-  CHECK(find_tensor(job, "y/bias_add")->rows == 0);
+  CHECK(find_tensor(job, "y/normalize")->rows == 0);
   Arrays values;
   values.emplace("x", random({2, 4, 3}, 3));
   values.emplace("y/gamma", random({4}, 4));
@@ -323,7 +323,7 @@ TEST_CASE("group normalization is that of each image's groups") {
       expected.push_back((x[i] - mean) / std::sqrt(variance + 1e-5) * gamma[i / 3 % 4] +
                          beta[i / 3 % 4]);
   }
-  require_near(test::run(job, values, {"y/bias_add"}).at("y/bias_add"), expected);
+  require_near(test::run(job, values, {"y/normalize"}).at("y/normalize"), expected);
 }
 
 }  // namespace

@@ -181,6 +181,17 @@ TEST_CASE("Layer normalization keeps rows that it does not sum over") {
         ir::kMixedRows);
 }
 
+TEST_CASE("Group normalization is one primitive that keeps rows of images") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 6, 5});
+  maker.layer("group_norm", "gn", x, {{"groups", int64_t{3}}});
+  CHECK(maker.nodes() ==
+        "gn/normalize, gn/normalize.mean, gn/normalize.variance = group_normalize(x, gn/gamma, "
+        "gn/beta) epsilon=1e-05 groups=3: float32[8, 6, 5] rows=0, float32[8, 3] rows=0, "
+        "float32[8, 3] rows=0\n");
+  CHECK(maker.graph[maker.graph.find("gn/gamma")].shape == Shape{6});
+}
+
 TEST_CASE("Pools over lengths and whole images") {
   GraphMaker maker;
   const ValueId lengths = maker.input("l", {2, 4, 9}), x = maker.input("x", {2, 4, 3, 5});

@@ -149,6 +149,21 @@ TEST_CASE("normalising primitives take vectors along their axis, or features fro
   CHECK(results_of("layer_normalize_grad", {x, x, features, row, row}, along) ==
         Results{{F, {2, 3, 4}}, {F, {3, 4}}, {F, {3, 4}}});
   CHECK(refuses("layer_normalize_grad", {x, x, features, row, c}, along));
+  const Entries grouped{{"epsilon", 1e-3}, {"groups", int64_t{3}}};
+  const Operand image{F, {2, 6, 4}}, each{F, {6}}, group{F, {2, 3}};
+  CHECK(results_of("group_normalize", {image, each, each}, grouped) ==
+        Results{{F, {2, 6, 4}}, {F, {2, 3}}, {F, {2, 3}}});
+  CHECK(refuses("group_normalize", {image, each, other}, grouped));
+  CHECK(refuses("group_normalize", {each, each, each}, grouped));
+  CHECK(
+      refuses("group_normalize", {image, each, each}, {{"epsilon", 1e-3}, {"groups", int64_t{4}}}));
+  CHECK(
+      refuses("group_normalize", {image, each, each}, {{"epsilon", 1e-3}, {"groups", int64_t{0}}}));
+  CHECK(results_of("group_normalize_grad", {image, image, each, group, group}, grouped) ==
+        Results{{F, {2, 6, 4}}, {F, {6}}, {F, {6}}});
+  CHECK(refuses("group_normalize_grad", {image, x, each, group, group}, grouped));
+  CHECK(refuses("group_normalize_grad", {image, image, group, group, group}, grouped));
+  CHECK(refuses("group_normalize_grad", {image, image, each, group, each}, grouped));
   const Entries moves{{"momentum", 0.9}, {"unbias", 1.5}};
   CHECK(results_of("move_statistics", {c, c, c, c}, moves) == Results{{F, {3}}, {F, {3}}});
   CHECK(refuses("move_statistics", {c, c, c, row}, moves));
