@@ -101,8 +101,6 @@ void multiply_doubles(int64_t m, int64_t n, int64_t k, const DoubleMatrix& a, co
                       double* out, int64_t stride, bool accumulate, double* scratch) {
   static const auto multiply = choose_multiply();
   double *packed_a = scratch, *packed_b = scratch + kBlockK * kBlockM;
-  if (k == 0 && !accumulate)
-    for (int64_t i = 0; i < m; ++i) std::fill_n(out + i * stride, n, 0.0);
   for (int64_t j = 0; j < n; j += kBlockN) {
     const int64_t columns = std::min(kBlockN, n - j);
     for (int64_t p = 0; p < k; p += kBlockK) {
