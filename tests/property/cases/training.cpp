@@ -155,8 +155,8 @@ int64_t clip_terms(const KernelCase& one) {
 /// Products added up by an update.
 int64_t update_terms(const KernelCase&) { return 3; }
 
-/// The same by norms, whose errors mostly cancel in their sums of squares, all of one sign.
-int64_t norm_terms(const KernelCase& one) { return 3 + one.inputs[0].shape().elements() / 64; }
+/// The same by norms, whose errors partly cancel in their sums of squares, all of one sign.
+int64_t norm_terms(const KernelCase& one) { return 3 + one.inputs[0].shape().elements() / 8; }
 
 }  // namespace
 
