@@ -109,9 +109,8 @@ Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t val
 
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const size_t dots = text.find("..");
-  if (dots == std::string_view::npos || text.find('/') != std::string_view::npos) return {};
-  const auto first = parse_integer(text.substr(0, dots)),
-             end = parse_integer(text.substr(dots + 2));
+  if (dots == std::string_view::npos) return {};
+  const auto first = parse_bound(text.substr(0, dots)), end = parse_bound(text.substr(dots + 2));
   if (!first || !end) return {};
   return std::pair{*first, *end};
 }

@@ -13,11 +13,11 @@ namespace {
 std::optional<std::pair<int64_t, int64_t>> parse_ids(const std::string& text) {
   constexpr int64_t kLargest = 1'000'000;
   const size_t colon = text.find(':');
-  if (colon == std::string::npos || text.find('/') != std::string::npos) return {};
+  if (colon == std::string::npos) return {};
   const size_t dash = text.find('-', colon);
-  const auto machine = parse_integer(text.substr(0, colon));
-  const auto first = parse_integer(text.substr(colon + 1, dash - colon - 1));
-  const auto last = dash == std::string::npos ? first : parse_integer(text.substr(dash + 1));
+  const auto machine = parse_bound(text.substr(0, colon));
+  const auto first = parse_bound(text.substr(colon + 1, dash - colon - 1));
+  const auto last = dash == std::string::npos ? first : parse_bound(text.substr(dash + 1));
   if (machine != 0 || !first || !last || *first < 0 || *last < *first || *last > kLargest)
     return {};
   return std::pair{*first, *last};

@@ -145,6 +145,10 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   return number ? whole(*number) : std::nullopt;
 }
 
+std::optional<int64_t> parse_bound(std::string_view text) {
+  return text.find('/') == std::string_view::npos ? parse_integer(text) : std::nullopt;
+}
+
 std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,
                                   Bounds bounds) {
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};

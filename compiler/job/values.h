@@ -18,6 +18,9 @@ namespace flow::job {
 std::optional<double> parse_number(std::string_view text);
 /// The same where it is whole and fits 64 bits: "100", "1e3", "10/2".
 std::optional<int64_t> parse_integer(std::string_view text);
+/// An integer within a longer text ("5..8", "0:0-3"), where `/` may mean something else: no
+/// fraction.
+std::optional<int64_t> parse_bound(std::string_view text);
 
 /// The readers report one error at the node, which begins with `what` (the key), and return
 /// nothing, where the text is not as wanted.

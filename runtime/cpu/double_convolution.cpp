@@ -18,6 +18,7 @@
 namespace flow::cpu {
 namespace {
 
+/// REQUIRES: a geometry without extents of 0.
 class DoubleConvolution {
  public:
   DoubleConvolution(const ConvolutionGeometry& g, int threads)
@@ -31,8 +32,7 @@ class DoubleConvolution {
         chunk_(chunk_images(g)),
         threads_(threads) {
     constexpr int64_t kPatches = 1 << 16;  // doubles that stay in the cache
-    band_ = std::clamp<int64_t>(kPatches / std::max<int64_t>(1, patch() * columns_.output), 1,
-                                std::max<int64_t>(1, rows_.output));
+    band_ = std::clamp<int64_t>(kPatches / (patch() * columns_.output), 1, rows_.output);
     bands_ = ceil_div(rows_.output, band_);
   }
 
@@ -85,9 +85,11 @@ class DoubleConvolution {
                          {own, 1, band.size}, sum, patch(), n > first * bands_, own + patches());
       }
     });
-    std::copy_n(workspace, weights(), dw);
-    for (int64_t chunk = 1; chunk < chunks(); ++chunk)
-      add_to(workspace + chunk * weights(), dw, weights());
+    for_pieces(threads_, weights(), kPiece, [&](int64_t first, int64_t end) {
+      std::copy(workspace + first, workspace + end, dw + first);
+      for (int64_t chunk = 1; chunk < chunks(); ++chunk)
+        add_to(workspace + chunk * weights() + first, dw + first, end - first);
+    });
   }
 
  private:

@@ -104,16 +104,21 @@ FLOW_VECTORISED double sum_run(const float* x, int64_t n) { return sum_any_run(x
 FLOW_VECTORISED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
 
 /// out = factor * the sums of rows of n.
-FLOW_VECTORISED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
-                                  float* out) {
+template <typename T>
+[[gnu::always_inline]] inline void sum_any_rows(const T* x, int64_t rows, int64_t n, double factor,
+                                                float* out) {
   for (int64_t row = 0; row < rows; ++row)
     out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
 }
 
+FLOW_VECTORISED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
+                                  float* out) {
+  sum_any_rows(x, rows, n, factor, out);
+}
+
 FLOW_VECTORISED void sum_each_row(const uint16_t* x, int64_t rows, int64_t n, double factor,
                                   float* out) {
-  for (int64_t row = 0; row < rows; ++row)
-    out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
+  sum_any_rows(x, rows, n, factor, out);
 }
 
 }  // namespace

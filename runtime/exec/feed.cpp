@@ -57,18 +57,19 @@ const std::string* find_given(const Given& given, const std::string& name) {
   return nullptr;
 }
 
-}  // namespace
-
-bool has_input(const plan::Job& job, std::string_view name) {
-  return std::ranges::any_of(
+const plan::Input* find_input(const plan::Job& job, std::string_view name) {
+  const auto found = std::ranges::find_if(
       job.inputs, [&](const plan::Input& input) { return job[input.tensor].name == name; });
+  return found == job.inputs.end() ? nullptr : &*found;
 }
 
+}  // namespace
+
+bool has_input(const plan::Job& job, std::string_view name) { return find_input(job, name); }
+
 bool wants_input(const plan::Job& job, std::string_view name) {
-  return std::ranges::any_of(job.inputs, [&](const plan::Input& input) {
-    return job[input.tensor].name == name &&
-           std::holds_alternative<plan::FromCommandLine>(input.source);
-  });
+  const plan::Input* input = find_input(job, name);
+  return input && std::holds_alternative<plan::FromCommandLine>(input->source);
 }
 
 Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::string draws)

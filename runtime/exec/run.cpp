@@ -329,7 +329,8 @@ void Run::save_last(const Ending& ending) {
 /// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
 /// be. Says where it is; empty where there is nothing to keep.
 std::string Run::save_after_failure(const Ending& ending) {
-  if (!job_.train || ending.steps == prepared_.first) return {};
+  // After a check that failed beside it the state is not worth keeping.
+  if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.first) return {};
   try {
     prepared_.capture();
     if (ending.delivered) {

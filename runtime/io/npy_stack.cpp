@@ -65,16 +65,14 @@ NpyStack NpyStack::resume(const fs::path& path, DType dtype, Shape item_shape, b
     throw RunError(fmt::format("cannot go on with {}: it holds {} of {}, not {} of {}",
                                path.string(), found.shape.str(), name_of(found.dtype), wanted.str(),
                                name_of(dtype)));
-  if (found.shape[0] >= length && present < needed)
-    throw RunError(fmt::format("cannot go on with {}: it ends after {} bytes, within what was "
-                               "delivered",
-                               path.string(), present),
-                   "a new run goes elsewhere: -o DIR; `--load` takes its weights from this one");
-  if (found.shape[0] < length)
-    throw RunError(fmt::format("cannot go on with {}: it has {} entries, fewer than the {} that "
-                               "were delivered",
-                               path.string(), found.shape[0], length),
-                   "a new run goes elsewhere: -o DIR; `--load` takes its weights from this one");
+  if (found.shape[0] < length || present < needed)
+    throw RunError(
+        fmt::format("cannot go on with {}: it {}", path.string(),
+                    found.shape[0] < length
+                        ? fmt::format("has {} entries, fewer than the {} that were delivered",
+                                      found.shape[0], length)
+                        : fmt::format("ends after {} bytes, within what was delivered", present)),
+        "a new run goes elsewhere: -o DIR; `--load` takes its weights from this one");
   stack.write_header();
   stack.file_.truncate(needed);
   return stack;
