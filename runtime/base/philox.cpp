@@ -28,12 +28,15 @@ uint64_t dropout_threshold(double rate) {
 
 namespace {
 
-/// Calls take(element, word) for each of the n words of a draw.
+/// The block that has element `i` of what is drawn.
+uint64_t block_of(const Draw& draw, int64_t i) { return static_cast<uint64_t>(draw.first + i) / 4; }
+
+/// Calls take(i, word) for each of the n words of a draw.
 template <typename Take>
 void for_each_word(const Draw& draw, int64_t n, Take take) {
   const PhiloxKey key = philox_key(draw.seed, draw.name);
   for (int64_t i = 0; i < n; i += 4) {
-    const PhiloxBlock block = philox_block(key, draw.step, static_cast<uint64_t>(i / 4));
+    const PhiloxBlock block = philox_block(key, draw.step, block_of(draw, i));
     for (int64_t j = 0; j < 4 && i + j < n; ++j) take(i + j, block[static_cast<size_t>(j)]);
   }
 }
@@ -63,7 +66,7 @@ void draw_uniform(const Draw& draw, double low, double high, double* out, int64_
 void draw_normal(const Draw& draw, double* out, int64_t n) {
   const PhiloxKey key = philox_key(draw.seed, draw.name);
   for (int64_t i = 0; i < n; i += 4) {
-    const auto z = normals(philox_block(key, draw.step, static_cast<uint64_t>(i / 4)));
+    const auto z = normals(philox_block(key, draw.step, block_of(draw, i)));
     for (int64_t j = 0; j < 4 && i + j < n; ++j) out[i + j] = z[static_cast<size_t>(j)];
   }
 }
@@ -74,8 +77,8 @@ void draw_truncated_normal(const Draw& draw, double* out, int64_t n) {
   draw_normal(draw, out, n);
   for (int64_t i = 0; i < n; ++i)
     for (uint32_t attempt = 1; std::abs(out[i]) >= kBound; ++attempt)
-      out[i] = normals(philox_block(key, draw.step, static_cast<uint64_t>(i / 4),
-                                    attempt))[static_cast<size_t>(i % 4)];
+      out[i] = normals(
+          philox_block(key, draw.step, block_of(draw, i), attempt))[static_cast<size_t>(i % 4)];
 }
 
 void draw_integers(const Draw& draw, int64_t low, int64_t high, int64_t* out, int64_t n) {

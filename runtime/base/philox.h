@@ -54,18 +54,19 @@ uint64_t dropout_threshold(double rate);
 /// ... and multiplies it by this.
 constexpr double dropout_factor(double rate) { return 1 / (1 - rate); }
 
-/// Host-only draws in float64, element by element from 0. Filled by blocks, so O(n).
+/// Host-only draws in float64, element by element. Filled by blocks, so O(n).
 struct Draw {
   uint64_t seed = 0;
   std::string_view name;
   uint32_t step = 0;
+  int64_t first = 0;  // element, a multiple of 4; the parts of a draw are those of the whole
 };
 void draw_uniform(const Draw& draw, double low, double high, double* out, int64_t n);
 void draw_normal(const Draw& draw, double* out, int64_t n);
 /// Standard normal, elements with |z| >= 2 drawn again at attempt 1, 2, ...
 void draw_truncated_normal(const Draw& draw, double* out, int64_t n);
 void draw_integers(const Draw& draw, int64_t low, int64_t high, int64_t* out, int64_t n);
-/// The order of n rows: Fisher and Yates from the end.
+/// The order of n rows: Fisher and Yates from the end. REQUIRES: the draw is whole.
 void draw_permutation(const Draw& draw, int64_t* out, int64_t n);
 
 }  // namespace flow

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/base/available_memory.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/available_memory.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/layout.h"

@@ -68,19 +68,16 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
   sync_through(path.parent_path().empty() ? "." : path.parent_path(), ::fsync);
 }
 
-void write_file(const fs::path& path, std::string_view bytes) {
-  make_folders(path.parent_path());
-  File::create(path).write(bytes);
-}
-
 void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record) {
   for (const State::Entry& entry : state.entries()) {
     const std::string name = entry.tensor->name + kSuffix;
-    const std::string bytes = io::npy_bytes(entry.value.view());
-    write_file(folder / name, bytes);
-    record.checksums[name] = digest(bytes);
+    const ArrayView value = entry.value.view();
+    make_folders((folder / name).parent_path());
+    io::write_npy(folder / name, value);
+    record.checksums[name] = digest({reinterpret_cast<const char*>(value.data), value.bytes()},
+                                    fnv1a64(io::npy_header(value.dtype, value.shape)));
   }
-  write_file(folder / io::kCheckpointRecord, plan::to_json(record));
+  File::create(folder / io::kCheckpointRecord).write(plan::to_json(record));
   // Once for all files and folders; one by one each would cost a commit of the journal.
   sync_through(folder, ::syncfs);
 }

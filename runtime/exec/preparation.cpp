@@ -168,6 +168,12 @@ std::optional<fs::path> save_target(const RunRequest& request) {
   if (text->empty()) throw RequestError(where + " is empty", "name a path, or --save none");
   fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
+  static const std::set<fs::path> kFileNames = {".npz", ".npy", ".pt", ".pth", ".safetensors"};
+  if (kFileNames.contains(path.extension()))
+    throw RequestError(
+        fmt::format("{}: {} would be a folder: a checkpoint is one, of a .npy for each variable",
+                    where, path.string()),
+        fmt::format("write `{}`", fs::path(*text).replace_extension().string()));
 
   std::error_code ignored;
   const auto refuse = [&](const std::string& what) {

@@ -60,12 +60,6 @@ Array read_npy(const fs::path& path) {
   return parse_npy(file.bytes(), path.string());
 }
 
-std::string npy_bytes(const ArrayView& array) {
-  std::string bytes = npy_header(array.dtype, array.shape);
-  bytes.append(reinterpret_cast<const char*>(array.data), array.bytes());
-  return bytes;
-}
-
 void write_npy(const fs::path& path, const ArrayView& array) {
   File file = File::create(path);
   file.write(npy_header(array.dtype, array.shape));

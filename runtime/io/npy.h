@@ -40,8 +40,7 @@ Array read_npy(const fs::path& path);
 /// so that it can be rewritten in place up to 20 digits. bfloat16 must have become float32 before.
 std::string npy_header(DType dtype, const Shape& shape, bool grow = false);
 
-/// The whole file of an array in memory, as `write_npy` writes it.
-std::string npy_bytes(const ArrayView& array);
+/// The header and the elements.
 void write_npy(const fs::path& path, const ArrayView& array);
 
 /// `value.npy` of shape [n, ...], appended to as a run goes: data first, then the header, so that

@@ -93,6 +93,9 @@ class Directories(FlowTest):
         for path in ("out/checkpoints", "out/run.json", "out/watch/x", "out/../out/metrics.jsonl"):
             done = self.flowrun("job.yaml", "-o", "out", "--force", "--save", path, status=2)
             self.assertIn("is the run's own", done.stderr)
+        done = self.flowrun("job.yaml", "-o", "out", "--save", "w.npz", status=2)
+        self.assertIn("--save: w.npz would be a folder", done.stderr)
+        self.assertIn("write `w`", done.stderr)
         self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
         self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "out/final")
 

@@ -163,6 +163,11 @@ class Manners(FlowTest):
         self.assertEqual(told["bytes"]["variables"], sum((784 * 512 * 4, 512 * 4, 512 * 10 * 4, 64)))
         self.assertEqual(told["bytes"]["total"], sum(told["bytes"][part] for part in ("variables", "inputs", "outputs", "datasets", "arena")))
 
+    def test_variables_beyond_all_memory_are_refused_by_name(self):
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "networks.mlp.graph.hidden.units=2147483647", status=3)
+        self.assertRegex(done.stderr, r"variable `mlp/hidden/weight` is [0-9.]+ TiB: all of the run's take [0-9.]+ TiB of memory")
+        self.assertEqual(self.files("out"), {})
+
     def test_a_run_is_not_both_resumed_and_removed(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 2)
         before = self.files("out")

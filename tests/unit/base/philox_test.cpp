@@ -64,6 +64,21 @@ TEST_CASE("a truncated draw keeps what is inside and redraws what is not") {
   for (const double z : many) CHECK(std::abs(z) < 2);
 }
 
+TEST_CASE("parts of a draw are those of the whole") {
+  const auto check = [](auto draw_values) {
+    std::vector<double> whole(30), part(9);
+    draw_values(Draw{5, "w"}, whole);
+    draw_values(Draw{5, "w", 0, 8}, part);
+    CHECK(part == std::vector<double>(whole.begin() + 8, whole.begin() + 17));
+  };
+  const auto count = [](const std::vector<double>& v) { return static_cast<int64_t>(v.size()); };
+  check([&](const Draw& draw, auto& v) { draw_uniform(draw, -1, 1, v.data(), count(v)); });
+  check([&](const Draw& draw, auto& v) { draw_normal(draw, v.data(), count(v)); });
+  check([&](const Draw& draw, auto& v) {  // element 12 is drawn again
+    draw_truncated_normal(draw, v.data(), count(v));
+  });
+}
+
 TEST_CASE("integers stay in the range, whose end is excluded") {
   std::vector<int64_t> values(8);
   draw_integers({3, "ids", 2}, -5, 7, values.data(), 8);

@@ -1,8 +1,10 @@
 // Initial values of variables.
 #include "runtime/exec/initialize.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/base/philox.h"
@@ -32,6 +34,16 @@ TEST_CASE("a random initial value is the variable's own draw, rounded once to fl
   std::vector<double> drawn(5);
   draw_uniform({1, "net/w", 0}, -1, 1, drawn.data(), 5);
   for (size_t i = 0; i < 5; ++i) CHECK(array.as<float>()[i] == static_cast<float>(drawn[i]));
+}
+
+TEST_CASE("a large variable is made in parts, to the same numbers") {
+  constexpr size_t kElements = 3 * (1 << 16) + 7;
+  const Array array =
+      value_of({"truncated_normal", {}, ""}, DType::kFloat32, {static_cast<int64_t>(kElements)});
+  std::vector<double> drawn(kElements);
+  draw_truncated_normal({1, "net/w", 0}, drawn.data(), kElements);
+  const std::vector<float> expected(drawn.begin(), drawn.end());
+  CHECK(std::ranges::equal(array.as<float>(), expected));
 }
 
 TEST_CASE("jobs of every precision start from the same random numbers") {

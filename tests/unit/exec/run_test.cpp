@@ -17,6 +17,7 @@
 #include "runtime/plan/json.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/fresh_directory.h"
+#include "tests/support/npy_bytes.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {
@@ -87,7 +88,7 @@ TEST_CASE(
   job.run.steps = 3;
   std::fstream maker(pipe, std::ios::in | std::ios::out | std::ios::binary);  // waits for no reader
   for (int record = 0; record < 3; ++record)
-    maker << io::npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view()) << std::flush;
+    maker << npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view()) << std::flush;
   TestRun run(std::move(job), home.path());
   run.backend.beside = true;
   run.run();

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/io/npy.h"
+#include "tests/support/npy_bytes.h"
 #include "tests/unit/io/sink_case.h"
 
 namespace flow::io {

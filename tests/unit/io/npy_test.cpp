@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/support/fresh_directory.h"
+#include "tests/support/npy_bytes.h"
 
 namespace flow::io {
 namespace {

@@ -1,5 +1,5 @@
 // What the system and its control groups say of memory.
-#include "runtime/cpu/available_memory.h"
+#include "runtime/base/available_memory.h"
 
 #include <algorithm>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace flow::cpu {
+namespace flow {
 namespace {
 
 constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
@@ -71,4 +71,4 @@ size_t available_memory() {
   return std::min(system, left_in_groups("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
-}  // namespace flow::cpu
+}  // namespace flow

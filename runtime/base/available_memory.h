@@ -5,7 +5,7 @@
 
 #include "runtime/base/file.h"
 
-namespace flow::cpu {
+namespace flow {
 
 /// Bytes that the system can give without swapping and that the process's control groups
 /// (containers and batch systems set them) leave it; the largest number where neither says.
@@ -16,4 +16,4 @@ size_t available_memory();
 /// file pages that can be dropped count as free.
 size_t left_in_groups(const fs::path& groups, const fs::path& mount);
 
-}  // namespace flow::cpu
+}  // namespace flow

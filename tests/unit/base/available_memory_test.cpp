@@ -1,12 +1,12 @@
 // Limits of control groups, in files as Linux has them.
-#include "runtime/cpu/available_memory.h"
+#include "runtime/base/available_memory.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 
 #include "tests/support/fresh_directory.h"
 
-namespace flow::cpu {
+namespace flow {
 namespace {
 
 void write(const fs::path& path, const std::string& text) {
@@ -45,4 +45,4 @@ TEST_CASE("the narrowest of a process's control groups says what is left") {
 }
 
 }  // namespace
-}  // namespace flow::cpu
+}  // namespace flow
