@@ -21,6 +21,12 @@
 
 namespace flow::cli {
 
+namespace {
+
+constexpr const char* kOutputLost = "cannot write to standard output";
+
+}  // namespace
+
 bool is_screen(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   return isatty(fileno(stream)) && term && std::string_view(term) != "dumb";
@@ -31,6 +37,11 @@ bool wants_color(std::FILE* stream) { return is_screen(stream) && !std::getenv("
 void tell(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && errno != EPIPE)
+    throw RunError(kOutputLost);
 }
 
 void tell_line(const OrderedJson& line) {
@@ -46,7 +57,6 @@ void tell_error(const char* program, const std::string& message, const std::stri
 
 namespace {
 
-constexpr const char* kOutputLost = "cannot write to standard output";
 constexpr const char* kReport =
     "this is a defect of flow; please report it with the job file and this text";
 
@@ -62,10 +72,11 @@ void open_standard_streams() {
 int guarded(const char* program, const std::function<int()>& body) {
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is no error
   try {
     const int status = body();
-    // A reader that has seen enough is no error. CLI11 prints to std::cout.
-    if ((std::fflush(stdout) != 0 && errno != EPIPE) || !std::cout.flush())
+    // CLI11 prints to std::cout.
+    if ((std::fflush(stdout) != 0 || !std::cout.flush()) && errno != EPIPE)
       throw RunError(kOutputLost);
     return status;
   } catch (const RunError& error) {
@@ -83,10 +94,6 @@ int guarded(const char* program, const std::function<int()>& body) {
                "a smaller batch needs less; `flowrun --dry-run` says how much");
     return kRunFailed;
   } catch (const std::exception& error) {
-    if (std::ferror(stdout)) {  // fmt throws when it cannot print
-      tell_error(program, kOutputLost, "");
-      return kRunFailed;
-    }
     tell_error(program, fmt::format("unexpected: {}", error.what()), kReport);
   }
   return kDefect;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "runtime/plan/json.h"
 
@@ -32,6 +33,9 @@ bool wants_color(std::FILE* stream);
 
 /// Writes to standard error. That nobody reads it any more is no reason to fail.
 void tell(const std::string& text);
+
+/// Writes to standard output. RunError where that cannot be, but for a reader that has seen enough.
+void print(std::string_view text);
 
 /// Writes an object to standard error, on a line of its own.
 void tell_line(const OrderedJson& line);

@@ -59,8 +59,8 @@ int check(const Options& options) {
     request.file = file;
     try {
       if (const auto result = compile_aloud(request)) {
-        fmt::print("{}: ok, {} job{}\n", file, result->plan->jobs.size(),
-                   result->plan->jobs.size() == 1 ? "" : "s");
+        print(fmt::format("{}: ok, {} job{}\n", file, result->plan->jobs.size(),
+                          result->plan->jobs.size() == 1 ? "" : "s"));
         continue;
       }
     } catch (const RunError& error) {  // the other files are checked all the same
@@ -126,7 +126,7 @@ int draw(const plan::Plan& plan, const std::string& format) {
     throw RequestError(
         fmt::format("--format {} draws one job, the file has {}", format, plan.jobs.size()),
         fmt::format("name one with --job: {}", job_names(plan)));
-  fmt::print("{}", format == "dot" ? to_dot(plan.jobs[0]) : to_svg(plan.jobs[0]));
+  print(format == "dot" ? to_dot(plan.jobs[0]) : to_svg(plan.jobs[0]));
   return kDone;
 }
 
@@ -150,12 +150,12 @@ int show(const Options& options) {
     plan.jobs = std::move(kept);
   }
   if (options.format == "json") {
-    fmt::print("{}", plan::to_json(plan));
+    print(plan::to_json(plan));
     return kDone;
   }
   if (options.format != "table") return draw(plan, options.format);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
-    fmt::print("{}{}", i ? "\n" : "", show_text(plan.jobs[i], options));
+    print(fmt::format("{}{}", i ? "\n" : "", show_text(plan.jobs[i], options)));
   return kDone;
 }
 
@@ -164,13 +164,13 @@ int explain(const Options& options) {
   if (!info)
     throw RequestError(fmt::format("no message has the code `{}`", options.code),
                        "codes stand in brackets at the end of a message: [E0302]");
-  fmt::print("{}: {}\n\n{}\n", info->code, info->title, info->explanation);
+  print(fmt::format("{}: {}\n\n{}\n", info->code, info->title, info->explanation));
   return kDone;
 }
 
 int show_ops(const Options& options) {
   if (options.op.empty()) {
-    fmt::print("{}", list_ops());
+    print(list_ops());
     return kDone;
   }
   const OpDef* op = find_written_op(options.op);
@@ -180,14 +180,14 @@ int show_ops(const Options& options) {
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }
-  fmt::print("{}", job::describe_call(*op));
+  print(job::describe_call(*op));
   return kDone;
 }
 
 /// What is asked for goes to standard output, unless `-o` names a file.
 void deliver(const Options& options, const std::string& text) {
   if (options.output.empty())
-    fmt::print("{}", text);
+    print(text);
   else
     write_output(options, text);
 }
@@ -219,23 +219,23 @@ int diff(const Options& options) {
   const std::vector<plan::Difference> found = plan::differences(a->plan, b->plan);
   for (const plan::Difference& difference : found) {
     if (difference.a && difference.b)
-      fmt::print("~ {}: {} -> {}\n", difference.path, *difference.a, *difference.b);
+      print(fmt::format("~ {}: {} -> {}\n", difference.path, *difference.a, *difference.b));
     else
-      fmt::print("{} {}\n", difference.a ? "-" : "+", difference.path);
+      print(fmt::format("{} {}\n", difference.a ? "-" : "+", difference.path));
   }
-  fmt::print("{}\n", found.empty() ? std::string("the plans do the same")
-                                   : fmt::format("{} difference{}", found.size(),
-                                                 found.size() == 1 ? "" : "s"));
+  print(fmt::format("{}\n", found.empty() ? std::string("the plans do the same")
+                                          : fmt::format("{} difference{}", found.size(),
+                                                        found.size() == 1 ? "" : "s")));
   return found.empty() ? kDone : kCheckFailed;
 }
 
 int init(const Options& options) {
   if (options.start.empty()) {
-    fmt::print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
+    print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
     for (const Template& one : templates()) {
       // The first line of each says what it is.
       const std::string_view line = one.text.substr(0, one.text.find('\n'));
-      fmt::print("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line);
+      print(fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
     }
     return kDone;
   }

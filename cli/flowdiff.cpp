@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,11 +77,13 @@ void check_reports(const Options& options) {
                                    {"--junit", options.junit},
                                    {"--md", options.markdown}}) {
     if (!path) continue;
+    if (path->empty()) throw RequestError(fmt::format("{} is empty", flag), "name a file");
     std::error_code unknown;  // /dev/stdout may lead to a pipe, which has no path
     fs::path file = fs::weakly_canonical(fs::absolute(*path), unknown);
     if (unknown) file = *path;
-    if (file.extension() == ".npy" || file.filename() == "plan.json" ||
-        file.filename() == "run.json")
+    static const std::set<fs::path> kOfRuns = {"plan.json",       "run.json",   "metrics.jsonl",
+                                               "checkpoint.json", "scope.json", "profile.json"};
+    if (file.extension() == ".npy" || kOfRuns.contains(file.filename()))
       throw RequestError(fmt::format("{} {} may be what is compared", flag, *path),
                          "give the report another name");
     for (const auto& [before, other] : reports)
@@ -99,8 +102,8 @@ int execute(const Options& options) {
     write_text_atomically(*options.json, diff_json(comparison, options.golden, options.out, first));
   if (options.junit) write_text_atomically(*options.junit, diff_junit(comparison));
   if (options.markdown) write_text_atomically(*options.markdown, diff_markdown(comparison));
-  fmt::print("{}", diff_table(comparison, options.brief, wants_color(stdout)));
-  if (first) fmt::print("{}\n", first_text(*first));
+  print(diff_table(comparison, options.brief, wants_color(stdout)));
+  if (first) print(fmt::format("{}\n", first_text(*first)));
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
   if (!golden.empty() && !out.empty() && golden != out)
     tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n", golden, out));

@@ -20,7 +20,7 @@
 #include "runtime/cpu/backend.h"
 #include "runtime/exec/mixed.h"
 #include "runtime/exec/module.h"
-#include "runtime/exec/preparation.h"
+#include "runtime/exec/request_paths.h"
 #include "runtime/exec/run.h"
 #include "runtime/exec/run_files.h"
 #include "runtime/plan/json.h"
@@ -50,7 +50,6 @@ void catch_stop_signals() {
     // A shell has what it starts in the background ignore Ctrl-C.
     if (before.sa_handler == SIG_IGN) sigaction(signal, &before, nullptr);
   }
-  std::signal(SIGPIPE, SIG_IGN);  // `| head` ends the printing, not the run
   std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
 }
 
@@ -155,10 +154,10 @@ void tell_remark(const RunOptions& options, const std::string& text) {
 void tell_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs) {
   size_t total = 0;
   for (const exec::JobMemory& job : jobs) {
-    fmt::print("{}", options.json ? memory_json(job) : memory_text(job));
+    print(options.json ? memory_json(job) : memory_text(job));
     total += job.memory.total();
   }
-  if (jobs.size() > 1 && !options.json) fmt::print("all: {}\n", human_bytes(total));
+  if (jobs.size() > 1 && !options.json) print(fmt::format("all: {}\n", human_bytes(total)));
 }
 
 ProgressBar::Style progress_style(const RunOptions& options) {

@@ -44,7 +44,7 @@ std::string read_file(const CompileRequest& request) {
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
   CompileResult result = compile_text(request, std::move(text), wants_color(stderr));
   tell(result.messages);
-  fmt::print("{}", result.dump);
+  print(result.dump);
   if (result.errors == 0) return result;
   tell(fmt::format("{}: {} error{}\n", request.file, result.errors, result.errors == 1 ? "" : "s"));
   return {};

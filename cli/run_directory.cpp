@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/exec/run_files.h"
@@ -22,20 +23,47 @@ namespace {
       "name another with -o DIR");
 }
 
+[[noreturn]] void refuse_removal(const fs::path& path, const std::error_code& error) {
+  throw RequestError(fmt::format("cannot remove {}: {}", path.string(), error.message()),
+                     "remove it, or name another directory with -o DIR");
+}
+
+/// Moves what a run wrote into `aside`: all of it, or nothing.
+void move_aside(const fs::path& directory, const fs::path& aside) {
+  std::vector<const char*> moved;
+  std::error_code error;
+  for (const char* name : exec::kWritten) {
+    fs::rename(directory / name, aside / name, error);
+    if (!error) moved.push_back(name);
+    if (!error || error == std::errc::no_such_file_or_directory) continue;
+    std::error_code ignored;
+    for (const char* back : moved) fs::rename(aside / back, directory / back, ignored);
+    fs::remove(aside, ignored);
+    refuse_removal(directory / name, error);
+  }
+}
+
 /// What a run wrote. A folder without a plan has seen no run, and what has such names is
 /// somebody's.
 void remove_run(const fs::path& directory) {
   std::error_code error;
-  const bool ran = fs::is_regular_file(directory / exec::kPlanFile, error);
-  for (const char* name : exec::kWritten) {
-    const fs::path path = directory / name;
-    if (!ran && fs::exists(fs::symlink_status(path, error)))
+  const fs::path aside =
+      directory / ".flow-removed";  // by which a removal that was cut short is known
+  const bool ran =
+      fs::is_regular_file(directory / exec::kPlanFile, error) || fs::exists(aside, error);
+  for (const char* name : exec::kWritten)
+    if (const fs::path path = directory / name; !ran && fs::exists(fs::symlink_status(path, error)))
       throw RequestError(
           fmt::format("{} is of no run: there is no {} beside it", path.string(), exec::kPlanFile),
           "--force removes what an earlier run wrote; name another directory with -o DIR");
-    fs::remove_all(path, error);
-    if (error) refuse(directory, error);
-  }
+  if (!ran) return;
+  fs::remove_all(aside, error);
+  if (!error) fs::create_directory(aside, error);
+  if (error) refuse_removal(aside, error);
+  move_aside(directory, aside);
+  fs::remove_all(aside, error);
+  if (error) refuse_removal(aside, error);
+  exec::remove_temporaries(directory);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ point=$SLURM_ARRAY_TASK_ID
 lr=${rates[point / ${#seeds[@]}]}
 seed=${seeds[point % ${#seeds[@]}]}
 directory=runs/sweep-${SLURM_ARRAY_JOB_ID:-here}/$point
-again=()
-[[ -d $directory/checkpoints ]] && again=(--resume)
+again=(--force)  # what was stopped before its first checkpoint begins anew
+compgen -G "$directory/checkpoints/[0-9]*/checkpoint.json" >/dev/null && again=(--resume)
 
 exec "$flowrun" train "$file" --set "vars.lr=$lr" --set "seed=$seed" --threads "${SLURM_CPUS_PER_TASK:-1}" --quiet \
   -o "$directory" "${again[@]}" "$@"

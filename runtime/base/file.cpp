@@ -117,7 +117,7 @@ void write_text_atomically(const fs::path& path, std::string_view text) {
     return File::create(path).write(text);
   const fs::path target = fs::is_symlink(path, unknown) ? fs::weakly_canonical(path) : path;
   fs::path temporary = target;
-  temporary += fmt::format(".{}.tmp", ::getpid());
+  temporary += fmt::format(".{}{}", ::getpid(), kTemporarySuffix);
   try {
     File file = File::create(temporary, path);
     file.write(text);

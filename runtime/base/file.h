@@ -72,6 +72,9 @@ class File {
 /// The whole file as text. RunError when it cannot be read.
 std::string read_text(const fs::path& path);
 
+/// Of temporary files and folders, whose names end so.
+inline constexpr const char* kTemporarySuffix = ".tmp";
+
 /// Writes a temporary beside `path`, syncs it and renames it over `path`: readers see the old
 /// text or the new one, never a part. Links are followed; what is no file (/dev/stdout, a pipe) is
 /// written to as it is.
@@ -80,7 +83,7 @@ void write_text_atomically(const fs::path& path, std::string_view text);
 struct MapRecord;
 
 /// A file mapped read-only into memory. Where it becomes shorter meanwhile, the program that reads
-/// what was there says so and ends with exit status 3.
+/// what was there says so and ends with exit status 3, unless it reads under `recovering`.
 class MappedFile {
  public:
   /// RunError where it is no file that can be mapped, a pipe say.
@@ -90,9 +93,26 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// Calls `read`. RunError where the file has become shorter by then: what was read was not all
+  /// in it. One thread at a time.
+  template <typename Read>
+  void recovering(Read read) const {
+    begin_recovering();
+    try {
+      read();
+    } catch (...) {
+      end_recovering();  // the loss is the reason
+      throw;
+    }
+    end_recovering();
+  }
+
  private:
+  void begin_recovering() const;
+  void end_recovering() const;
+
   std::span<const std::byte> bytes_;
-  std::unique_ptr<const MapRecord> record_;
+  std::unique_ptr<MapRecord> record_;
 };
 
 }  // namespace flow

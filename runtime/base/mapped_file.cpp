@@ -20,21 +20,43 @@ namespace flow {
 
 /// A map that is there, for the signal's handler.
 struct MapRecord {
+  MapRecord(std::span<const std::byte> map, Descriptor descriptor, const fs::path& path)
+      : file(std::move(descriptor)),
+        begin(map.data()),
+        size(map.size()),
+        page(static_cast<size_t>(::sysconf(_SC_PAGESIZE))),
+        loss(fmt::format("{} became shorter while it was read", path.string())),
+        message(fmt::format("{}: error: {}\n", ::program_invocation_short_name, loss)) {}
+
+  Descriptor file;
   const std::byte* begin;
-  size_t size;
-  std::string message;
+  size_t size, page;
+  std::string loss, message;
+  std::atomic<bool> recovers = false, lost = false;
 };
 
 namespace {
 
 /// The handler may take no lock and no memory. A map beyond these dies without a word.
-std::array<std::atomic<const MapRecord*>, 1024> live_maps;
+std::array<std::atomic<MapRecord*>, 1024> live_maps;
 
-void tell_and_leave(int signal, siginfo_t* info, void*) {
+/// Zeros from `at` to the end of the map, so that the reader goes on until it looks at `lost`.
+bool fill_up(const MapRecord& map, const std::byte* at) {
+  const size_t offset = static_cast<size_t>(at - map.begin) / map.page * map.page;
+  void* const page = const_cast<std::byte*>(map.begin + offset);
+  return ::mmap(page, map.size - offset, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) == page;
+}
+
+void recover_or_leave(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);
   for (const auto& live : live_maps) {
-    const MapRecord* map = live;
+    MapRecord* map = live;
     if (!map || at < map->begin || at >= map->begin + map->size) continue;
+    if (map->recovers && fill_up(*map, at)) {
+      map->lost = true;
+      return;
+    }
     if (::write(STDERR_FILENO, map->message.data(), map->message.size()) < 0) {
       // There is nobody to tell.
     }
@@ -47,25 +69,24 @@ void watch_for_lost_pages() {
   static std::once_flag once;
   std::call_once(once, [] {
     struct sigaction action {};
-    action.sa_sigaction = tell_and_leave;
+    action.sa_sigaction = recover_or_leave;
     action.sa_flags = SA_SIGINFO;
     ::sigaction(SIGBUS, &action, nullptr);
   });
 }
 
-std::unique_ptr<const MapRecord> registered(MapRecord map) {
+std::unique_ptr<MapRecord> registered(std::unique_ptr<MapRecord> record) {
   watch_for_lost_pages();
-  auto record = std::make_unique<const MapRecord>(std::move(map));
   for (auto& live : live_maps) {
-    const MapRecord* none = nullptr;
+    MapRecord* none = nullptr;
     if (live.compare_exchange_strong(none, record.get())) break;
   }
   return record;
 }
 
-void unregister(const MapRecord* map) {
+void unregister(MapRecord* map) {
   for (auto& live : live_maps) {
-    const MapRecord* own = map;
+    MapRecord* own = map;
     if (live.compare_exchange_strong(own, nullptr)) return;
   }
 }
@@ -74,7 +95,7 @@ void unregister(const MapRecord* map) {
 
 MappedFile::MappedFile(const fs::path& path) {
   // A pipe that nobody writes to would let this wait.
-  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.is_open()) throw cannot("read", path, errno);
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) throw cannot("read", path, errno);
@@ -90,9 +111,21 @@ MappedFile::MappedFile(const fs::path& path) {
   if (mapped == MAP_FAILED) throw cannot("map", path, errno);
   if (!mapped) return;  // it is empty
   bytes_ = {static_cast<const std::byte*>(mapped), size};
-  record_ = registered({bytes_.data(), size,
-                        fmt::format("{}: error: {} became shorter while it was read\n",
-                                    ::program_invocation_short_name, path.string())});
+  record_ = registered(std::make_unique<MapRecord>(bytes_, std::move(descriptor), path));
+}
+
+void MappedFile::begin_recovering() const {
+  if (record_) record_->recovers = true;
+}
+
+void MappedFile::end_recovering() const {
+  if (!record_) return;
+  record_->recovers = false;
+  // What is behind the end of a file, but in its last page, is zeros without a signal.
+  struct stat status {};
+  const bool shorter = ::fstat(record_->file.get(), &status) != 0 ||
+                       static_cast<size_t>(status.st_size) < record_->size;
+  if (shorter || record_->lost) throw RunError(record_->loss);
 }
 
 MappedFile::~MappedFile() {

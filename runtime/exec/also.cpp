@@ -121,6 +121,12 @@ void CalledJob::say_what_is_awaited(int64_t steps) {
                    steps, steps_a_call_));
 }
 
+std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
+  std::vector<const plan::Job*> jobs = plan::also_jobs(request.plan, request.job);
+  jobs.insert(jobs.begin(), &request.job);
+  return jobs;
+}
+
 CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
     : positions_(positions) {
   const auto jobs = plan::also_jobs(request.plan, request.job);

@@ -86,6 +86,9 @@ class CalledJob {
   std::optional<Profile> profile_;
 };
 
+/// The job and those that it calls.
+std::vector<const plan::Job*> jobs_of(const RunRequest& request);
+
 /// All that a job calls, in the order of its list.
 class CalledJobs {
  public:

@@ -18,6 +18,9 @@ namespace flow::exec {
 namespace {
 
 constexpr const char* kSuffix = ".npy";
+constexpr const char* kTakeAnother =
+    "the checkpoint is damaged: take another; `--resume` takes the one before once its folder is "
+    "removed";
 
 void make_folders(const fs::path& path) {
   std::error_code error;
@@ -89,7 +92,7 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
   if (!parent.empty()) make_folders(parent);
   // A name that is as long as names may be has no room for more.
   const std::string name = path.filename().string().substr(0, 200);
-  const fs::path fresh = parent / fmt::format(".{}.{}.tmp", name, ::getpid());
+  const fs::path fresh = parent / fmt::format(".{}.{}{}", name, ::getpid(), kTemporarySuffix);
   std::error_code ignored;
   fs::remove_all(fresh, ignored);
   try {
@@ -107,7 +110,20 @@ Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
   if (!io::is_checkpoint(path))
     throw RequestError(
         fmt::format("{} is no checkpoint: there is no {}", path.string(), record.string()));
-  record_ = plan::checkpoint_from_json(read_text(record), record.string());
+  text_ = read_text(record);
+  try {
+    record_ = plan::checkpoint_from_json(text_, record.string());
+  } catch (const RequestError& error) {
+    throw RequestError(error.what(), kTakeAnother);
+  }
+}
+
+bool Checkpoint::is_replaced() const {
+  try {
+    return read_text(path_ / io::kCheckpointRecord) != text_;
+  } catch (const RunError&) {
+    return true;
+  }
 }
 
 std::vector<Checkpoint::Item> Checkpoint::items() const {
@@ -130,10 +146,9 @@ Array Checkpoint::read(const std::string& name) const {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
   if (digest(text) != record_.checksums.at(name + kSuffix))
-    throw RunError(
-        fmt::format("{} is damaged: its checksum is {}, not {}", path.string(), digest(text),
-                    record_.checksums.at(name + kSuffix)),
-        "take another checkpoint; `--resume` takes the one before once this folder is removed");
+    throw RunError(fmt::format("{} is damaged: its checksum is {}, not {}", path.string(),
+                               digest(text), record_.checksums.at(name + kSuffix)),
+                   kTakeAnother);
   return io::parse_npy(file.bytes(), path.string());
 }
 

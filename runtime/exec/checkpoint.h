@@ -30,9 +30,11 @@ class Checkpoint : public StoredVariables {
   const plan::CheckpointRecord& record() const { return record_; }
   std::vector<Item> items() const override;
   Array read(const std::string& name) const override;
+  bool is_replaced() const override;
 
  private:
   fs::path path_;
+  std::string text_;  // of the record
   plan::CheckpointRecord record_;
 };
 

@@ -21,7 +21,7 @@ namespace {
 const plan::Job* find_job(const plan::Plan& plan, const fs::path& run) {
   std::error_code ignored;
   const fs::path record = run / "run.json";
-  if (!fs::exists(record, ignored)) return plan.jobs.size() == 1 ? &plan.jobs[0] : nullptr;
+  if (!fs::is_regular_file(record, ignored)) return plan.jobs.size() == 1 ? &plan.jobs[0] : nullptr;
   const Json json = plan::parse_json(read_text(record), record.string());
   const auto name = json.find("job");
   if (name == json.end() || !name->is_string()) return nullptr;

@@ -16,6 +16,7 @@
 #include "runtime/exec/initialize.h"
 #include "runtime/exec/load.h"
 #include "runtime/exec/nonfinite.h"
+#include "runtime/exec/request_paths.h"
 #include "runtime/exec/run_files.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
@@ -23,16 +24,6 @@
 namespace flow::exec {
 
 namespace {
-
-constexpr const char* kNone = "none";
-
-/// The nearest folder above `path` that is there; whatever is missing will be made in it.
-fs::path existing_ancestor(const fs::path& path) {
-  std::error_code ignored;
-  fs::path at = fs::absolute(path).lexically_normal().parent_path();
-  while (!fs::exists(at, ignored) && at != at.root_path()) at = at.parent_path();
-  return at;
-}
 
 /// For each deliverable: does every call of steps [first, end) want it?
 std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Delivery>& deliveries,
@@ -49,21 +40,6 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
     always.push_back(logged || std::ranges::any_of(deliveries, is_it));
   }
   return always;
-}
-
-/// What the variables are loaded from: `--load`, else the file's word; nothing where it is "none".
-std::optional<fs::path> loaded_from(const RunRequest& request) {
-  const std::optional<std::string>& in_file = request.job.run.checkpoint.load;
-  const std::optional<std::string>& text = request.load ? request.load : in_file;
-  if (!text || *text == kNone) return {};
-  return request.load ? fs::path(*text) : (request.root / *text).lexically_normal();
-}
-
-/// The job and those that it calls.
-std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
-  std::vector<const plan::Job*> jobs = plan::also_jobs(request.plan, request.job);
-  jobs.insert(jobs.begin(), &request.job);
-  return jobs;
 }
 
 /// The variables that the optimizers of these jobs move, by name.
@@ -106,6 +82,21 @@ std::future<void> begin_drawing(const RunRequest& request, State& state) {
                     [&] { state.initialize(request.root); });
 }
 
+/// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
+/// not loaded.
+std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::string& where,
+                                           const RunRequest& request, State& state) {
+  constexpr int kMostTimes = 10;
+  for (int i = 1;; ++i) {
+    const auto stored = open_variables(path, where);
+    try {
+      return load(*stored, request.job, state, request.load_partial);
+    } catch (const RunError&) {
+      if (i == kMostTimes || !stored->is_replaced()) throw;
+    }
+  }
+}
+
 }  // namespace
 
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
@@ -136,63 +127,6 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
   if (job.run.epochs || job.run.steps) return end;
   if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
   return steps || feed.slices() || feed.is_seen_reading() ? end : 1;
-}
-
-std::vector<fs::path> paths_read(const RunRequest& request) {
-  std::vector<fs::path> paths;
-  const std::optional<fs::path> loaded = loaded_from(request);
-  if (loaded) paths.push_back(*loaded);
-  for (const plan::Job* job : jobs_of(request)) {
-    for (const plan::Dataset& dataset : job->datasets)
-      for (const plan::Column& column : dataset.columns)
-        paths.push_back(request.root / column.path);
-    for (const plan::Input& input : job->inputs)
-      if (const auto* npy = std::get_if<plan::FromNpy>(&input.source))
-        paths.push_back(request.root / npy->path);
-    for (const plan::Variable& variable : job->variables)
-      if (variable.initializer.type == "npy" && (!loaded || !request.load_partial.empty()))
-        paths.push_back(request.root / variable.initializer.path);
-  }
-  for (const auto& [name, text] : request.inputs) {
-    const plan::InputSource source = parse_input_source(name, text);
-    if (const auto* npy = std::get_if<plan::FromNpy>(&source)) paths.emplace_back(npy->path);
-  }
-  return paths;
-}
-
-std::optional<fs::path> save_target(const RunRequest& request) {
-  const plan::Checkpointing& wanted = request.job.run.checkpoint;
-  const std::optional<std::string>& text = request.save ? request.save : wanted.save;
-  if (!text || *text == kNone) return std::nullopt;
-  const std::string where = request.save ? "--save" : wanted.save_where;
-  if (text->empty()) throw RequestError(where + " is empty", "name a path, or --save none");
-  fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
-  static const std::set<fs::path> kFileNames = {".npz", ".npy", ".pt", ".pth", ".safetensors"};
-  if (kFileNames.contains(path.extension()))
-    throw RequestError(
-        fmt::format("{}: {} would be a folder: a checkpoint is one, of a .npy for each variable",
-                    where, path.string()),
-        fmt::format("write `{}`", fs::path(*text).replace_extension().string()));
-
-  std::error_code ignored;
-  const auto refuse = [&](const std::string& what) {
-    throw RequestError(fmt::format("{}: {} {}", where, path.string(), what),
-                       "name another path, or --save none");
-  };
-  if (fs::exists(path, ignored) && !io::is_checkpoint(path))
-    refuse("is there, and is no checkpoint");
-  if (!request.directory.empty() && is_written(path, request.directory)) refuse("is the run's own");
-  // An older checkpoint there is replaced whole, with all that lies in its folder.
-  if (!request.directory.empty() && lies_in(request.directory, path))
-    refuse("holds the run's directory");
-  for (const fs::path& read : paths_read(request))
-    if (lies_in(read, path) && !lies_in(path, read))
-      refuse(fmt::format("holds {}, which the run reads", read.string()));
-  const fs::path parent = existing_ancestor(path);
-  if (!fs::is_directory(parent, ignored) || ::access(parent.c_str(), W_OK | X_OK) != 0)
-    refuse(fmt::format("cannot be made: {} cannot be written", parent.string()));
-  return path;
 }
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
@@ -270,11 +204,10 @@ void Preparation::start_variables(const RunRequest& request) {
                                    job.where, job.name, parameters),
                        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
   if (drawn.valid()) return drawn.get();
-  const auto stored =
-      open_variables(*loaded_from(request), request.load ? "--load" : wanted.load_where);
   state.initialize(request.root, true);
   std::vector<std::string> anew;
-  for (State::Entry* entry : load(*stored, job, state, request.load_partial)) {
+  const std::string where = request.load ? "--load" : wanted.load_where;
+  for (State::Entry* entry : load_unreplaced(*loaded_from(request), where, request, state)) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
   }

@@ -67,11 +67,4 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
 /// job that reads no dataset.
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
 
-/// What a run of this request reads: data, the checkpoint, arrays that variables start with.
-/// RequestError where an `--input` cannot be read.
-std::vector<fs::path> paths_read(const RunRequest& request);
-
-/// Where `save` goes. RequestError when it is there and no checkpoint, or cannot be written.
-std::optional<fs::path> save_target(const RunRequest& request);
-
 }  // namespace flow::exec

@@ -102,7 +102,8 @@ RunOutcome Run::run() {
   } catch (const std::exception& error) {
     deliverer_.reset();  // ends the commands
     try {
-      write_record(exit_status_of(error), error.what());
+      // Without a plan the directory is no run's.
+      if (home_) write_record(exit_status_of(error), error.what());
     } catch (const std::exception&) {
       // The first failure is the one to tell.
     }
@@ -118,7 +119,11 @@ RunOutcome Run::run() {
 Ending Run::execute() {
   write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
   home_.emplace(request_.directory);
-  if (request_.resume) folder_.remove_leftovers();
+  if (request_.resume) {
+    folder_.remove_leftovers();
+    remove_temporaries(request_.directory);
+    fs::remove(request_.directory / kRunRecord);  // which tells of the run before
+  }
   if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
   options.sums = prepared_.sums;
@@ -276,8 +281,12 @@ void Run::save_step(int64_t step, const Sums& sums) {
   home_->require();
   folder_.clear(step);
   write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step, sums));
-  folder_.prune(job_.run.checkpoint.keep);
   kept_ = step;
+  try {
+    folder_.prune(job_.run.checkpoint.keep);
+  } catch (const RunError& error) {
+    if (request_.say) request_.say(error.what());  // too many are no failure
+  }
 }
 
 void Run::save_last(const Ending& ending) {
@@ -353,7 +362,7 @@ void Run::conclude(const Ending& ending) {
 }
 
 void Run::write_record(int exit_status, const std::string& error) const {
-  if (home_) home_->require();
+  home_->require();
   plan::RunRecord record;
   record.job = job_.name;
   record.source = request_.plan.source;
@@ -374,7 +383,7 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.exit_status = exit_status;
   record.error = error;
   record.libraries = backend_.libraries();
-  write_text_atomically(request_.directory / "run.json", plan::to_json(record));
+  write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));
 }
 
 void Run::write_profile() {

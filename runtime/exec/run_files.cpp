@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -33,6 +35,20 @@ void SameDirectory::require() const {
   if (identity_of(path_) == identity_) return;
   throw RunError(fmt::format("{} was removed or replaced while the run went on", path_.string()),
                  "end a run before its directory is removed");
+}
+
+void remove_temporaries(const fs::path& directory) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = std::ranges::any_of(kWritten, [&](const char* written) {
+      return name.starts_with(std::string(written) + '.');
+    });
+    if (ours && name.ends_with(kTemporarySuffix) && entry.is_regular_file(ignored))
+      found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) fs::remove(path, ignored);
 }
 
 bool lies_in(const fs::path& path, const fs::path& folder) {

@@ -13,13 +13,21 @@ namespace flow::exec {
 /// What a run writes first, and removing one takes last: by it a directory is known as a run's.
 inline constexpr const char* kPlanFile = "plan.json";
 
+/// What a run writes last: how it ended.
+inline constexpr const char* kRunRecord = "run.json";
+
 /// Where the state goes that a failed run leaves and no run may go on from.
 inline constexpr const char* kRescued = "rescued";
 
-/// All that a run writes into its directory.
-inline constexpr std::array kWritten = {"run.json",    "metrics.jsonl", "profile.json",
-                                        "returns",     "watch",         "also",
-                                        "checkpoints", kRescued,        kPlanFile};
+/// All that a run writes into its directory. The order in which it is removed: without checkpoints
+/// nothing is resumed whose outputs are gone.
+inline constexpr std::array kWritten = {"checkpoints",  kRunRecord, "metrics.jsonl",
+                                        "profile.json", "returns",  "watch",
+                                        "also",         kRescued,   kPlanFile};
+
+/// Removes the temporary files of runs that were killed while they wrote theirs; nobody else may be
+/// writing.
+void remove_temporaries(const fs::path& directory);
 
 /// Is `path` the directory `folder`, or somewhere below it, links followed?
 bool lies_in(const fs::path& path, const fs::path& folder);

@@ -26,6 +26,8 @@ class StoredVariables {
   virtual std::vector<Item> items() const = 0;
   /// RunError naming the file when it is damaged. REQUIRES: it is one of items().
   virtual Array read(const std::string& name) const = 0;
+  /// Is there something else at the path by now, or nothing?
+  virtual bool is_replaced() const { return false; }
 };
 
 /// The arrays of an .npz file, called as the variables are.

@@ -76,7 +76,7 @@ void CheckpointFolder::remove_leftovers() const {
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing)) {
     const std::string name = entry.path().filename().string();
-    const bool begun = name.starts_with('.') && name.find(".tmp") != std::string::npos;
+    const bool begun = name.starts_with('.') && name.find(kTemporarySuffix) != std::string::npos;
     const std::optional<int64_t> step = step_of(name);
     const bool half_removed = step && !whole.empty() && *step < whole.back() &&
                               entry.path() == at(*step) && !is_checkpoint(entry.path());

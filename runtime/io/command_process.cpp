@@ -82,7 +82,7 @@ void CommandProcess::heed(const CommandEvent* event, const ExitStatus& status) {
   if (status.good()) return;
   if (status.signal != 0 || status.code != kStop) return fail(event, status.str());
   // At the end there is nothing left to stop.
-  if (event && !stop_asked_.exchange(true)) say(event, "asks to stop");
+  if (!ending_ && !stop_asked_.exchange(true)) say(event, "asks to stop");
 }
 
 void CommandProcess::fail_late(const CommandEvent* event, const std::string& missed) {

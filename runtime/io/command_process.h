@@ -42,6 +42,7 @@ class CommandProcess : public Command {
   std::atomic<bool>& stop_asked_;
   const std::string where_;  // of the first hook or return that it serves
   bool done_ = false;        // it is given no more
+  bool ending_ = false;      // the run is over
 };
 
 std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,

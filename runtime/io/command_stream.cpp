@@ -71,6 +71,7 @@ void StreamCommand::part(const CommandEvent* event) {
 }
 
 void StreamCommand::close(std::string_view status) {
+  ending_ = true;
   if (!process_) return;
   end_ = deadline_in(options_.timeout.value_or(kEnd));
   // Whether that reaches it is told by how it ends.

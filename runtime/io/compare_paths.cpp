@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <new>
 
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/io/compare.h"
@@ -99,16 +100,18 @@ ArrayDifference lone(const std::string& name, ArrayDifference::Verdict verdict,
 
 ArrayDifference compare_files(const std::string& name, const fs::path& golden, const fs::path& out,
                               const ToleranceRules& rules) {
+  ArrayDifference difference;
+  difference.name = name;
+  difference.verdict = ArrayDifference::Verdict::kUnreadable;
   try {
     const Array a = read_npy(golden), b = read_npy(out);
     return compare(name, a.view(), b.view(), rules);
   } catch (const RunError& error) {
-    ArrayDifference difference;
-    difference.name = name;
-    difference.verdict = ArrayDifference::Verdict::kUnreadable;
     difference.detail = error.what();
-    return difference;
+  } catch (const std::bad_alloc&) {
+    difference.detail = "there is no memory for both arrays";
   }
+  return difference;
 }
 
 }  // namespace

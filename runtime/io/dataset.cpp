@@ -48,6 +48,20 @@ class FileColumn : public ColumnReader {
   const Shape& row_shape() const override { return row_shape_; }
 
   void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) override {
+    if (!file_.file) return convert(rows, dtype, out);
+    file_.file->recovering([&] { convert(rows, dtype, out); });
+  }
+
+  std::optional<ByteRows> byte_rows(DType dtype) override {
+    const std::span<const std::byte> table = converter_.table(dtype);
+    if (table.empty()) return std::nullopt;
+    return ByteRows{file_.data.subspan(static_cast<size_t>(first_) * row_bytes_,
+                                       static_cast<size_t>(rows_) * row_bytes_),
+                    converter_.channels(), table};
+  }
+
+ private:
+  void convert(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) {
     const size_t bytes = bytes_of(row_shape_, dtype);
     FLOW_CHECK(out.size() == rows.size() * bytes, "{} bytes for {} rows", out.size(), rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -63,15 +77,6 @@ class FileColumn : public ColumnReader {
     }
   }
 
-  std::optional<ByteRows> byte_rows(DType dtype) override {
-    const std::span<const std::byte> table = converter_.table(dtype);
-    if (table.empty()) return std::nullopt;
-    return ByteRows{file_.data.subspan(static_cast<size_t>(first_) * row_bytes_,
-                                       static_cast<size_t>(rows_) * row_bytes_),
-                    converter_.channels(), table};
-  }
-
- private:
   std::string where_;
   fs::path path_;
   Shape row_shape_;

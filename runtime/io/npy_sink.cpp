@@ -37,6 +37,15 @@ Kept count_kept(const fs::path& path, const SinkContext& context) {
   return kept;
 }
 
+/// A file that is missing, empty or only has its header was begun and no more.
+bool has_entries(const fs::path& path) {
+  std::error_code missing;
+  if (fs::is_regular_file(path, missing) && fs::file_size(path, missing) == 0) return false;
+  if (!fs::exists(path, missing)) return false;
+  const NpyHeader header = parse_npy_header(MappedFile(path).bytes(), path.string());
+  return header.shape.rank() == 0 || header.shape[0] > 0;
+}
+
 class StackedNpySink : public Sink {
  public:
   explicit StackedNpySink(const SinkContext& context)
@@ -61,12 +70,11 @@ class StackedNpySink : public Sink {
         steps_(open(steps, DType::kInt64, {}, false,
                     kept ? std::optional(kept->events) : std::nullopt)) {}
 
-  /// Of what an earlier run wrote; nothing where there is none. One file of the two is not enough.
+  /// Of what an earlier run delivered; nothing where that is nothing. One file of the two is not
+  /// enough.
   static std::optional<Kept> kept_of(const SinkContext& context, const fs::path& values,
                                      const fs::path& steps) {
-    std::error_code ignored;
-    const bool resumes =
-        context.resume_from > 0 && (fs::exists(values, ignored) || fs::exists(steps, ignored));
+    const bool resumes = context.resume_from > 0 && (has_entries(values) || has_entries(steps));
     return resumes ? std::optional(count_kept(steps, context)) : std::nullopt;
   }
 

@@ -57,6 +57,14 @@ class Directories(FlowTest):
         self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", "--set", "+jobs.double.returns.to={type: npy, layout: per_step}")
         self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/000000.npy", "run.json"])
 
+    def test_a_removal_that_was_cut_short_is_gone_on_with(self):
+        self.write("one.yaml", AFFINE)
+        self.write("out/.flow-removed/returns/y/value.npy", "an earlier run's")
+        self.write("out/precious.txt", "mine")
+        self.write("out/run.json.123.tmp", "half of a record")
+        self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force")
+        self.assertEqual(sorted(self.files("out")), ["plan.json", "precious.txt", "returns/y/steps.npy", "returns/y/value.npy", "run.json"])
+
     def test_force_removes_nothing_where_there_was_no_run(self):
         self.write("one.yaml", AFFINE)
         for name in ("returns/mine.txt", "run.json"):
@@ -96,8 +104,19 @@ class Directories(FlowTest):
         done = self.flowrun("job.yaml", "-o", "out", "--save", "w.npz", status=2)
         self.assertIn("--save: w.npz would be a folder", done.stderr)
         self.assertIn("write `w`", done.stderr)
+        self.assertIn("names have at most 255 bytes", self.flowrun("job.yaml", "-o", "out", "--save", "w" * 256, status=2).stderr)
         self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
         self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "out/final")
+
+    def test_a_link_to_a_checkpoint_stays_one(self):
+        self.write("job.yaml", train_job(2))
+        (self.dir / "models").mkdir()
+        (self.dir / "latest").symlink_to("models/first")
+        for seed in (1, 2):  # the first is made, the second replaces it
+            self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "latest", "--set", f"+seed={seed}")
+            self.assertEqual(os.readlink(self.dir / "latest"), "models/first")
+            self.assertEqual(self.files("models/first")["hidden/weight.npy"], self.files("out/checkpoints/000002")["hidden/weight.npy"])
+        self.assertEqual([path.name for path in (self.dir / "models").iterdir()], ["first"])
 
     def test_variables_that_are_let_start_anew(self):
         self.write("job.yaml", train_job(3))

@@ -264,8 +264,10 @@ class Reports(FlowDiff):
     def test_a_report_is_not_written_over_what_is_compared(self):
         before = self.files(".")
         (self.dir / "link.txt").symlink_to("out/good.npy")
-        for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt"), ("--json", "x/run.json")):
+        for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt"), ("--json", "x/run.json"),
+                           ("--json", "out/checkpoints/000002/checkpoint.json"), ("--md", "out/metrics.jsonl")):
             self.assertIn(f"{flag} {path} may be what is compared", self.diff(flag, path, status=2).stderr)
+        self.assertIn("--json is empty", self.diff("--json", "", status=2).stderr)
         self.assertIn("--json and --md name one file", self.diff("--json", "report", "--md", "./report", status=2).stderr)
         (self.dir / "link.txt").unlink()
         self.assertEqual(self.files("."), before)

@@ -229,6 +229,14 @@ class Ends(Hooks):
             self.assertEqual(done.stderr.count("wants no more"), 1, done.stderr)
             self.assertEqual(self.record()["last_step"], 300)
 
+    def test_exit_status_10_before_the_first_event_stops_it_too(self):
+        for run, ack in (("exit 10", True), ("exit 10", False), ("read start; exit 10", True)):
+            self.train([f"{{watch: logits, to: {json.dumps({'type': 'command', 'run': run, 'ack': ack})}}}"])
+            done = self.flowrun("train.yaml", "-o", "out", "--force")
+            self.assertIn("asks to stop\n", done.stderr)
+            self.assertIn("as a command asked; go on with", done.stderr)
+            self.assertLess(self.record()["last_step"], 20)
+
     def test_exit_status_10_stops_the_run_and_saves(self):
         hook = self.script("hook.py", "import sys, flowhook\nfor event in flowhook.events():\n    event.step == 37 and sys.exit(10)\n")
         self.train([f"{{watch: logits, to: {json.dumps({**hook, 'ack': True})}}}"])

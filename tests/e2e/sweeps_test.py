@@ -91,6 +91,16 @@ class Sweeps(FlowTest):
         record = json.loads((self.dir / "runs/sweep-77/1/run.json").read_text())
         self.assertEqual((record["first_step"], record["last_step"]), (10, 30))
 
+    def test_a_task_that_was_killed_before_its_first_checkpoint_begins_anew(self):
+        task = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "1"}
+        self.sweep("slurm.sh", "point.yaml", "--steps", "10", **task)
+        (run,) = self.runs("runs/sweep-77/*")
+        for whole in (run / "checkpoints").iterdir():
+            (whole / "checkpoint.json").unlink()
+        self.sweep("slurm.sh", "point.yaml", **task)
+        record = json.loads((run / "run.json").read_text())
+        self.assertEqual((record["first_step"], record["last_step"]), (0, 30))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -194,6 +194,62 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 3, said)
         self.assertRegex(said, r"^flowrun: error: .*x.npy became shorter while it was read\n$")
 
+    def test_a_training_run_whose_data_shrink_keeps_its_state(self):
+        rows = np.random.default_rng(1).normal(size=(40_000, 8, 6)).astype(np.float32)
+        np.save(self.dir / "x.npy", rows)
+        job = train_job(400) + SLOW
+        self.write("job.yaml", job)
+        reads = ["job.yaml", "--set", "jobs.train.inputs.x.from={npy: x.npy}"]
+        run = self.start(*reads, "-o", "out", "--quiet")
+        self.await_path("out/metrics.jsonl")
+        time.sleep(0.3)
+        os.truncate(self.dir / "x.npy", 200)
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 3, said)
+        self.assertRegex(said, r"error: .*x.npy became shorter while it was read\n   hint: `--resume` goes on after step \d+\n$")
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 3)
+        np.save(self.dir / "x.npy", rows)
+        self.flowrun(*reads, "-o", "out", "--resume", "--quiet", "--steps", 60, "--no-commands")
+        self.flowrun(*reads, "-o", "whole", "--quiet", "--steps", 60, "--no-commands")
+        self.assertEqual(self.files("out/checkpoints/000060")["hidden/weight.npy"], self.files("whole/checkpoints/000060")["hidden/weight.npy"])
+
+    def test_a_run_that_could_not_begin_leaves_no_record(self):
+        self.write("job.yaml", train_job(2))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        run = self.start("job.yaml", "-o", "out", "--quiet", preexec_fn=limit)
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual((run.returncode, self.files("out")), (3, {}), said)
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+
+    def test_a_resumed_run_has_no_record_until_it_ends_nor_what_was_half_written(self):
+        self.write("job.yaml", train_job(2))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        self.write("out/plan.json.123.tmp", "{")
+        look = "    hooks: [{watch: loss, to: {type: command, mode: spawn, run: 'cat > /dev/null; ! ls $FLOW_RUN_DIR/run.json $FLOW_RUN_DIR/plan.json.123.tmp 2> /dev/null'}}]\n"
+        self.write("job.yaml", train_job(2) + look)
+        self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 4, "--quiet")
+        self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["last_step"], 4)
+
+    def test_a_hook_that_was_begun_and_no_more_begins_again(self):
+        self.write("job.yaml", train_job(2))
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        for begun in ("value.npy", "steps.npy"):
+            shutil.rmtree(self.dir / "out/watch", ignore_errors=True)
+            self.write(f"out/watch/loss/{begun}", "")
+            steps = json.loads((self.dir / "out/run.json").read_text())["last_step"]
+            self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", steps + 2, "--quiet", "--watch", "loss")
+            self.assertEqual(self.load("out/watch/loss/steps.npy").tolist(), [steps, steps + 1])
+
+    def test_a_reader_that_has_seen_enough_changes_no_status(self):
+        self.write("job.yaml", train_job(2))
+        for name, value in (("a", 1.0), ("b", 2.0)):
+            (self.dir / name).mkdir()
+            for i in range(400):
+                np.save(self.dir / name / f"{i}.npy", np.float32([value]))
+        for command, status in (("flowdiff a b", 1), ("flowdiff a a", 0), ("flowc ops", 0), ("flowc show job.yaml", 0), ("flowrun --help", 0)):
+            done = subprocess.run(["bash", "-c", f"{BIN}/{command} | true; exit ${{PIPESTATUS[0]}}"], cwd=self.dir, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (status, ""), command)
+
     def test_a_pipe_is_no_column(self):
         self.write("job.yaml", ROWS)
         os.mkfifo(self.dir / "x.npy")
