@@ -20,11 +20,19 @@ Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
   return descriptor;
 }
 
+/// What may be done about it; empty where the reason says enough.
+std::string remedy(int code) {
+  if (code == ENOSPC || code == EDQUOT) return "free some space there, or write elsewhere";
+  if (code == EMFILE) return "this shell lets a program open more files with `ulimit -n NUMBER`";
+  return {};
+}
+
 }  // namespace
 
 RunError cannot(std::string_view action, const fs::path& path, int code) {
-  return RunError(fmt::format("cannot {} {}: {}", action, path.string(),
-                              std::generic_category().message(code)));
+  return RunError(
+      fmt::format("cannot {} {}: {}", action, path.string(), std::generic_category().message(code)),
+      remedy(code));
 }
 
 void Descriptor::close() {

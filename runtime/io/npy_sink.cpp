@@ -1,7 +1,9 @@
 // Values as .npy files: stacked as the run goes, or one file a step.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -93,6 +95,7 @@ class PerStepNpySink : public Sink {
   explicit PerStepNpySink(const SinkContext& context)
       : directory_(context.directory),
         prefix_(context.gradient ? "diff_" : ""),
+        begun_(directory_ / fmt::format(".{}step{}", prefix_, kTemporarySuffix)),
         delivered_(context.dtype, context.shape) {
     std::error_code error;
     fs::create_directories(directory_, error);
@@ -102,8 +105,14 @@ class PerStepNpySink : public Sink {
   }
 
   void deliver(const Event& event) override {
-    write_npy(directory_ / fmt::format("{}{:06}.npy", prefix_, event.step),
-              delivered_(event.value));
+    // Whole files alone have their names: somebody may be waiting for them.
+    const fs::path path = directory_ / fmt::format("{}{:06}.npy", prefix_, event.step);
+    const ArrayView value = delivered_(event.value);
+    File file = File::create(begun_, path);
+    file.write(npy_header(value.dtype, value.shape));
+    file.write(std::span(value.data, value.bytes()));
+    file.close();
+    if (std::rename(begun_.c_str(), path.c_str()) != 0) throw cannot("write", path, errno);
   }
 
  private:
@@ -121,6 +130,7 @@ class PerStepNpySink : public Sink {
     for (const fs::directory_entry& entry : fs::directory_iterator(directory_))
       if (step_of(entry.path().filename().string()) >= step) dropped.push_back(entry.path());
     for (const fs::path& path : dropped) fs::remove(path);
+    fs::remove(begun_);
   } catch (const fs::filesystem_error& error) {
     throw RunError(
         fmt::format("cannot go on in {}: {}", directory_.string(), error.code().message()));
@@ -128,6 +138,7 @@ class PerStepNpySink : public Sink {
 
   fs::path directory_;
   std::string prefix_;
+  fs::path begun_;  // the file that is being written
   Delivered delivered_;
 };
 

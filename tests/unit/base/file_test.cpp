@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 
 #include "tests/support/fresh_directory.h"
@@ -73,6 +74,8 @@ TEST_CASE("a failure names the path and the reason") {
   CHECK(message_of([&] { read_text(directory.path()); }).find("Is a directory") !=
         std::string::npos);
   CHECK(message_of([&] { File::create(directory / "no" / "where"); }).find("cannot write") == 0);
+  CHECK(cannot("write", "x", ENOSPC).hint() == "free some space there, or write elsewhere");
+  CHECK(cannot("write", "x", EACCES).hint().empty());
 }
 
 TEST_CASE("an atomic write replaces the text and leaves no temporary behind") {
