@@ -90,10 +90,14 @@ class Sorter {
     }
     std::vector<std::string> others = names_;
     std::erase(others, entry.name.text);
+    const bool indexed =
+        std::ranges::find(others, first.substr(0, first.find('['))) != others.end();
     reader_
         .error(Diagnosis::kUnknownTensor, operand.span,
                fmt::format("{}: no input or entry `{}`", entry.name.text, first))
-        .with_hint(suggestion(first, others, "there are"));
+        .with_hint(indexed ? "further results of an op follow a dot, as in `parts.out1`; "
+                             "`op: slice` takes a part of a tensor"
+                           : suggestion(first, others, "there are"));
   }
 
   /// Depth first, with a stack of its own: graphs may be long chains.
