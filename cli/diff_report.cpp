@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/text.h"
 #include "runtime/plan/json.h"
 
 namespace flow::cli {
@@ -139,7 +140,7 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
 
 std::string diff_summary(const io::Comparison& comparison) {
   const size_t all = comparison.arrays.size();
-  std::string text = fmt::format("{} array{}", all, all == 1 ? "" : "s");
+  std::string text = counted(all, "array");
   const char* separator = ": ";
   for (const VerdictWords& words : kVerdicts) {
     const auto count =

@@ -59,8 +59,7 @@ int check(const Options& options) {
     request.file = file;
     try {
       if (const auto result = compile_aloud(request)) {
-        print(fmt::format("{}: ok, {} job{}\n", file, result->plan->jobs.size(),
-                          result->plan->jobs.size() == 1 ? "" : "s"));
+        print(fmt::format("{}: ok, {}\n", file, counted(result->plan->jobs.size(), "job")));
         continue;
       }
     } catch (const RunError& error) {  // the other files are checked all the same
@@ -72,12 +71,16 @@ int check(const Options& options) {
   return status;
 }
 
-/// Writes where `-o` says, which is not where the job file is.
-void write_output(const Options& options, const std::string& text) {
+/// Writes where `-o` says, which is none of the files that the text was made from.
+void write_output(const Options& options, const std::string& text,
+                  const std::vector<std::string>& sources) {
   std::error_code unknown;
-  if (fs::equivalent(options.file, options.output, unknown))
-    throw RequestError(fmt::format("-o {} would overwrite the job file", options.output),
-                       "name another file");
+  for (const std::string& source : sources)
+    if (fs::equivalent(source, options.output, unknown))
+      throw RequestError(
+          fmt::format("-o {} would overwrite {}", options.output,
+                      source == options.file ? "the job file" : "what the job file includes"),
+          "name another file");
   write_text_atomically(options.output, text);
 }
 
@@ -114,7 +117,7 @@ int build(const Options& options) {
   check_pass(options.dump_after);
   const auto result = compile_aloud(request_of(options));
   if (!result) return kRequestWrong;
-  write_output(options, plan::to_json(*result->plan));
+  write_output(options, plan::to_json(*result->plan), result->sources);
   tell(fmt::format("{}: jobs {} for {}\n", options.output, job_names(*result->plan),
                    devices_of(*result->plan, options.device)));
   return kDone;
@@ -185,11 +188,12 @@ int show_ops(const Options& options) {
 }
 
 /// What is asked for goes to standard output, unless `-o` names a file.
-void deliver(const Options& options, const std::string& text) {
+void deliver(const Options& options, const std::string& text,
+             const std::vector<std::string>& sources = {}) {
   if (options.output.empty())
     print(text);
   else
-    write_output(options, text);
+    write_output(options, text, sources);
 }
 
 int config(const Options& options) {
@@ -199,7 +203,7 @@ int config(const Options& options) {
                                       : Writing::kResolved;
   const auto result = compile_aloud(request);
   if (!result) return kRequestWrong;
-  deliver(options, result->job_file);
+  deliver(options, result->job_file, result->sources);
   return kDone;
 }
 
@@ -223,9 +227,7 @@ int diff(const Options& options) {
     else
       print(fmt::format("{} {}\n", difference.a ? "-" : "+", difference.path));
   }
-  print(fmt::format("{}\n", found.empty() ? std::string("the plans do the same")
-                                          : fmt::format("{} difference{}", found.size(),
-                                                        found.size() == 1 ? "" : "s")));
+  print((found.empty() ? "the plans do the same" : counted(found.size(), "difference")) + "\n");
   return found.empty() ? kDone : kCheckFailed;
 }
 

@@ -104,8 +104,8 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
     return;
   }
   const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
-  tell(fmt::format("flowrun: {} done, {} step{} in {}{}; predict jobs read it with --load {}\n",
-                   job.name, outcome.steps, outcome.steps == 1 ? "" : "s", took, loss,
+  tell(fmt::format("flowrun: {} done, {} in {}{}; predict jobs read it with --load {}\n", job.name,
+                   counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
                    directory.string()));
 }
 

@@ -46,7 +46,7 @@ std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::s
   tell(result.messages);
   print(result.dump);
   if (result.errors == 0) return result;
-  tell(fmt::format("{}: {} error{}\n", request.file, result.errors, result.errors == 1 ? "" : "s"));
+  tell(fmt::format("{}: {}\n", request.file, counted(result.errors, "error")));
   return {};
 }
 

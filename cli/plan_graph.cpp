@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "cli/show_plan.h"
@@ -35,8 +37,12 @@ struct PlanGraph {
 
 Look look_of(const plan::Step& step) {
   if (step.tap) return Look::kTap;
-  // Passes put what they make behind a colon: "conv1/weight:diff".
-  return step.name.find(':') != std::string::npos ? Look::kBackward : Look::kStep;
+  // So passes call what only training needs; casts and copies stand behind colons too.
+  constexpr std::array<std::string_view, 3> kOfTraining = {":diff", ":update", ":regularized"};
+  const bool backward = std::ranges::any_of(kOfTraining, [&](std::string_view mark) {
+    return step.name.find(mark) != std::string::npos;
+  });
+  return backward ? Look::kBackward : Look::kStep;
 }
 
 PlanGraph graph_of(const plan::Job& job) {

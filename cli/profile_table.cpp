@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/table.h"
+#include "runtime/base/text.h"
 
 namespace flow::cli {
 
@@ -75,9 +76,9 @@ Table steps_table(const exec::ProfileReport& report) {
 std::string profile_table(const exec::ProfileReport& report) {
   const double a_step =
       report.calls > 0 ? 1e3 * report.seconds / static_cast<double>(report.calls) : 0;
-  return fmt::format("profile of {}: {} step{} of {:.3g} ms\n{}\n{}", report.job, report.calls,
-                     report.calls == 1 ? "" : "s", a_step, threads_table(report).str(),
-                     steps_table(report).str());
+  return fmt::format("profile of {}: {} of {:.3g} ms\n{}\n{}", report.job,
+                     counted(static_cast<uint64_t>(report.calls), "step"), a_step,
+                     threads_table(report).str(), steps_table(report).str());
 }
 
 }  // namespace flow::cli

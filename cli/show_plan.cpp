@@ -191,9 +191,9 @@ std::string show_job(const plan::Job& job) {
     inputs.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});
 
   std::string text =
-      fmt::format("job {}: {}, {}, {}, seed {}; {} step{} a call, {} parameters\n", job.name,
+      fmt::format("job {}: {}, {}, {}, seed {}; {} a call, {} parameters\n", job.name,
                   job.train ? "train" : "predict", devices_text(job), job.precision, job.seed,
-                  job.steps.size(), job.steps.size() == 1 ? "" : "s", parameters);
+                  counted(job.steps.size(), "step"), parameters);
   const auto section = [&text](std::string_view title, const Table& table) {
     if (!table.empty()) text += fmt::format("\n{}\n{}", title, table.str());
   };

@@ -193,6 +193,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
       result.job_file = written(sources, source, std::move(as_given), *request.writing);
   }
 
+  result.sources = sources.names();
   result.messages = diags.render(color);
   result.errors = diags.distinct_errors();
   FLOW_CHECK(result.plan || result.errors > 0, "{} has no plan and no errors", request.file);

@@ -30,6 +30,7 @@ struct CompileResult {
   std::optional<plan::Plan> plan;  // when there were no errors
   std::string dump;
   std::string job_file;  // a job file of the same plan, without includes; empty after errors
+  std::vector<std::string> sources;  // the job file, what it includes, flags
 };
 
 /// Compiles a job file's text, which `request.file` names. Reads what it includes; opens no data.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/check.h"
+#include "runtime/base/text.h"
 
 namespace flow::ir {
 namespace {
@@ -87,8 +88,8 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
   if (site.operands() < static_cast<size_t>(required) ||
       (!variadic && site.operands() > op.operands.size())) {
     site.bad_op(Diagnosis::kOperandCount,
-                fmt::format("`{}` takes {} operand{}, {} given", op.name, op.operands.size(),
-                            op.operands.size() == 1 ? "" : "s", site.operands()));
+                fmt::format("`{}` takes {}, {} given", op.name,
+                            counted(op.operands.size(), "operand"), site.operands()));
     return false;
   }
   for (size_t i = 0; i < site.operands(); ++i) {

@@ -165,11 +165,10 @@ class EntryReader {
 
   void too_many() {
     const auto named = std::ranges::count(entry_.operands, true, &Operand::given);
-    error(
-        Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
-        fmt::format("`in` has {} operand{}{}, {} takes {}", in_.size(), in_.size() == 1 ? "" : "s",
-                    named > 0 ? fmt::format(" beside {} given by name", named) : "", callee(),
-                    ports_.empty() ? "none" : std::to_string(ports_.size())));
+    error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
+          fmt::format("`in` has {}{}, {} takes {}", counted(in_.size(), "operand"),
+                      named > 0 ? fmt::format(" beside {} given by name", named) : "", callee(),
+                      ports_.empty() ? "none" : std::to_string(ports_.size())));
   }
 
   void too_few(const std::vector<std::string>& missing) {
@@ -177,7 +176,7 @@ class EntryReader {
     for (const Port& port : ports_) names.push_back(port.name);
     const auto needed = static_cast<size_t>(std::ranges::count(ports_, false, &Port::optional));
     error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("{} needs {} operand{}, {} given", callee(), needed, needed == 1 ? "" : "s",
+          fmt::format("{} needs {}, {} given", callee(), counted(needed, "operand"),
                       needed - missing.size()))
         .with_hint(missing_hint(names, missing));
   }

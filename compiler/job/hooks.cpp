@@ -18,7 +18,7 @@ std::optional<plan::StepRange> parse_steps(std::string_view text) {
     return plan::StepRange{*step, *step + 1, 1};
   const size_t slash = text.find('/');
   if (slash != std::string_view::npos) {
-    const auto stride = parse_integer(text.substr(slash + 1));
+    const auto stride = parse_bound(text.substr(slash + 1));
     if (!stride || *stride < 1) return {};
     range.stride = *stride;
   }

@@ -5,6 +5,7 @@
 
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
@@ -53,12 +54,13 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const
   placement.type = *fields.word("device");
   if (const yaml::Node* ids = fields.find("ids")) {
     placement.ids_span = ids->span;
-    const std::string text = *fields.text("ids");
-    const auto devices = parse_ids(text);
+    const auto text = fields.text("ids");
+    if (!text) return placement;
+    const auto devices = parse_ids(*text);
     if (!devices)
       reader
           .error(Diagnosis::kPlacement, *ids,
-                 fmt::format("`ids` is `{}`, which names no devices", text))
+                 fmt::format("`ids` is `{}`, which names no devices", *text))
           .with_hint("write `machine:first-last`, as in `\"0:0\"`; there is one machine, 0");
     placement.has_ids = devices.has_value();
     placement.first = devices ? devices->first : 0;
@@ -97,10 +99,10 @@ void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
   if (device != plan::DeviceKind::kCpu || !placement.has_ids || placement.devices == devices)
     return;
   reader
-      .error(
-          Diagnosis::kPlacement, placement.ids_span,
-          fmt::format("{}: `ids` names {} CPU device{}, the job `{}` has {}", entry.name.text,
-                      placement.devices, placement.devices == 1 ? "" : "s", job.name.text, devices))
+      .error(Diagnosis::kPlacement, placement.ids_span,
+             fmt::format("{}: `ids` names {}, the job `{}` has {}", entry.name.text,
+                         counted(static_cast<uint64_t>(placement.devices), "CPU device"),
+                         job.name.text, devices))
       .with_hint("leave `ids` out: the devices of the job share the rows of all its tensors");
 }
 

@@ -57,7 +57,9 @@ void infer_concat(Inference& inference) {
              fmt::format("cannot be joined, they may differ along axis {} alone", *axis)))
     return;
   Shape out = first;
-  for (size_t i = 1; i < inference.operands(); ++i) out[*axis] += inference.shape(i)[*axis];
+  // One that is too large to count stays so, and is told where all results are.
+  for (size_t i = 1; i < inference.operands() && out.checked_elements(); ++i)
+    out[*axis] += inference.shape(i)[*axis];
   const int rows = rows_of_all(inference);
   const bool joined = rows == *axis && inference.operands() > 1;
   inference.result(inference.operand(0).dtype, out, joined ? ir::kMixedRows : rows);

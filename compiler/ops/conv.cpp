@@ -166,12 +166,22 @@ std::optional<Transposed> place_transposed(CallSite& site, const LayerContext& c
   return placed;
 }
 
+/// As of what windows slide over: the product with the weight has the result for its input.
+bool fits_result(CallSite& site, std::array<int64_t, 2> output) {
+  if (static_cast<double>(std::max(output[0], output[1])) <= kMaxWindow) return true;
+  site.bad_attribute("strides", Diagnosis::kTensorTooLarge,
+                     fmt::format("the result would be {} high and {} wide, at most {:.0f} are "
+                                 "possible",
+                                 output[0], output[1], kMaxWindow));
+  return false;
+}
+
 ValueId expand_conv2d_transpose(LayerContext& context) {
   const auto layer = read_layer(context, 2);
   if (!layer) return {};
   CallSite site = context.site();
   const auto placed = place_transposed(site, context, *layer);
-  if (!placed) return {};
+  if (!placed || !fits_result(site, placed->output)) return {};
   const ValueId weight = add_weight(context, *layer, layer->channels, layer->filters, true);
   ir::Attributes attributes = windows_attributes(*layer, placed->padding);
   attributes.set("input_shape", Integers{context.operand(0).shape[0], layer->filters,

@@ -61,8 +61,10 @@ class Selector {
     int named = 0;
     for (const IndexItem& item : items) named += axes_of(item);
     if (named > shape_.rank())
-      return {{},
-              fmt::format("it has {} items, {} has {} axes", named, shape_.str(), shape_.rank())};
+      return {
+          {},
+          fmt::format("it has {}, {} has {} axes", counted(static_cast<uint64_t>(named), "item"),
+                      shape_.str(), shape_.rank())};
     for (const IndexItem& item : items) {
       if (item.kind == IndexItem::Kind::kEllipsis)
         take_whole(shape_.rank() - named);

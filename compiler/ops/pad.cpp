@@ -48,8 +48,8 @@ void infer_pad(Inference& inference) {
   if (paddings.size() != 2 * static_cast<size_t>(x.shape.rank())) {
     inference
         .bad_attribute("paddings", Diagnosis::kRankMismatch,
-                       fmt::format("{} pairs for {}, one is needed for each axis",
-                                   paddings.size() / 2, x.shape.str()))
+                       fmt::format("{} for {}, one is needed for each axis",
+                                   counted(paddings.size() / 2, "pair"), x.shape.str()))
         .with_hint("`[0, 0]` leaves an axis as it is");
     return;
   }
@@ -99,8 +99,8 @@ void infer_tile(Inference& inference) {
   if (multiples.size() != static_cast<size_t>(x.shape.rank())) {
     inference
         .bad_attribute("multiples", Diagnosis::kRankMismatch,
-                       fmt::format("{} multiples for {}, one is needed for each axis",
-                                   multiples.size(), x.shape.str()))
+                       fmt::format("{} for {}, one is needed for each axis",
+                                   counted(multiples.size(), "multiple"), x.shape.str()))
         .with_hint("1 leaves an axis as it is");
     return;
   }

@@ -5,6 +5,7 @@
 
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
+#include "runtime/base/text.h"
 
 namespace flow::ops {
 namespace {
@@ -18,7 +19,8 @@ std::optional<Integers> normalise_perm(Inference& inference) {
   Integers perm = inference.attribute<Integers>("perm");
   const auto bad = [&](const std::string& message) -> std::optional<Integers> {
     inference.bad_attribute("perm", Diagnosis::kBadAttribute, message)
-        .with_hint(fmt::format("it names each of the axes 0 to {} once", rank - 1));
+        .with_hint(rank == 0 ? "a number without axes has nothing to transpose"
+                             : fmt::format("it names each of the axes 0 to {} once", rank - 1));
     return {};
   };
   if (perm.empty()) {
@@ -26,7 +28,8 @@ std::optional<Integers> normalise_perm(Inference& inference) {
     std::iota(perm.rbegin(), perm.rend(), 0);
   }
   if (perm.size() != rank)
-    return bad(fmt::format("`perm` has {} axes, {} has {}", perm.size(), x.str(), rank));
+    return bad(fmt::format("`perm` has {}, {} has {} axes", counted(perm.size(), "number"), x.str(),
+                           rank));
   std::vector<bool> seen(rank);
   for (int64_t& axis : perm) {
     const auto own = axis_in(axis, x.rank());

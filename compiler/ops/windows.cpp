@@ -7,6 +7,7 @@
 
 #include "compiler/ir/builder.h"
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/text.h"
 
 namespace flow {
 namespace {
@@ -107,10 +108,10 @@ std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view a
 
 bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected) {
   if (site.shape(i).rank() == rank) return true;
-  site.bad_operand(
-      i, Diagnosis::kRankMismatch,
-      fmt::format("{} has {} dimension{}, it must have {}: {}", site.shape(i).str(),
-                  site.shape(i).rank(), site.shape(i).rank() == 1 ? "" : "s", rank, expected));
+  site.bad_operand(i, Diagnosis::kRankMismatch,
+                   fmt::format("{} has {}, it must have {}: {}", site.shape(i).str(),
+                               counted(static_cast<uint64_t>(site.shape(i).rank()), "dimension"),
+                               rank, expected));
   return false;
 }
 

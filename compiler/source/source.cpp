@@ -47,6 +47,12 @@ int32_t Sources::add(std::string name, std::string text) {
   return static_cast<int32_t>(sources_.size() - 1);
 }
 
+std::vector<std::string> Sources::names() const {
+  std::vector<std::string> names;
+  for (const Source& source : sources_) names.push_back(source.name());
+  return names;
+}
+
 std::string Sources::where(Span span) const {
   if (!span.valid()) return {};
   const Source& source = (*this)[span.source];

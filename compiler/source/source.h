@@ -43,6 +43,7 @@ class Source {
 class Sources {
  public:
   int32_t add(std::string name, std::string text);
+  std::vector<std::string> names() const;
   const Source& operator[](int32_t id) const { return sources_[static_cast<size_t>(id)]; }
   /// "lenet.yaml:14:11", or "" for an invalid span.
   std::string where(Span span) const;

@@ -97,6 +97,10 @@ std::string quoted_alternatives(std::span<const std::string> words) {
   return text;
 }
 
+std::string counted(uint64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
 std::string human_bytes(uint64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1000) return fmt::format("{} B", bytes);

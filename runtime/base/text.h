@@ -24,6 +24,9 @@ std::vector<std::string> suggest(std::string_view word, std::span<const std::str
 /// "`a`, `b` or `c`"
 std::string quoted_alternatives(std::span<const std::string> words);
 
+/// "1 step", "3 steps"
+std::string counted(uint64_t n, std::string_view noun);
+
 /// Bytes in the largest binary unit that keeps three digits: "512 B", "1.5 MiB".
 std::string human_bytes(uint64_t bytes);
 

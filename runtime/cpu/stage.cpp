@@ -9,6 +9,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/layout.h"
 #include "runtime/plan/signature.h"
@@ -66,7 +67,7 @@ class StageBuilder {
     for (TensorId id : step_.inputs) inputs.push_back(value_of(id));
     for (TensorId id : step_.outputs) outputs.push_back(value_of(id));
     run(step_, std::move(inputs), std::move(outputs));
-    stage_.kernel += fmt::format("; {} thread{}", threads_, threads_ == 1 ? "" : "s");
+    stage_.kernel += "; " + counted(static_cast<uint64_t>(threads_), "thread");
     return std::move(stage_);
   }
 

@@ -192,8 +192,8 @@ std::unique_ptr<Driver> open_device(int index) {
     std::string list;
     for (const DeviceProperties& device : machine.devices)
       list += fmt::format("{}{}: {}", list.empty() ? "" : ", ", device.index, device.name);
-    throw RunError(fmt::format("there is no GPU {}: this machine has {} GPU{} ({})", index, count,
-                               count == 1 ? "" : "s", list));
+    throw RunError(fmt::format("there is no GPU {}: this machine has {} ({})", index,
+                               counted(static_cast<uint64_t>(count), "GPU"), list));
   }
   const DeviceProperties& device = machine.devices[static_cast<size_t>(index)];
   if (device.major * 10 + device.minor < 75)

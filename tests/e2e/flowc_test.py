@@ -107,6 +107,11 @@ class Commands(FlowTest):
             done = self.call("flowc", command, "one.yaml", "-o", output, status=2)
             self.assertIn(f"-o {output} would overwrite the job file", done.stderr)
         self.assertEqual((self.dir / "one.yaml").read_text(), (JOBS / "mlp.yaml").read_text())
+        self.write("vars.yaml", "vars: {lr: 0.1}\n")
+        self.write("two.yaml", "flow: 1\ninclude: [vars.yaml]\njobs:\n  j: {type: predict, inputs: {x: {shape: [2], dtype: float32}}, graph: {y: {op: multiply, in: [x, $lr]}}}\n")
+        done = self.call("flowc", "config", "two.yaml", "-o", "vars.yaml", status=2)
+        self.assertIn("-o vars.yaml would overwrite what the job file includes", done.stderr)
+        self.assertEqual((self.dir / "vars.yaml").read_text(), "vars: {lr: 0.1}\n")
 
     def test_what_cannot_be_printed_is_an_error(self):
         for words in (["flowc", "ops"], ["flowc", "show", JOBS / "mlp.yaml"], ["flowrun", "train", JOBS / "mlp.yaml", "--dry-run"]):
@@ -178,6 +183,9 @@ jobs:
         dot = self.call("flowc", "show", *job, "--format", "dot").stdout
         self.assertEqual(dot.count("[label="), nodes)
         self.assertIn("matmul + bias_add + relu -> [100, 512]", dot)
+        narrow = self.call("flowc", "show", *job, "--set", "+jobs.train.precision=mixed_bfloat16", "--format", "dot").stdout
+        self.assertRegex(narrow, r'label="images:bfloat16\\ncast[^"]*"\]')  # forward
+        self.assertRegex(narrow, r'label="mlp/output/bias_add:diff:bfloat16\\ncast[^"]*", color=grey')
 
 
 class FromTheTables(FlowTest):
