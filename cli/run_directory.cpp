@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -70,23 +68,11 @@ void remove_run(const fs::path& directory) {
 
 DirectoryLock::DirectoryLock(const fs::path& path)
     : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+  if (!descriptor_.is_open() || ::flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0 ||
+      errno != EWOULDBLOCK)
     return;
-  ::close(std::exchange(descriptor_, -1));
   throw RequestError(fmt::format("another run is writing to {}", path.string()),
                      "wait for its end, or name another directory with -o DIR");
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
 }
 
 fs::path make_default_directory(const std::string& file, const std::string& job) {

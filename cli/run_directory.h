@@ -17,12 +17,9 @@ class DirectoryLock {
   DirectoryLock() = default;  // of none
   /// RequestError where another run has it.
   explicit DirectoryLock(const fs::path& path);
-  ~DirectoryLock();
-  DirectoryLock(DirectoryLock&& other) noexcept;
-  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
 
  private:
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// Makes `path`, or takes it when it is empty. A directory that is not empty is refused

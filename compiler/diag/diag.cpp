@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
+
+#include "runtime/base/text.h"
 
 namespace flow {
 namespace {
@@ -15,12 +16,6 @@ constexpr DiagnosisInfo kInfos[] = {
 #include "compiler/diag/diagnostics.def"
 #undef FLOW_DIAGNOSTIC
 };
-
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::toupper(x) == std::toupper(y);
-  });
-}
 
 /// "job.yaml:38, 39, 57, or.yaml:12": each line once, and not that of `first`.
 std::string lines_of(const std::vector<Span>& places, Span first, const Sources& sources) {

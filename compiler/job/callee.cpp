@@ -13,6 +13,12 @@ Callee callee_of(const yaml::Node& file, const yaml::Node& entry) {
   return {nullptr, networks ? networks->find(op->scalar) : nullptr};
 }
 
+std::optional<std::string> only_input(const yaml::Node& network) {
+  const yaml::Node* inputs = network.find("inputs");
+  if (!inputs || inputs->items.size() != 1) return {};
+  return inputs->items[0].scalar;
+}
+
 bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry) {
   const Callee callee = callee_of(file, entry);
   if (callee.op) {

@@ -1,6 +1,7 @@
 // What an entry of a resolved file calls, as far as its text says.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "compiler/ops/op_def.h"
@@ -22,6 +23,8 @@ inline bool is_of_variables(const AttributeDef& def) {
   return def.type == AttributeType::kInitializer || def.type == AttributeType::kRegularizer;
 }
 
+/// What the first entry of a network reads, where that is clear.
+std::optional<std::string> only_input(const yaml::Node& network);
 /// Does the entry read the one above it, unless it says `in:`?
 bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry);
 /// The same of an entry that says no `in:`.

@@ -19,13 +19,6 @@ std::vector<std::string_view> names_of(const std::vector<KeyDef>& keys) {
   return names;
 }
 
-/// What the first entry of a network reads, where that is clear.
-std::optional<std::string> only_input(const yaml::Node& network) {
-  const yaml::Node* inputs = network.find("inputs");
-  if (!inputs || inputs->items.size() != 1) return {};
-  return inputs->items[0].scalar;
-}
-
 /// A section that may be empty, and means the same when it is absent.
 bool is_optional(const KeyDef& def) {
   return def.type == KeyType::kSection && !def.required() && !def.section->each &&

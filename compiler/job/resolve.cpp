@@ -64,10 +64,8 @@ class Resolver {
     Locals locals;
     if (const yaml::Node* params = network.find("params"))
       for (const yaml::Entry& param : params->entries) locals.push_back({param.key, {}});
-    const yaml::Node* inputs = network.find("inputs");
-    std::optional<std::string> first;
-    if (inputs && inputs->items.size() == 1) first = inputs->items[0].scalar;
-    if (yaml::Node* graph = network.find("graph")) resolve_graph(*graph, locals, first);
+    if (yaml::Node* graph = network.find("graph"))
+      resolve_graph(*graph, locals, only_input(network));
     if (yaml::Node* output = network.find("output")) {
       variables_.substitute(*output, locals);
       collect_names(*output, locals, used_);

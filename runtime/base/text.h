@@ -17,6 +17,8 @@ std::string trimmed(std::string_view text);
 /// The first line of a text, cut off with "..." where it has more than 60 characters.
 std::string shortened(std::string_view text);
 
+bool same_but_for_case(std::string_view a, std::string_view b);
+
 /// The candidates a typist may have meant, nearest first, at most three: a Damerau-Levenshtein
 /// distance of at most a third of the word's length (at least 1), or the same word but for case.
 std::vector<std::string> suggest(std::string_view word, std::span<const std::string> candidates);
