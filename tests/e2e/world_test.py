@@ -215,7 +215,7 @@ class World(FlowTest):
 
     def test_a_run_that_could_not_begin_leaves_no_record(self):
         self.write("job.yaml", train_job(2))
-        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
         run = self.start("job.yaml", "-o", "out", "--quiet", preexec_fn=limit)
         said = run.communicate(timeout=60)[1]
         self.assertEqual((run.returncode, self.files("out")), (3, {}), said)
