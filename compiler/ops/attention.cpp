@@ -11,8 +11,6 @@
 namespace flow::ops {
 namespace {
 
-using ir::kMixedRows;
-
 constexpr std::string_view kAttention = "scaled_dot_product_attention";
 constexpr std::string_view kAttentionGrad = "scaled_dot_product_attention_grad";
 constexpr std::string_view kNames[] = {"query", "key", "value"};
@@ -77,21 +75,16 @@ bool mask_fits(const Operands& all, size_t mask) {
   return false;
 }
 
-/// Rows of an operand whose axes from `kept` on are summed over.
-int rows_before(const ir::Value& operand, int kept) {
-  return operand.rows >= kept ? kMixedRows : operand.rows;
-}
-
 /// The row axis of [..., T], one for each query. Keys mix; so do depths.
 int rows_of_queries(const Operands& all, size_t mask) {
   const int last = all.rank() - 1;
-  const int query = rows_before(all.inference.operand(all.query), last);
-  const int key = rows_before(all.inference.operand(all.query + 1), last - 1);
+  const int query = rows_before(all.inference.operand(all.query).rows, last);
+  const int key = rows_before(all.inference.operand(all.query + 1).rows, last - 1);
   int rows = common_rows(query, key);
   if (!all.has_mask(mask)) return rows;
   const ir::Value& given = all.inference.operand(mask);
   const int own = given.rows < 0 ? given.rows : given.rows + all.rank() - given.shape.rank();
-  return common_rows(rows, own == last ? kMixedRows : own);
+  return common_rows(rows, rows_beside(own, last));
 }
 
 /// The default scale in place of one that is no number.
@@ -107,9 +100,8 @@ void infer_attention(Inference& inference) {
   const ir::Value &query = inference.operand(0), &value = inference.operand(2);
   normalise_scale(inference, query.shape[last]);
   const int rows = rows_of_queries(all, 3);
-  const int from_value = value.rows == last - 1 ? kMixedRows : value.rows;
   inference.result(query.dtype, with_last(query.shape, 1, {value.shape[last]}),
-                   common_rows(rows, from_value));
+                   common_rows(rows, rows_beside(value.rows, last - 1)));
   inference.result(query.dtype, with_last(query.shape, 1, {}), rows);
 }
 
@@ -118,20 +110,14 @@ void infer_attention_grad(Inference& inference) {
   const Operands all{inference, 1};
   if (!three_fit(all) || !mask_fits(all, 6)) return;
   const Shape out = with_last(all.shape(0), 1, {all.shape(2)[all.rank() - 1]});
-  for (const auto& [i, wanted] :
-       {std::pair{size_t{0}, out}, {size_t{4}, out}, {size_t{5}, with_last(all.shape(0), 1, {})}})
-    if (inference.shape(i) != wanted) {
-      inference.bad_operand(
-          i, Diagnosis::kShapeMismatch,
-          fmt::format("{}, it must be {}", inference.shape(i).str(), wanted.str()));
-      return;
-    }
+  if (!have_shape(inference, 0, 1, out) || !have_shape(inference, 4, 5, out) ||
+      !have_shape(inference, 5, 6, with_last(all.shape(0), 1, {})))
+    return;
   const int last = all.rank() - 1;
   const int shared = rows_of_queries(all, 6);
   for (size_t i = 0; i < 3; ++i) {
     const ir::Value& operand = inference.operand(all.query + i);
-    const int rows = i > 0 && shared == last - 1 ? kMixedRows : shared;
-    inference.result(operand.dtype, operand.shape, rows);
+    inference.result(operand.dtype, operand.shape, i > 0 ? rows_beside(shared, last - 1) : shared);
   }
 }
 

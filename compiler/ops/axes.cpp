@@ -70,4 +70,28 @@ int common_rows(int a, int b) {
   return b == ir::kNoRows ? a : ir::kMixedRows;
 }
 
+int rows_before(int rows, int axis) { return rows >= axis ? ir::kMixedRows : rows; }
+
+int rows_beside(int rows, int axis) { return rows == axis ? ir::kMixedRows : rows; }
+
+int rows_along(int rows, int axis) {
+  return rows == ir::kNoRows || rows == axis ? rows : ir::kMixedRows;
+}
+
+int rows_of_vector(int rows, int axis) {
+  const int along = rows_along(rows, axis);
+  return along < 0 ? along : 0;
+}
+
+bool have_shape(Inference& inference, size_t first, size_t end, const Shape& expected) {
+  for (size_t i = first; i < end; ++i) {
+    if (inference.shape(i) == expected) continue;
+    inference.bad_operand(
+        i, Diagnosis::kShapeMismatch,
+        fmt::format("{}, it must be {}", inference.shape(i).str(), expected.str()));
+    return false;
+  }
+  return true;
+}
+
 }  // namespace flow

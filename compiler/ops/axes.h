@@ -25,6 +25,18 @@ int reshaped_rows(const Shape& from, int rows, const Shape& to, int64_t batch);
 /// The row axis of what is made from parts that lie as the result does, of these row axes.
 int common_rows(int a, int b);
 
+/// The row axis, kept where it lies before `axis`: what lies from there on is computed together.
+int rows_before(int rows, int axis);
+/// The row axis, kept where it is not `axis`: what lies along that is computed together.
+int rows_beside(int rows, int axis);
+/// The row axis, kept where it is `axis`: what lies along all others is computed together.
+int rows_along(int rows, int axis);
+/// The row axis of the vector that is left of `axis` when all others are summed over.
+int rows_of_vector(int rows, int axis);
+
+/// Reports operands first, first + 1, ... below `end` that are not of `expected` shape.
+bool have_shape(Inference& inference, size_t first, size_t end, const Shape& expected);
+
 /// `axis` of a shape of that rank, counted from the end where negative; nothing where it has none.
 std::optional<int> axis_in(int64_t axis, int rank);
 

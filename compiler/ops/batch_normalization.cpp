@@ -10,7 +10,6 @@
 namespace flow::ops {
 namespace {
 
-using ir::kMixedRows;
 using ir::kNoRows;
 using ir::ValueId;
 
@@ -65,25 +64,14 @@ ValueId expand_batch_normalization(LayerContext& context) {
   return y;
 }
 
-/// Rows of what has x's shape, where statistics mix all but those along the channels.
-int rows_of_normalised(int rows, int axis) {
-  return rows == kNoRows || rows == axis ? rows : kMixedRows;
-}
-
-int rows_of_statistics(int rows, int axis) {
-  if (rows == kNoRows) return kNoRows;
-  return rows == axis ? 0 : kMixedRows;
-}
-
 void infer_batch_norm(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis) return;
   const ir::Value& x = inference.operand(0);
   const Shape channels{x.shape[*axis]};
   if (!have_shape(inference, 1, 3, channels)) return;
-  inference.result(x.dtype, x.shape, rows_of_normalised(x.rows, *axis));
-  for (int i = 0; i < 2; ++i)
-    inference.result(x.dtype, channels, rows_of_statistics(x.rows, *axis));
+  inference.result(x.dtype, x.shape, rows_along(x.rows, *axis));
+  for (int i = 0; i < 2; ++i) inference.result(x.dtype, channels, rows_of_vector(x.rows, *axis));
 }
 
 void infer_batch_norm_predict(Inference& inference) {
@@ -107,14 +95,14 @@ void infer_batch_norm_grad_affine(Inference& inference) {
   if (!axis) return;
   const ir::Value& dy = inference.operand(0);
   for (int i = 0; i < 2; ++i)
-    inference.result(dy.dtype, {dy.shape[*axis]}, rows_of_statistics(dy.rows, *axis));
+    inference.result(dy.dtype, {dy.shape[*axis]}, rows_of_vector(dy.rows, *axis));
 }
 
 void infer_batch_norm_grad(Inference& inference) {
   const auto axis = axis_of_gradient(inference, 8);
   if (!axis) return;
   const ir::Value& dy = inference.operand(0);
-  inference.result(dy.dtype, dy.shape, rows_of_normalised(dy.rows, *axis));
+  inference.result(dy.dtype, dy.shape, rows_along(dy.rows, *axis));
 }
 
 /// The gradients of gamma and beta are sums that the gradient of x is made from, too.

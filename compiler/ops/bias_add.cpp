@@ -7,8 +7,6 @@
 namespace flow::ops {
 namespace {
 
-using ir::kMixedRows;
-
 /// The axis for which the bias would do.
 std::string other_axis_hint(const Shape& x, const Shape& bias) {
   for (int axis = 0; axis < x.rank(); ++axis)
@@ -37,8 +35,7 @@ void infer_bias_add_grad(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis) return;
   const ir::Value& dy = inference.operand(0);
-  const int rows = dy.rows < 0 ? dy.rows : dy.rows == *axis ? 0 : kMixedRows;
-  inference.result(inference.number(), {dy.shape[*axis]}, rows);
+  inference.result(inference.number(), {dy.shape[*axis]}, rows_of_vector(dy.rows, *axis));
 }
 
 std::vector<ir::ValueId> bias_add_gradient(GradientContext& context) {

@@ -1,6 +1,7 @@
 // Convolutions of images: the primitive and its two gradients.
 #include <fmt/format.h>
 
+#include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 
@@ -37,25 +38,18 @@ std::optional<Shape> convolved(Inference& inference, const Shape& x, const Shape
   return Shape{x[0], weight[0], placed->count[0], placed->count[1]};
 }
 
-/// Images keep their axis, what was summed over images mixes them.
-int rows_of_images(int rows) { return rows == 0 || rows == kNoRows ? rows : kMixedRows; }
-
 void infer_convolution(Inference& inference) {
   if (!has_rank(inference, 0, 4, "[N, C, H, W]") ||
       !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype())
     return;
   if (const auto y = convolved(inference, inference.shape(0), inference.shape(1)))
-    inference.result(inference.number(), *y, rows_of_images(inference.operand(0).rows));
+    inference.result(inference.number(), *y, rows_before(inference.operand(0).rows, 1));
 }
 
 /// dy must be of the shape that the convolution makes of these.
 bool is_result(Inference& inference, size_t dy, const Shape& x, const Shape& weight) {
   const auto y = convolved(inference, x, weight);
-  if (!y || inference.shape(dy) == *y) return y.has_value();
-  inference.bad_operand(
-      dy, Diagnosis::kShapeMismatch,
-      fmt::format("{} is not the result's shape {}", inference.shape(dy).str(), y->str()));
-  return false;
+  return y && have_shape(inference, dy, dy + 1, *y);
 }
 
 void infer_convolution_grad_data(Inference& inference) {
@@ -64,7 +58,7 @@ void infer_convolution_grad_data(Inference& inference) {
       !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype() ||
       !is_result(inference, 0, *x, inference.shape(1)))
     return;
-  inference.result(inference.number(), *x, rows_of_images(inference.operand(0).rows));
+  inference.result(inference.number(), *x, rows_before(inference.operand(0).rows, 1));
 }
 
 void infer_convolution_grad_weight(Inference& inference) {

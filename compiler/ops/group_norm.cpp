@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/normalization.h"
 
@@ -40,15 +41,12 @@ ValueId expand_group_norm(LayerContext& context) {
                      groups_and_epsilon(context.attributes));
 }
 
-/// Rows that lie along the first axis, which is not normalised.
-int rows_of(const ir::Value& x) { return x.rows > 0 ? ir::kMixedRows : x.rows; }
-
 void infer_group_normalize(Inference& inference) {
   const auto groups = inference.attribute<int64_t>("groups");
   if (!has_groups(inference, groups)) return;
   const ir::Value& x = inference.operand(0);
   if (!have_shape(inference, 1, 3, {x.shape[1]})) return;
-  const int rows = rows_of(x);
+  const int rows = rows_before(x.rows, 1);  // the first axis is not normalised
   inference.result(x.dtype, x.shape, rows);
   for (int i = 0; i < 2; ++i) inference.result(x.dtype, {x.shape[0], groups}, rows);
 }
@@ -61,7 +59,7 @@ void infer_group_normalize_grad(Inference& inference) {
   if (!have_shape(inference, 1, 2, dy.shape) || !have_shape(inference, 2, 3, channels) ||
       !have_shape(inference, 3, 5, {dy.shape[0], groups}))
     return;
-  inference.result(dy.dtype, dy.shape, rows_of(dy));
+  inference.result(dy.dtype, dy.shape, rows_before(dy.rows, 1));
   const int summed = dy.rows == ir::kNoRows ? ir::kNoRows : ir::kMixedRows;
   for (int i = 0; i < 2; ++i) inference.result(dy.dtype, channels, summed);
 }

@@ -26,14 +26,12 @@ ValueId expand_layer_norm(LayerContext& context) {
                      normalised_from(*axis, context));
 }
 
-int rows_from(int rows, int axis) { return rows >= axis ? kMixedRows : rows; }
-
 void infer_layer_normalize(Inference& inference) {
   const auto axis = normalise_axis(inference, 0);
   if (!axis) return;
   const ir::Value& x = inference.operand(0);
   if (!have_shape(inference, 1, 3, x.shape.from(*axis))) return;
-  const int rows = rows_from(x.rows, *axis);
+  const int rows = rows_before(x.rows, *axis);
   inference.result(x.dtype, x.shape, rows);
   for (int i = 0; i < 2; ++i) inference.result(x.dtype, x.shape.first(*axis), rows);
 }
@@ -46,7 +44,7 @@ void infer_layer_normalize_grad(Inference& inference) {
   if (!have_shape(inference, 1, 2, dy.shape) || !have_shape(inference, 2, 3, features) ||
       !have_shape(inference, 3, 5, dy.shape.first(*axis)))
     return;
-  inference.result(dy.dtype, dy.shape, rows_from(dy.rows, *axis));
+  inference.result(dy.dtype, dy.shape, rows_before(dy.rows, *axis));
   const int summed = dy.rows == ir::kNoRows ? ir::kNoRows
                      : dy.rows >= *axis     ? dy.rows - *axis
                                             : kMixedRows;

@@ -18,9 +18,9 @@ constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad"
 
 Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
 
-/// Rows of logits along the classes mix, for each loss reads all of them.
+/// Each loss reads all classes.
 int rows_beside_classes(const ir::Value& logits) {
-  return logits.rows == logits.shape.rank() - 1 ? kMixedRows : logits.rows;
+  return rows_beside(logits.rows, logits.shape.rank() - 1);
 }
 
 /// Labels [...] beside logits (or probabilities) [..., C].

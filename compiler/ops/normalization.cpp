@@ -1,7 +1,5 @@
-// gamma and beta, and what the shape rules of normalising primitives check alike.
+// gamma and beta of the layers that normalise.
 #include "compiler/ops/normalization.h"
-
-#include <fmt/format.h>
 
 namespace flow {
 namespace {
@@ -23,16 +21,6 @@ Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, 
                                 context.trainable);
   };
   return {part("gamma", scale, "ones", 1), part("beta", center, "zeros", 0)};
-}
-
-bool have_shape(Inference& inference, size_t first, size_t end, const Shape& expected) {
-  for (size_t i = first; i < end; ++i) {
-    if (inference.shape(i) == expected) continue;
-    inference.bad_operand(i, Diagnosis::kShapeMismatch,
-                          fmt::format("{} must be {}", inference.shape(i).str(), expected.str()));
-    return false;
-  }
-  return true;
 }
 
 }  // namespace flow

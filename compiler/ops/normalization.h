@@ -31,7 +31,4 @@ struct Affine {
 Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, bool scale,
                   bool center);
 
-/// Reports operands first, first + 1, ... below `end` that are not of `expected` shape.
-bool have_shape(Inference& inference, size_t first, size_t end, const Shape& expected);
-
 }  // namespace flow

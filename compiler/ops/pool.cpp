@@ -4,13 +4,13 @@
 #include <limits>
 #include <numeric>
 
+#include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 
 namespace flow::ops {
 namespace {
 
-using ir::kMixedRows;
 using ir::kNoRows;
 using Integers = std::vector<int64_t>;
 
@@ -73,14 +73,11 @@ DType offset_dtype(Inference& inference) {
   return size[0] * size[1] <= 256 ? DType::kUInt8 : DType::kInt32;
 }
 
-/// Rows may lie along images or channels; windows mix those along height or width.
-int rows_of_pooled(int rows) { return rows < 2 ? rows : kMixedRows; }
-
 void infer_max_pool2d(Inference& inference) {
   if (!has_rank(inference, 0, 4, "[N, C, H, W]")) return;
   const auto y = pooled(inference, inference.shape(0));
   if (!y) return;
-  const int rows = rows_of_pooled(inference.operand(0).rows);
+  const int rows = rows_before(inference.operand(0).rows, 2);
   inference.result(inference.operand(0).dtype, *y, rows);
   inference.result(offset_dtype(inference), *y, rows);
 }
@@ -88,7 +85,7 @@ void infer_max_pool2d(Inference& inference) {
 void infer_avg_pool2d(Inference& inference) {
   if (!has_rank(inference, 0, 4, "[N, C, H, W]")) return;
   if (const auto y = pooled(inference, inference.shape(0)))
-    inference.result(inference.operand(0).dtype, *y, rows_of_pooled(inference.operand(0).rows));
+    inference.result(inference.operand(0).dtype, *y, rows_before(inference.operand(0).rows, 2));
 }
 
 /// The shape of x where operands 0 to `operands` - 1 have that of its pooled images.
@@ -97,13 +94,7 @@ std::optional<Shape> input_of_gradient(Inference& inference, size_t operands) {
   if (!x) return {};
   const auto y = pooled(inference, *x);
   if (!y) return {};
-  for (size_t i = 0; i < operands; ++i)
-    if (inference.shape(i) != *y)
-      inference.bad_operand(
-          i, Diagnosis::kShapeMismatch,
-          fmt::format("{} is not the result's shape {}", inference.shape(i).str(), y->str()));
-  if (inference.failed()) return {};
-  return x;
+  return have_shape(inference, 0, operands, *y) ? x : std::nullopt;
 }
 
 void infer_max_pool2d_grad(Inference& inference) {
@@ -115,12 +106,12 @@ void infer_max_pool2d_grad(Inference& inference) {
         fmt::format("offsets in such windows are {}, not {}", name_of(offset_dtype(inference)),
                     name_of(inference.operand(1).dtype)));
   else
-    inference.result(inference.operand(0).dtype, *x, rows_of_pooled(inference.operand(0).rows));
+    inference.result(inference.operand(0).dtype, *x, rows_before(inference.operand(0).rows, 2));
 }
 
 void infer_avg_pool2d_grad(Inference& inference) {
   if (const auto x = input_of_gradient(inference, 1))
-    inference.result(inference.operand(0).dtype, *x, rows_of_pooled(inference.operand(0).rows));
+    inference.result(inference.operand(0).dtype, *x, rows_before(inference.operand(0).rows, 2));
 }
 
 std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,

@@ -100,14 +100,9 @@ void infer_reduce_grad(Inference& inference) {
   if (!axes) return;
   const ir::Value& x = inference.operand(1);
   const Shape results = reduced(x.shape, *axes, inference.attribute<bool>("keepdims"));
-  for (size_t i = 0; i < inference.operands(); ++i)
-    if (i != 1 && inference.shape(i) != results) {
-      inference.bad_operand(
-          i, Diagnosis::kShapeMismatch,
-          fmt::format("{} for results of shape {}", inference.shape(i).str(), results.str()));
-      return;
-    }
-  inference.result(x.dtype, x.shape, x.rows);
+  if (have_shape(inference, 0, 1, results) &&
+      have_shape(inference, 2, inference.operands(), results))
+    inference.result(x.dtype, x.shape, x.rows);
 }
 
 std::vector<AttributeDef> reduce_attributes() {

@@ -20,7 +20,7 @@ void infer_top_k(Inference& inference) {
   }
   Shape out = x.shape;
   out[*axis] = k;
-  const int rows = x.rows == *axis ? ir::kMixedRows : x.rows;
+  const int rows = rows_beside(x.rows, *axis);
   inference.result(x.dtype, out, rows);
   inference.result(DType::kInt64, out, rows);
 }
@@ -30,7 +30,7 @@ void infer_top_k_grad(Inference& inference) {
   const auto axis = static_cast<int>(inference.attribute<int64_t>("axis"));
   Shape dx = dy.shape;
   dx[axis] = inference.attribute<int64_t>("extent");
-  inference.result(dy.dtype, std::move(dx), dy.rows == axis ? ir::kMixedRows : dy.rows);
+  inference.result(dy.dtype, std::move(dx), rows_beside(dy.rows, axis));
 }
 
 std::vector<ir::ValueId> top_k_gradient(GradientContext& context) {
