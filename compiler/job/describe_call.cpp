@@ -20,7 +20,7 @@ std::string describe_call(const OpDef& op) {
                                               ? fmt::format("default {}: {}", key.fallback, key.doc)
                                               : std::string(key.doc));
   };
-  if (op.expand) add(variable_keys());
+  if (op.takes_variables) add(variable_keys());
   add(call_keys());
   return describe(op, of_entries);
 }

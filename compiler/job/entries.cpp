@@ -68,9 +68,7 @@ class EntryReader {
  private:
   std::string callee() const { return fmt::format("`{}`", entry_.op.text); }
 
-  bool is_layer() const { return entry_.def && entry_.def->expand; }
-  /// Has it variables, as far as one can tell?
-  bool may_be_trainable() const { return is_layer() || network_; }
+  bool takes_variables() const { return network_ || (entry_.def && entry_.def->takes_variables); }
 
   const AttributeDef* attribute(std::string_view name) const {
     return entry_.def ? entry_.def->attribute(name) : nullptr;
@@ -89,7 +87,7 @@ class EntryReader {
       for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
     if (network_)
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
-    if (may_be_trainable())
+    if (takes_variables())
       for (const KeyDef& def : variable_keys()) known.emplace_back(def.name);
     for (const KeyDef& def : call_keys())
       if (def.name != "op") known.emplace_back(def.name);
@@ -200,7 +198,7 @@ class EntryReader {
         Span& span = entry_.spans.spans.back().second;
         if (span.source == field.key_span.source && field.key_span.end <= span.begin)
           span.begin = field.key_span.begin;
-      } else if (field.key == "trainable" && may_be_trainable()) {
+      } else if (field.key == "trainable" && takes_variables()) {
         entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
       }
     }
@@ -216,7 +214,7 @@ class EntryReader {
   /// `variables: ENTRY`, which decides alone whether they are trained.
   void read_sharing() {
     const yaml::Node* node = node_.find("variables");
-    if (!node || !may_be_trainable()) return;
+    if (!node || !takes_variables()) return;
     if (entry_.def && entry_.def->name == "variable") {
       error(Diagnosis::kBadAttribute, node->span, "a variable that is another one")
           .with_hint(fmt::format("read `{}` itself: an entry may be read as often as you like",

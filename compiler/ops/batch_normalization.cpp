@@ -186,6 +186,7 @@ std::span<const OpDef> batch_normalization() {
                          center_attribute(),
                          scale_attribute()},
           .expand = expand_batch_normalization,
+          .takes_variables = true,
       },
       {
           .name = "batch_norm",

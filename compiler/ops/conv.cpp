@@ -228,6 +228,7 @@ std::span<const OpDef> conv() {
           .operands = {{"in", "[N, C, L]"}},
           .attributes = with_kernel_attributes(layer_attributes(1)),
           .expand = expand_conv1d,
+          .takes_variables = true,
       },
       {
           .name = "conv2d",
@@ -237,6 +238,7 @@ std::span<const OpDef> conv() {
           .operands = {{"in", "[N, C, H, W]"}},
           .attributes = with_kernel_attributes(layer_attributes(2)),
           .expand = expand_conv2d,
+          .takes_variables = true,
       },
       {
           .name = "conv2d_transpose",
@@ -246,6 +248,7 @@ std::span<const OpDef> conv() {
           .operands = {{"in", "[N, C, H, W]"}},
           .attributes = with_kernel_attributes(transposed_attributes()),
           .expand = expand_conv2d_transpose,
+          .takes_variables = true,
       },
   };
   return kOps;

@@ -68,6 +68,7 @@ std::span<const OpDef> dense() {
                                              .min = 1,
                                              .max = kMaxWindow}}),
       .expand = expand_dense,
+      .takes_variables = true,
   }};
   return kOps;
 }

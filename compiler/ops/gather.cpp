@@ -99,6 +99,7 @@ std::span<const OpDef> gather() {
                          {"embeddings_regularizer", AttributeType::kRegularizer, "none",
                           "what pulls the weight towards 0"}},
           .expand = expand_embedding,
+          .takes_variables = true,
       },
       {
           .name = "gather",

@@ -93,6 +93,7 @@ std::span<const OpDef> group_norm() {
           .operands = {{"in", "[N, C, ...]"}},
           .attributes = {groups_attribute(), epsilon_attribute("1e-5")},
           .expand = expand_group_norm,
+          .takes_variables = true,
       },
       {
           .name = "group_normalize",

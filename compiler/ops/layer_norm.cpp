@@ -79,6 +79,7 @@ std::span<const OpDef> layer_norm() {
           .attributes = {first_axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
                          scale_attribute()},
           .expand = expand_layer_norm,
+          .takes_variables = true,
       },
       {
           .name = "layer_normalize",

@@ -230,6 +230,7 @@ struct OpDef {
   InferRule infer = nullptr;
   GradientRule gradient = nullptr;
   ExpandRule expand = nullptr;
+  bool takes_variables = false;  // its entry may say `trainable` and `variables`
   bool port_gradients = false;  // the rule takes gradients of any result, not of the first alone
   bool elementwise = false;     // the first result has operand 0's shape, element i from element i:
                                 // may be fused as a post, may run in place

@@ -37,6 +37,7 @@ std::span<const OpDef> variable() {
                       "what pulls it towards 0"},
                      {"dtype", AttributeType::kDType, "float32", "the float dtype of the job"}},
       .expand = expand_variable,
+      .takes_variables = true,
   }};
   return kOps;
 }

@@ -83,7 +83,7 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
     for (const job::KeyDef& key : keys)
       if (key.name != "op") properties[std::string(key.name)] = tables.property(key);
   };
-  if (op.expand) add(job::variable_keys());
+  if (op.takes_variables) add(job::variable_keys());
   add(job::call_keys());
   OrderedJson made = mapping(std::move(properties));
   // In a schema of its own: with `properties` beside it yaml-language-server would offer a block of
