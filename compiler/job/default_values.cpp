@@ -54,7 +54,7 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
                                      const yaml::Node& entry) {
   const std::string_view text = def.fallback;
   if (text.empty() || is_unwritable(def)) return {};
-  if (names_attribute(op, text)) {
+  if (op.attribute(text)) {
     const yaml::Node* other = entry.find(text);
     return other ? std::optional(*other) : std::nullopt;
   }

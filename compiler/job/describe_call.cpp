@@ -15,10 +15,9 @@ std::string describe_call(const OpDef& op) {
   std::vector<std::pair<std::string, std::string>> of_entries;
   const auto add = [&](const std::vector<KeyDef>& keys) {
     for (const KeyDef& key : keys)
-      if (key.name != "op")
-        of_entries.emplace_back(key.name, key.has_default()
-                                              ? fmt::format("default {}: {}", key.fallback, key.doc)
-                                              : std::string(key.doc));
+      of_entries.emplace_back(key.name, key.has_default()
+                                            ? fmt::format("default {}: {}", key.fallback, key.doc)
+                                            : std::string(key.doc));
   };
   if (op.takes_variables) add(variable_keys());
   add(call_keys());

@@ -89,8 +89,7 @@ class EntryReader {
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
     if (takes_variables())
       for (const KeyDef& def : variable_keys()) known.emplace_back(def.name);
-    for (const KeyDef& def : call_keys())
-      if (def.name != "op") known.emplace_back(def.name);
+    for (const KeyDef& def : call_keys()) known.emplace_back(def.name);
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
       if (reader_.take_note(field)) continue;

@@ -147,7 +147,6 @@ const Section& job_section() {
 const std::vector<KeyDef>& call_keys() {
   // More copies than any network needs, and few enough to read one by one.
   static const std::vector<KeyDef> kAll = {
-      {"op", KeyType::kText, "", "a built-in op, or a network of this file"},
       {"repeat", KeyType::kInteger, "none", "copies, each of which reads the one before",
        Bounds{.min = 1, .max = 10'000}},
       section("placement", "none", "where it runs; default: where its network or job does",

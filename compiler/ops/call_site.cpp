@@ -139,11 +139,7 @@ ir::ValueId LayerContext::add(std::string_view op, std::string_view part,
 ir::ValueId LayerContext::activate(ir::ValueId value) const {
   const std::string& activation = attributes.get<std::string>("activation");
   if (activation == "none" || !value.valid()) return value;
-  const OpDef* op = find_op(activation);
-  if (op && op->infer && op->operands.size() == 1) return add(activation, activation, {value}, {});
-  site().bad_attribute("activation", Diagnosis::kUnknownOp,
-                       fmt::format("`{}` is no op of one operand", activation));
-  return {};
+  return add(activation, activation, {value}, {});
 }
 
 ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view attribute,

@@ -18,10 +18,6 @@ std::vector<std::string> activation_names() {
   return names;
 }
 
-bool names_attribute(const OpDef& op, std::string_view text) {
-  return op.attribute(text) != nullptr;
-}
-
 namespace {
 
 std::string_view name_of(Accepts accepts) {
@@ -89,7 +85,7 @@ std::string type_of(const AttributeDef& attribute) {
 
 std::string default_of(const OpDef& op, const AttributeDef& attribute) {
   if (attribute.fallback.empty()) return "required";
-  return fmt::format("default {}{}", names_attribute(op, attribute.fallback) ? "that of " : "",
+  return fmt::format("default {}{}", op.attribute(attribute.fallback) ? "that of " : "",
                      attribute.fallback);
 }
 
@@ -134,30 +130,6 @@ std::string section(std::string_view title, const Columns& columns) {
   return columns.empty() ? "" : fmt::format("\n{}\n{}", title, columns.str());
 }
 
-/// A table's cell: bars would end it.
-std::string cell(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-  return escaped;
-}
-
-std::string operand_cell(const OpDef& op) {
-  std::vector<std::string> operands;
-  for (const OperandDef& operand : op.operands)
-    operands.push_back(fmt::format("`{}`{}{}", operand.name, operand.variadic ? " ..." : "",
-                                   operand.optional ? " (optional)" : ""));
-  return join(operands, ", ");
-}
-
-std::string attribute_cell(const OpDef& op) {
-  std::vector<std::string> attributes;
-  for (const AttributeDef& attribute : op.attributes)
-    attributes.push_back(attribute.fallback.empty()
-                             ? fmt::format("`{}`!", attribute.name)
-                             : fmt::format("`{}`={}", attribute.name, attribute.fallback));
-  return cell(join(attributes, ", "));
-}
-
 }  // namespace
 
 std::string list_ops() {
@@ -185,16 +157,6 @@ std::string describe(const OpDef& op,
   if (!op.formula.empty()) text += fmt::format("\n  {}\n", op.formula);
   return text + section("operands", operands) + section("attributes", attributes) +
          section("its entry", entry) + section("results", results);
-}
-
-std::string ops_table() {
-  std::string text = "| op | operands | attributes (`!` required) | |\n| --- | --- | --- | --- |\n";
-  for (const OpDef* op : written_ops()) {
-    const std::string formula = op->formula.empty() ? "" : fmt::format(" `{}`", cell(op->formula));
-    text += fmt::format("| `{}` | {} | {} | {}{} |\n", op->name, operand_cell(*op),
-                        attribute_cell(*op), cell(op->doc), formula);
-  }
-  return text;
 }
 
 }  // namespace flow

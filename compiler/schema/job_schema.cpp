@@ -40,7 +40,7 @@ OrderedJson attribute(const OpDef& op, const AttributeDef& def, Tables& tables) 
       return or_variable({words(def.choices)});
     case AttributeType::kIntegers: {
       OrderedJson list = list_of(integer(bounds), true);
-      const bool word = is_name(def.fallback) && !names_attribute(op, def.fallback);
+      const bool word = is_name(def.fallback) && !op.attribute(def.fallback);
       return word ? any_of({words({def.fallback}), std::move(list)}) : list;
     }
     case AttributeType::kIntegerOrList:
@@ -72,7 +72,7 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
     properties[std::string(operand.name)] =
         described(reference(operand.name == "in" ? "in" : "text"), operand.doc);
   for (const AttributeDef& def : op.attributes) {
-    const bool told = names_attribute(op, def.fallback) || job::is_unwritable(def);
+    const bool told = op.attribute(def.fallback) || job::is_unwritable(def);
     const std::string doc =
         told ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
     properties[std::string(def.name)] =
@@ -80,8 +80,7 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
     if (def.fallback.empty()) required.push_back(def.name);
   }
   const auto add = [&](const std::vector<job::KeyDef>& keys) {
-    for (const job::KeyDef& key : keys)
-      if (key.name != "op") properties[std::string(key.name)] = tables.property(key);
+    for (const job::KeyDef& key : keys) properties[std::string(key.name)] = tables.property(key);
   };
   if (op.takes_variables) add(job::variable_keys());
   add(job::call_keys());
@@ -109,7 +108,7 @@ void define_entries(Tables& tables) {
   names.push_back(described(text("^[A-Za-z_][A-Za-z0-9_]*$"), "a network of this file"));
   OrderedJson properties = {{"op", {{"anyOf", std::move(names)}}}, {"in", reference("in")}};
   for (const job::KeyDef& key : job::call_keys())
-    if (key.name != "op") properties[std::string(key.name)] = tables.property(key);
+    properties[std::string(key.name)] = tables.property(key);
   OrderedJson call = {{"type", "object"}, {"properties", std::move(properties)}};
   tables.definitions()["part_of_entry"] = or_variable({call});
   call["required"] = {"op"};
