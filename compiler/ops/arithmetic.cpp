@@ -11,20 +11,6 @@ void infer_arithmetic(Inference& inference) {
   if (inference.same_dtype()) infer_broadcast(inference);
 }
 
-/// What a part of the gradient of operand i is called that is summed up over its copies: nothing
-/// where there are none.
-std::string_view part(GradientContext& context, size_t i, std::string_view name) {
-  const Shape& own = context.value_of(context.operand(i)).shape;
-  return own == context.value_of(context.gradient()).shape ? "" : name;
-}
-
-/// The gradient of operand i from `op` over all elements of the result.
-ValueId summed(GradientContext& context, size_t i, std::string_view op,
-               std::vector<ValueId> operands) {
-  const ValueId all = context.add(op, i, std::move(operands), {}, part(context, i, op));
-  return sum_to_operand(context, i, all);
-}
-
 std::vector<ValueId> add_gradient(GradientContext& context) {
   std::vector<ValueId> gradients(2);
   for (size_t i = 0; i < 2; ++i)
@@ -72,15 +58,11 @@ std::vector<ValueId> pow_gradient(GradientContext& context) {
 /// Where `op` holds of the operands, the first takes the gradient, elsewhere the second.
 std::vector<ValueId> choice_gradient(GradientContext& context, std::string_view op) {
   std::vector<ValueId> gradients(2);
-  const ValueId dy = context.gradient();
   for (size_t i = 0; i < 2; ++i) {
     if (!context.wanted[i]) continue;
     const ValueId first =
         context.add(op, i, {context.operand(0), context.operand(1)}, {}, "condition");
-    const ValueId zero =
-        context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
-    gradients[i] = summed(context, i, "where",
-                          i == 0 ? std::vector{first, dy, zero} : std::vector{first, zero, dy});
+    gradients[i] = chosen_gradient(context, i, first, i == 0);
   }
   return gradients;
 }

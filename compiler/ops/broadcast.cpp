@@ -77,4 +77,19 @@ ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradi
   return context.add("reshape", i, {sum}, {{"shape", target.extents()}});
 }
 
+ir::ValueId summed(GradientContext& context, size_t i, std::string_view op,
+                   std::vector<ir::ValueId> operands) {
+  const bool copied =
+      context.value_of(context.operand(i)).shape != context.value_of(context.gradient()).shape;
+  return sum_to_operand(context, i, context.add(op, i, std::move(operands), {}, copied ? op : ""));
+}
+
+ir::ValueId chosen_gradient(GradientContext& context, size_t i, ir::ValueId condition, bool when) {
+  const ir::ValueId dy = context.gradient();
+  const ir::ValueId zero =
+      context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
+  return summed(context, i, "where",
+                when ? std::vector{condition, dy, zero} : std::vector{condition, zero, dy});
+}
+
 }  // namespace flow

@@ -23,4 +23,12 @@ void infer_broadcast(Inference& inference);
 /// copies. Where there were none, `gradient` itself.
 ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient);
 
+/// The gradient of operand i from `op` over all elements of the result.
+ir::ValueId summed(GradientContext& context, size_t i, std::string_view op,
+                   std::vector<ir::ValueId> operands);
+
+/// The gradient of operand i that the result was taken from where `condition` is `when`: elsewhere
+/// it gets zeros.
+ir::ValueId chosen_gradient(GradientContext& context, size_t i, ir::ValueId condition, bool when);
+
 }  // namespace flow

@@ -44,20 +44,10 @@ void infer_where(Inference& inference) {
         .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(x)));
 }
 
-/// What was not chosen gets zeros.
 std::vector<ir::ValueId> where_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(3);
-  const ir::ValueId condition = context.operand(0), dy = context.gradient();
-  for (size_t i = 1; i < 3; ++i) {
-    if (!context.wanted[i]) continue;
-    const bool copied = context.value_of(context.operand(i)).shape != context.value_of(dy).shape;
-    const ir::ValueId zero =
-        context.add("fill", i, {}, {{"value", 0.0}, {"dtype", context.value_of(dy).dtype}}, "zero");
-    const ir::ValueId chosen = context.add(
-        "where", i, i == 1 ? std::vector{condition, dy, zero} : std::vector{condition, zero, dy},
-        {}, copied ? "where" : "");
-    gradients[i] = sum_to_operand(context, i, chosen);
-  }
+  for (size_t i = 1; i < 3; ++i)
+    if (context.wanted[i]) gradients[i] = chosen_gradient(context, i, context.operand(0), i == 1);
   return gradients;
 }
 
