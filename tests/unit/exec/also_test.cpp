@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "runtime/base/text.h"
-#include "runtime/plan/json.h"
 #include "runtime/plan/sharing.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
@@ -57,9 +55,8 @@ TEST_CASE("seconds count on over the calls of another job") {
   TestRun run(training("eval"), folder.path(), "out", validation());
   const RunOutcome outcome = run.run();
   double before = 0;
-  for (const std::string& line : split(read_text(run / "metrics.jsonl"), '\n')) {
-    if (line.empty()) continue;
-    const double seconds = Json::parse(line)["seconds"];
+  for (const Json& line : run.metrics()) {
+    const double seconds = line["seconds"];
     CHECK(seconds > 0);
     CHECK(seconds >= before);
     before = seconds;

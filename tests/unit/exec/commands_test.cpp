@@ -96,7 +96,7 @@ TEST_CASE("a command that fails in a step fails the run in that step") {
   CHECK(exit_status == 3);
   CHECK(message.starts_with("job.yaml:10:5: step 2: the command `"));
   CHECK(message.find("of the return exited with status 9") != std::string::npos);
-  const Json record = Json::parse(read_text(run / "run.json"));
+  const Json record = run.record();
   CHECK(record["exit_status"] == 3);
   CHECK(record["last_step"] == 2);
 }
@@ -108,7 +108,7 @@ TEST_CASE("a command that fails at the end fails a run that is complete and kept
   CHECK(run.refusal(&exit_status).starts_with("job.yaml:10:5: the command `cat > all; exit 9` "));
   CHECK(exit_status == 3);
   CHECK(fs::exists(run / "checkpoints/000006/checkpoint.json"));
-  CHECK(Json::parse(read_text(run / "run.json"))["last_step"] == 6);
+  CHECK(run.record()["last_step"] == 6);
 }
 
 TEST_CASE("a run that was asked for no commands runs none") {

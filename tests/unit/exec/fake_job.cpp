@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/memory.h"
 #include "runtime/exec/profile.h"
 #include "runtime/io/elements.h"
@@ -252,5 +253,14 @@ std::string TestRun::refusal(int* exit_status) {
   }
   return "no error";
 }
+
+std::vector<Json> TestRun::metrics() const {
+  std::vector<Json> lines;
+  for (const std::string& line : split(read_text(*this / "metrics.jsonl"), '\n'))
+    if (!line.empty()) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+Json TestRun::record() const { return Json::parse(read_text(*this / "run.json")); }
 
 }  // namespace flow::exec

@@ -13,6 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run.h"
+#include "runtime/plan/json.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::exec {
@@ -63,6 +64,9 @@ struct TestRun {
   std::string refusal(int* exit_status = nullptr);
 
   fs::path operator/(const fs::path& name) const { return request.directory / name; }
+  /// The lines of metrics.jsonl, and run.json.
+  std::vector<Json> metrics() const;
+  Json record() const;
 
   plan::Plan plan;
   FakeBackend backend;

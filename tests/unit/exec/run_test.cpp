@@ -1,23 +1,13 @@
 // Runs from the first step to the record.
 #include "runtime/exec/run.h"
 
-#include <sys/stat.h>
-
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cmath>
 #include <csignal>
-#include <fstream>
 #include <set>
-#include <thread>
 
-#include "runtime/base/text.h"
 #include "runtime/io/npy.h"
-#include "runtime/plan/json.h"
-#include "tests/support/allocation_count.h"
 #include "tests/support/fresh_directory.h"
-#include "tests/support/npy_bytes.h"
 #include "tests/unit/exec/fake_job.h"
 
 namespace flow::exec {
@@ -28,83 +18,6 @@ std::set<std::string> files_below(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), folder).string());
   return names;
-}
-
-std::vector<Json> metrics_of(const TestRun& run) {
-  std::vector<Json> lines;
-  for (const std::string& line : split(read_text(run / "metrics.jsonl"), '\n'))
-    if (!line.empty()) lines.push_back(Json::parse(line));
-  return lines;
-}
-
-Json record_of(const TestRun& run) { return Json::parse(read_text(run / "run.json")); }
-
-/// A train run of six steps of which the loss is printed every third.
-struct PrintingRun : TestRun {
-  PrintingRun(const fs::path& home, const std::string& out) : TestRun(make(), home, out) {
-    request.out = std::tmpfile();
-  }
-  ~PrintingRun() { std::fclose(request.out); }
-
-  static plan::Job make() {
-    plan::PrintSink print;
-    print.reduce = plan::Reduce::kMean;
-    print.every = 3;
-    plan::Job job = make_job(true, 2);
-    job.returns = returns(kLoss, {print});
-    job.run.epochs = 3;
-    return job;
-  }
-  std::string printed() {
-    std::string text(static_cast<size_t>(std::ftell(request.out)), '\0');
-    std::rewind(request.out);
-    REQUIRE(std::fread(text.data(), 1, text.size(), request.out) == text.size());
-    return text;
-  }
-};
-
-TEST_CASE("a device beside the host gets a call ahead where nothing of the one before leaves") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  PrintingRun usual(home.path(), "usual"), ahead(home.path(), "ahead");
-  ahead.backend.beside = true;
-  usual.run();
-  ahead.run();
-  CHECK(ahead.backend.calls ==
-        std::vector<std::string>{"launch 0", "wait 0", "launch 1", "launch 2", "wait 1", "launch 3",
-                                 "wait 2", "wait 3", "launch 4", "launch 5", "wait 4", "wait 5"});
-  CHECK(ahead.printed() == usual.printed());
-  CHECK(numbers(ahead / "checkpoints/000006/net/w.npy") ==
-        numbers(usual / "checkpoints/000006/net/w.npy"));
-}
-
-TEST_CASE(
-    "a device beside the host gets no call ahead of one whose input is made in step with it") {
-  const FreshDirectory home;
-  const fs::path pipe = home / "pipe";
-  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  plan::Job job = make_job(true, 2);
-  job.inputs[0].source = plan::FromNpy{"pipe"};
-  job.run.steps = 3;
-  std::fstream maker(pipe, std::ios::in | std::ios::out | std::ios::binary);  // waits for no reader
-  for (int record = 0; record < 3; ++record)
-    maker << npy_bytes(Array(DType::kFloat32, Shape{2, 2}).view()) << std::flush;
-  TestRun run(std::move(job), home.path());
-  run.backend.beside = true;
-  run.run();
-  CHECK(run.backend.calls ==
-        std::vector<std::string>{"launch 0", "wait 0", "launch 1", "wait 1", "launch 2", "wait 2"});
-}
-
-TEST_CASE("a call that failed behind another one's back is told as its own") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  PrintingRun run(home.path(), "out");
-  run.backend.beside = true;
-  run.backend.faulty_step = 1;
-  CHECK(run.refusal().find("step 1: `labels` holds 7") != std::string::npos);
-  CHECK(run.backend.calls.back() == "wait 1");
-  CHECK_FALSE(fs::exists(run / "checkpoints"));
 }
 
 TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record") {
@@ -144,13 +57,13 @@ TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record"
   CHECK(numbers(run / "watch/y/steps.npy") == std::vector<double>{0, 3});
   CHECK(*outcome.last_loss == losses.back());
 
-  const std::vector<Json> lines = metrics_of(run);
+  const std::vector<Json> lines = run.metrics();
   REQUIRE(lines.size() == 4);
   CHECK(lines[2]["step"] == 2);
   CHECK(lines[2]["epoch"] == 1);
   CHECK(lines[2]["loss"] == losses[2]);
   CHECK(lines[2]["learning_rate"] == 0.125);
-  const Json record = record_of(run);
+  const Json record = run.record();
   CHECK(record["exit_status"] == 0);
   CHECK(record["last_step"] == 4);
   CHECK(record["device"] == "fake");
@@ -164,7 +77,7 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   job.run.log_every = 100;
   TestRun quiet(job, home.path(), "quiet");
   quiet.run();
-  CHECK(metrics_of(quiet).size() == 5);
+  CHECK(quiet.metrics().size() == 5);
   job.hooks = {watch(kY, "y", {{0, 1000, 7}})};
   job.returns = returns(kY);
   TestRun watched(job, home.path(), "watched");
@@ -172,42 +85,6 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   CHECK(numbers(quiet / "checkpoints/000500/net/w.npy") ==
         numbers(watched / "checkpoints/000500/net/w.npy"));
   CHECK(numbers(watched / "watch/y/steps.npy").size() == 72);
-}
-
-TEST_CASE("of a call is wanted what fires at its step") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(false, 2);
-  job.hooks = {watch(kY, "y", {{0, 100, 2}})};
-  job.run.steps = 4;
-  TestRun run(job, home.path());
-  std::vector<int> wanted;
-  run.backend.on_launch = [&](const Call& call) { wanted.push_back(call.wanted[0]); };
-  run.run();
-  CHECK(wanted == std::vector<int>{1, 0, 1, 0});
-}
-
-TEST_CASE("calls of which nothing is delivered run ahead of the books by so many and no further") {
-  constexpr int64_t kAhead = 64;
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(true, 2);
-  job.run.steps = 4 * kAhead;
-  TestRun run(job, home.path());
-  std::atomic<int64_t> launched = 0, furthest = 0;
-  run.backend.on_launch = [&](const Call& call) { launched = call.step + 1; };
-  run.request.progress = [&](const Progress& progress) {
-    if (progress.step != 1) return;
-    while (launched < kAhead) std::this_thread::yield();
-    // Who goes further would do so now.
-    for (int i = 0; i < 10000; ++i) std::this_thread::yield();
-    furthest = launched.load();
-  };
-  run.run();
-  CHECK(furthest == kAhead);
-  const std::vector<Json> lines = metrics_of(run);
-  REQUIRE(lines.size() == 4 * kAhead);
-  for (size_t step = 0; step < lines.size(); ++step) CHECK(lines[step]["step"] == step);
 }
 
 TEST_CASE("seconds count from the first call") {
@@ -220,7 +97,7 @@ TEST_CASE("seconds count from the first call") {
   const RunOutcome outcome = run.run();
   const std::chrono::duration<double> measured = std::chrono::steady_clock::now() - begin;
   double before = 0;
-  for (const Json& line : metrics_of(run)) {
+  for (const Json& line : run.metrics()) {
     const double seconds = line["seconds"];
     CHECK(seconds > 0);
     CHECK(seconds >= before);
@@ -242,63 +119,7 @@ TEST_CASE("a run that is stopped before its first call has made none") {
   CHECK(outcome.steps == 0);
   CHECK_FALSE(outcome.last_loss);
   CHECK(outcome.seconds == 0);
-  CHECK(metrics_of(run).empty());
-}
-
-TEST_CASE("a call starts when the deliveries of the one before have reached their sinks") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(false, 2);
-  job.returns = returns(kY);
-  job.run.steps = 50;
-  TestRun run(job, home.path());
-  std::atomic<bool> late = false;
-  run.backend.on_launch = [&](const Call& call) {
-    if (call.step == 0) return;
-    const fs::path path = run / "returns/y/steps.npy";
-    late = late || io::read_npy(path).shape()[0] != call.step;
-  };
-  run.run();
-  CHECK_FALSE(late);
-}
-
-TEST_CASE("from the second step on the compute thread allocates nothing") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 6);
-  plan::Job job = make_job(true, 2);
-  job.run.epochs = 10;
-  job.run.shuffle = true;
-  job.run.checkpoint.every_steps = 4;
-  job.returns = returns(kY);
-  job.hooks = {watch(kW, "net/w", {{0, 100, 2}})};
-  TestRun run(job, home.path());
-  std::vector<int64_t> counts;
-  counts.reserve(100);
-  run.backend.on_launch = [&](const Call&) { counts.push_back(allocations_of_this_thread()); };
-  run.run();
-  REQUIRE(counts.size() == 30);
-  if (!allocations_are_counted()) return;
-  for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
-}
-
-TEST_CASE("what is only summed up is taken without an allocation") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 6);
-  plan::Job job = make_job(true, 2);
-  job.run.epochs = 10;
-  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
-  job.hooks[0].sinks = {plan::PrintSink{
-      .label = {}, .reduce = plan::Reduce::kMean, .over = plan::Over::kRun, .format = "%.6g"}};
-  TestRun run(job, home.path());
-  run.request.out = std::fopen((home / "printed").c_str(), "w");
-  std::vector<int64_t> counts;
-  counts.reserve(100);
-  run.backend.on_launch = [&](const Call&) { counts.push_back(allocations_of_this_thread()); };
-  run.run();
-  std::fclose(run.request.out);
-  REQUIRE(counts.size() == 30);
-  if (!allocations_are_counted()) return;
-  for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
+  CHECK(run.metrics().empty());
 }
 
 TEST_CASE("returns are named by tensor, position or key, and nest as folders") {
@@ -345,94 +166,6 @@ TEST_CASE("a gradient of the mean is the gradient of the sum times its factor") 
   CHECK(numbers(run / "watch/y/diff.npy") == std::vector<double>{0.25, 0.25, 0.25, 0.25});
 }
 
-TEST_CASE("a loss that is not finite ends the run at its step, and keeps no bad state") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(true, 2);
-  job.returns = returns(kLoss);
-  job.run.steps = 10;
-  job.run.checkpoint.every_steps = 2;
-  TestRun run(job, home.path());
-  run.backend.nan_step = 5;
-  const RunOutcome outcome = run.run();
-  CHECK(outcome.exit_status == 1);
-  CHECK(outcome.error == "job.yaml:8:5: step 5: the loss `loss` is nan");
-  CHECK(outcome.steps == 6);
-  CHECK(record_of(run)["error"] == outcome.error);
-  CHECK(fs::exists(run / "checkpoints/000004"));
-  CHECK_FALSE(fs::exists(run / "checkpoints/000006"));
-  CHECK(metrics_of(run).back()["loss"].is_null());
-  CHECK(numbers(run / "returns/loss/value.npy").size() == 6);
-}
-
-TEST_CASE("on_nonfinite: warn says it once and goes on") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(true, 2);
-  job.run.steps = 10;
-  job.run.fail_on_nonfinite = false;
-  TestRun run(job, home.path());
-  run.backend.nan_step = 5;
-  CHECK(run.run().steps == 10);
-  REQUIRE(run.said.size() == 1);
-  CHECK_THAT(run.said[0], Catch::StartsWith("job.yaml:8:5: step 5: the loss `loss` is nan"));
-}
-
-TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(false, 2);
-  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
-  job.hooks[0].check_finite = true;
-  job.hooks[0].sinks = {plan::NoSink{}};
-  job.run.steps = 10;
-  TestRun run(job, home.path());
-  run.backend.nan_step = 3;
-  int64_t launches = 0;
-  run.backend.on_launch = [&](const Call&) { ++launches; };
-  const RunOutcome outcome = run.run();
-  CHECK(outcome.exit_status == 1);
-  CHECK(outcome.error ==
-        "job.yaml:11:7: step 3: tensor `y` is inf at [1, 1], and is checked to be finite");
-  CHECK(outcome.steps == 4);
-  CHECK(launches == 4);
-}
-
-TEST_CASE("a step whose check fails is not saved") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(true, 2);
-  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
-  job.hooks[0].check_finite = true;
-  job.run.steps = 10;
-  job.run.fail_on_nonfinite = false;
-  job.run.checkpoint.every_steps = 2;
-  TestRun run(job, home.path());
-  run.backend.nan_step = 3;
-  CHECK(run.run().exit_status == 1);
-  CHECK(fs::exists(run / "checkpoints/000002"));
-  CHECK_FALSE(fs::exists(run / "checkpoints/000004"));
-}
-
-TEST_CASE("a label out of range fails the run with step, row, label and input") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(true, 2);
-  job.returns = returns(kLoss);
-  job.run.steps = 10;
-  TestRun run(job, home.path());
-  run.backend.faulty_step = 4;
-  int status = 0;
-  CHECK(run.refusal(&status) ==
-        "job.yaml:9:3: step 4: `labels` holds 7 in row 3, which is not in [0, 5)\n"
-        "labels and indices count from 0");
-  CHECK(status == 3);
-  CHECK(record_of(run)["exit_status"] == 3);
-  CHECK(record_of(run)["last_step"] == 4);
-  CHECK(numbers(run / "returns/loss/value.npy").size() == 4);
-  CHECK_FALSE(fs::exists(run / "checkpoints"));
-}
-
 TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is padded") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 5);
@@ -465,7 +198,7 @@ TEST_CASE("a sink that fails ends the run and is told") {
   int status = 0;
   CHECK_THAT(run.refusal(&status), Catch::Contains("000005.npy"));
   CHECK(status == 3);
-  CHECK(record_of(run)["exit_status"] == 3);
+  CHECK(run.record()["exit_status"] == 3);
 }
 
 TEST_CASE("--steps stops at a global step, whatever comes first") {
