@@ -100,18 +100,21 @@ ArrayDifference lone(const std::string& name, ArrayDifference::Verdict verdict,
 
 ArrayDifference compare_files(const std::string& name, const fs::path& golden, const fs::path& out,
                               const ToleranceRules& rules) {
-  ArrayDifference difference;
-  difference.name = name;
-  difference.verdict = ArrayDifference::Verdict::kUnreadable;
+  ArrayDifference unreadable;
+  unreadable.name = name;
+  unreadable.verdict = ArrayDifference::Verdict::kUnreadable;
   try {
-    const Array a = read_npy(golden), b = read_npy(out);
-    return compare(name, a.view(), b.view(), rules);
+    const MappedNpy a(golden), b(out);
+    ArrayDifference difference;
+    a.recovering(
+        [&] { b.recovering([&] { difference = compare(name, a.view(), b.view(), rules); }); });
+    return difference;
   } catch (const RunError& error) {
-    difference.detail = error.what();
+    unreadable.detail = error.what();
   } catch (const std::bad_alloc&) {
-    difference.detail = "there is no memory for both arrays";
+    unreadable.detail = "there is no memory for both arrays";
   }
-  return difference;
+  return unreadable;
 }
 
 }  // namespace

@@ -60,6 +60,20 @@ Array read_npy(const fs::path& path) {
   return parse_npy(file.bytes(), path.string());
 }
 
+MappedNpy::MappedNpy(const fs::path& path) : file_(path) {
+  const NpyHeader header = parse_npy_header(file_.bytes(), path.string());
+  check_npy_length(header, file_.bytes().size(), path.string());
+  const std::byte* data = file_.bytes().data() + header.data_offset;
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % size_of(header.dtype) == 0;
+  // A byte of a bool may be any.
+  if (aligned && !header.fortran_order && !header.big_endian && header.dtype != DType::kBool) {
+    view_ = {header.dtype, header.shape, data};
+    return;
+  }
+  copy_ = parse_npy(file_.bytes(), path.string());
+  view_ = copy_.view();
+}
+
 void write_npy(const fs::path& path, const ArrayView& array) {
   File file = File::create(path);
   file.write(npy_header(array.dtype, array.shape));

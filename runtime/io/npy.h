@@ -36,6 +36,25 @@ Array parse_npy(std::span<const std::byte> bytes, const std::string& name);
 /// parse_npy of the file at `path`.
 Array read_npy(const fs::path& path);
 
+/// The array of a file, to be looked at: no copy where it lies in the file as it would in memory.
+class MappedNpy {
+ public:
+  /// RunError as parse_npy.
+  explicit MappedNpy(const fs::path& path);
+  const ArrayView& view() const { return view_; }
+
+  /// Calls `read`. RunError where the file has become shorter by then.
+  template <typename Read>
+  void recovering(Read read) const {
+    file_.recovering(read);
+  }
+
+ private:
+  MappedFile file_;
+  Array copy_;
+  ArrayView view_;  // of one of these
+};
+
 /// The header of a version 1.0 file, data begins on a multiple of 64. `grow` pads the first extent
 /// so that it can be rewritten in place up to 20 digits. bfloat16 must have become float32 before.
 std::string npy_header(DType dtype, const Shape& shape, bool grow = false);

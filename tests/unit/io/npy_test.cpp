@@ -145,6 +145,30 @@ TEST_CASE("an array survives the way to a file and back") {
   CHECK(read_text(directory / "a.npy") == npy_bytes(array.view()));
 }
 
+TEST_CASE("a mapped file is the array that reading it gives") {
+  const FreshDirectory folder;
+  const std::string four(reinterpret_cast<const char*>(iota({4}).bytes().data()), 16);
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
+  const std::string aligned = header + std::string(128 - 10 - header.size(), ' ');
+  const auto mapped = [&](const std::string& bytes) {
+    const fs::path path = folder / "x.npy";
+    write_text_atomically(path, bytes);
+    const MappedNpy npy(path);
+    const Array read = read_npy(path);
+    CHECK(npy.view().dtype == read.dtype());
+    CHECK(npy.view().shape == read.shape());
+    CHECK(std::ranges::equal(std::span(npy.view().data, npy.view().bytes()), read.bytes()));
+    return reinterpret_cast<uintptr_t>(npy.view().data);
+  };
+  CHECK(mapped(file_of(aligned, four)) % 4096 == 128);
+  CHECK(mapped(file_of(aligned + " ", four)) % 4 == 0);
+  mapped(file_of("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", four));
+  mapped(file_of("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", four));
+  mapped(file_of("{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", {0, 1, 2, 3}));
+  mapped(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", four.substr(0, 4)));
+  mapped(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"));
+}
+
 TEST_CASE("a stack is a whole array after every item") {
   const FreshDirectory directory;
   const fs::path path = directory / "watch" / "lenet" / "value.npy";
