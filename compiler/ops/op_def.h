@@ -231,10 +231,10 @@ struct OpDef {
   GradientRule gradient = nullptr;
   ExpandRule expand = nullptr;
   bool takes_variables = false;  // its entry may say `trainable` and `variables`
-  bool port_gradients = false;  // the rule takes gradients of any result, not of the first alone
-  bool elementwise = false;     // the first result has operand 0's shape, element i from element i:
-                                // may be fused as a post, may run in place
-  bool internal = false;        // made by passes; not to be written in a job file
+  bool port_gradients = false;   // the rule takes gradients of any result, not of the first alone
+  bool elementwise = false;  // the first result has operand 0's shape, element i from element i:
+                             // may be fused as a post, may run in place
+  bool internal = false;     // made by passes; not to be written in a job file
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
 
