@@ -34,20 +34,19 @@ uint64_t length_before(std::string_view text, int64_t end) {
 }  // namespace
 
 MetricsLog::MetricsLog(const fs::path& path, int64_t resume_from) {
-  std::string kept;
   std::error_code missing;
   if (resume_from > 0 && fs::exists(path, missing)) {
-    kept = read_text(path);
-    kept.resize(length_before(kept, resume_from));
+    const MappedFile file(path);  // which no pipe can be
+    const std::span<const std::byte> bytes = file.bytes();
+    end_ = length_before({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, resume_from);
   }
-  if (kept.empty()) {
+  if (end_ == 0) {
     file_ = File::create(path);
     return;
   }
   // In place, so that a crash here loses no line that is kept.
   file_ = File::open_update(path);
-  file_.truncate(kept.size());
-  end_ = kept.size();
+  file_.truncate(end_);
 }
 
 void MetricsLog::append(const plan::Metrics& metrics) {
