@@ -136,6 +136,9 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--checkpoint", "--load", "did you mean --load?"},
     {"--weights", "--load", "did you mean --load?"},
     {"--overwrite", "--force", "did you mean --force?"},
+    {"--file", "--set", "a job file is named without a flag"},
+    {"--config", "--set", "a job file is named without a flag"},
+    {"--job", "--load", "the job is named without a flag, before the file"},
     {"--epochs", "--set", "the job file says it: --set jobs.train.run.epochs=10 changes it"},
     {"--seed", "--set", "the job file says it: --set seed=7 changes it"},
     {"--lr", "--set", "the job file says it: --set vars.lr=0.02 changes a variable of it"},
@@ -145,6 +148,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--batch-size", "--set", "the job file says it: --set vars.batch=64 changes a variable of it"},
 };
 
+/// What a flag that is none may have meant.
 std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> flags = flags_of(app);
   const auto known = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
@@ -154,10 +158,32 @@ std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
     const auto foreign = std::ranges::find(kForeignFlags, word, &ForeignFlag::theirs);
     if (foreign != std::end(kForeignFlags) && known(foreign->ours))
       return std::string(foreign->hint);
+    if (word.find('.') != word.npos && known("--set")) {
+      const std::string path = std::string(argv[i]).substr(2);
+      const char* value = path.find('=') != path.npos ? "" : i + 1 < argc ? argv[i + 1] : "VALUE";
+      return fmt::format("did you mean --set {}{}{}?", path, *value ? "=" : "", value);
+    }
     const auto near = suggest(word, flags);
     if (!near.empty()) return fmt::format("did you mean {}?", near.front());
   }
   return {};
+}
+
+/// What a word too many may have meant: the value of a flag that takes none, or where outputs go.
+std::string hint_at_word(const CLI::App& app, const std::string& word, int argc, char** argv) {
+  const auto is_file = [](const std::string& text) { return fs::path(text).has_extension(); };
+  for (int i = 2; i < argc; ++i) {
+    const std::string flag = argv[i - 1], value = argv[i];
+    const CLI::Option* option = app.get_option_no_throw(flag);
+    if (!option || option->get_items_expected_max() > 0) continue;
+    const bool of_run = option->get_description().find("DIR") != std::string::npos;
+    // `JOB --resume DIR FILE` has taken DIR for the file.
+    if (value != word && !(of_run && i > 2 && is_file(word) && !is_file(value))) continue;
+    return of_run ? fmt::format("{} takes no value, -o names the run: -o {} {}", flag, value, flag)
+                  : flag + " takes no value";
+  }
+  const bool folder = !is_file(word) && !word.starts_with('-');
+  return folder && app.get_option_no_throw("-o") ? fmt::format("did you mean -o {}?", word) : "";
 }
 
 /// What the parser says, as our messages begin: "JOB is required" stays.
@@ -191,9 +217,12 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
   if (&at == &app)
     if (auto found = command_complaint(app, argc, argv)) return *found;
   std::string message = lower_first(error.what());
-  if (dynamic_cast<const CLI::ExtrasError*>(&error))
-    message = fmt::format("not expected: {}", join(app.remaining(true), " "));
   std::string hint = nearest_flag(at, argc, argv);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
+    const std::vector<std::string> extras = app.remaining(true);
+    message = fmt::format("not expected: {}", join(extras, " "));
+    if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
+  }
   const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
   if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
   return {message, hint};

@@ -349,6 +349,19 @@ class Manners(FlowTest):
     def test_a_wrong_flag_gets_a_suggestion(self):
         self.assertIn("--steps", self.flowrun("train", JOBS / "mlp.yaml", "--stpes", 3, status=2).stderr)
 
+    def test_a_command_line_as_other_tools_have_it_gets_ours(self):
+        mlp = JOBS / "mlp.yaml"
+        for words, hint in [
+                (("train", mlp, "--resume", "r"), "-o r --resume"),
+                (("train", "--resume", "r", mlp), "-o r --resume"),
+                (("train", mlp, "--quiet", "yes"), "--quiet takes no value"),
+                (("train", mlp, "out"), "did you mean -o out?"),
+                (("train", mlp, "--vars.lr", "0.1"), "did you mean --set vars.lr=0.1?"),
+                (("train", mlp, "--vars.lr=0.1"), "did you mean --set vars.lr=0.1?"),
+                (("train", "--file", mlp), "without a flag"),
+                (("train", mlp, mlp), "--help")]:
+            self.assertIn(hint, self.flowrun(*words, status=2).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
