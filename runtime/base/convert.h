@@ -30,6 +30,8 @@ FLOW_HOST_DEVICE To convert(From value) {
     return convert<To>(bfloat16_to_float(value.bits));
   } else if constexpr (std::is_same_v<To, BFloat16> && std::is_same_v<From, float>) {
     return {float_to_bfloat16(value)};
+  } else if constexpr (std::is_same_v<To, Float16> && std::is_same_v<From, float>) {
+    return {float_to_float16(value)};
   } else if constexpr (std::is_same_v<To, Float16>) {
     return {double_to_float16(static_cast<double>(value))};
   } else if constexpr (std::is_same_v<To, BFloat16>) {

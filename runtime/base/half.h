@@ -42,27 +42,36 @@ FLOW_HOST_DEVICE inline float float16_to_float(uint16_t bits) {
   return bits_as<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
 }
 
-/// The nearest float16: too large becomes an infinity, a NaN stays a (quiet) NaN. From a double
-/// there is one rounding, not two.
-FLOW_HOST_DEVICE inline uint16_t double_to_float16(double value) {
-  const auto bits = bits_as<uint64_t>(value);
-  const auto sign = static_cast<uint32_t>(bits >> 48 & 0x8000);
-  const uint64_t unsigned_bits = bits & ~(uint64_t{1} << 63);
-  const auto magnitude = bits_as<double>(unsigned_bits);
+/// The nearest float16: too large becomes an infinity, a NaN stays a (quiet) NaN. In Float's own
+/// arithmetic: there is one rounding from a double, and no double (of which some devices do few a
+/// second) from a float.
+template <typename Float, typename Bits, int kFraction, int kBias>
+FLOW_HOST_DEVICE inline uint16_t to_float16(Float value) {
+  const auto bits = bits_as<Bits>(value);
+  const auto sign = static_cast<uint32_t>(bits >> (8 * sizeof(Bits) - 16) & 0x8000);
+  const Bits unsigned_bits = bits & ~(Bits{1} << (8 * sizeof(Bits) - 1));
+  const auto magnitude = bits_as<Float>(unsigned_bits);
   if (magnitude != magnitude) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 65520) return static_cast<uint16_t>(sign | 0x7c00);  // halfway to 2^16 and above
-  // Subnormal: whole multiples of 2^-24, to which adding 2^28 rounds.
-  if (magnitude < 0x1p-14)
-    return static_cast<uint16_t>(sign |
-                                 static_cast<uint32_t>((magnitude + 0x1p28 - 0x1p28) * 0x1p24));
-  // Of the 52 bits of the fraction 10 stay. Rounding may carry into the exponent, which is right.
-  constexpr int kDropped = 42;
-  const uint64_t odd = unsigned_bits >> kDropped & 1;
-  const uint64_t rounded = (unsigned_bits + (uint64_t{1} << (kDropped - 1)) - 1 + odd) >> kDropped;
-  return static_cast<uint16_t>(sign | static_cast<uint32_t>(rounded - (uint64_t{1023 - 15} << 10)));
+  // Subnormal: whole multiples of 2^-24, to which adding what has that for its last place rounds.
+  constexpr Float kPlaces = kFraction == 52 ? Float(0x1p28) : Float(0x1p-1);
+  if (magnitude < Float(0x1p-14))
+    return static_cast<uint16_t>(
+        sign | static_cast<uint32_t>((magnitude + kPlaces - kPlaces) * Float(0x1p24)));
+  // 10 bits of the fraction stay. Rounding may carry into the exponent, which is right.
+  constexpr int kDropped = kFraction - 10;
+  const Bits odd = unsigned_bits >> kDropped & 1;
+  const Bits rounded = (unsigned_bits + (Bits{1} << (kDropped - 1)) - 1 + odd) >> kDropped;
+  return static_cast<uint16_t>(sign | static_cast<uint32_t>(rounded - (Bits{kBias - 15} << 10)));
 }
 
-FLOW_HOST_DEVICE inline uint16_t float_to_float16(float value) { return double_to_float16(value); }
+FLOW_HOST_DEVICE inline uint16_t double_to_float16(double value) {
+  return to_float16<double, uint64_t, 52, 1023>(value);
+}
+
+FLOW_HOST_DEVICE inline uint16_t float_to_float16(float value) {
+  return to_float16<float, uint32_t, 23, 127>(value);
+}
 
 /// The nearest bfloat16, rounded once.
 FLOW_HOST_DEVICE inline uint16_t double_to_bfloat16(double value) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
@@ -104,8 +105,10 @@ std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::PassedTenso
   return made;
 }
 
-/// What every call wants; then all there is, where that is more.
+/// What every call wants; then all there is, where that is more. Calls go round both kinds of
+/// slots: pairs that differ by what divides both numbers never meet.
 void CudaProgram::capture_forms(std::vector<uint8_t> always) {
+  const size_t divisor = std::gcd(sizes_.input_slots, sizes_.output_slots);
   always.resize(deliverables_.size());
   const std::vector<uint8_t> all(deliverables_.size(), 1);
   for (const std::vector<uint8_t>& wanted : {always, all}) {
@@ -114,7 +117,8 @@ void CudaProgram::capture_forms(std::vector<uint8_t> always) {
     for (size_t in = 0; in < sizes_.input_slots; ++in)
       for (size_t out = 0; out < sizes_.output_slots; ++out)
         for (size_t segment = 0; segment < segments_; ++segment)
-          form.graphs.push_back(capture(segment, wanted, in, out));
+          form.graphs.push_back(in % divisor == out % divisor ? capture(segment, wanted, in, out)
+                                                              : OwnedGraph());
   }
 }
 
@@ -179,11 +183,13 @@ void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t outpu
   }
   const size_t slots = input_slot * sizes_.output_slots + output_slot;
   try {
-    if (forms_.empty())
+    if (forms_.empty()) {
       timeline_->put(call.segment, call.wanted, input_slot, output_slot);
-    else
-      driver_.launch(form_for(call.wanted).graphs[slots * segments_ + call.segment].get(),
-                     stream_.get());
+    } else {
+      const OwnedGraph& graph = form_for(call.wanted).graphs[slots * segments_ + call.segment];
+      FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
+      driver_.launch(graph.get(), stream_.get());
+    }
     driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
   } catch (const RunError& error) {
     throw error.at(name_);

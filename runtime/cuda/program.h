@@ -37,7 +37,8 @@ class CudaProgram : public exec::Program {
   }
 
  private:
-  /// What a call is asked for is chosen among few forms, each a graph for every pair of slots.
+  /// What a call is asked for is chosen among few forms, each a graph for every pair of slots that
+  /// a call may have.
   struct Form {
     std::vector<uint8_t> wanted;     // by deliverable
     std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then segment

@@ -1,4 +1,4 @@
-// A product of ones, or of zeros where a mask is stored.
+// A product of ones and twos, or of zeros where a mask is stored.
 #include "runtime/cuda/trial.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace flow::cuda {
 namespace {
 
-std::vector<std::byte> ones(DType dtype, size_t bytes) {
+std::vector<std::byte> filled(DType dtype, size_t bytes, float value) {
   std::vector<std::byte> made(bytes);
   visit_any_float(dtype, [&]<typename T>(T) {
-    std::fill_n(reinterpret_cast<T*>(made.data()), bytes / sizeof(T), convert<T>(1.0f));
+    std::fill_n(reinterpret_cast<T*>(made.data()), bytes / sizeof(T), convert<T>(value));
   });
   return made;
 }
@@ -37,40 +37,53 @@ size_t aside_bytes(const MatmulSpec& spec) {
 
 bool passes_trial(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
   const DType sums = sum_of(spec.dtype);
-  const bool stores_mask = spec.aside == Aside::kStoreMask;
-  const size_t out_bytes = aligned(bytes_of(spec.out, sums)), beside = aligned(aside_bytes(spec));
-  const size_t operand_bytes = std::max(
-      {aligned(bytes_of(spec.a, spec.dtype)), aligned(bytes_of(spec.b, spec.dtype)), out_bytes});
   const OwnedStream stream(driver, driver.create_stream());
-  // One after another: both operands, which are the same (and a bias, with a mask that is stored);
-  // the result; what is aside; a workspace.
-  const size_t bytes = operand_bytes + out_bytes + beside;
+  // One after another: A (zeros that are a bias, too), B, the result, what is aside, a workspace.
+  const size_t out_bytes = bytes_of(spec.out, sums), beside = aside_bytes(spec);
+  const size_t a_bytes = std::max(bytes_of(spec.a, spec.dtype), out_bytes);
+  const size_t b_bytes = bytes_of(spec.b, spec.dtype);
+  const size_t bytes = aligned(a_bytes) + aligned(b_bytes) + aligned(out_bytes) + aligned(beside);
   const DeviceBytes memory(driver, driver.allocate(bytes + kernel.workspace));
-  std::byte *const operands = memory.get(), *const out = operands + operand_bytes,
-                   *const aside = out + out_bytes;
-  driver.clear(operands, bytes, stream.get());
-  const std::vector<std::byte> given = ones(spec.dtype, stores_mask ? 0 : operand_bytes);
-  if (!stores_mask) driver.copy(operands, given.data(), given.size(), stream.get());
-  try {
-    kernel.run({.first = operands,
-                .second = operands,
-                .bias = spec.epilogue.bias ? operands : nullptr,
-                .out = out,
-                .workspace = operands + bytes,
-                .aside = aside},
-               stream.get());
-  } catch (const RunError&) {  // it was said to work
-    return false;
-  }
-  std::vector<std::byte> made(bytes_of(spec.out, sums)), left(aside_bytes(spec));
-  driver.copy(made.data(), out, made.size(), stream.get());
-  driver.copy(left.data(), aside, left.size(), stream.get());
-  driver.synchronize(stream.get());
+  std::byte *const a = memory.get(), *const b = a + aligned(a_bytes),
+                   *const out = b + aligned(b_bytes), *const aside = out + aligned(out_bytes);
+  driver.clear(a, bytes, stream.get());
+
+  std::vector<std::byte> made(out_bytes), left(beside);
+  const auto runs = [&] {
+    try {
+      kernel.run({.first = a,
+                  .second = b,
+                  .bias = spec.epilogue.bias ? a : nullptr,
+                  .out = out,
+                  .workspace = a + bytes,
+                  .aside = aside},
+                 stream.get());
+    } catch (const RunError&) {  // it was said to work
+      return false;
+    }
+    driver.copy(made.data(), out, made.size(), stream.get());
+    driver.copy(left.data(), aside, left.size(), stream.get());
+    driver.synchronize(stream.get());
+    return true;
+  };
+  const auto write = [&](std::byte* to, const std::vector<std::byte>& from) {
+    driver.copy(to, from.data(), from.size(), stream.get());
+  };
+
+  // Nothing is positive, so that the mask has no bit.
+  if (spec.aside == Aside::kStoreMask)
+    return runs() && are_all(made, sums, 0) &&
+           std::ranges::all_of(left, [](std::byte byte) { return byte == std::byte{0}; });
+  write(a, filled(spec.dtype, a_bytes, 1));
+  write(b, filled(spec.dtype, b_bytes, 2));
   const auto terms = static_cast<double>(spec.a[spec.transpose_a ? 0 : 1]);
-  if (!has_mask(spec)) return are_all(made, sums, terms) && are_all(left, sums, terms);
-  // Nothing is positive: a mask that is stored has no bit, and one that is read lets nothing pass.
-  return are_all(made, sums, 0) &&
-         std::ranges::all_of(left, [](std::byte byte) { return byte == std::byte{0}; });
+  if (!has_mask(spec))
+    return runs() && are_all(made, sums, 2 * terms) &&
+           are_all(left, sums, spec.aside == Aside::kSumsOfA ? terms : 2 * terms);
+  // A mask without a bit lets nothing pass, one of all bits everything.
+  if (!runs() || !are_all(made, sums, 0)) return false;
+  write(aside, std::vector<std::byte>(beside, std::byte{0xFF}));
+  return runs() && are_all(made, sums, 2 * terms);
 }
 
 }  // namespace flow::cuda

@@ -116,7 +116,8 @@ class Program {
   /// Where the device keeps the columns: which of their rows the call on that slot reads, one for
   /// each row of the batch; their inputs are then not filled. Empty: it keeps none.
   virtual std::span<int64_t> rows([[maybe_unused]] size_t slot) { return {}; }
-  /// Starts a call: reads inputs of `input_slot`, leaves what is wanted in `output_slot`.
+  /// Starts a call: reads inputs of `input_slot`, leaves what is wanted in `output_slot`. Calls go
+  /// round both: there is a number of which the slots are what is left by how many there are.
   virtual void launch(const Call& call, size_t input_slot, size_t output_slot) = 0;
   /// Returns when the call launched on `output_slot` is complete.
   virtual void wait(size_t output_slot) = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -51,7 +52,11 @@ class MixedBackend : public Backend {
   HostMemory memory_for(const plan::Job& job, const std::vector<Passage>& passages) {
     if (passages.empty()) return nullptr;
     try {
-      return host_memory(MixedProgram::bytes_of(passages));
+      const size_t bytes = MixedProgram::bytes_of(passages);
+      HostMemory memory = host_memory(bytes);
+      // Kernels that are tried before the first call read it: indices, say, must be in range.
+      std::memset(memory.get(), 0, bytes);
+      return memory;
     } catch (const RunError& error) {
       throw error.at(fmt::format("{}: job `{}`", job.where, job.name));
     }

@@ -54,6 +54,18 @@ TEST_CASE("float16 rounds to the nearest, ties to even") {
   CHECK(float_to_float16(0x1.ffep-15f) == 0x0400);  // up into the normal numbers
 }
 
+TEST_CASE("a float becomes the float16 that a double of its value does") {
+  const auto check = [](uint32_t bits) {
+    const float value = bits_as<float>(bits);
+    if (float_to_float16(value) != double_to_float16(static_cast<double>(value)))
+      FAIL("the float of bits " << bits);
+  };
+  // About all that 11 bits of fraction have: float16 numbers, their middles, and what is beside.
+  for (uint32_t high = 0; high < uint32_t{1} << 20; ++high)
+    for (const uint32_t low : {0x000u, 0x001u, 0x7ffu, 0x800u, 0x801u, 0xfffu})
+      check(high << 12 | low);
+}
+
 TEST_CASE("bfloat16 rounds to the nearest, ties to even") {
   CHECK(float_to_bfloat16(1 + 0x1p-8f) == 0x3f80);
   CHECK(float_to_bfloat16(1 + 3 * 0x1p-8f) == 0x3f82);

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 
+#include "runtime/base/array.h"
+#include "runtime/base/visit.h"
 #include "runtime/cuda/fuse.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
@@ -33,24 +36,22 @@ class LooseLibraries : public NaiveLibraries {
   int64_t columns_;
 };
 
-/// Its products, or what is aside of them, differ in one bit from what they should be.
+/// Something is done after each of its products.
 class SpoiltLibraries : public NaiveLibraries {
  public:
-  SpoiltLibraries(Driver& driver, std::byte* LibraryBuffers::*where)
-      : NaiveLibraries(driver), driver_(driver), where_(where) {}
+  using Spoil = std::function<void(const LibraryBuffers&, Stream)>;
+  SpoiltLibraries(Driver& driver, Spoil spoil) : NaiveLibraries(driver), spoil_(std::move(spoil)) {}
   LibraryKernel prepare(const MatmulSpec& spec) override {
     LibraryKernel kernel = NaiveLibraries::prepare(spec);
     kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
       run(buffers, stream);
-      driver_.copy(buffers.*where_, &kBit, 1, stream);
+      spoil_(buffers, stream);
     };
     return kernel;
   }
 
  private:
-  static constexpr std::byte kBit{8};
-  Driver& driver_;
-  std::byte* LibraryBuffers::*where_;
+  Spoil spoil_;
 };
 
 /// The gradients of both ReLUs of z = relu(relu(x W) V) U, given dz.
@@ -73,6 +74,13 @@ plan::Job two_layers(int64_t first, int64_t second) {
   const auto further = product("further", dv, v, true, {4, first});
   b.step("relu_grad", "outer", {further, y}, {}, {4, first});
   return b.build();
+}
+
+Array filled(DType dtype, const Shape& shape, double value) {
+  Array array(dtype, shape);
+  visit_float(dtype,
+              [&]<typename T>(T) { std::ranges::fill(array.as<T>(), static_cast<T>(value)); });
+  return array;
 }
 
 /// The ReLU gradients that stand apart where masks with so many columns are loose.
@@ -120,22 +128,40 @@ TEST_CASE("sums and masked products that are wrong are known from those that are
                         .aside = aside};
   test::FakeDriver driver;
   NaiveLibraries right(driver);
-  SpoiltLibraries wrong_product(driver, &LibraryBuffers::out);
+  const auto one_bit = [&driver](std::byte* LibraryBuffers::*where) {
+    return [&driver, where](const LibraryBuffers& buffers, Stream stream) {
+      static constexpr std::byte kBit{8};
+      driver.copy(buffers.*where, &kBit, 1, stream);
+    };
+  };
+  SpoiltLibraries wrong_product(driver, one_bit(&LibraryBuffers::out));
   CHECK(passes_trial(right.prepare(spec), spec, driver));
   CHECK_FALSE(passes_trial(wrong_product.prepare(spec), spec, driver));
-  if (aside != Aside::kReadMask) {
-    SpoiltLibraries wrong_sums(driver, &LibraryBuffers::aside);
+  if (aside == Aside::kReadMask) {
+    SpoiltLibraries lets_nothing_pass(driver, [&](const LibraryBuffers& buffers, Stream stream) {
+      driver.clear(buffers.out, bytes_of(spec.out, sum_of(dtype)), stream);
+    });
+    CHECK_FALSE(passes_trial(lets_nothing_pass.prepare(spec), spec, driver));
+  } else {
+    SpoiltLibraries wrong_sums(driver, one_bit(&LibraryBuffers::aside));
     CHECK_FALSE(passes_trial(wrong_sums.prepare(spec), spec, driver));
+    // As if the names of both sums were the wrong way around.
+    SpoiltLibraries other_sums(driver, [&](const LibraryBuffers& buffers, Stream stream) {
+      const bool of_a = aside == Aside::kSumsOfA;
+      const Array others = filled(sum_of(dtype), Shape{spec.out[of_a ? 0 : 1]}, of_a ? 18 : 9);
+      driver.copy(buffers.aside, others.bytes().data(), others.bytes().size(), stream);
+    });
+    CHECK_FALSE(passes_trial(other_sums.prepare(spec), spec, driver));
   }
   CHECK(driver.problems().empty());
 }
 
 TEST_CASE("a ReLU's gradient stands apart where its own product's mask is wrong", "[cuda]") {
   using Names = std::vector<std::string>;
-  CHECK(apart(two_layers(5, 7), 1, 4).empty());
-  CHECK(apart(two_layers(5, 7), 5, 3) == Names{"outer"});
-  CHECK(apart(two_layers(5, 7), 7, 3) == Names{"inner"});
-  CHECK(apart(two_layers(5, 5), 1, 3).empty());  // two products alike are tried once
+  CHECK(apart(two_layers(5, 7), 1, 6).empty());
+  CHECK(apart(two_layers(5, 7), 5, 4) == Names{"outer"});
+  CHECK(apart(two_layers(5, 7), 7, 4) == Names{"inner"});
+  CHECK(apart(two_layers(5, 5), 1, 5).empty());  // two products alike are tried once
   CHECK(apart(two_layers(5, 5), 5, 1) == Names{"inner", "outer"});
 }
 
