@@ -46,6 +46,15 @@ struct Part {
   T at[kOwn<T>][kOwn<T>] = {};
 };
 
+/// f(i, j) for each of them. Unrolled, so that they are registers.
+template <typename T, typename F>
+__device__ void for_own(F f) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int at = 0; at < kOwn<T> * kOwn<T>; ++at) f(at / kOwn<T>, at % kOwn<T>);
+}
+
 __device__ inline int lane_row() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ inline int lane_column() { return static_cast<int>(threadIdx.x) % kSide; }
 
@@ -86,11 +95,11 @@ __device__ Part<T> products(const Rows<T>& a, const Rows<T>& b, const Space<T>& 
     load_columns(b, first, space.right);
     __syncthreads();
     for (int k = 0; k < kDepth; ++k)
-      for (int i = 0; i < kOwn<T>; ++i)
-        for (int j = 0; j < kOwn<T>; ++j)
-          sums.at[i][j] = multiply_add(space.left[(lane_row() + i * kSide) * (kDepth + 1) + k],
-                                       space.right[(lane_column() + j * kSide) * (kDepth + 1) + k],
-                                       sums.at[i][j]);
+      for_own<T>([&](int i, int j) {
+        sums.at[i][j] = multiply_add(space.left[(lane_row() + i * kSide) * (kDepth + 1) + k],
+                                     space.right[(lane_column() + j * kSide) * (kDepth + 1) + k],
+                                     sums.at[i][j]);
+      });
   }
   return sums;
 }
@@ -108,33 +117,31 @@ __device__ void add_products(const Space<T>& space, const Rows<T>& m, int64_t fi
     }
     __syncthreads();
     for (int k = 0; k < kDepth; ++k)
-      for (int i = 0; i < kOwn<T>; ++i)
-        for (int j = 0; j < kOwn<T>; ++j)
-          sums.at[i][j] =
-              multiply_add(space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k],
-                           space.left[k * kTile<T> + lane_column() + j * kSide], sums.at[i][j]);
+      for_own<T>([&](int i, int j) {
+        sums.at[i][j] =
+            multiply_add(space.tile[(lane_row() + i * kSide) * kTileStride<T> + row + k],
+                         space.left[k * kTile<T> + lane_column() + j * kSide], sums.at[i][j]);
+      });
   }
 }
 
 /// Puts f(row, column, i, j) of the tile at its place, for this thread's elements.
 template <typename T, typename F>
 __device__ void put_tile(const Space<T>& space, F f) {
-  for (int i = 0; i < kOwn<T>; ++i)
-    for (int j = 0; j < kOwn<T>; ++j) {
-      const int row = lane_row() + i * kSide, column = lane_column() + j * kSide;
-      space.tile[row * kTileStride<T> + column] = f(row, column, i, j);
-    }
+  for_own<T>([&](int i, int j) {
+    const int row = lane_row() + i * kSide, column = lane_column() + j * kSide;
+    space.tile[row * kTileStride<T> + column] = f(row, column, i, j);
+  });
 }
 
 /// Stores a tile's elements from column `first` on, as far as `to` has them.
 template <typename T>
 __device__ void store_part(const Part<T>& part, int64_t rows, int64_t columns, int64_t first,
                            T* to) {
-  for (int i = 0; i < kOwn<T>; ++i)
-    for (int j = 0; j < kOwn<T>; ++j) {
-      const int64_t row = lane_row() + i * kSide, column = first + lane_column() + j * kSide;
-      if (row < rows && column < columns) to[row * columns + column] = part.at[i][j];
-    }
+  for_own<T>([&](int i, int j) {
+    const int64_t row = lane_row() + i * kSide, column = first + lane_column() + j * kSide;
+    if (row < rows && column < columns) to[row * columns + column] = part.at[i][j];
+  });
 }
 
 /// The block's tile: which batch, from which row, for which columns of the result; the batch's

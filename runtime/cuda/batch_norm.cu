@@ -5,6 +5,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cuda/channels.cuh"
+#include "runtime/cuda/map.cuh"
 #include "runtime/cuda/operands.h"
 
 namespace flow::cuda {
@@ -21,35 +22,39 @@ struct Distances {
   }
 };
 
-/// What is applied to the elements of a channel, vectors of C in the workspace: the result is
-/// (x - center) factor + term; `mean` and `slope` are the gradient's.
+/// y = (x - center) factor + term
+template <typename T>
+struct Line {
+  T center, factor, term;
+  __device__ T operator()(T x) const { return (x - center) * factor + term; }
+};
+
+/// What is applied to the elements of a channel, vectors of C in the workspace; `mean` and `slope`
+/// are the gradient's.
 template <typename T>
 struct PerChannel {
   T *center, *factor, *term, *mean, *slope;
 
-  __device__ T normal(T x, int64_t c) const { return (x - center[c]) * factor[c] + term[c]; }
+  __device__ Line<T> line(int64_t c) const { return {center[c], factor[c], term[c]}; }
 };
 
 /// dy, or where it is that of a relu: what that has passed on.
 template <typename T>
-struct Passed {
-  const T *dy, *x;
-  PerChannel<T> k;
-  bool rectified;
-
-  __device__ T operator()(int64_t c, int64_t i) const {
-    return !rectified || k.normal(x[i], c) > 0 ? dy[i] : T{0};
-  }
-};
+__device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
+  return !rectified || line(x) > 0 ? dy : T{0};
+}
 
 /// dy, and dy times x's distance from its mean.
 template <typename T>
 struct Gradients {
-  Passed<T> passed;
+  const T *dy, *x;
+  PerChannel<T> k;
+  bool rectified;
+
   __device__ Pair operator()(const Channels&, int64_t c, int64_t at) const {
-    const auto g = static_cast<double>(passed(c, at));
-    const auto center = static_cast<double>(passed.k.center[c]);
-    return {g, g * (static_cast<double>(passed.x[at]) - center)};
+    const Line<T> line = k.line(c);
+    const auto g = static_cast<double>(passed(rectified, line, dy[at], x[at]));
+    return {g, g * (static_cast<double>(x[at]) - static_cast<double>(line.center))};
   }
 };
 
@@ -120,29 +125,57 @@ __global__ void prepare_channels(Channels channels, double epsilon, Operands<T> 
 template <typename T>
 struct Normalise {
   const T* x;
-  __device__ T operator()(const PerChannel<T>& k, int64_t c, int64_t i) const {
-    return k.normal(x[i], c);
+  PerChannel<T> k;
+
+  __device__ Line<T> channel(int64_t c) const { return k.line(c); }
+  /// Piece i of the result, in that channel.
+  template <typename V>
+  __device__ V piece(const Line<T>& line, int64_t i) const {
+    V piece = reinterpret_cast<const V*>(x)[i];
+    for (T& value : piece.values) value = line(value);
+    return piece;
   }
 };
 
 template <typename T>
 struct Differentiate {
-  Passed<T> passed;
-  __device__ T operator()(const PerChannel<T>& k, int64_t c, int64_t i) const {
-    return k.factor[c] * (passed(c, i) - k.mean[c] - (passed.x[i] - k.center[c]) * k.slope[c]);
+  const T *dy, *x;
+  PerChannel<T> k;
+  bool rectified;
+
+  struct Channel {
+    Line<T> line;
+    T mean, slope;
+  };
+  __device__ Channel channel(int64_t c) const { return {k.line(c), k.mean[c], k.slope[c]}; }
+  template <typename V>
+  __device__ V piece(const Channel& own, int64_t i) const {
+    V piece = reinterpret_cast<const V*>(dy)[i];
+    const V xs = reinterpret_cast<const V*>(x)[i];
+    int at = 0;
+    for (T& value : piece.values) {
+      const T from = xs.values[at++];
+      value = own.line.factor * (passed(rectified, own.line, value, from) - own.mean -
+                                 (from - own.line.center) * own.slope);
+    }
+    return piece;
   }
 };
 
-/// out[i] = f(k, channel of i, i), i < n. A thread goes on along a run, whose channel it divides
-/// out once.
-template <typename T, typename F>
-__global__ void apply(Channels channels, PerChannel<T> k, T* out, int64_t n, F f) {
-  constexpr int64_t kStep = 4;
-  const int64_t per_thread = channels.inner % kStep == 0 ? kStep : 1;
-  for (int64_t i = first_index() * per_thread; i < n; i += index_step() * per_thread) {
-    const int64_t c = channels.channel_of(i);
-    for (int64_t j = i; j < i + per_thread; ++j) out[j] = f(k, c, j);
-  }
+/// Elements that are loaded and stored one by one.
+template <typename T>
+struct Single {
+  T values[1];
+};
+
+/// The n pieces of the result, none of which lies in two channels: a thread has what is applied in
+/// registers.
+template <typename T, typename V, typename F>
+__global__ void apply(Channels channels, T* out, int64_t n, F f) {
+  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  for (int64_t i = first_index(); i < n; i += index_step())
+    reinterpret_cast<V*>(out)[i] =
+        f.template piece<V>(f.channel(channels.channel_of(i * kCount)), i);
 }
 
 /// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
@@ -204,13 +237,21 @@ class Normalisation {
   }
 
   template <typename T, typename F>
-  void run(const LaunchState& state, const PerChannel<T>& k, T* out, const F& f) const {
-    const int64_t n = channels_.count() * channels_.channels;
-    const LaunchShape shape = shape_for(channels_.inner % 4 == 0 ? n / 4 : n);
-    launch(state.driver, state.stream, "batch_norm", shape, apply<T, F>, channels_, k, out, n, f);
+  void run(const LaunchState& state, T* out, const F& f) const {
+    if (channels_.inner % Vector<T>::kCount == 0)
+      run_pieces<T, Vector<T>>(state, out, f);
+    else
+      run_pieces<T, Single<T>>(state, out, f);
   }
 
  private:
+  template <typename T, typename V, typename F>
+  void run_pieces(const LaunchState& state, T* out, const F& f) const {
+    const auto per_piece = static_cast<int64_t>(sizeof(V) / sizeof(T));
+    const int64_t n = channels_.count() * channels_.channels / per_piece;
+    launch(state.driver, state.stream, "batch_norm", shape_for(n), apply<T, V, F>, channels_, out,
+           n, f);
+  }
   size_t parts_bytes() const {
     return static_cast<size_t>(channels_.channels * channels_.chunks) * sizeof(Pair);
   }
@@ -242,7 +283,7 @@ Kernel batch_norm(const Request& request) {
     launch(state.driver, state.stream, "batch_norm_moments", n.warps(), finish_moments<T>,
            n.channels(), n.epsilon(), parts, x, input<T>(b, 1), input<T>(b, 2), k, output<T>(b, 1),
            output<T>(b, 2));
-    n.run(state, k, output<T>(b, 0), Normalise<T>{x});
+    n.run(state, output<T>(b, 0), Normalise<T>{x, k});
   });
 }
 
@@ -252,7 +293,7 @@ Kernel batch_norm_predict(const Request& request) {
     const Operands<T> from{input<T>(b, 1), input<T>(b, 2), input<T>(b, 3),
                            input<T>(b, 4), nullptr,        nullptr};
     const PerChannel<T> k = n.prepare(state, from, b.workspace);
-    n.run(state, k, output<T>(b, 0), Normalise<T>{input<T>(b, 0)});
+    n.run(state, output<T>(b, 0), Normalise<T>{input<T>(b, 0), k});
   });
 }
 
@@ -264,7 +305,7 @@ Kernel batch_norm_grad_affine(const Request& request) {
                            input<T>(b, 5), nullptr,        nullptr};
     const PerChannel<T> k = n.prepare(state, from, b.workspace);
     Pair* parts = n.parts(b.workspace);
-    n.sum(state, Gradients<T>{{input<T>(b, 0), input<T>(b, 1), k, rectified}}, parts);
+    n.sum(state, Gradients<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
     launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<T>,
            n.channels(), n.epsilon(), parts, input<T>(b, 5), output<T>(b, 0), output<T>(b, 1));
   });
@@ -277,8 +318,7 @@ Kernel batch_norm_grad(const Request& request) {
     const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
                            input<T>(b, 5), input<T>(b, 6), input<T>(b, 7)};
     const PerChannel<T> k = n.prepare(state, from, b.workspace);
-    n.run(state, k, output<T>(b, 0),
-          Differentiate<T>{{input<T>(b, 0), input<T>(b, 1), k, rectified}});
+    n.run(state, output<T>(b, 0), Differentiate<T>{input<T>(b, 0), input<T>(b, 1), k, rectified});
   });
 }
 

@@ -49,10 +49,11 @@ endif()
 
 # Turing to Blackwell, and PTX for what comes later, all from one translation: kernels use nothing
 # that Turing lacks. Code for 8.0 runs on 8.6 and 8.9, too. `native` would need a GPU to build.
+set(FLOW_CUDA_CODE compute_75,sm_75,sm_80,sm_90,sm_100,sm_120 CACHE STRING
+  "what nvcc makes of kernels; for one device compute_75 and its own are enough")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
-  set(flow_cuda_code
-    --generate-code=arch=compute_75,code=[compute_75,sm_75,sm_80,sm_90,sm_100,sm_120])
+  set(flow_cuda_code --generate-code=arch=compute_75,code=[${FLOW_CUDA_CODE}])
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -73,6 +74,11 @@ file(GLOB kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
 add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernel_sources})
 # A file takes nvcc long enough (CMake 3.25 would not join them, later ones would).
 set_source_files_properties(${kernel_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# So is one that keeps an array in memory, but for those that sin and cos reduce large numbers with
+# and that a sum over copies counts axes in.
+list(FILTER kernel_sources EXCLUDE REGEX "/(functions|pad)\\.cu$")
+set_source_files_properties(${kernel_sources} PROPERTIES
+  COMPILE_OPTIONS -Xptxas=--warn-on-local-memory-usage)
 set_target_properties(flow_cuda_parts PROPERTIES
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 # fmt 9 takes nvcc for a compiler without constexpr, and then does not compile.

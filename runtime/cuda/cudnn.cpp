@@ -148,8 +148,13 @@ void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
 
 class Cudnn::Planner {
  public:
-  Planner(int device, PlanCache cache)
-      : cache_(std::move(cache)), device_(Cudnn::describe(device)) {
+  Planner(int device, PlanCache cache) {
+    try {
+      device_ = Cudnn::describe(device);
+      cache_ = std::move(cache);
+    } catch (const RunError&) {
+      // Plans are kept by what a device is; without that they are chosen anew in every run.
+    }
     cudnnHandle_t handle = nullptr;
     const cudnnStatus_t status = cudnnCreate(&handle);
     if (status != CUDNN_STATUS_SUCCESS)

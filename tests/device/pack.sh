@@ -16,6 +16,6 @@ packages=(
 }
 rm -rf .device
 mkdir -p .device/cudnn-frontend
-(cd .device && apt-get download "${packages[@]}" 2>/dev/null)
+(cd .device && apt-get download "${packages[@]}" >/dev/null)
 cp -r build/cudnn-frontend/include .device/cudnn-frontend/  # its files ask for ../include
 echo "packed $(du -sh .device | cut -f1) in .device"

@@ -36,7 +36,7 @@ set +m
 
 stop() {  # what still runs, too
   local job
-  for job in $(jobs -rp) "$clock"; do kill -- "-$job" 2>/dev/null; done
+  for job in $(jobs -rp) "$clock" ${awake:-}; do kill -- "-$job" 2>/dev/null; done
   wait
   tar czf "$out/logs.tgz" -C "$logs" .
   rm -rf "$work"
@@ -120,8 +120,11 @@ END
 }
 
 configure_and_build() {
+  local own  # of this device alone, which is quicker to build
+  own=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d .)
   local flags=(--preset release -B "$build" -DFLOW_CUDA=ON "-DFLOW_PYTHON=$(command -v python3)"
-    "-DCMAKE_PREFIX_PATH=$build/packages/usr")
+    "-DCMAKE_PREFIX_PATH=$build/packages/usr" "-DFLOW_CUDA_CODE=compute_75,$own"
+    -DCMAKE_UNITY_BUILD_BATCH_SIZE=2)  # of many cores none waits for the longest of few files
   [[ -d .device ]] && flags+=("-DCUDNN_FRONTEND_INCLUDE_DIR=$root/.device/cudnn-frontend/include")
   local libraries=$build/libraries
   [[ -e $libraries/libcudnn.so ]] && flags+=("-DCUDNN_LIBRARY=$libraries/libcudnn.so")
@@ -236,6 +239,12 @@ nvidia-smi >/dev/null || {
   echo "run.sh: no GPU on this machine (nvidia-smi finds none)" >&2
   exit 77
 }
+# A device that nobody uses may go to sleep, and takes seconds to wake for each short program.
+set -m
+nvidia-smi -l 60 >/dev/null &
+awake=$!
+disown
+set +m
 {
   echo "# On a GPU"
   echo

@@ -88,6 +88,38 @@ TEST_CASE("a captured graph keeps its arguments and runs as often as it is launc
   }
 }
 
+/// What a copy beside a kernel's stream reads: a 0, or what is written there later.
+int read_beside(GraphOrder order, bool waits) {
+  FakeDriver driver({.graphs = order});
+  const cuda::Stream stream = driver.create_stream(), beside = driver.create_stream();
+  const cuda::Event forked = driver.create_event(), joined = driver.create_event();
+  std::byte* const memory = driver.allocate(sizeof(int));
+  int* const host = reinterpret_cast<int*>(driver.allocate_pinned(2 * sizeof(int)));
+  host[1] = 1;
+  const auto join = [&] {
+    driver.record(joined, beside);
+    driver.wait(stream, joined);
+  };
+  driver.begin_capture(stream);
+  driver.clear(memory, sizeof(int), stream);
+  driver.record(forked, stream);
+  driver.wait(beside, forked);
+  driver.copy(host, memory, sizeof(int), beside);
+  if (waits) join();
+  driver.copy(memory, host + 1, sizeof(int), stream);
+  if (!waits) join();
+  const cuda::Graph graph = driver.end_capture(stream);
+  driver.launch(graph, stream);
+  driver.synchronize(stream);
+  return host[0];
+}
+
+TEST_CASE("what a capture leaves open shows in the order of its graph", "[cuda]") {
+  CHECK(read_beside(GraphOrder::kCaptured, false) == 0);
+  CHECK(read_beside(GraphOrder::kLatestFirst, false) == 1);
+  CHECK(read_beside(GraphOrder::kLatestFirst, true) == 0);
+}
+
 TEST_CASE("the driver tells what was misused", "[cuda]") {
   DriverRig rig(Timing::kLazy);
   FakeDriver& driver = rig.driver;
@@ -126,7 +158,7 @@ TEST_CASE("the driver tells what was misused", "[cuda]") {
 }
 
 TEST_CASE("the driver tells what is left, and fails where it is told to", "[cuda]") {
-  FakeDriver driver({LaneOrder::kForward, Timing::kLazy, 100});
+  FakeDriver driver({.memory = 100});
   CHECK(driver.problems().empty());
   CHECK_THROWS_AS(driver.allocate(101), RunError);
   std::byte* memory = driver.allocate(60);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <queue>
 #include <utility>
 
 #include "runtime/base/check.h"
@@ -223,7 +224,9 @@ void FakeDriver::put(cuda::Stream stream, const std::string& line, Work work) {
   const int id = id_of(stream.handle);
   begin_call(fmt::format("{}{} stream {}", state.captures_for ? "captured " : "", line, id));
   if (state.captures_for != 0) {
-    captures_.at(state.captures_for).push_back(std::move(work));
+    std::vector<Captured>& captured = captures_.at(state.captures_for);
+    captured.push_back({std::move(work), std::move(state.last)});
+    state.last = {captured.size() - 1};
     state.joined = state.captures_for == id;
     return;
   }
@@ -289,7 +292,7 @@ void FakeDriver::record(cuda::Event event, cuda::Stream stream) {
   const StreamState& state = state_of(stream);
   begin_call(fmt::format("{}record stream {}", state.captures_for ? "captured " : "",
                          id_of(stream.handle)));
-  point = {id_of(stream.handle), state.put, state.captures_for, point.timed};
+  point = {id_of(stream.handle), state.put, state.captures_for, point.timed, state.last};
 }
 
 void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
@@ -301,6 +304,7 @@ void FakeDriver::wait(cuda::Stream stream, cuda::Event event) {
       misuse("one capture waits for another");
     if (state.captures_for == 0) state.joined = false;
     state.captures_for = point.captured_for;
+    state.last.insert(state.last.end(), point.last.begin(), point.last.end());
     if (id_of(stream.handle) == point.captured_for) streams_.at(point.stream).joined = true;
     return;
   }
@@ -337,13 +341,13 @@ void FakeDriver::begin_capture(cuda::Stream stream) {
   begin_call(fmt::format("capture stream {}", id_of(stream.handle)));
   if (state.captures_for != 0) misuse("a capture within a capture");
   state.captures_for = id_of(stream.handle);
-  captures_.emplace(id_of(stream.handle), std::vector<Work>());
+  captures_.emplace(id_of(stream.handle), std::vector<Captured>());
 }
 
 cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
   const int id = id_of(stream.handle);
   if (!captures_.contains(id)) misuse("the end of a capture that was not begun");
-  std::vector<Work> work = std::move(captures_.at(id));
+  std::vector<Captured> captured = std::move(captures_.at(id));
   captures_.erase(id);
   bool joined = true;
   for (auto& [other, state] : streams_)
@@ -351,12 +355,36 @@ cuda::Graph FakeDriver::end_capture(cuda::Stream stream) {
       joined = joined && (other == id || state.joined);
       state.captures_for = 0;
       state.joined = true;
+      state.last.clear();
     }
   begin_call(fmt::format("end capture stream {}", id));
   // No misuse, since it is how a capture that failed halfway is ended.
   if (!joined) throw RunError("a capture ends before its other streams join");
-  graphs_.emplace(++last_id_, std::move(work));
+  graphs_.emplace(++last_id_, ordered(std::move(captured)));
   return {handle_of(last_id_)};
+}
+
+std::vector<FakeDriver::Work> FakeDriver::ordered(std::vector<Captured> captured) const {
+  std::vector<Work> order;
+  if (device_.graphs == GraphOrder::kCaptured) {
+    for (Captured& piece : captured) order.push_back(std::move(piece.work));
+    return order;
+  }
+  std::vector<std::vector<size_t>> before(captured.size());
+  std::vector<size_t> open(captured.size());  // how many pieces it waits for
+  std::priority_queue<size_t> ready;          // the last of all first
+  for (size_t i = 0; i < captured.size(); ++i) {
+    for (const size_t earlier : captured[i].after) before[earlier].push_back(i);
+    if ((open[i] = captured[i].after.size()) == 0) ready.push(i);
+  }
+  while (!ready.empty()) {
+    const size_t next = ready.top();
+    ready.pop();
+    order.push_back(std::move(captured[next].work));
+    for (const size_t later : before[next])
+      if (--open[later] == 0) ready.push(later);
+  }
+  return order;
 }
 
 void FakeDriver::launch(cuda::Graph graph, cuda::Stream stream) {

@@ -21,9 +21,16 @@ enum class Timing {
   kLazy,   // when somebody waits for it
 };
 
+/// In which order the work of a graph is done, as far as what was captured leaves it open.
+enum class GraphOrder {
+  kCaptured,
+  kLatestFirst,  // what was captured last of all that may be done: copies beside kernels end last
+};
+
 struct FakeDevice {
   LaneOrder lanes = LaneOrder::kForward;
   Timing timing = Timing::kLazy;
+  GraphOrder graphs = GraphOrder::kCaptured;
   size_t memory = size_t{1} << 32;  // bytes
 };
 
@@ -79,12 +86,18 @@ class FakeDriver : public cuda::Driver {
 
  private:
   using Work = std::function<void()>;
+  /// Work of a capture, and which pieces of it come before.
+  struct Captured {
+    Work work;
+    std::vector<size_t> after;
+  };
   using Blocks = std::map<const std::byte*, size_t>;  // address -> bytes
   struct StreamState {
     std::deque<Work> queue;
-    int64_t put = 0, done = 0;  // how many were ever put in, and done
-    int captures_for = 0;       // id of the stream whose capture it is part of; 0: none
-    bool joined = true;         // of one that takes part in another's capture
+    int64_t put = 0, done = 0;      // how many were ever put in, and done
+    int captures_for = 0;           // id of the stream whose capture it is part of; 0: none
+    bool joined = true;             // of one that takes part in another's capture
+    std::vector<size_t> last = {};  // of the capture: the pieces that the next one comes after
   };
   /// A point in a stream: after its first `position` pieces of work.
   struct EventState {
@@ -92,6 +105,7 @@ class FakeDriver : public cuda::Driver {
     int64_t position = 0;
     int captured_for = 0;
     bool timed = false;
+    std::vector<size_t> last = {};  // as the stream's
   };
   enum class Where { kDevice, kPinned, kPageable };
 
@@ -108,6 +122,7 @@ class FakeDriver : public cuda::Driver {
   void give_back(Blocks& blocks, std::byte* memory, const char* what) noexcept;
   Where where(const void* memory, size_t bytes);
   void put(cuda::Stream stream, const std::string& line, Work work);
+  std::vector<Work> ordered(std::vector<Captured> captured) const;
   void finish() noexcept;
   void run_until(int stream, int64_t position);
 
@@ -121,7 +136,7 @@ class FakeDriver : public cuda::Driver {
   std::map<int, StreamState> streams_;
   std::map<int, EventState> events_;
   std::map<int, std::vector<Work>> graphs_;
-  std::map<int, std::vector<Work>> captures_;  // by the stream that began one
+  std::map<int, std::vector<Captured>> captures_;  // by the stream that began one
 };
 
 }  // namespace flow::test

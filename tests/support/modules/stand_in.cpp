@@ -16,6 +16,7 @@ namespace {
 /// Ends the program where the driver was misused or is left with what nobody destroyed.
 class JudgingDriver final : public flow::test::FakeDriver {
  public:
+  JudgingDriver() : FakeDriver({.graphs = flow::test::GraphOrder::kLatestFirst}) {}
   ~JudgingDriver() override {
     if (problems().empty()) return;
     for (const std::string& problem : problems()) fmt::print(stderr, "stand-in GPU: {}\n", problem);

@@ -288,6 +288,18 @@ TEST_CASE("predict jobs give the CPU's values") {
   runs.check("cpu", "gpu", 1e-4, 1e-4, job == "eval" ? 2 : 0);
 }
 
+TEST_CASE("a graph says of all its work what comes before it") {
+  test::FakeDevice other;
+  other.graphs = test::GraphOrder::kLatestFirst;
+  Runs runs;
+  const Wanted wanted{.sets = {"jobs.train.optimizer.momentum=0.9"},
+                      .watches = {"lenet/**"},
+                      .watch_diffs = {"lenet/**:2"}};
+  runs.run_gpu("lenet.yaml", wanted, "captured");
+  runs.run_gpu("lenet.yaml", wanted, "latest", other);
+  runs.check_bits("captured", "latest");
+}
+
 TEST_CASE("without graphs a run has the same bits, and so it has in either order of lanes") {
   Runs runs;
   Wanted wanted{.sets = {"+jobs.train.optimizer.momentum=0.9"},
