@@ -7,6 +7,7 @@ namespace flow::job {
 namespace {
 
 const Bounds kAtLeastOne{.min = 1};
+const Bounds kCountable{.min = 1, .max = plan::kMostSteps};
 // R of language's return types, but for what nests.
 constexpr std::string_view kReturnType =
     R"(^ *(Callback|(Callback *\[)? *(Numpy|ListNumpy|(Tuple|List|Dict) *\[.*\]) *\]?) *$)";
@@ -109,9 +110,9 @@ const Section& entry_placement_section() {
 const Section& run_section() {
   static const Section kSection{
       "`run`",
-      {{"epochs", KeyType::kInteger, "none", "passes over the dataset", kAtLeastOne},
+      {{"epochs", KeyType::kInteger, "none", "passes over the dataset", kCountable},
        {"steps", KeyType::kInteger, "none",
-        "whichever of epochs and steps comes first ends the run", kAtLeastOne},
+        "whichever of epochs and steps comes first ends the run", kCountable},
        {"shuffle", KeyType::kBool, "false", "other rows in each epoch's batches"},
        {"pipeline", KeyType::kInteger, "4", "steps under way in an asynchronous job",
         Bounds{.min = 1, .max = plan::kMaxPipeline}},

@@ -119,11 +119,19 @@ std::string read_text(const fs::path& path) {
   }
 }
 
+fs::path followed(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code ignored;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i)
+    path = path.parent_path() / fs::read_symlink(path, ignored);
+  return path;
+}
+
 void write_text_atomically(const fs::path& path, std::string_view text) {
   std::error_code unknown;
   if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
     return File::create(path).write(text);
-  const fs::path target = fs::is_symlink(path, unknown) ? fs::weakly_canonical(path) : path;
+  const fs::path target = followed(path);
   fs::path temporary = target;
   temporary += fmt::format(".{}{}", ::getpid(), kTemporarySuffix);
   try {

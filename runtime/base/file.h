@@ -72,6 +72,9 @@ class File {
 /// The whole file as text. RunError when it cannot be read.
 std::string read_text(const fs::path& path);
 
+/// What a link at the end of `path` leads to, though that be missing yet.
+fs::path followed(fs::path path);
+
 /// Of temporary files and folders, whose names end so.
 inline constexpr const char* kTemporarySuffix = ".tmp";
 

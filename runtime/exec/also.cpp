@@ -68,10 +68,16 @@ void CalledJob::prepare(Backend& backend, const RunRequest& request,
   if (request.profile) profile_.emplace(job_.name, *program_, steps_);
 }
 
+bool CalledJob::resume_from(int64_t steps, int64_t calls) {
+  steps_ = steps;
+  return steps_of(steps / std::max<int64_t>(1, steps_a_call_)) == steps && steps <= steps_of(calls);
+}
+
 void CalledJob::begin(const RunRequest& request) {
   const fs::path directory = request.directory / "also" / job_.name;
-  deliverer_.emplace(job_, feed_.positions(), deliveries_,
-                     sink_options(request, job_, directory, steps_));
+  SinkOptions options = sink_options(request, job_, directory, steps_);
+  options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
+  deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
   if (!job_.train) return;
   std::error_code ignored;
   fs::create_directories(directory, ignored);
@@ -165,6 +171,16 @@ bool CalledJobs::behind_at(int64_t steps) const {
   return std::ranges::any_of(jobs_, [&](const auto& job) {
     return job->steps() < job->steps_of(calls_after(job->also(), steps));
   });
+}
+
+const CalledJob* CalledJobs::resume_from(const std::map<std::string, int64_t>& own_steps,
+                                         int64_t steps) {
+  for (const auto& job : jobs_) {
+    const auto own = own_steps.find(job->job().name);
+    if (own != own_steps.end() && !job->resume_from(own->second, calls_after(job->also(), steps)))
+      return job.get();
+  }
+  return nullptr;
 }
 
 int64_t CalledJobs::next_after(int64_t steps) const {

@@ -50,7 +50,8 @@ class CalledJob {
   void capture(State& state) const { state.capture(planned_, *program_); }
   /// Own steps, over all calls.
   int64_t steps() const { return steps_; }
-  void resume_from(int64_t steps) { steps_ = steps; }
+  /// Goes on after so many steps. False where they are not those of `calls` calls, or of fewer.
+  bool resume_from(int64_t steps, int64_t calls);
   /// Own steps when `calls` calls are complete.
   int64_t steps_of(int64_t calls) const { return steps_of_epochs(calls, steps_a_call_); }
 
@@ -101,6 +102,9 @@ class CalledJobs {
   bool due_at(int64_t steps) const;
   /// Was one that is due by then not made?
   bool behind_at(int64_t steps) const;
+  /// They go on after so many steps of their own, by name. Returns one that has not made so many in
+  /// its calls, or null.
+  const CalledJob* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
   void begin(const RunRequest& request);

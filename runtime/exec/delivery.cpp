@@ -69,6 +69,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
   context.delivered_before = delivery.count(options.resume_from);
+  context.calls_before = options.calls_before;
   if (std::ranges::any_of(delivery.sinks, counts_epochs))
     context.epochs_before = epochs_fired(delivery, positions, options.resume_from);
   return context;
@@ -106,18 +107,21 @@ Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
     for (const plan::Sink& sink : delivery.sinks) {
       auto made = io::make_sink(sink, context, options.out, options.json);
       if (!made) continue;
-      // Several hooks on a tensor are counted.
-      const std::string name = delivery.folder + (delivery.gradient ? ":diff" : "");
-      std::string numbered = name;
-      for (int i = 2; sums_.contains(numbered); ++i) numbered = fmt::format("{} {}", name, i);
-      if (const auto sum = options.sums.find(numbered); sum != options.sums.end())
-        made->resume(sum->second);
-      sums_[numbered] = made.get();
+      if (std::holds_alternative<plan::PrintSink>(sink)) resume(delivery, *made, options.sums);
       route.sinks.push_back(std::move(made));
     }
     routes_.push_back(std::move(route));
   }
   write_scopes(job, options);
+}
+
+/// Gives a sink what it held, under a name for it: several on a tensor are counted.
+void Deliverer::resume(const Delivery& delivery, io::Sink& sink, const Sums& sums) {
+  const std::string name = delivery.folder + (delivery.gradient ? ":diff" : "");
+  std::string numbered = name;
+  for (int i = 2; sums_.contains(numbered); ++i) numbered = fmt::format("{} {}", name, i);
+  if (const auto sum = sums.find(numbered); sum != sums.end()) sink.resume(sum->second);
+  sums_[numbered] = &sink;
 }
 
 /// What a scope's .npy files are.

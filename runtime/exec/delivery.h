@@ -61,6 +61,7 @@ using Sums = std::map<std::string, std::vector<uint64_t>>;
 struct SinkOptions {
   fs::path directory;  // of the run
   int64_t resume_from = 0;
+  int64_t calls_before = 0;  // of a job that another one calls
   std::FILE* out = nullptr;
   bool json = false;
   bool run_commands = true;
@@ -104,6 +105,7 @@ class Deliverer {
     Array scaled;     // where there is a factor
     ArrayView value;  // of the last event
   };
+  void resume(const Delivery& delivery, io::Sink& sink, const Sums& sums);
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
   void take_value(Route& route, const Program& program, const Position& position, size_t slot);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -57,6 +58,22 @@ RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
                   fault.operand, fault.value, place_of(fault, step, run), fault.limit),
       "labels and indices count from 0");
 }
+
+/// Numbers as C++ has them: a backend may flush the smallest to 0 on the thread that computes, of
+/// which what is read here must not depend.
+class PlainArithmetic {
+ public:
+  PlainArithmetic() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~PlainArithmetic() { std::fesetenv(&before_); }
+  PlainArithmetic(const PlainArithmetic&) = delete;
+  PlainArithmetic& operator=(const PlainArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
 
 class Executor {
  public:
@@ -233,6 +250,7 @@ void Executor::settle(int64_t step) {
   const size_t slot = output_slot(step);
   StepRecord& record = record_of(step);
   await_device(step);
+  const PlainArithmetic plain;
   if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(slot));
   const Clock::time_point now = Clock::now();
   if (!first_call_done_) first_call_done_ = now;
@@ -364,8 +382,8 @@ Ending Executor::execute() {
     ending.since = begin_;
   }
   ending.first_call_done = first_call_done_;
-  ending.interrupted = interrupted_;
   ending.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
+  ending.interrupted = interrupted_ && ending.failure.empty();
   return ending;
 }
 

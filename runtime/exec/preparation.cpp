@@ -101,7 +101,12 @@ std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::stri
 
 SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
                          int64_t first) {
-  SinkOptions options{directory, first, request.out, request.json, request.commands, {}, {}};
+  SinkOptions options;
+  options.directory = directory;
+  options.resume_from = first;
+  options.out = request.out;
+  options.json = request.json;
+  options.run_commands = request.commands;
   options.commands = {.job = job.name,
                       .plan_hash = plan::hash(request.plan),
                       .directory = fs::absolute(request.root),
@@ -123,10 +128,11 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
   if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, positions.steps_per_epoch());
   if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
     end = std::min(end, *limit);
-  if (feed.slices()) end = std::min(end, *feed.slices());
+  const bool ends_with_slices = feed.slices() && !positions.has_rows();  // else one for each step
+  if (ends_with_slices) end = std::min(end, *feed.slices());             // of an epoch
   if (job.run.epochs || job.run.steps) return end;
   if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
-  return steps || feed.slices() || feed.is_seen_reading() ? end : 1;
+  return steps || ends_with_slices || feed.is_seen_reading() ? end : 1;
 }
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
@@ -242,6 +248,9 @@ void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
       refuse(name, "without an `--input`", fmt::format("`{}`", text));
 }
 
+constexpr const char* kOtherData =
+    "a run on other data begins with --load and an -o DIR of its own";
+
 }  // namespace
 
 void Preparation::resume_from(const RunRequest& request) {
@@ -266,12 +275,15 @@ void Preparation::resume_from(const RunRequest& request) {
                     "data have another length",
                     newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
                     position.row, position.epoch),
-        "a run on other data begins with --load and an -o DIR of its own");
+        kOtherData);
   end = std::max(first, end);
-  for (const auto& job : called.jobs()) {
-    const auto steps = checkpoint.record().also.find(job->job().name);
-    if (steps != checkpoint.record().also.end()) job->resume_from(steps->second);
-  }
+  if (const CalledJob* job = called.resume_from(checkpoint.record().also, first))
+    throw RequestError(
+        fmt::format("{}: job `{}` had made {}, which are no whole calls of it now: its data have "
+                    "another length",
+                    newest->string(), job->job().name,
+                    counted(static_cast<uint64_t>(job->steps()), "step")),
+        kOtherData);
 }
 
 /// A loss need not show them: a ReLU makes 0 of NaN.

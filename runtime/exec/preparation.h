@@ -63,8 +63,8 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
 
 /// The global step at which the job is complete: `run.steps` (or `--steps` in its place) or
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
-/// array ends it too. The largest number where a stream alone does. RequestError for epochs of a
-/// job that reads no dataset.
+/// array ends it too where no dataset is read. The largest number where a stream alone does.
+/// RequestError for epochs of a job that reads no dataset.
 int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
 
 }  // namespace flow::exec

@@ -28,15 +28,6 @@ fs::path existing_ancestor(const fs::path& path) {
   return at;
 }
 
-/// What a link at the end of `path` leads to, though that be missing yet.
-fs::path followed(fs::path path) {
-  constexpr int kMostLinks = 40;  // as the system follows
-  std::error_code ignored;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i)
-    path = path.parent_path() / fs::read_symlink(path, ignored);
-  return path;
-}
-
 }  // namespace
 
 std::optional<fs::path> loaded_from(const RunRequest& request) {

@@ -1,11 +1,13 @@
 // Values as lines of text, or as JSON objects.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <optional>
 #include <system_error>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/number_format.h"
 #include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
@@ -62,7 +64,9 @@ class PrintSink : public Sink {
         in_scope_(context.in_scope),
         json_(json),
         out_(out),
+        whole_{context.dtype, context.shape, nullptr},
         printable_(options.over == plan::Over::kEpoch ? context.epochs_before
+                   : options.over == plan::Over::kRun ? context.calls_before
                                                       : context.delivered_before) {
     if (options.format != "numpy" && !is_number_format(options.format))
       throw RequestError(
@@ -99,24 +103,26 @@ class PrintSink : public Sink {
   }
 
   std::vector<uint64_t> held() const override {
-    if (!reduction_ || !pending_) return {};
+    if (!pending_) return {};
     std::vector<uint64_t> words = {static_cast<uint64_t>(options_.reduce),
                                    static_cast<uint64_t>(options_.over),
                                    static_cast<uint64_t>(step_), static_cast<uint64_t>(epoch_)};
-    const std::vector<uint64_t> sums = reduction_->held();
-    words.insert(words.end(), sums.begin(), sums.end());
+    const std::vector<uint64_t> rest = reduction_ ? reduction_->held() : words_of(last_);
+    words.insert(words.end(), rest.begin(), rest.end());
     return words;
   }
 
   void resume(std::span<const uint64_t> held) override {
-    constexpr size_t kBefore = 4;  // the sums
-    const bool own = reduction_ && held.size() >= kBefore &&
-                     held[0] == static_cast<uint64_t>(options_.reduce) &&
+    constexpr size_t kBefore = 4;  // the sums, or the value
+    const bool own = held.size() >= kBefore && held[0] == static_cast<uint64_t>(options_.reduce) &&
                      held[1] == static_cast<uint64_t>(options_.over);
     if (!own) return;  // the hooks are others now
     step_ = static_cast<int64_t>(held[2]);
     epoch_ = static_cast<int64_t>(held[3]);
-    reduction_->resume(held.subspan(kBefore));
+    if (reduction_)
+      reduction_->resume(held.subspan(kBefore));
+    else
+      last_ = array_of(held.subspan(kBefore));
     pending_ = true;
   }
 
@@ -130,6 +136,28 @@ class PrintSink : public Sink {
   }
 
  private:
+  /// The rows (the last batch has fewer), then the elements.
+  static std::vector<uint64_t> words_of(const Array& value) {
+    const std::span<const std::byte> bytes = value.bytes();
+    std::vector<uint64_t> words(1 + ceil_div(bytes.size(), sizeof(uint64_t)));
+    if (value.shape().rank() > 0) words[0] = static_cast<uint64_t>(value.shape()[0]);
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(words).subspan(1)).begin());
+    return words;
+  }
+
+  Array array_of(std::span<const uint64_t> words) const {
+    Shape shape = whole_.shape;
+    if (shape.rank() > 0 && !words.empty() && words[0] < static_cast<uint64_t>(shape[0]))
+      shape[0] = static_cast<int64_t>(words[0]);
+    Array value(whole_.dtype, std::move(shape));
+    const std::span<std::byte> bytes = value.bytes();
+    if (words.size() != 1 + ceil_div(bytes.size(), sizeof(uint64_t)))
+      throw RequestError(fmt::format("{} numbers are no value of `{}`", words.size(), name_));
+    std::ranges::copy_n(std::as_bytes(words.subspan(1)).begin(),
+                        static_cast<std::ptrdiff_t>(bytes.size()), bytes.begin());
+    return value;
+  }
+
   /// Is what is complete to be printed? Asked once for each.
   bool take_turn() {
     pending_ = false;
@@ -193,6 +221,7 @@ class PrintSink : public Sink {
   std::string job_, name_, label_;
   bool gradient_, in_scope_, json_;
   std::FILE* out_;
+  ArrayView whole_;  // of a value that lacks no rows; no data
   std::optional<Reduction> reduction_;
   Array last_;  // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;

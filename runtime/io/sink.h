@@ -38,7 +38,7 @@ struct SinkContext {
   fs::path directory;       // DIR/returns/loss, DIR/watch/lenet/conv1
   int64_t resume_from = 0;  // keep what was written for steps below; 0: a fresh run
   // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
-  int64_t delivered_before = 0, epochs_before = 0;
+  int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
 };
 
 class Sink {
@@ -49,7 +49,8 @@ class Sink {
   /// Would an event of the next step only be counted and summed up? Then nothing is written, and
   /// deliver allocates nothing.
   virtual bool absorbs([[maybe_unused]] bool last_of_epoch) const { return false; }
-  /// What is summed up and not told yet, for a run that goes on from a checkpoint; else empty.
+  /// What is summed up, or was last, and is not told yet, for a run that goes on from a checkpoint;
+  /// else empty.
   virtual std::vector<uint64_t> held() const { return {}; }
   /// Before the first event: goes on from what such a sink held; one of another kind starts anew.
   /// RequestError where it is damaged.

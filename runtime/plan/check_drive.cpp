@@ -73,12 +73,13 @@ void check_variable(const Job& job, const Variable& variable, const Site& site) 
                "a path for the initializer {}", initializer.type);
 }
 
-void check_channels(const Column& column, const std::vector<double>& values, const Site& site) {
+void check_channels(const Column& column, std::string_view what,
+                    const std::vector<double>& values, const Site& site) {
   const Shape& row = column.row_shape;
   const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
   site.require(values.size() <= 1 || values.size() == channels,
-               "{} means or deviations for rows of {}", values.size(), row.str());
-  for (const double value : values) site.require(std::isfinite(value), "a mean of {}", value);
+               "{} numbers of `{}` for rows of {}", values.size(), what, row.str());
+  for (const double value : values) site.require(std::isfinite(value), "a `{}` of {}", what, value);
 }
 
 void check_column(const Column& column, const Site& site) {
@@ -92,8 +93,8 @@ void check_column(const Column& column, const Site& site) {
   site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0, "rows of {}",
                row.str());
   site.require(std::isfinite(column.scale), "scale {}", column.scale);
-  check_channels(column, column.mean, site);
-  check_channels(column, column.std, site);
+  check_channels(column, "mean", column.mean, site);
+  check_channels(column, "std", column.std, site);
   for (const double value : column.std) site.require(value > 0, "std {}", value);
   if (column.rows)
     site.require(0 <= column.rows->first && column.rows->first < column.rows->second, "rows {}..{}",
@@ -192,8 +193,8 @@ void check_optimizer(const Job& job, const Site& site) {
 void check_run(const Job& job, const Site& site) {
   const Run& run = job.run;
   const Checkpointing& checkpoint = run.checkpoint;
-  site.require(run.epochs.value_or(0) >= 0 && run.steps.value_or(0) >= 0,
-               "a negative number of steps or epochs");
+  for (const int64_t count : {run.epochs.value_or(0), run.steps.value_or(0)})
+    site.require(count >= 0 && count <= kMostSteps, "{} steps or epochs", count);
   site.require(!run.epochs || !job.datasets.empty(), "epochs without a dataset");
   site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "a pipeline of {}", run.pipeline);
   site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&

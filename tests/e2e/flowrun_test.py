@@ -109,6 +109,25 @@ class Inputs(FlowTest):
         self.flowrun("one.yaml", "--input", "x=@x.npy", "-o", "out")
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), 2 * x)
 
+    def test_slices_beside_a_dataset_begin_again_with_each_epoch(self):
+        np.save(self.dir / "rows.npy", np.ones((8, 2), np.float32))
+        np.save(self.dir / "slices.npy", np.stack([np.full((4, 2), 1, np.float32), np.full((4, 2), 2, np.float32)]))
+        self.write("job.yaml", """flow: 1
+data: {d: {x: {npy: rows.npy}}}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [4, 2], dtype: float32, from: d.x}
+      s: {shape: [4, 2], dtype: float32, from: {npy: slices.npy}}
+    graph: {y: {op: dense, in: x, units: 2}, z: {op: multiply, in: [y, s]}, loss: {op: square, in: z}}
+    optimizer: {type: sgd, learning_rate: 0.01, minimize: loss}
+    run: {epochs: 3}
+    returns: {value: s}
+""")
+        self.flowrun("job.yaml", "-o", "out")
+        self.assertEqual(np.load(self.dir / "out/returns/s/value.npy")[:, 0, 0].tolist(), [1, 2] * 3)
+
     def test_an_incomplete_last_batch_of_a_predict_job_has_only_real_rows(self):
         self.write("rows.yaml", ROWS)
         x = np.arange(30, dtype=np.float32).reshape(10, 3)
@@ -261,6 +280,16 @@ class Manners(FlowTest):
         self.assertIn("hint: a smaller learning rate may do", done.stderr)
         record = json.loads((self.dir / "out/run.json").read_text())
         self.assertEqual(record["exit_status"], 1)
+
+    def test_sums_of_the_smallest_numbers_do_not_depend_on_what_is_saved(self):
+        """The CPU's kernels flush them to 0 on the thread that computes."""
+        np.save(self.dir / "x.npy", np.full((4, 8, 6), 1e-40, np.float32))
+        self.write("job.yaml", train_job(4).replace("{type: random_uniform, low: -1, high: 1}", "{npy: x.npy}") + """
+    hooks: [{watch: x, to: {type: print, reduce: sum, over: run, scale: 1.0e+40, format: "%.4g"}}]
+""")
+        told = [self.flowrun("job.yaml", "-o", f"out{every}", "--quiet", "--set", f"+jobs.train.run.checkpoint={{every: {{steps: {every}}}}}").stdout
+                for every in (1, 3)]
+        self.assertEqual(told, ["x: 192\n"] * 2)
 
     def test_what_is_trained_and_not_finite_is_not_saved(self):
         """A NaN in the data that a ReLU hides from the loss."""

@@ -86,6 +86,18 @@ TEST_CASE("an atomic write replaces the text and leaves no temporary behind") {
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
 }
 
+TEST_CASE("an atomic write goes where a link leads, though nothing be there yet") {
+  const FreshDirectory directory;
+  fs::create_directory(directory / "kept");
+  fs::create_symlink("kept/text", directory / "link");
+  fs::create_symlink("link", directory / "other");
+  for (const char* text : {"one", "two"}) {
+    write_text_atomically(directory / "other", text);
+    CHECK(fs::is_symlink(directory / "link"));
+    CHECK(read_text(directory / "kept/text") == text);
+  }
+}
+
 TEST_CASE("an atomic write that fails leaves nothing") {
   const FreshDirectory directory;
   fs::create_directory(directory / "a");

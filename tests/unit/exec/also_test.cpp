@@ -86,6 +86,23 @@ TEST_CASE("a call of a predict job that is interrupted is made again when the ru
     CHECK(numbers(resumed / name) == numbers(whole / name));
 }
 
+TEST_CASE("a run is not resumed when the data of a job that it calls have another length") {
+  const Folder folder;
+  write_rows(folder / "rows.npy", 6);
+  plan::Job eval = validation();
+  eval.datasets[0].columns[0].path = "rows.npy";
+  TestRun begun(training("eval"), folder.path(), "out", eval);
+  begun.request.steps = 4;
+  begun.run();
+  for (const int64_t rows : {4, 8}) {
+    write_rows(folder / "rows.npy", rows);
+    TestRun resumed(training("eval"), folder.path(), "out", eval);
+    resumed.request.resume = true;
+    CHECK(resumed.refusal().find("job `eval` had made 3 steps, which are no whole calls of it now: "
+                                 "its data have another length") != std::string::npos);
+  }
+}
+
 TEST_CASE("what is watched in every step that is left is wanted in every call") {
   const Folder folder;
   plan::Job train = training("eval"), eval = validation();

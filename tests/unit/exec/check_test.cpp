@@ -1,5 +1,7 @@
 // Values that end a run: those that are not finite, and labels out of range.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
@@ -58,6 +60,25 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
         "job.yaml:11:7: step 3: tensor `y` is inf at [1, 1], and is checked to be finite");
   CHECK(outcome.steps == 4);
   CHECK(launches == 4);
+}
+
+TEST_CASE("a check that fails in the step that was to be the last is a failure, no interruption") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(false, 2);
+  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
+  job.hooks[0].check_finite = true;
+  job.hooks[0].sinks = {plan::NoSink{}};
+  job.run.steps = 10;
+  TestRun run(job, home.path());
+  run.backend.nan_step = 3;
+  std::atomic<bool> asked = false;
+  run.backend.on_launch = [&](const Call& call) { asked = asked || call.step == 3; };
+  run.request.stop_signal = [&] { return asked ? SIGINT : 0; };
+  const RunOutcome outcome = run.run();
+  CHECK(outcome.exit_status == 1);
+  CHECK_FALSE(outcome.interrupted);
+  CHECK(run.record()["error"] == outcome.error);
 }
 
 TEST_CASE("a step whose check fails is not saved") {

@@ -158,6 +158,31 @@ TEST_CASE("what print sinks sum up goes on where a run stopped") {
   CHECK(printed(others).starts_with("run: "));
 }
 
+TEST_CASE("a last value that is not told yet is told where the run goes on") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  const plan::PrintSink of_epoch{.label = "epoch", .over = plan::Over::kEpoch};
+  const plan::PrintSink of_run{.label = "run", .over = plan::Over::kRun};
+  // One fires in every step, one no more when the run goes on.
+  job.hooks = {watch(kY, "y", {{0, 100, 1}}), watch(kLoss, "loss", {{5, 7, 1}})};
+  for (plan::Hook& hook : job.hooks) hook.sinks = {of_epoch, of_run};
+  TestRun whole(job, home.path(), "whole");
+  const std::string all = printed(whole);
+  TestRun interrupted(job, home.path());
+  std::atomic<int> signal = 0;
+  interrupted.backend.on_launch = [&](const Call& call) {
+    if (call.step == 6) signal = SIGINT;
+  };
+  interrupted.request.stop_signal = [&] { return signal.load(); };
+  const std::string before = printed(interrupted);
+  // Another sink beside them takes nothing from what is held.
+  for (plan::Hook& hook : job.hooks) hook.sinks.insert(hook.sinks.begin(), plan::NpySink{true});
+  TestRun resumed(job, home.path());
+  resumed.request.resume = true;
+  CHECK(before + printed(resumed) == all);
+}
+
 TEST_CASE("a checkpoint holds the sums of the steps before it, whatever has been computed since") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);

@@ -106,6 +106,41 @@ TEST_CASE("every counts epochs where it prints epochs, after a resume too") {
   CHECK(printed.text() == "5.0\n");
 }
 
+TEST_CASE("every counts calls where it prints what a whole call gave") {
+  plan::PrintSink options;
+  options.label = "";
+  options.reduce = plan::Reduce::kSum;
+  options.over = plan::Over::kRun;
+  options.every = 2;
+  const Array value = floats({1});
+  SinkContext context = context_of(value);
+  context.resume_from = context.delivered_before = 6;
+  context.calls_before = 3;
+  Printed printed(options, context);
+  for (int call = 0; call < 2; ++call) {
+    deliver(*printed, 6 + call, value);
+    (*printed).end_call();
+  }
+  CHECK(printed.text() == "1.0\n");
+}
+
+TEST_CASE("a value that was held is one of the tensor's shape") {
+  plan::PrintSink options;
+  options.label = "";
+  options.over = plan::Over::kRun;
+  const Array value = floats({1, 2, 3});
+  Printed first(options, context_of(value));
+  deliver(*first, 4, floats({5, 6}));  // a batch that lacks a row
+  std::vector<uint64_t> held = (*first).held();
+  Printed second(options, context_of(value));
+  (*second).resume(held);
+  (*second).end_call();
+  CHECK(second.text() == "[5. 6.]\n");
+  held.push_back(0);
+  Printed third(options, context_of(value));
+  CHECK_THROWS_AS((*third).resume(held), RequestError);
+}
+
 TEST_CASE("a reader that goes away ends the printing and nothing else") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

@@ -275,8 +275,9 @@ TEST_CASE("optimizer, schedule and run section are whole") {
        [](Job& j) {
          j.optimizer->learning_rate.warmup = {"linear", 10, INFINITY};
        }},
-      {"a negative number", [](Job& j) { j.run.epochs = -1; }},
-      {"a negative number", [](Job& j) { j.run.steps = -1; }},
+      {"-1 steps or epochs", [](Job& j) { j.run.epochs = -1; }},
+      {"-1 steps or epochs", [](Job& j) { j.run.steps = -1; }},
+      {"9007199254740993 steps", [](Job& j) { j.run.steps = kMostSteps + 1; }},
       {"a pipeline of 0", [](Job& j) { j.run.pipeline = 0; }},
       {"a pipeline of 1025", [](Job& j) { j.run.pipeline = kMaxPipeline + 1; }},
       {"cannot be counted", [](Job& j) { j.run.checkpoint.every_steps = -1; }},

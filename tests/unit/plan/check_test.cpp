@@ -125,11 +125,11 @@ TEST_CASE("inputs from datasets have columns that fit") {
       {"format `csv`", [](Job& j) { j.datasets[0].columns[0].format = "csv"; }},
       {"it has no path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
       {"scale inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
-      {"a mean of nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
+      {"a `mean` of nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
       {"rows of [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
       {"rows of [1, 1, 1, 1, 1, 1, 1, 1]",
        [](Job& j) { j.datasets[0].columns[0].row_shape = Shape(Integers(kMaxRank, 1)); }},
-      {"3 means or deviations",
+      {"3 numbers of `std`",
        [](Job& j) {
          j.datasets[0].columns[0].std = {1, 2, 3};
        }},
@@ -156,7 +156,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
          j.tensors.back().role = Role::kInput;
          j.inputs.push_back({one, FromDataset{"digits", "labels"}, "", ""});
        }},
-      {"3 means or deviations",
+      {"3 numbers of `mean`",
        [](Job& j) {
          j.datasets[0].columns[0].mean = {1, 2, 3};
        }},
