@@ -73,12 +73,12 @@ void check_variable(const Job& job, const Variable& variable, const Site& site) 
                "a path for the initializer {}", initializer.type);
 }
 
-void check_channels(const Column& column, std::string_view what,
-                    const std::vector<double>& values, const Site& site) {
+void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,
+                    const Site& site) {
   const Shape& row = column.row_shape;
   const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
-  site.require(values.size() <= 1 || values.size() == channels,
-               "{} numbers of `{}` for rows of {}", values.size(), what, row.str());
+  site.require(values.size() <= 1 || values.size() == channels, "{} numbers of `{}` for rows of {}",
+               values.size(), what, row.str());
   for (const double value : values) site.require(std::isfinite(value), "a `{}` of {}", what, value);
 }
 
