@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -30,6 +32,12 @@ constexpr const char* kOutputLost = "cannot write to standard output";
 bool is_screen(std::FILE* stream) {
   const char* term = std::getenv("TERM");
   return isatty(fileno(stream)) && term && std::string_view(term) != "dumb";
+}
+
+int columns_of(std::FILE* stream) {
+  winsize size{};
+  if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 100;
+  return std::clamp<int>(size.ws_col, 20, 100);
 }
 
 bool wants_color(std::FILE* stream) { return is_screen(stream) && !std::getenv("NO_COLOR"); }
@@ -103,6 +111,8 @@ void dress(CLI::App& app, const std::string& name) {
   app.set_version_flag("--version", name + " " FLOW_VERSION);
   app.set_help_flag("-h,--help", "this help");
   app.get_formatter()->column_width(34);
+  // The last one counts, so that scripts can add flags to those they have.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.failure_message(
       [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
 }

@@ -28,6 +28,9 @@ void dress(CLI::App& app, const std::string& name);
 /// A terminal on which the cursor can be moved: TERM is not dumb.
 bool is_screen(std::FILE* stream);
 
+/// The columns of the terminal; 100 where it has more or is none, and never less than 20.
+int columns_of(std::FILE* stream);
+
 /// Is colour wanted on this stream? A screen, and NO_COLOR is unset.
 bool wants_color(std::FILE* stream);
 

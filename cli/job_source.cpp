@@ -42,7 +42,8 @@ std::string read_file(const CompileRequest& request) {
 }
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
-  CompileResult result = compile_text(request, std::move(text), wants_color(stderr));
+  CompileResult result =
+      compile_text(request, std::move(text), {wants_color(stderr), columns_of(stderr)});
   tell(result.messages);
   print(result.dump);
   if (result.errors == 0) return result;

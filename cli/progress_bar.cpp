@@ -2,7 +2,6 @@
 #include "cli/progress_bar.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +16,6 @@
 namespace flow::cli {
 
 namespace {
-
-int terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string rate_text(double steps_a_second) {
   if (steps_a_second >= 100) return fmt::format("  {:.0f} steps/s", steps_a_second);
@@ -69,7 +63,7 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int64_t f
 }
 
 void ProgressBar::begin() {
-  if (style_ == Style::kBar) draw(job_ + "  starting", terminal_width());
+  if (style_ == Style::kBar) draw(job_ + "  starting", columns_of(stderr));
 }
 
 void ProgressBar::show(const exec::Progress& progress) {
@@ -80,7 +74,7 @@ void ProgressBar::show(const exec::Progress& progress) {
     return;
   shown_at_ = progress.seconds;
   if (style_ == Style::kBar) {
-    const int width = terminal_width();
+    const int width = columns_of(stderr);
     return draw(bar_text(job_, progress, first_, width), width);
   }
   OrderedJson line{{"event", "progress"}, {"job", job_}, {"step", progress.step}};
@@ -100,7 +94,7 @@ void ProgressBar::draw(const std::string& text, int width) {
 }
 
 void ProgressBar::clear() {
-  if (drawn_ > 0) draw("", terminal_width());
+  if (drawn_ > 0) draw("", columns_of(stderr));
 }
 
 std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar) {

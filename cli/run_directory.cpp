@@ -104,9 +104,12 @@ DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
   if (empty) return directory;
-  if (!force)
+  if (!force) {
+    const bool resumable = fs::exists(path / "checkpoints", error);
     throw RequestError(fmt::format("{} is not empty", path.string()),
-                       "--force removes what an earlier run wrote there, --resume continues it");
+                       fmt::format("--force removes what an earlier run wrote there{}",
+                                   resumable ? ", --resume continues it" : ""));
+  }
   remove_run(path);
   return directory;
 }

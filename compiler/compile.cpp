@@ -175,7 +175,7 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
 
 }  // namespace
 
-CompileResult compile_text(const CompileRequest& request, std::string text, bool color) {
+CompileResult compile_text(const CompileRequest& request, std::string text, const Layout& layout) {
   CompileResult result;
   Sources sources;
   Diags diags(sources);
@@ -194,7 +194,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, bool
   }
 
   result.sources = sources.names();
-  result.messages = diags.render(color);
+  result.messages = diags.render(layout);
   result.errors = diags.distinct_errors();
   FLOW_CHECK(result.plan || result.errors > 0, "{} has no plan and no errors", request.file);
   return result;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/diag/layout.h"
 #include "compiler/target.h"
 #include "runtime/plan/plan.h"
 
@@ -35,6 +36,7 @@ struct CompileResult {
 
 /// Compiles a job file's text, which `request.file` names. Reads what it includes; opens no data.
 /// Everything that is wrong is a diagnostic.
-CompileResult compile_text(const CompileRequest& request, std::string text, bool color = false);
+CompileResult compile_text(const CompileRequest& request, std::string text,
+                           const Layout& layout = {});
 
 }  // namespace flow

@@ -111,12 +111,12 @@ size_t Diags::distinct_errors() const {
   return static_cast<size_t>(std::ranges::count(shown, Severity::kError, &Diag::severity));
 }
 
-std::string Diags::render(bool color) const {
+std::string Diags::render(const Layout& layout) const {
   constexpr size_t kMost = 1000;
   const auto shown = folded();
   std::string text;
   for (const Diag& diag : std::span(shown).first(std::min(shown.size(), kMost)))
-    text += flow::render(diag, *sources_, color);
+    text += flow::render(diag, *sources_, layout);
   if (shown.size() > kMost) text += fmt::format("and {} more\n", shown.size() - kMost);
   return text;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/diag/layout.h"
 #include "compiler/source/source.h"
 
 namespace flow {
@@ -89,7 +90,7 @@ class Diags {
   const Sources& sources() const { return *sources_; }
   /// All messages, as folded() has them, each as
   /// "file:line:col: error: text [E0302]", the source line underlined, labels, notes, hints.
-  std::string render(bool color = false) const;
+  std::string render(const Layout& layout = {}) const;
 
  private:
   const Sources* sources_;
@@ -104,6 +105,6 @@ class Diags {
 };
 
 /// One message as `Diags::render` shows it.
-std::string render(const Diag& diag, const Sources& sources, bool color = false);
+std::string render(const Diag& diag, const Sources& sources, const Layout& layout = {});
 
 }  // namespace flow

@@ -9,19 +9,19 @@
 namespace flow {
 namespace {
 
-constexpr int kColumns = 100;  // that a message keeps to where the user's names allow
-constexpr int kGutter = 5;     // columns of a line number
-constexpr int kTab = 4;        // tabs are shown up to the next multiple
-constexpr int kLeadIn = 30;    // what is left of the underlined text in a cut line
+constexpr int kGutter = 5;   // columns of a line number
+constexpr int kTab = 4;      // tabs are shown up to the next multiple
+constexpr int kLeadIn = 30;  // at most, of what is left of the underlined text in a cut line
 constexpr std::string_view kCut = "...";
 
 enum class Style { kPlain, kStrong, kError, kWarning, kFrame, kHint };
 
 class Painter {
  public:
-  explicit Painter(bool color) : color_(color) {}
+  explicit Painter(const Layout& layout) : layout_(layout) {}
+  int columns() const { return layout_.columns; }
   std::string operator()(Style style, std::string_view text) const {
-    if (!color_ || style == Style::kPlain || text.empty()) return std::string(text);
+    if (!layout_.color || style == Style::kPlain || text.empty()) return std::string(text);
     return fmt::format("\x1b[{}m{}\x1b[0m", code(style), text);
   }
 
@@ -43,7 +43,7 @@ class Painter {
     }
     return "0";
   }
-  bool color_;
+  Layout layout_;
 };
 
 /// A source line as it is shown, and the columns of it that are underlined.
@@ -130,7 +130,7 @@ Excerpt excerpt_of(const Source& source, Span span, int line_number, int columns
   const int width = cells.empty() ? 0 : cells.back().column + cells.back().width;
   int from = 0;
   if (width > columns && excerpt.end > columns - static_cast<int>(kCut.size()))
-    from = std::min(std::max(excerpt.begin - kLeadIn, 0),
+    from = std::min(std::max(excerpt.begin - std::min(kLeadIn, columns / 3), 0),
                     width - columns + static_cast<int>(kCut.size()));
   const int marks = static_cast<int>(kCut.size()) * (from > 0 ? 1 : 0);
   int to = from + columns - marks;
@@ -145,7 +145,7 @@ std::string show_line(const Sources& sources, Span span, char underline, Style s
   const Source& source = sources[span.source];
   const int number = source.position(span.begin).line;
   const int gutter = std::max(kGutter, static_cast<int>(fmt::formatted_size("{}", number)));
-  const Excerpt excerpt = excerpt_of(source, span, number, kColumns - gutter - 3);
+  const Excerpt excerpt = excerpt_of(source, span, number, paint.columns() - gutter - 3);
   std::string first = fmt::format(
       "{} {}", paint(Style::kFrame, fmt::format("{:>{}} |", number, gutter)), excerpt.text);
   first.erase(first.find_last_not_of(' ') + 1);
@@ -155,7 +155,7 @@ std::string show_line(const Sources& sources, Span span, char underline, Style s
       paint(style, std::string(static_cast<size_t>(excerpt.end - excerpt.begin), underline)));
 }
 
-/// Words of `text` in lines of kColumns, the first line behind `prefix` (painted), all indented.
+/// Words of `text` in lines, the first line behind `prefix` (painted), all indented.
 std::string paragraph(std::string_view prefix, std::string_view text, const Painter& paint) {
   constexpr int kIndent = 3;
   std::string out(kIndent, ' ');
@@ -165,7 +165,7 @@ std::string paragraph(std::string_view prefix, std::string_view text, const Pain
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = escaped(text.substr(at, end - at));
-    if (!first_word && column + 1 + width_of(word) > kColumns) {
+    if (!first_word && column + 1 + width_of(word) > paint.columns()) {
       out += '\n' + std::string(kIndent + 3, ' ');
       column = kIndent + 3;
     } else if (!first_word) {
@@ -182,8 +182,8 @@ std::string paragraph(std::string_view prefix, std::string_view text, const Pain
 
 }  // namespace
 
-std::string render(const Diag& diag, const Sources& sources, bool color) {
-  const Painter paint(color);
+std::string render(const Diag& diag, const Sources& sources, const Layout& layout) {
+  const Painter paint(layout);
   const bool is_error = diag.severity == Severity::kError;
   const Style style = is_error ? Style::kError : Style::kWarning;
   const std::string where = escaped(sources.where(diag.span));

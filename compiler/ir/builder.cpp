@@ -82,6 +82,29 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
   return id;
 }
 
+namespace {
+
+/// How a value becomes one of `to`.
+std::string conversion(std::string_view operand, DType from, DType to) {
+  if (operand == "mask" && to == DType::kBool && is_float(from))
+    return fmt::format(
+        "`{{op: equal, in: [{}, 0]}}` is true at 0, as an additive mask means it; `{{op: cast, "
+        "dtype: bool}}` elsewhere",
+        operand);
+  return fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(to));
+}
+
+}  // namespace
+
+/// True where each of the two operands would do in the place of the other, and not in its own.
+bool Builder::are_swapped(const OpDef& op, const CallSite& site) const {
+  if (site.operands() != 2 || op.operands.size() != 2) return false;
+  const auto fits = [&](size_t operand, size_t value) {
+    return accepts(op.operands[operand].accepts, site.operand(value).dtype, graph_.number);
+  };
+  return !fits(0, 0) && !fits(1, 1) && fits(0, 1) && fits(1, 0);
+}
+
 bool Builder::check_operands(const OpDef& op, CallSite& site) const {
   const bool variadic = !op.operands.empty() && op.operands.back().variadic;
   const auto required = std::ranges::count(op.operands, false, &OperandDef::optional);
@@ -92,6 +115,15 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
                             counted(op.operands.size(), "operand"), site.operands()));
     return false;
   }
+  if (are_swapped(op, site)) {
+    const OperandDef &first = op.operands[0], &second = op.operands[1];
+    site.bad_operand(0, Diagnosis::kDTypeMismatch,
+                     fmt::format("`{}` is {} and `{}` is {}: they stand the other way around",
+                                 first.name, name_of(site.operand(0).dtype), second.name,
+                                 name_of(site.operand(1).dtype)))
+        .with_hint(fmt::format("write `in: [{}, {}]`", first.name, second.name));
+    return false;
+  }
   for (size_t i = 0; i < site.operands(); ++i) {
     const OperandDef& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
@@ -100,7 +132,7 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
     site.bad_operand(i, Diagnosis::kDTypeMismatch,
                      fmt::format("`{}` of `{}` is {}, it must be {}", def.name, op.name,
                                  name_of(value.dtype), what))
-        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(dtype)));
+        .with_hint(conversion(def.name, value.dtype, dtype));
   }
   return !site.failed();
 }

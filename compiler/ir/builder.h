@@ -52,6 +52,7 @@ class Builder {
 
  private:
   std::string unique(std::string name) const;
+  bool are_swapped(const OpDef& op, const CallSite& site) const;
   bool check_operands(const OpDef& op, CallSite& site) const;
   Graph& graph_;
   Diags& diags_;

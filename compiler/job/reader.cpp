@@ -147,8 +147,12 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
 
 std::string Fields::hint_for_unknown(const std::string& key,
                                      const std::vector<std::string>& known) {
-  if (key == "maximize" && std::ranges::count(known, "minimize") > 0)
-    return "minimize what `{op: negative}` makes of it";
+  const bool of_optimizer = std::ranges::count(known, "minimize") > 0;
+  if (of_optimizer && key == "maximize") return "minimize what `{op: negative}` makes of it";
+  if (of_optimizer && key == "weight_decay")
+    return "what PyTorch adds to gradients is `kernel_regularizer: {l2: ...}` on a layer; `sgdw` "
+           "and "
+           "`adamw` decay weights beside the gradient";
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing

@@ -19,6 +19,11 @@ std::array<int64_t, 2> same_pads(int64_t input, int64_t span, int64_t stride, bo
   return lower ? std::array{total - less, less} : std::array{less, total - less};
 }
 
+/// [N, H, W, C] of gray, colour or with transparency.
+bool looks_channels_last(const Shape& x) {
+  return x.rank() == 4 && (x[3] == 1 || x[3] == 3 || x[3] == 4) && x[1] > 4 && x[2] > 4;
+}
+
 void report_misfit(CallSite& site, const Windows& windows, size_t axis, int64_t padded,
                    const WindowNames& names) {
   const int64_t span = span_of(windows, axis);
@@ -31,7 +36,10 @@ void report_misfit(CallSite& site, const Windows& windows, size_t axis, int64_t 
   site.bad_attribute(names.size, Diagnosis::kWindow,
                      fmt::format("{} {} does not fit{}: padded input is {} {}", names.what,
                                  windows.size[axis], spans, padded, extent))
-      .with_hint(fmt::format("{} at most {}, or padding: same", names.size, fits));
+      .with_hint(looks_channels_last(site.shape(0))
+                     ? "images are [N, C, H, W]; of [N, H, W, C] "
+                       "`{op: transpose, perm: [0, 3, 1, 2]}` makes them that"
+                     : fmt::format("{} at most {}, or padding: same", names.size, fits));
 }
 
 }  // namespace

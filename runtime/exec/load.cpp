@@ -120,7 +120,7 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
       fmt::format("{}: {} {}", where, path.string(),
                   fs::exists(path, ignored) ? "is no checkpoint, nor a run with one in checkpoints/"
                                             : "does not exist"),
-      "a checkpoint is a directory with a checkpoint.json; train the job that makes it first");
+      "name a run, or a folder in its checkpoints/; train the job that makes it first");
 }
 
 std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,

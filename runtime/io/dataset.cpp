@@ -96,9 +96,13 @@ Rows open_rows(const plan::Column& column, const fs::path& path) {
 void check_rows(const plan::Column& column, const fs::path& path, const Rows& file) {
   const Shape found = file.shape.from(1);
   if (!same_order(found, column.row_shape))
-    throw RunError(fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
-                               column.row_shape.str()),
-                   "the column's `shape` and the input's must be that of a row in the file");
+    throw RunError(
+        fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
+                    column.row_shape.str()),
+        found.rank() == 3 && column.row_shape == Shape{found[2], found[0], found[1]}
+            ? "its images have their channels last: `{op: transpose, perm: [0, 3, 1, 2]}` of an "
+              "input of their shape has them first"
+            : "the column's `shape` and the input's must be that of a row in the file");
   if (column.rows && (column.rows->first < 0 || column.rows->first > column.rows->second ||
                       column.rows->second > file.shape[0]))
     throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),

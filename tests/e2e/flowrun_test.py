@@ -375,6 +375,13 @@ class Manners(FlowTest):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "+jobs.train.precision=tf32", "--device", "cpu", status=2)
         self.assertIn("precision `tf32`, which only GPUs know", done.stderr)
 
+    def test_of_a_flag_given_twice_the_last_counts_and_of_set_each(self):
+        flags = ("--steps", 9, "--set", "vars.lr=0.01", "--set", "vars.batch=10", "--steps", 3)
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", *flags)
+        self.assertRegex(done.stderr, "train done, 3 steps")
+        overrides = json.loads((self.dir / "a/run.json").read_text())["overrides"]
+        self.assertEqual(["--set vars.lr=0.01", "--set vars.batch=10", "--steps 3"], overrides)
+
     def test_a_wrong_flag_gets_a_suggestion(self):
         self.assertIn("--steps", self.flowrun("train", JOBS / "mlp.yaml", "--stpes", 3, status=2).stderr)
 

@@ -3,6 +3,7 @@
 
 #include "compiler/diag/diag.h"
 #include "compiler/diag/display.h"
+#include "runtime/base/text.h"
 
 using namespace flow;
 
@@ -150,11 +151,27 @@ TEST_CASE("Colour changes no character of a message") {
   sources.add("a.yaml", "ab\n");
   Diags diags(sources);
   diags.error(Diagnosis::kWindow, {0, 0, 2}, "text").with_note("note").with_hint("hint");
-  std::string text = diags.render(true);
+  std::string text = diags.render({.color = true});
   CHECK(text.find("\x1b[") != std::string::npos);
   for (size_t at; (at = text.find('\x1b')) != std::string::npos;)
     text.erase(at, text.find('m', at) + 1 - at);
   CHECK(text == diags.render());
+}
+
+TEST_CASE("A narrow terminal has what follows a message's first line in its width") {
+  Sources sources;
+  sources.add("a.yaml",
+              std::string(30, ' ') + "conv2: {op: conv2d, filters: 64, kernel_size: 7}\n");
+  Diags diags(sources);
+  diags.error(Diagnosis::kWindow, {0, 63, 77}, "it does not fit")
+      .with_note("images [100, 1, 28, 28] <- conv1 [100, 32, 22, 22] <- pool1 [100, 32, 5, 5]")
+      .with_hint("kernel_size at most 5, or padding: same");
+  std::vector<std::string> lines = split(diags.render({.columns = 40}), '\n');
+  REQUIRE(lines.size() > 5);
+  lines.erase(lines.begin());  // an editor goes by it: it stays whole
+  for (const std::string& line : lines) CHECK(line.size() <= 40);
+  CHECK(lines[0] == "    1 | ... filters: 64, kernel_size: 7}");
+  CHECK(lines[1] == "      |                  ^^^^^^^^^^^^^^");
 }
 
 TEST_CASE("More than a thousand messages end with their number") {

@@ -337,14 +337,9 @@ TEST_CASE("A loss has one label for each row of logits") {
   maker.add(kOp, "swapped", {logits, labels});
   maker.add(kOp, "wide", {maker.input("wide_labels", {8, 1}, DType::kInt32), logits});
   CHECK(maker.messages() ==
-        "swapped: `labels` of `sparse_softmax_cross_entropy_with_logits` is float32, it must be an "
-        "integer dtype\n"
+        "swapped: `labels` is float32 and `logits` is int32: they stand the other way around\n"
         "  logits is [8, 10]\n"
-        "  hint: `{op: cast, dtype: int32}` converts\n"
-        "swapped: `logits` of `sparse_softmax_cross_entropy_with_logits` is int32, it must be "
-        "float32\n"
-        "  labels is [8]\n"
-        "  hint: `{op: cast, dtype: float32}` converts\n"
+        "  hint: write `in: [labels, logits]`\n"
         "wide: labels [8, 1] for logits [8, 10], they must be [8]: one for each row of logits\n"
         "  wide_labels is [8, 1]\n");
 }
