@@ -82,20 +82,6 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
   return id;
 }
 
-namespace {
-
-/// How a value becomes one of `to`.
-std::string conversion(std::string_view operand, DType from, DType to) {
-  if (operand == "mask" && to == DType::kBool && is_float(from))
-    return fmt::format(
-        "`{{op: equal, in: [{}, 0]}}` is true at 0, as an additive mask means it; `{{op: cast, "
-        "dtype: bool}}` elsewhere",
-        operand);
-  return fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(to));
-}
-
-}  // namespace
-
 /// True where each of the two operands would do in the place of the other, and not in its own.
 bool Builder::are_swapped(const OpDef& op, const CallSite& site) const {
   if (site.operands() != 2 || op.operands.size() != 2) return false;
@@ -128,11 +114,16 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
     const OperandDef& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
     if (accepts(def.accepts, value.dtype, graph_.number)) continue;
+    const Node* maker = graph_.producer_of(site.id(i));
+    // A number has the dtype of what stands beside it.
+    if (site.failed() && maker && maker->op->name == "fill") continue;
     const auto [what, dtype] = wanted(def.accepts, graph_.number);
     site.bad_operand(i, Diagnosis::kDTypeMismatch,
                      fmt::format("`{}` of `{}` is {}, it must be {}", def.name, op.name,
                                  name_of(value.dtype), what))
-        .with_hint(conversion(def.name, value.dtype, dtype));
+        .with_hint(def.instead.empty()
+                       ? fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(dtype))
+                       : std::string(def.instead));
   }
   return !site.failed();
 }

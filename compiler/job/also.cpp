@@ -38,7 +38,7 @@ const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view 
 }  // namespace
 
 void read_also(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
-  if (!reader.expect(node, yaml::Kind::kList, "`also`", as_item(node))) return;
+  if (!reader.expect(node, yaml::Kind::kList, "`also`", hint_for_item(node))) return;
   for (const yaml::Node& item : node.items) read_item(reader, item, has_dataset, job);
 }
 

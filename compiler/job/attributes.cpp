@@ -83,7 +83,9 @@ std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
 std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
   const std::vector<std::string> names = activation_names();
-  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  if (!reader.expect(node, yaml::Kind::kScalar, what,
+                     "write the name of an op of one operand; with attributes it is an entry"))
+    return {};
   if (std::ranges::find(names, node.scalar) != names.end()) return node.scalar;
   reader
       .error(Diagnosis::kUnknownOp, node,

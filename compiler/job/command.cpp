@@ -74,7 +74,9 @@ std::optional<double> read_timeout(Reader& reader, const yaml::Node& node) {
              seconds ? fmt::format("`timeout` is `{}`, it must be more than 0s and at most {:.0f}s",
                                    *text, plan::kLongestTimeout)
                      : fmt::format("`timeout` is `{}`, which is no number of seconds", *text))
-      .with_hint(seconds ? "" : "write seconds as in `30s`, or `none`");
+      .with_hint(seconds ? ""
+                         : fmt::format("write seconds as in `{}s`, or `none`",
+                                       parse_number(*text) ? *text : "30"));
   return {};
 }
 

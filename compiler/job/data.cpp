@@ -27,15 +27,29 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key, co
   return *values;
 }
 
+/// For [0, 100], "0:100", "0-100" and the like.
+std::string hint_for_rows(const yaml::Node& node) {
+  std::vector<std::string> ends;
+  for (const yaml::Node& item : node.items) ends.push_back(item.scalar);
+  if (node.is_scalar())
+    for (const char between : {':', '-', ','})
+      if (ends.size() < 2) ends = split(node.scalar, between);
+  if (ends.size() == 1) ends.insert(ends.begin(), "0");
+  const std::string range = join(ends, "..");
+  return ends.size() == 2 && parse_range(range) ? fmt::format("write `{}`", range)
+                                                : "`0..50000` takes rows 0 to 49999";
+}
+
 void read_row_range(const Fields& fields, Column& column) {
   const yaml::Node* node = fields.find("rows");
-  if (!node || !fields.reader().expect(*node, yaml::Kind::kScalar, "`rows`")) return;
+  if (!node || !fields.reader().expect(*node, yaml::Kind::kScalar, "`rows`", hint_for_rows(*node)))
+    return;
   const auto range = parse_range(node->scalar);
   if (!range || range->first < 0 || range->second <= range->first) {
     fields.reader()
         .error(Diagnosis::kRowRange, *node,
                fmt::format("`rows` is `{}`, which is no range of rows", node->scalar))
-        .with_hint("`0..50000` takes rows 0 to 49999");
+        .with_hint(hint_for_rows(*node));
     return;
   }
   column.plan.rows = range;

@@ -39,9 +39,11 @@ const Signature* find_callee(Reader& reader, const yaml::Node& op, const Network
   }
   if (const Signature* network = networks.find(op.scalar)) return network;
   std::vector<std::string> names = networks.names();
+  const std::string others = names.empty() ? "" : listed("; the file's networks are", names);
   for (const OpDef* other : written_ops()) names.emplace_back(other->name);
+  const std::string near = suggestion(op.scalar, names);
   reader.error(Diagnosis::kUnknownOp, op, fmt::format("no op or network `{}`", op.scalar))
-      .with_hint(suggestion(op.scalar, names, "there are"));
+      .with_hint(near.empty() ? "`flowc ops` lists the ops" + others : near);
   return nullptr;
 }
 
@@ -100,7 +102,8 @@ class EntryReader {
   }
 
   std::optional<Operand> read_operand(const yaml::Node& node, std::string_view key) {
-    if (reader_.expect(node, yaml::Kind::kScalar, fmt::format("`{}`", key)))
+    if (reader_.expect(node, yaml::Kind::kScalar, fmt::format("`{}`", key),
+                       "an op has an entry of its own, whose name stands here"))
       return Operand{node.scalar, node.span};
     entry_.poisoned = true;
     return {};
@@ -280,8 +283,9 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   entry.op.span = entry.spans.op = field.key_span;
   entry.poisoned = true;
   const std::string& word = field.value.scalar;
-  const std::string form = is_name(word) ? fmt::format("{{op: {}}}", word) : std::string();
-  if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry", form)) return entry;
+  if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry",
+                     is_name(word) ? fmt::format("write `{{op: {}}}`", word) : std::string()))
+    return entry;
   const yaml::Node* op = field.value.find("op");
   if (!op) {
     const auto meant = std::ranges::find_if(field.value.entries, [](const yaml::Entry& given) {

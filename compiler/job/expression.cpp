@@ -1,5 +1,5 @@
-// A recursive-descent evaluator for `$(...)`. Precedence, loosest first: `a if c else b`,
-// comparisons (chained as in Python), `+ -`, `* / // %`, unary `+ -`, `**`.
+// A recursive-descent evaluator for `$(...)`. Precedence, loosest first: `a if c else b`, `or`,
+// `and`, `not`, comparisons (chained as in Python), `+ -`, `* / // %`, unary `+ -`, `**`.
 #include "compiler/job/expression.h"
 
 #include <fmt/format.h>
@@ -90,10 +90,10 @@ class Evaluator {
   Value conditional() {
     if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deep");
     const std::optional<ExpressionError> before = std::exchange(no_value_, {});
-    Value value = comparison();
+    Value value = disjunction();
     if (take_word("if")) {
       const auto of_value = std::exchange(no_value_, {});
-      const Value condition = comparison();
+      const Value condition = disjunction();
       if (!take_word("else")) return fail(at_, "`if` needs `else`");
       const auto of_condition = std::exchange(no_value_, {});
       const Value other = conditional();
@@ -104,6 +104,29 @@ class Evaluator {
     if (before) no_value_ = before;
     --depth_;
     return value;
+  }
+
+  Value disjunction() { return logical("or", &Evaluator::conjunction); }
+  Value conjunction() { return logical("and", &Evaluator::negation); }
+
+  /// Parts joined by the word, the first of which that decides passes over the others.
+  Value logical(std::string_view word, Value (Evaluator::*part)()) {
+    Value left = (this->*part)();
+    while (take_word(word)) {
+      const bool decided = is_true(left) == (word == "or");
+      const std::optional<ExpressionError> before = std::exchange(no_value_, {});
+      const Value right = (this->*part)();
+      if (decided || before) no_value_ = before;
+      left = is_true(decided ? left : right);
+    }
+    return left;
+  }
+
+  Value negation() {
+    bool negated = false, any = false;
+    for (; take_word("not"); any = true) negated = !negated;
+    const Value value = comparison();
+    return any ? Value(is_true(value) != negated) : value;
   }
 
   Value comparison() {
@@ -201,6 +224,7 @@ class Evaluator {
     if (const std::string_view word = peek_word(); !word.empty()) {
       at_ += word.size();
       if (word == "min" || word == "max") return extreme(from, word == "min");
+      if (word == "true" || word == "false") return word == "true";
       if (take("("))
         return fail(from, fmt::format("`{}` is no function, there are `min` and `max`", word));
       ExpressionError missing{from, {}};

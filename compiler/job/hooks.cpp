@@ -112,8 +112,10 @@ std::vector<KeyDef> hook_keys(const Section* section) {
 }
 
 std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
-  const std::string form = node.is_scalar() ? fmt::format("{{watch: {}}}", as_written(node)) : "";
-  if (!reader.expect(node, yaml::Kind::kMapping, "a hook", form)) return {};
+  if (!reader.expect(node, yaml::Kind::kMapping, "a hook",
+                     node.is_scalar() ? fmt::format("write `{{watch: {}}}`", as_written(node))
+                                      : std::string()))
+    return {};
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
   const Section* section = section_of(reader, node, start);
   const Fields fields(reader, node, start, "a hook", hook_keys(section));
@@ -122,6 +124,9 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
   Hook hook;
   hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
   hook.span = fields.key_span(key);
+  if (!reader.expect(*fields.find(key), yaml::Kind::kScalar, fmt::format("`{}`", key),
+                     "a hook watches one name or glob; others have hooks of their own"))
+    return {};
   const auto pattern = fields.text(key);
   read_when(fields, hook);
   read_output(fields, hook);
@@ -143,7 +148,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
 
 std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train) {
   std::vector<Hook> hooks;
-  if (!reader.expect(node, yaml::Kind::kList, "`hooks`", as_item(node))) return hooks;
+  if (!reader.expect(node, yaml::Kind::kList, "`hooks`", hint_for_item(node))) return hooks;
   for (const yaml::Node& item : node.items)
     if (auto hook = read_hook(reader, item, train)) hooks.push_back(std::move(*hook));
   return hooks;

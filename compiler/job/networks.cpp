@@ -45,7 +45,9 @@ void read_output(Reader& reader, const yaml::Node* node, const std::string& last
     if (found != network.graph.entries.end()) network.output = found->name;
     return;
   }
-  if (!reader.expect(*node, yaml::Kind::kScalar, "`output`")) return;
+  if (!reader.expect(*node, yaml::Kind::kScalar, "`output`",
+                     "a network has one; its other entries are read as `CALL/ENTRY`"))
+    return;
   std::vector<std::string> names;
   for (const Entry& entry : network.graph.entries) names.push_back(entry.name.text);
   if (std::ranges::find(names, node->scalar) != names.end()) {

@@ -18,6 +18,9 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
   if (node.is_list() && node.items.empty())
     reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty, it must name a loss");
   for (const yaml::Node& item : yaml::each_of(node)) {
+    if (!reader.expect(item, yaml::Kind::kScalar, "`minimize`",
+                       "write names, as in `[a, b]`; `{op: multiply, in: [a, 0.3]}` weighs one"))
+      continue;
     const auto name = read_text(reader, item, "`minimize`");
     if (!name) continue;
     if (std::ranges::find(losses, *name, &Name::text) == losses.end())
@@ -39,7 +42,8 @@ std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Spa
 /// Globs and what they multiply the learning rate by, in the order of the file.
 std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml::Node& node) {
   std::vector<std::pair<Name, double>> scales;
-  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate_scales`", R"({"head/**": 10})"))
+  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate_scales`",
+                     R"(write `{"head/**": 10}`)"))
     return scales;
   for (const yaml::Entry& entry : node.entries) {
     if (reader.take_note(entry)) continue;

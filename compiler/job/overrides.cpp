@@ -126,7 +126,9 @@ class Override {
     for (size_t i = 0; i < parts; ++i) {
       yaml::Node* next = child(*node, i);
       if (!next && make && node->is_mapping() && !named_by_user(head(i))) {
-        node->entries.push_back({path_[i], span_of(i), yaml::mapping_node({}, span_of(i))});
+        node->entries.push_back({path_[i], span_of(i),
+                                 is_list_key(head(i + 1)) ? yaml::list_node({}, span_of(i))
+                                                          : yaml::mapping_node({}, span_of(i))});
         next = &node->entries.back().value;
       }
       if (!next) {
@@ -148,22 +150,33 @@ class Override {
   void no_such(const yaml::Node& node, size_t part) {
     const std::string parent = part == 0 ? "the file" : "`" + join(head(part), ".") + "`";
     if (node.is_scalar()) {
-      reader_.error(Diagnosis::kOverridePath, span_of(part),
-                    fmt::format("{} is the text `{}` and has no parts", parent, node.scalar));
+      const std::string_view text = node.scalar;
+      const bool variable = text.starts_with('$') && is_name(text.substr(1));
+      const std::vector<std::string> rest(path_.begin() + static_cast<std::ptrdiff_t>(part),
+                                          path_.end());
+      reader_
+          .error(Diagnosis::kOverridePath, span_of(part),
+                 fmt::format("{} is the text `{}` and has no parts", parent, text))
+          .with_hint(variable ? fmt::format("set `vars.{}.{}`", text.substr(1), join(rest, "."))
+                              : "");
       return;
     }
     if (node.is_list()) {
-      reader_.error(Diagnosis::kOverridePath, span_of(part),
-                    fmt::format("{} has {} items, counted from 0, and no `{}`", parent,
-                                node.items.size(), path_[part]));
+      reader_
+          .error(Diagnosis::kOverridePath, span_of(part),
+                 fmt::format("{} has {}, counted from 0, and no `{}`", parent,
+                             counted(node.items.size(), "item"), path_[part]))
+          .with_hint(fmt::format("`+{}=...` adds one", join(head(part), ".")));
       return;
     }
     std::vector<std::string> keys;
     for (const yaml::Entry& entry : node.entries) keys.push_back(entry.key);
+    const yaml::Node* vars = part == 0 ? file_.find("vars") : nullptr;
     reader_
         .error(Diagnosis::kOverridePath, span_of(part),
                fmt::format("{} has no `{}`", parent, path_[part]))
-        .with_hint(suggestion(path_[part], keys, "it has"));
+        .with_hint(vars && vars->find(path_[0]) ? fmt::format("did you mean `vars.{}`?", path_[0])
+                                                : suggestion(path_[part], keys, "it has"));
   }
 
   void set(yaml::Node value) {

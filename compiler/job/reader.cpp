@@ -16,17 +16,24 @@ namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
 
-/// A word or number as a mapping of these keys; empty where that could mean anything.
-std::string form_of(const yaml::Node& node, const std::vector<KeyDef>& keys) {
-  if (!node.is_scalar()) return {};
+/// What to write instead of a word, number or list where a mapping of these keys belongs.
+std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
+                             const std::vector<KeyDef>& keys) {
+  const std::string_view text = sources.text(node.span);
   const auto with = [&](std::string_view key) {
-    return fmt::format("{{{}: {}}}", key, node.scalar);
+    return fmt::format("write `{{{}: {}}}`", key, text);
   };
+  if (text.starts_with('[') && find_key(keys, "value")) return with("value");
   if (const KeyDef* number = only_number(keys); number && parse_number(node.scalar))
     return with(number->name);
+  if (const size_t dot = node.scalar.rfind('.'); dot != node.scalar.npos)
+    if (const KeyDef* format = find_key(keys, std::string_view(node.scalar).substr(dot + 1)))
+      return with(format->name);
   for (const std::string_view key : {"value", "type", "job"})
     if (find_key(keys, key) && is_name(node.scalar)) return with(key);
-  return {};
+  std::vector<std::string> names;
+  for (const KeyDef& key : keys) names.emplace_back(key.name);
+  return listed("its keys are", names);
 }
 
 }  // namespace
@@ -48,17 +55,23 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 }
 
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
-                    std::string_view form) {
+                    std::string hint) {
   if (node.kind == kind) return true;
   const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
   const bool number = node.is_scalar() && parse_number(node.scalar);
   Diag& diag = error(Diagnosis::kWrongKind, node,
                      fmt::format("{} is {}, not {}", what,
                                  number ? "a number" : yaml::name_of(node.kind), wanted));
-  if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
+  if (kind == yaml::Kind::kList && node.is_mapping() && node.entries.front().key.starts_with('-'))
+    diag.with_hint(fmt::format("an item has a blank behind its dash: `- {}: ...`",
+                               node.entries.front().key.substr(1)));
+  else if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
     diag.with_hint(fmt::format("write `[{}]`", as_written(node)));
-  else if (!form.empty())
-    diag.with_hint(fmt::format("write `{}`", form));
+  else if (kind == yaml::Kind::kScalar && hint.empty() && node.entries.size() == 1 &&
+           node.entries.front().value.is_scalar())
+    diag.with_hint(fmt::format("write `{}`", as_written(node.entries.front().value)));
+  else
+    diag.with_hint(std::move(hint));
   return false;
 }
 
@@ -90,8 +103,9 @@ bool Reader::take_note(const yaml::Entry& entry) {
 namespace {
 
 /// What is said of the words that may be meant, `near`.
-std::string hint_for(const std::vector<std::string>& near,
+std::string hint_for(std::string_view word, const std::vector<std::string>& near,
                      const std::vector<std::string>& candidates, std::string_view lead) {
+  if (const auto advice = advice_on(word, candidates); !advice.empty()) return std::string(advice);
   if (!near.empty()) return fmt::format("did you mean {}?", quoted_alternatives(near));
   return candidates.empty() || lead.empty() ? std::string() : listed(lead, candidates);
 }
@@ -102,9 +116,9 @@ std::string as_written(const yaml::Node& scalar) {
   return scalar.quoted ? fmt::format("\"{}\"", scalar.scalar) : scalar.scalar;
 }
 
-std::string as_item(const yaml::Node& node) {
+std::string hint_for_item(const yaml::Node& node) {
   return node.entries.empty() ? std::string()
-                              : fmt::format("[{{{}: ...}}]", node.entries.front().key);
+                              : fmt::format("write `[{{{}: ...}}]`", node.entries.front().key);
 }
 
 std::string listed(std::string_view lead, const std::vector<std::string>& words) {
@@ -120,20 +134,22 @@ std::string listed(std::string_view lead, const std::vector<std::string>& words)
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead) {
-  return hint_for(meant_by(word, candidates), candidates, lead);
+  return hint_for(word, meant_by(word, candidates), candidates, lead);
 }
 
 std::string MeantKeys::suggest(std::string_view word, const std::vector<std::string>& candidates,
                                std::string_view lead) {
   const std::vector<std::string> near = meant_by(word, candidates);
   if (!near.empty()) keys_.insert(near.front());
-  return hint_for(near, candidates, lead);
+  return hint_for(word, near, candidates, lead);
 }
 
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
                std::vector<KeyDef> keys)
     : reader_(reader), node_(node), owner_(owner), what_(std::move(what)), keys_(std::move(keys)) {
-  if (!reader.expect(node, yaml::Kind::kMapping, what_, form_of(node, keys_))) return;
+  if (!reader.expect(node, yaml::Kind::kMapping, what_,
+                     hint_for_mapping(reader.sources, node, keys_)))
+    return;
   std::vector<std::string> names;
   for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {
@@ -147,12 +163,6 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
 
 std::string Fields::hint_for_unknown(const std::string& key,
                                      const std::vector<std::string>& known) {
-  const bool of_optimizer = std::ranges::count(known, "minimize") > 0;
-  if (of_optimizer && key == "maximize") return "minimize what `{op: negative}` makes of it";
-  if (of_optimizer && key == "weight_decay")
-    return "what PyTorch adds to gradients is `kernel_regularizer: {l2: ...}` on a layer; `sgdw` "
-           "and "
-           "`adamw` decay weights beside the gradient";
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing

@@ -55,10 +55,10 @@ class Reader {
     return error(diagnosis, node.span, std::move(message));
   }
 
-  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list". `form`:
+  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list". `hint`:
   /// what to write instead, perhaps.
   bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
-              std::string_view form = {});
+              std::string hint = {});
 
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
@@ -73,8 +73,9 @@ std::span<const std::string_view> reserved_names();
 /// The text, with quotes where it has some.
 std::string as_written(const yaml::Node& scalar);
 
-/// How a mapping is written as the only item of a list: "[{watch: ...}]"; empty for others.
-std::string as_item(const yaml::Node& node);
+/// For a mapping in the place of a list that has such items: "write `[{watch: ...}]`"; empty for
+/// others.
+std::string hint_for_item(const yaml::Node& node);
 
 /// "LEAD `a`, `b` and `c`"; of many, the first.
 std::string listed(std::string_view lead, const std::vector<std::string>& words);

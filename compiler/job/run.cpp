@@ -57,6 +57,12 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
 Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset) {
   Period period;
   const Span key = owner.key_span("every");
+  if (node.is_scalar() && parse_number(node.scalar)) {
+    owner.reader()
+        .error(Diagnosis::kWrongKind, node, "`every` is a number, which may be `steps` or `epochs`")
+        .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
+    return period;
+  }
   const Fields every(owner.reader(), node, key, every_section());
   if (!every.is_mapping()) return period;
   const bool steps = every.find("steps"), epochs = every.find("epochs");

@@ -18,7 +18,9 @@ void SharedVariables::check(Reader& reader, const Job& job, const ir::Graph& gra
                            first->second.job))
         .label(first->second.span, fmt::format("in `{}`", first->second.job))
         .label(job.name.span, "this job")
-        .with_hint("jobs share variables by name; give one of the entries another name");
+        .with_hint(
+            "jobs share variables by name: they need inputs of the same extents, or entries of "
+            "other names");
   }
 }
 

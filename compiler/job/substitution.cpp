@@ -171,7 +171,9 @@ class Substitution {
 
   std::optional<std::string> from_expression(const yaml::Node& node, std::string_view inside,
                                              size_t offset) {
-    if (is_name(inside)) return text_of(node, inside, place(node, offset, offset + inside.size()));
+    const bool truth = inside == "true" || inside == "false";
+    if (is_name(inside) && !truth)
+      return text_of(node, inside, place(node, offset, offset + inside.size()));
     ExpressionError error;
     const Lookup lookup = [&](std::string_view name, ExpressionError& missing) {
       const size_t at = offset + missing.offset;

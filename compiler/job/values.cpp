@@ -57,6 +57,12 @@ std::optional<int64_t> whole(double value) {
 /// What the writer of a text that is no number may have meant.
 std::string number_hint(std::string text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
+  // A comma of thousands has three digits behind it, one of fractions mostly not.
+  if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
+    std::string point = text;
+    point[comma] = '.';
+    if (reads(point)) return fmt::format("write `{}`, with a point", point);
+  }
   for (const char extra : {'_', ',', ' '}) {
     std::string plain = text;
     std::erase(plain, extra);
@@ -81,6 +87,13 @@ std::string number_hint(std::string text) {
   if (text.find_first_of("*+%", 1) != std::string::npos && text.find('$') == std::string::npos)
     return fmt::format("what is to be worked out is written `$({})`", text);
   return {};
+}
+
+/// An expression with one `/`.
+bool divides(std::string_view written) {
+  const size_t slash = written.find('/');
+  return written.starts_with("$(") && slash != written.npos &&
+         !written.substr(slash + 1).starts_with('/');
 }
 
 /// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1", "above 0 and below 1"
@@ -176,7 +189,8 @@ std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std:
     reader
         .error(Diagnosis::kBadScalar, node,
                fmt::format("{} is `{}`, which is {}", what, node.scalar, rule))
-        .with_hint(number ? std::string() : number_hint(node.scalar));
+        .with_hint(number ? std::string() : number_hint(node.scalar))
+        .with_hint(divides(reader.sources.text(node.span)) ? "`//` divides and rounds down" : "");
     return {};
   }
   if (!in_range(reader, node, what, static_cast<double>(*value), bounds)) return {};

@@ -99,7 +99,8 @@ bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view wha
       if (const KeyDef* number = only_number(variety.keys); number && form.empty())
         form = fmt::format("{{type: {}, {}: {}}}", variety.type, number->name, node.scalar);
   if (node.is_scalar() && is_name(node.scalar)) form = fmt::format("{{type: {}}}", node.scalar);
-  return reader.expect(node, yaml::Kind::kMapping, what, form);
+  return reader.expect(node, yaml::Kind::kMapping, what,
+                       form.empty() ? form : fmt::format("write `{}`", form));
 }
 
 const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, std::string_view what,

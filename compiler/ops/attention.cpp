@@ -15,6 +15,10 @@ constexpr std::string_view kAttention = "scaled_dot_product_attention";
 constexpr std::string_view kAttentionGrad = "scaled_dot_product_attention_grad";
 constexpr std::string_view kNames[] = {"query", "key", "value"};
 
+constexpr std::string_view kMaskInstead =
+    "of a mask that is added, `{op: equal, in: [mask, 0]}` is true where it is 0; of others, `{op: "
+    "cast, dtype: bool}` where they are not 0";
+
 /// `shape` without its last `dropped` axes, followed by `last`.
 Shape with_last(const Shape& shape, int dropped, std::initializer_list<int64_t> last) {
   std::vector<int64_t> extents(shape.begin(), shape.end() - dropped);
@@ -151,11 +155,14 @@ std::span<const OpDef> attention() {
           .doc = "Each query's mean of the values, weighted by how it matches their keys; 0 where "
                  "nothing is let through.",
           .formula = "y = softmax(scale query key^T) value",
-          .operands =
-              {{"query", "[..., T, D]"},
-               {"key", "[..., S, D]"},
-               {"value", "[..., S, V]"},
-               {.name = "mask", .doc = kMaskDoc, .accepts = Accepts::kBool, .optional = true}},
+          .operands = {{"query", "[..., T, D]"},
+                       {"key", "[..., S, D]"},
+                       {"value", "[..., S, V]"},
+                       {.name = "mask",
+                        .doc = kMaskDoc,
+                        .accepts = Accepts::kBool,
+                        .optional = true,
+                        .instead = kMaskInstead}},
           .attributes = attributes(),
           .results = {"out", "logsumexp"},
           .infer = infer_attention,
@@ -176,14 +183,17 @@ std::span<const OpDef> attention() {
           .doc = "The gradients of attention with respect to query, key and value.",
           .formula = "ds = p (dy value^T - dy . y), dquery = scale ds key, dkey = scale ds^T "
                      "query, dvalue = p^T dy",
-          .operands =
-              {{"dy", "[..., T, V]"},
-               {"query", "[..., T, D]"},
-               {"key", "[..., S, D]"},
-               {"value", "[..., S, V]"},
-               {"out", "the result"},
-               {"logsumexp", "its second result, [..., T]"},
-               {.name = "mask", .doc = kMaskDoc, .accepts = Accepts::kBool, .optional = true}},
+          .operands = {{"dy", "[..., T, V]"},
+                       {"query", "[..., T, D]"},
+                       {"key", "[..., S, D]"},
+                       {"value", "[..., S, V]"},
+                       {"out", "the result"},
+                       {"logsumexp", "its second result, [..., T]"},
+                       {.name = "mask",
+                        .doc = kMaskDoc,
+                        .accepts = Accepts::kBool,
+                        .optional = true,
+                        .instead = kMaskInstead}},
           .attributes = attributes(),
           .results = {"dquery", "dkey", "dvalue"},
           .infer = infer_attention_grad,

@@ -45,8 +45,11 @@ Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size
     if (!chain.empty()) diag.with_note(chain);
   };
   // What does not agree is mostly the first operand and another.
-  if (diagnosis == Diagnosis::kShapeMismatch && operands_[chain_of] != operands_[0]) show_chain(0);
+  const bool mismatch = diagnosis == Diagnosis::kShapeMismatch;
+  if (mismatch && operands_[chain_of] != operands_[0]) show_chain(0);
   show_chain(chain_of);
+  if (mismatch && chain_of == 0 && operands_.size() == 2 && operands_[1] != operands_[0])
+    show_chain(1);
   return diag;
 }
 

@@ -13,6 +13,10 @@ using ir::kNoRows;
 constexpr std::string_view kLoss = "sparse_softmax_cross_entropy_with_logits";
 constexpr std::string_view kCrossEntropyGrad = "sparse_softmax_cross_entropy_with_logits_grad";
 
+constexpr std::string_view kClassNumbers =
+    "class numbers go to `sparse_softmax_cross_entropy_with_logits`; `{op: one_hot, depth: C}` "
+    "makes shares of them";
+
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
 
@@ -21,6 +25,25 @@ Shape without_classes(const Shape& logits) { return logits.first(logits.rank() -
 /// Each loss reads all classes.
 int rows_beside_classes(const ir::Value& logits) {
   return rows_beside(logits.rows, logits.shape.rank() - 1);
+}
+
+/// [4] -> [4, 1]
+Shape with_one(const Shape& shape) {
+  std::vector<int64_t> extents = shape.extents();
+  extents.push_back(1);
+  return Shape(std::move(extents));
+}
+
+/// What mistake labels that do not fit their logits may come from.
+std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
+  const Shape rows = without_classes(logits);
+  if (labels == logits)
+    return "`{op: argmax}` makes class numbers of one-hot labels; "
+           "`softmax_cross_entropy_with_logits` takes them as floats";
+  if (labels == with_one(rows)) return "`{op: squeeze, axis: -1}` leaves out the labels' last axis";
+  if (labels.rank() == 1 && rows.rank() > 1 && labels[0] == rows[0])
+    return "`{op: flatten}` before the layer of the logits gives each example one row";
+  return {};
 }
 
 /// Labels [...] beside logits (or probabilities) [..., C].
@@ -34,10 +57,12 @@ bool labels_fit(Inference& inference) {
   }
   const Shape rows = without_classes(full);
   if (labels == rows) return true;
-  inference.bad_operand(
-      0, Diagnosis::kShapeMismatch,
-      fmt::format("labels {} for logits {}, they must be {}: one for each row of logits",
-                  labels.str(), full.str(), rows.str()));
+  inference
+      .bad_operand(
+          0, Diagnosis::kShapeMismatch,
+          fmt::format("labels {} for logits {}, they must be {}: one for each row of logits",
+                      labels.str(), full.str(), rows.str()))
+      .with_hint(std::string(hint_for_labels(labels, full)));
   return false;
 }
 
@@ -76,9 +101,12 @@ void infer_dense_loss(Inference& inference) {
     return;
   }
   if (inference.shape(0) != logits.shape) {
-    inference.bad_operand(0, Diagnosis::kShapeMismatch,
-                          fmt::format("labels {} for logits {}, they must be equal",
-                                      inference.shape(0).str(), logits.shape.str()));
+    const bool numbers = inference.shape(0) == without_classes(logits.shape);
+    inference
+        .bad_operand(0, Diagnosis::kShapeMismatch,
+                     fmt::format("labels {} for logits {}, they must be equal",
+                                 inference.shape(0).str(), logits.shape.str()))
+        .with_hint(numbers ? std::string(kClassNumbers) : "");
     return;
   }
   const int of_logits = rows_beside_classes(logits);
@@ -96,10 +124,9 @@ void infer_dense_grad(Inference& inference) {
 std::vector<ir::ValueId> dense_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(2);
   if (context.wanted[0]) {
-    std::vector<int64_t> extents = context.value_of(context.gradient()).shape.extents();
-    extents.push_back(1);
+    const Shape column = with_one(context.value_of(context.gradient()).shape);
     const ir::ValueId dy =
-        context.add("reshape", 0, {context.gradient()}, {{"shape", extents}}, "reshape");
+        context.add("reshape", 0, {context.gradient()}, {{"shape", column.extents()}}, "reshape");
     const ir::ValueId log =
         context.add("log_softmax", 0, {context.operand(1)}, {{"axis", int64_t{-1}}}, "log_softmax");
     const ir::ValueId product = context.add("multiply", 0, {log, dy}, {}, "multiply");
@@ -140,7 +167,8 @@ std::span<const OpDef> loss() {
           .doc = "One loss a row: the cross entropy of softmax(logits) against shares of classes, "
                  "of any sum.",
           .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
-          .operands = {{"labels", "[..., C]"}, {"logits", "[..., C]"}},
+          .operands = {{.name = "labels", .doc = "[..., C]", .instead = kClassNumbers},
+                       {"logits", "[..., C]"}},
           .results = {"out", "prob"},
           .infer = infer_dense_loss,
           .gradient = dense_gradient,

@@ -28,6 +28,8 @@ struct OperandDef {
   Accepts accepts = Accepts::kFloat;
   bool variadic = false;  // a list of one or more
   bool optional = false;
+  /// What to do with a value of another dtype; a cast where empty.
+  std::string_view instead = {};
 };
 
 /// How an attribute's text is read.
@@ -83,7 +85,8 @@ class CallSite {
 
   std::string_view name() const { return name_; }
   size_t operands() const { return operands_.size(); }
-  const ir::Value& operand(size_t i) const { return graph_[operands_[i]]; }
+  ir::ValueId id(size_t i) const { return operands_[i]; }
+  const ir::Value& operand(size_t i) const { return graph_[id(i)]; }
   const Shape& shape(size_t i) const { return operand(i).shape; }
 
   /// Reports operands 0 and 1 if their dtypes differ; true when they agree.

@@ -57,7 +57,7 @@ Diag duplicate_key_error(Span span, std::string_view key, Span first) {
 
 Diag null_value_error(Span span, std::string_view word, std::string_view key) {
   return error(Diagnosis::kEmptyValue, span, fmt::format("`{}` gives `{}` no value", word, key))
-      .with_hint(fmt::format("leave `{}` out for its default", key));
+      .with_hint("write a value, or leave the key out");
 }
 
 Diag empty_value_error(Span span, std::string_view key, bool in_braces) {
@@ -99,9 +99,17 @@ Diag missing_colon_error(Span span, std::string_view key) {
       .with_hint(fmt::format("write `{}: {}`", key.substr(0, colon), key.substr(colon + 1)));
 }
 
-Diag missing_brackets_error(Span span, std::string_view key, std::string_view list) {
-  return error(Diagnosis::kMissingColon, span, fmt::format("`{}` has a list without brackets", key))
-      .with_hint(fmt::format("write `{}: [{}]`", key, list));
+Diag missing_brackets_error(Span span, std::string_view key, std::string_view list,
+                            std::string_view written) {
+  Diag diag =
+      error(Diagnosis::kMissingColon, span, fmt::format("`{}` has a list without brackets", key));
+  const std::string hint = fmt::format("write `{}: [{}]`", key, list);
+  const size_t comma = written.find_first_not_of("0123456789");
+  const bool fraction = comma != 0 && comma != written.npos && written[comma] == ',' &&
+                        written.find_first_not_of("0123456789", comma + 1) == written.npos;
+  return diag.with_hint(fraction ? fmt::format("{}, or a fraction with a point: `{}.{}`", hint,
+                                               written.substr(0, comma), written.substr(comma + 1))
+                                 : hint);
 }
 
 Diag nesting_error(Span span, size_t deepest) {

@@ -29,8 +29,10 @@ Diag empty_item_error(Span span);
 Diag empty_key_error(Span span, std::string_view text);
 /// A key without a colon, or with one that no space follows: "filters:32".
 Diag missing_colon_error(Span span, std::string_view key);
-/// `perm: 2, 0, 1` in braces, where what follows a comma is a key; `list`: "2, 0, 1".
-Diag missing_brackets_error(Span span, std::string_view key, std::string_view list);
+/// `perm: 2,0,1` in braces, where what follows a comma is a key; `list`: "2, 0, 1"; `written`: as
+/// it stands there.
+Diag missing_brackets_error(Span span, std::string_view key, std::string_view list,
+                            std::string_view written);
 /// Where the colon stands in "filters:32"; npos in a key that has none.
 size_t colon_inside(std::string_view key);
 Diag nesting_error(Span span, size_t deepest);

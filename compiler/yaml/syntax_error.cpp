@@ -111,8 +111,19 @@ class Explainer {
   bool not_closed(const Token& open, const Token* next_key) {
     Diag& diag = report(Diagnosis::kUnclosed, span_of(open),
                         fmt::format("`{}` is not closed", text_of(open)));
+    for (const Token& token : tokens_)
+      if (token.kind == TokenKind::kComment && token.begin > open.begin &&
+          (!next_key || token.begin < next_key->begin) &&
+          text_of(token).find_first_of("}]") != std::string_view::npos)
+        return comment_hides(token, diag);
     if (next_key) diag.label(span_of(*next_key), "the next key begins here");
     diag.with_hint(fmt::format("close it with `{}`", text_[open.begin] == '{' ? '}' : ']'));
+    return true;
+  }
+
+  bool comment_hides(const Token& comment, Diag& diag) {
+    diag.label(span_of(comment), "this is a comment: it closes nothing")
+        .with_hint("text that begins with `#` is quoted");
     return true;
   }
 
@@ -123,9 +134,13 @@ class Explainer {
       if (text.kind != TokenKind::kPlain || open.kind != TokenKind::kOpen || open.begin != text.end)
         continue;
       const uint32_t end = end_of_brackets(i);
+      const std::string_view whole = text_.substr(text.begin, end - text.begin);
+      const bool of_shell = whole.starts_with("${") && whole.ends_with('}');
       report(Diagnosis::kYamlSyntax, {id_, text.begin, end},
              fmt::format("in braces and brackets `{}` ends unquoted text", text_of(open)))
-          .with_hint(fmt::format("quote it: `\"{}\"`", text_.substr(text.begin, end - text.begin)));
+          .with_hint(of_shell ? fmt::format("a variable is written `${}`",
+                                            whole.substr(2, whole.size() - 3))
+                              : fmt::format("quote it: `\"{}\"`", whole));
       return true;
     }
     return false;
@@ -185,7 +200,7 @@ class Explainer {
     if (text == "*" || text.find_first_of("*/.", 1) != text.npos)
       diag.with_hint(fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text));
     else
-      diag.with_hint(kUseVariable);
+      diag.with_hint(fmt::format("{}; a pattern is quoted: `\"{}\"`", kUseVariable, text));
     return true;
   }
 

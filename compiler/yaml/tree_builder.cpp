@@ -241,7 +241,8 @@ class TreeBuilder : public YAML::EventHandler {
   void end_list(Frame& frame) {
     if (!std::exchange(frame.list_open, false)) return;
     const Entry& entry = frame.node.entries.back();
-    report(missing_brackets_error(entry.value.span, entry.key, text_of_items(entry.value)));
+    report(missing_brackets_error(entry.value.span, entry.key, text_of_items(entry.value),
+                                  text_of(entry.value.span)));
   }
 
   /// The entry that this key begins stays out of the tree.

@@ -109,6 +109,9 @@ class StreamSource : public Source {
     constexpr size_t kMagic = 8, kLongest = 1 << 20;
     header_.resize(kMagic);
     const size_t got = read(header_);
+    if (got == 0 && next_ == 0 && !gave_up_)
+      throw RunError(fmt::format("{} ended before its first record", name_),
+                     "what writes to it has failed, or wrote no .npy");
     if (got == 0) return false;
     if (got < kMagic) return truncated();
     const size_t width = header_[6] == std::byte{1} ? 2 : 4;

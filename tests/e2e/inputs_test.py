@@ -204,6 +204,11 @@ class StreamTest(FlowTest):
         self.assertIn("ends inside record 4", done.stderr)
         self.assertEqual(len(self.load("out/returns/y/value.npy")), 4)
 
+    def test_a_pipe_that_ends_before_its_first_record_is_a_failure(self):
+        self.feed(b"")
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
+        self.assertIn("pipe ended before its first record", done.stderr)
+
     def test_a_record_of_another_shape_is_refused(self):
         self.feed(records([self.x[0], self.x[0].T]))
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=2)

@@ -49,6 +49,21 @@ TEST_CASE("comparisons chain and choose") {
   CHECK(value_of("max(n, 3)") == "7");
 }
 
+TEST_CASE("truth is joined by words, and what decides alone passes over the rest") {
+  CHECK(value_of("1 < 2 and 2 < 3 or 1 // 0") == "true");
+  CHECK(value_of("1 < 2 and not 2 < 3") == "false");
+  CHECK(value_of("not n == 7") == "false");
+  CHECK(value_of("not not n") == "true");
+  CHECK(value_of("0 or n") == "true");
+  CHECK(value_of("n == 0 and 1 // 0 > 1") == "false");
+  CHECK(value_of("n == 7 and 1 // 0 > 1") == "division by zero");
+  CHECK(value_of("1 // 0 or true") == "division by zero");
+  CHECK(value_of("true or false and false") == "true");
+  CHECK(value_of("2 if n > 0 and x > 0 else 3") == "2");
+  CHECK(value_of("n and") == "the expression ends too early");
+  CHECK(value_of("nothing") == "unknown");
+}
+
 TEST_CASE("integers have 64 bits and overflow is an error") {
   CHECK(value_of("2 ** 62") == "4611686018427387904");
   CHECK(value_of("2 ** 63") == "the result is too large for 64 bits");

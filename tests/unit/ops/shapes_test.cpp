@@ -341,7 +341,9 @@ TEST_CASE("A loss has one label for each row of logits") {
         "  logits is [8, 10]\n"
         "  hint: write `in: [labels, logits]`\n"
         "wide: labels [8, 1] for logits [8, 10], they must be [8]: one for each row of logits\n"
-        "  wide_labels is [8, 1]\n");
+        "  wide_labels is [8, 1]\n"
+        "  logits is [8, 10]\n"
+        "  hint: `{op: squeeze, axis: -1}` leaves out the labels' last axis\n");
 }
 
 TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refused") {
