@@ -254,6 +254,10 @@ int init(const Options& options) {
     throw RequestError(fmt::format("{} is there already", path.string()),
                        "-o FILE writes another one");
   constexpr std::string_view kSchema = "job.schema.json";
+  if (const fs::path folder = path.parent_path(); !folder.empty() && !fs::is_directory(folder))
+    throw RequestError(fmt::format("there is no directory {}", folder.string()),
+                       fmt::format("make it: {}", command_line(std::vector<std::string>{
+                                                      "mkdir", "-p", folder.string()})));
   const fs::path schema = path.parent_path() / kSchema;
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   write_text_atomically(

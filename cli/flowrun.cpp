@@ -103,10 +103,18 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
                      directory.string()));
     return;
   }
+  if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
+    const bool epochs = job.run.epochs && outcome.epochs >= *job.run.epochs;
+    tell(fmt::format("flowrun: {} was done already, after {}; it goes on with {}\n", job.name,
+                     epochs ? counted(static_cast<uint64_t>(outcome.epochs), "epoch")
+                            : counted(static_cast<uint64_t>(outcome.steps), "step"),
+                     epochs ? fmt::format("--set jobs.{}.run.epochs=N", job.name) : "--steps N"));
+    return;
+  }
   const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
   tell(fmt::format("flowrun: {} done, {} in {}{}; predict jobs read it with --load {}\n", job.name,
                    counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
-                   directory.string()));
+                   command_line({{directory.string()}})));
 }
 
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,

@@ -10,14 +10,25 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/plan/json.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::cli {
 namespace {
 
+bool is_job_file(const fs::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml";
+}
+
 void require_file(const CompileRequest& request) {
   const std::string& file = request.file;
+  if (fs::is_directory(file)) {
+    const fs::path plan = fs::path(file) / exec::kPlanFile;
+    throw RequestError(fmt::format("{} is a directory", file),
+                       fs::exists(plan) ? fmt::format("the plan of its run is {}", plan.string())
+                                        : "name the job file in it");
+  }
   if (fs::exists(file)) return;
   if (request.job && fs::is_regular_file(*request.job))
     throw RequestError(fmt::format("there is no {}", file),
@@ -26,7 +37,7 @@ void require_file(const CompileRequest& request) {
   std::vector<std::string> names;
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable))
-    if (entry.path().extension() == fs::path(file).extension() && entry.is_regular_file(unreadable))
+    if (is_job_file(entry.path()) == is_job_file(file) && entry.is_regular_file(unreadable))
       names.push_back((folder / entry.path().filename()).string());
   std::ranges::sort(names);
   const auto near = suggest(file, names);
@@ -35,8 +46,9 @@ void require_file(const CompileRequest& request) {
                                   : fmt::format("did you mean {}?", near.front()));
 }
 
-/// Its text, read once: it may be a pipe.
+/// Its text, read once: it may be a pipe. `-` is standard input.
 std::string read_file(const CompileRequest& request) {
+  if (request.file == "-") return read_text("/dev/stdin");
   require_file(request);
   return read_text(request.file);
 }

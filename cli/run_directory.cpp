@@ -89,6 +89,7 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
 }
 
 DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
+  if (path.empty()) throw RequestError("-o is empty", "name a directory: -o DIR");
   std::error_code error;
   if (resume) {
     if (!fs::is_directory(path, error))

@@ -112,10 +112,9 @@ std::vector<std::string> overrides_of(const RunOptions& options) {
 
 std::string next_command(const RunOptions& options, const plan::Job& job,
                          const fs::path& directory) {
-  plan::CommandSink command;
-  std::vector<std::string>& words = command.run;
-  words = {"flowrun", job.name, options.file, "-o", directory.string()};
-  words.emplace_back(job.train ? "--resume" : "--force");
+  std::vector<std::string> words = {"flowrun",          job.name,
+                                    options.file,       "-o",
+                                    directory.string(), job.train ? "--resume" : "--force"};
   for (const std::vector<std::string>& more : shaping_words(options))
     words.insert(words.end(), more.begin(), more.end());
   if (options.load && !job.train) {
@@ -127,7 +126,7 @@ std::string next_command(const RunOptions& options, const plan::Job& job,
   if (options.root) words.insert(words.end(), {"--root", *options.root});
   if (options.device != "auto") words.insert(words.end(), {"--device", options.device});
   if (options.no_commands) words.emplace_back("--no-commands");
-  return io::command_text(command);
+  return command_line(words);
 }
 
 }  // namespace flow::cli

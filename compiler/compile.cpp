@@ -146,7 +146,9 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   add_hook_options(reader, request, file);
   plan::Plan plan;
   plan.source = request.file;
-  plan.root = fs::absolute(request.file).parent_path().lexically_normal().string();
+  plan.root = is_descriptor(request.file)
+                  ? fs::current_path().string()
+                  : fs::absolute(request.file).parent_path().lexically_normal().string();
   Compilation all{request, reader, file, &result.dump};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) {

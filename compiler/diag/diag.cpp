@@ -47,7 +47,8 @@ const DiagnosisInfo& info_of(Diagnosis diagnosis) { return kInfos[static_cast<si
 
 const DiagnosisInfo* find_diagnosis(std::string_view code) {
   for (const DiagnosisInfo& info : kInfos)
-    if (same_but_for_case(info.code, code)) return &info;
+    if (same_but_for_case(info.code, code) || (code.size() >= 3 && info.code.ends_with(code)))
+      return &info;
   return nullptr;
 }
 

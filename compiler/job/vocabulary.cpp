@@ -210,6 +210,8 @@ constexpr Advice kAdvice[] = {
     {"prelu", "leaky_relu", "`leaky_relu` has a slope that is not trained"},
     {"reduction", "in", "`minimize` takes the mean of a loss; `reduce_sum` sums it"},
     {"csv", "idx", "`numpy.save` writes a .npy of what `numpy.loadtxt` reads"},
+    {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
+    {"nesterov", "rmsprop", "write `sgd` with `momentum: 0.9` and `nesterov: true`"},
     {"maximize", "minimize", "minimize what `{op: negative}` makes of it"},
     {"weightdecay", "minimize",
      "what PyTorch adds to gradients is `kernel_regularizer: {l2: ...}` on a layer; `sgdw` and "

@@ -119,6 +119,11 @@ std::string read_text(const fs::path& path) {
   }
 }
 
+bool is_descriptor(const fs::path& path) {
+  const std::string text = path.string();
+  return text == "/dev/stdin" || text.starts_with("/dev/fd/") || text.starts_with("/proc/self/fd/");
+}
+
 fs::path followed(fs::path path) {
   constexpr int kMostLinks = 40;  // as the system follows
   std::error_code ignored;

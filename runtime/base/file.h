@@ -72,6 +72,9 @@ class File {
 /// The whole file as text. RunError when it cannot be read.
 std::string read_text(const fs::path& path);
 
+/// A path that names an open file of this process: /dev/stdin, or what `<(command)` is.
+bool is_descriptor(const fs::path& path);
+
 /// What a link at the end of `path` leads to, though that be missing yet.
 fs::path followed(fs::path path);
 

@@ -97,6 +97,19 @@ std::string quoted_alternatives(std::span<const std::string> words) {
   return text;
 }
 
+std::string command_line(std::span<const std::string> words) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  std::vector<std::string> typed;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    typed.push_back(plain ? word : quoted + "'");
+  }
+  return join(typed, " ");
+}
+
 std::string counted(uint64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }

@@ -26,6 +26,9 @@ std::vector<std::string> suggest(std::string_view word, std::span<const std::str
 /// "`a`, `b` or `c`"
 std::string quoted_alternatives(std::span<const std::string> words);
 
+/// Words as a person types them into a shell: those that need quotes have them.
+std::string command_line(std::span<const std::string> words);
+
 /// "1 step", "3 steps"
 std::string counted(uint64_t n, std::string_view noun);
 

@@ -86,7 +86,8 @@ std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const In
 }
 
 plan::InputSource parse_input_source(const std::string& name, const std::string& text) {
-  if (text.starts_with('@')) return plan::FromNpy{text.substr(1)};
+  if (text == "@-") return plan::FromNpy{"/dev/stdin"};
+  if (text.starts_with('@') && text.size() > 1) return plan::FromNpy{text.substr(1)};
   const std::vector<std::string> parts = split(text, ':');
   const plan::Generator* generator = plan::find_generator(parts.front());
   const auto fail = [&](const std::string& what) {

@@ -11,7 +11,6 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/rounding.h"
 #include "runtime/exec/run_files.h"
-#include "runtime/io/commands.h"
 #include "runtime/plan/serialize.h"
 
 namespace flow::exec {
@@ -54,6 +53,9 @@ std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& it
   }
   text += "\n  what is loaded has";
   for (const auto& [name, item] : items) {
+    // Slots of optimizers are named after their variable.
+    const size_t slash = name.rfind('/');
+    if (slash != name.npos && items.contains(name.substr(0, slash))) continue;
     const auto found = matches.find(name);
     text += line(found == matches.end() || found->second, name, item.shape, item.dtype);
   }
@@ -109,6 +111,11 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   if (io::is_checkpoint(path)) return std::make_unique<Checkpoint>(path);
   if (const auto newest = io::CheckpointFolder(path).newest())
     return std::make_unique<Checkpoint>(*newest);
+  // RUN/checkpoints is what a shell completes.
+  const fs::path named = (path / "").parent_path();  // without a slash at its end
+  if (const auto newest = io::CheckpointFolder(named.parent_path()).newest();
+      newest && named.filename() == newest->parent_path().filename())
+    return std::make_unique<Checkpoint>(*newest);
   std::error_code ignored;
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
@@ -133,23 +140,26 @@ std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& 
       throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
                          "`*` stays inside one part of a name, `**` crosses `/`");
   const Items items = items_by_name(stored);
-  require_fitting(stored, items, wanted, job, optional,
-                  "a run that was made with --set is read with the same --set (its run.json has "
-                  "them); --load-partial GLOB lets variables start anew");
+  const bool any = std::ranges::any_of(
+      wanted, [&](const State::Entry* entry) { return items.contains(entry->tensor->name); });
+  require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
+                  any ? "a run that was made with --set is read with the same --set (its run.json "
+                        "has them); --load-partial GLOB lets variables start anew"
+                      : "variables are loaded by name, and it has none of these");
   return read_fitting(stored, items, wanted);
 }
 
 void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
             State& state) {
   const fs::path run = checkpoint.path().parent_path().parent_path();
-  plan::CommandSink command;
-  command.run = {"flowrun", job.name, (run / kPlanFile).string(), "-o", run.string(), "--resume"};
+  const std::string command[] = {"flowrun", job.name,     (run / kPlanFile).string(),
+                                 "-o",      run.string(), "--resume"};
   if (checkpoint.record().resume_hash != hash)
     throw RequestError(
         fmt::format("{} was written by another job than this `{}`: what it computes has changed",
                     checkpoint.path().string(), job.name),
         fmt::format("`{}` goes on with the plan of that run; --load starts a new one",
-                    io::command_text(command)));
+                    command_line(command)));
   const Items items = items_by_name(checkpoint);
   const std::vector<State::Entry*> wanted = list_wanted(state, true);
   require_fitting(checkpoint, items, wanted, job, {}, "");

@@ -90,6 +90,7 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
       resume_hash_(plan::resume_hash(request.plan, request.job)),
       steps_(prepared.first) {
   if (request.resume) kept_ = prepared.first;
+  outcome_.first_step = prepared.first;
 }
 
 RunOutcome Run::run() {

@@ -54,6 +54,7 @@ struct RunOutcome {
   int exit_status = kDone;  // or kCheckFailed, or 128 and the signal that stopped it
   std::string error;        // what failed, for exit status 1
   std::string hint;         // what to do about that; may be empty
+  int64_t first_step = 0;   // taken by this run: not 0 where it was resumed
   int64_t steps = 0;        // global step reached
   int64_t epochs = 0;
   std::optional<double> last_loss;

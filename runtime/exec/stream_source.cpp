@@ -29,11 +29,6 @@ bool is_named_pipe(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-bool is_descriptor(const fs::path& path) {
-  const std::string text = path.string();
-  return text == "/dev/stdin" || text.starts_with("/dev/fd/") || text.starts_with("/proc/self/fd/");
-}
-
 class StreamSource : public Source {
  public:
   StreamSource(const fs::path& path, InputSpec input)

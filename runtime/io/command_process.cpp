@@ -96,17 +96,7 @@ void CommandProcess::fail_late(const CommandEvent* event, const std::string& mis
 }
 
 std::string command_text(const plan::CommandSink& options) {
-  if (options.shell) return options.run[0];
-  std::vector<std::string> words;
-  for (const std::string& word : options.run) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
-    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    words.push_back(plain ? word : quoted + "'");
-  }
-  return join(words, " ");
+  return options.shell ? options.run[0] : command_line(options.run);
 }
 
 }  // namespace flow::io

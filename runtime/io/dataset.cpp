@@ -116,6 +116,32 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
   }
 }
 
+/// For a file that could not be read in the column's format: what its first bytes are of.
+std::string hint_for_bytes(const plan::Column& column, const fs::path& path) {
+  const MappedFile file(path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              std::min<size_t>(file.bytes().size(), 6));
+  const auto is = [&](const char* format, std::string_view magic) {
+    return column.format != format && text.starts_with(magic);
+  };
+  if (is("npy", "\x93NUMPY")) return fmt::format("it is a .npy: `{{npy: {}}}`", column.path);
+  if (is("npz", "PK"))
+    return fmt::format("it is an .npz, or another zip: `{{npz: {}, array: NAME}}`", column.path);
+  if (is("idx", "\x1f\x8b")) return "it is gzipped, which idx files alone may be";
+  if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
+    return "it is a text: numpy.save writes a .npy of what numpy.loadtxt reads";
+  return {};
+}
+
+std::string hint_for(const plan::Column& column, const fs::path& path, const fs::path& root,
+                     const RunError& error) {
+  std::error_code unknown;
+  if (!fs::exists(path, unknown) && !unknown)
+    return fmt::format("`{}` is sought in {}", column.path, root.empty() ? "." : root.string());
+  return error.hint().empty() && fs::is_regular_file(path, unknown) ? hint_for_bytes(column, path)
+                                                                    : error.hint();
+}
+
 }  // namespace
 
 std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, const fs::path& root) {
@@ -125,12 +151,8 @@ std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, con
     check_rows(column, path, file);
     return std::make_unique<FileColumn>(column, path, std::move(file));
   } catch (const RunError& error) {
-    std::error_code unknown;
-    const std::string hint =
-        fs::exists(path, unknown) || unknown
-            ? error.hint()
-            : fmt::format("`{}` is sought in {}", column.path, root.empty() ? "." : root.string());
-    throw RunError(fmt::format("{}: {}", column.where, error.what()), hint, error.exit_status());
+    throw RunError(fmt::format("{}: {}", column.where, error.what()),
+                   hint_for(column, path, root, error), error.exit_status());
   }
 }
 

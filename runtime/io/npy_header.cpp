@@ -67,7 +67,9 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw RunError(name_ + " " + what); }
+  [[noreturn]] void fail(const std::string& what, std::string hint = {}) const {
+    throw RunError(name_ + " " + what, std::move(hint));
+  }
   [[noreturn]] void malformed() const {
     fail(fmt::format("has a header that is not a .npy header: `{}`", readable(text_)));
   }
@@ -118,10 +120,12 @@ class HeaderParser {
         header.dtype = code.dtype;
         return;
       }
-    fail(
-        fmt::format("has dtype `{}`; flow reads float16, float32, float64, int8, int32, int64, "
-                    "uint8 and bool",
-                    readable(whole)));
+    fail(fmt::format("has dtype `{}`; flow reads float16, float32, float64, int8, int32, int64, "
+                     "uint8 and bool",
+                     readable(whole)),
+         descr.starts_with('i') || descr.starts_with('u')
+             ? "`array.astype(\"int32\")` or `(\"int64\")` before numpy.save converts it"
+             : "");
   }
 
   int64_t extent() {

@@ -1,5 +1,6 @@
 """Hostile data: one clear message, the right exit status, and nothing done."""
 import gzip
+import io
 import struct
 import unittest
 
@@ -81,6 +82,19 @@ class BadData(FlowTest):
         content = bytearray(gzip.compress(IMAGES))
         content[-6] ^= 0xFF
         self.refused(images=bytes(content), names=("images.gz", "labels.idx"))
+
+    def test_a_file_of_another_format_is_told_by_its_own(self):
+        array = io.BytesIO()
+        np.save(array, np.zeros((6, 4, 4), np.uint8))
+        self.assertIn("hint: it is a .npy: `{npy: images.idx}`", self.refused(images=array.getvalue()))
+        self.assertIn("it is a text: numpy.save writes a .npy", self.refused(images=b"0.5,0.25\n"))
+        self.assertIn("it is an .npz, or another zip", self.refused(images=b"PK\3\4" + bytes(60)))
+        as_npy = JOB.replace("idx:", "npy:").replace(", shape: [1, 4, 4]", "")
+        self.write("job.yaml", as_npy.format(images="images.idx", labels="labels.npy"))
+        for images, hint in ((gzip.compress(array.getvalue()), "it is gzipped, which idx files alone may be"),
+                             (array.getvalue().replace(b"|u1", b"<u2"), '`array.astype("int32")`')):
+            (self.dir / "images.idx").write_bytes(images)
+            self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", status=3).stderr)
 
     def test_a_missing_file(self):
         self.write("job.yaml", JOB.format(images="nowhere.idx", labels="nowhere.idx"))

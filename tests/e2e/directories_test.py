@@ -177,6 +177,24 @@ jobs:
         self.flowrun("eval", JOBS / "mlp.yaml", status=2)
         self.assertEqual(list((self.dir / "runs").iterdir()), [])
 
+    def test_a_directory_is_no_job_file_but_may_have_a_plan(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 1)
+        done = self.flowrun("train", "a run", status=2)
+        self.assertIn("a run is a directory\n   hint: the plan of its run is a run/plan.json", done.stderr)
+        self.assertIn("-o is empty", self.flowrun("train", JOBS / "mlp.yaml", "-o", "", status=2).stderr)
+
+    def test_what_was_done_already_says_how_to_go_on(self):
+        said = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 2).stderr
+        self.assertRegex(said, "train done, 2 steps in .*; predict jobs read it with --load 'a run'")
+        again = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 2, "--resume").stderr
+        self.assertIn("train was done already, after 2 steps; it goes on with --steps N", again)
+
+    def test_the_folder_of_checkpoints_stands_for_its_newest(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 2)
+        for path in ("a", "a/checkpoints", "a/checkpoints/", "a/checkpoints/000002"):
+            self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 0, "--load", path, "--force", "--quiet")
+            self.assertEqual(self.files("a/checkpoints/000002")["mlp/hidden/weight.npy"], self.files("b/checkpoints/000000")["mlp/hidden/weight.npy"])
+
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
         names = set(self.files("out"))

@@ -37,6 +37,7 @@ class Commands(FlowTest):
         self.assertTrue(codes)
         for code in codes:
             self.assertTrue(self.call("flowc", "explain", code).stdout.startswith(code + ": "))
+            self.assertTrue(self.call("flowc", "explain", code[2:]).stdout.startswith(code + ": "))
 
     def test_explain_of_an_unknown_code_is_a_wrong_request(self):
         self.call("flowc", "explain", "E9999", status=2)
@@ -65,10 +66,12 @@ class Commands(FlowTest):
 
     def test_check_goes_on_after_a_file_that_is_not_there(self):
         os.mkdir(self.dir / "folder")
-        self.assertIn("mlp.yaml: ok", self.call("flowc", "check", "folder", JOBS / "mlp.yaml", status=3).stdout)
+        self.assertIn("mlp.yaml: ok", self.call("flowc", "check", "folder", JOBS / "mlp.yaml", status=2).stdout)
         with open(JOBS / "mlp.yaml", encoding="utf-8") as piped:
             done = subprocess.run(["sh", "-c", f"cat | {BIN / 'flowc'} check /dev/stdin"], stdin=piped, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run([BIN / "flowc", "check", "-"], input="flow: 2", capture_output=True, text=True)
+        self.assertIn("\n-:1:7: error: ", done.stderr)
         done = self.call("flowc", "check", "nosuch.yaml", JOBS / "mlp.yaml", status=2)
         self.assertIn("there is no nosuch.yaml", done.stderr)
         self.assertIn("mlp.yaml: ok", done.stdout)
@@ -77,11 +80,14 @@ class Commands(FlowTest):
         self.write("lenet.yaml", "flow: 1")
         done = self.call("flowc", "check", "lenett.yaml", status=2)
         self.assertEqual(done.stderr, "flowc: error: there is no lenett.yaml\n   hint: did you mean lenet.yaml?\n")
+        self.assertIn("did you mean lenet.yaml?", self.call("flowc", "check", "lenet.yml", status=2).stderr)
 
     def test_a_wrong_command_or_none_gets_the_commands(self):
         self.assertIn("did you mean `check`?", self.call("flowc", "chekc", status=2).stderr)
         for words in ([], ["-x"]):
             self.assertIn("hint: one of check, build,", self.call("flowc", *words, status=2).stderr)
+        self.write("job.yaml", "flow: 1")
+        self.assertIn("a command is required before job.yaml\n   hint: flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
         self.assertIn("error: FILE is required", self.call("flowc", "show", status=2).stderr)
 
     def test_build_does_not_touch_the_plan_of_a_broken_file(self):
@@ -206,6 +212,7 @@ class FromTheTables(FlowTest):
             self.call("flowc", "init", name)
             self.call("flowc", "check", f"{name}.yaml")
         self.call("flowc", "init", "lenet", status=2)
+        self.assertIn("hint: make it: mkdir -p 'a b'", self.call("flowc", "init", "lenet", "-o", "a b/x.yaml", status=2).stderr)
         self.call("flowc", "init", "lenet", "-o", "mine.yaml")
         mine, lenet = ((folder / name).read_text().split("\n", 1) for folder, name in ((self.dir, "mine.yaml"), (JOBS, "lenet.yaml")))
         self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1]])

@@ -198,6 +198,22 @@ class StreamTest(FlowTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x * 2)
 
+    def test_standard_input_has_the_usual_name(self):
+        done = subprocess.run([BIN / "flowrun", "predict", "job.yaml", "-o", "out", "--quiet", "--input", "x=@-"],
+                              cwd=self.dir, input=records(self.x), capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x * 2)
+        self.assertIn("--input x=@: ", self.flowrun("predict", "job.yaml", "-o", "none", "--input", "x=@", status=2).stderr)
+
+    def test_a_job_file_from_a_pipe_reads_paths_from_the_working_directory(self):
+        np.save(self.dir / "x.npy", self.x[0])
+        job = STREAM.replace("npy: pipe", "npy: x.npy")
+        for name in ("-", "/dev/stdin"):
+            done = subprocess.run([BIN / "flowrun", "predict", name, "-o", "out", "--force", "--quiet"],
+                                  cwd=self.dir, input=job.encode(), capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), self.x[:1] * 2)
+
     def test_a_truncated_record_is_a_failure(self):
         self.feed(records(self.x)[:-1])
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)

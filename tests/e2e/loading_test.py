@@ -60,6 +60,13 @@ class Npz(FlowTest):
         hidden = X @ self.weights["body/weight"].T + 2
         np.testing.assert_array_equal(self.load("out/returns/head/value.npy")[0], np.repeat(hidden.sum(1, keepdims=True), 2, 1))
 
+    def test_what_has_no_variable_of_the_job_is_refused_in_any_case(self):
+        np.savez(self.dir / "torch.npz", **{"body.weight": self.weights["body/weight"]})
+        for flags in ((), ("--load-partial", "**")):
+            told = self.refused("torch.npz", *flags)
+            self.assertIn("torch.npz does not fit: 4 of 4 variables", told)
+            self.assertIn("\n    body.weight [4, 3] float32\n   hint: variables are loaded by name", told)
+
     def test_other_files_are_refused_by_name(self):
         np.save(self.dir / "w.npy", X)
         self.assertIn("flowrun: error: --load: w.npy is no checkpoint, nor an .npz\n", self.refused("w.npy"))

@@ -32,6 +32,11 @@ TEST_CASE("at most three suggestions come, the nearest first") {
   CHECK(near[0] == "abcdefghi");
 }
 
+TEST_CASE("words of a command are quoted where a shell would change them") {
+  CHECK(command_line(Words{"flowrun", "-o", "a b", "it's", "", "x=@-", "$(y)"}) ==
+        "flowrun -o 'a b' 'it'\\''s' '' x=@- '$(y)'");
+}
+
 TEST_CASE("alternatives read as a sentence") {
   CHECK(quoted_alternatives(Words{}).empty());
   CHECK(quoted_alternatives(Words{"a"}) == "`a`");
