@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/delivery.h"
+#include "runtime/io/delivered.h"
 
 namespace flow::exec {
 
@@ -184,8 +185,10 @@ uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& jo
   for (const Delivery& delivery : deliveries) {
     if (delivery.every_step) continue;
     const plan::Tensor& tensor = job[delivery.tensor];
-    const double each =
-        static_cast<double>(tensor.shape.elements()) * static_cast<double>(size_of(tensor.dtype));
+    // Of a tensor with rows each device has its part.
+    const int64_t elements = tensor.shape.elements() / (tensor.rows == 0 ? delivery.devices : 1);
+    const double each = static_cast<double>(elements) *
+                        static_cast<double>(size_of(io::Delivered::dtype_of(tensor.dtype)));
     for (const plan::Sink& sink : delivery.sinks)
       if (std::holds_alternative<plan::NpySink>(sink))
         bytes += each * static_cast<double>(delivery.count(end) - delivery.count(first));

@@ -26,6 +26,8 @@ TEST_CASE("each device's array has its part of the batch, without padded rows") 
         std::vector<double>{4.5, 5.5, 6.5, 7.5, 12.5, 13.5});
   CHECK(numbers(run / "watch/w/0/value.npy") == std::vector<double>{0.5, 0.5});
   CHECK(numbers(run / "watch/w/1/value.npy") == std::vector<double>{0.5, 0.5});
+  REQUIRE(run.said.size() == 1);
+  CHECK(run.said[0] == "hooks will write 80 B");  // two halves of [4, 2] twice, [2] twice
 }
 
 TEST_CASE("a device whose part of the last batch is all padding gets no rows") {
