@@ -42,6 +42,8 @@ class Run {
 
  private:
   Ending execute();
+  /// Metrics, and the sinks of this job and of those that it calls.
+  void open_outputs();
   Ending execute_until(int64_t step, const Ending& before);
   bool asked_to_stop() const;
   void end_commands(std::string_view status);
@@ -118,18 +120,17 @@ RunOutcome Run::run() {
 }
 
 Ending Run::execute() {
-  write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
-  home_.emplace(request_.directory);
   if (request_.resume) {
     folder_.remove_leftovers();
     remove_temporaries(request_.directory);
-    fs::remove(request_.directory / kRunRecord);  // which tells of the run before
+    open_outputs();  // first: what is refused leaves the run's plan and record as they were
   }
-  if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
-  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
-  options.sums = prepared_.sums;
-  deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
-  prepared_.called.begin(request_);
+  write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
+  home_.emplace(request_.directory);
+  if (request_.resume)
+    fs::remove(request_.directory / kRunRecord);  // which tells of the run before
+  else
+    open_outputs();
   crew_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
   Ending ending;
@@ -141,6 +142,14 @@ Ending Run::execute() {
     goes_on = ending.steps == until && !ending.cut_short() && call_others(ending);
   }
   return ending;
+}
+
+void Run::open_outputs() {
+  if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
+  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
+  options.sums = prepared_.sums;
+  deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
+  prepared_.called.begin(request_);
 }
 
 /// Goes on from where `before` ended.

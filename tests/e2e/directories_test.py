@@ -195,6 +195,15 @@ jobs:
             self.flowrun("train", JOBS / "mlp.yaml", "-o", "b", "--steps", 0, "--load", path, "--force", "--quiet")
             self.assertEqual(self.files("a/checkpoints/000002")["mlp/hidden/weight.npy"], self.files("b/checkpoints/000000")["mlp/hidden/weight.npy"])
 
+    def test_a_refused_resume_leaves_the_plan_and_record_of_the_run(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 2)
+        (self.dir / "a/metrics.jsonl").unlink()
+        os.mkfifo(self.dir / "a/metrics.jsonl")
+        before = {name: (self.dir / "a" / name).read_text() for name in ("plan.json", "run.json")}
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--set", "jobs.train.run.steps=3", status=3)
+        self.assertIn("metrics.jsonl", done.stderr)
+        self.assertEqual(before, {name: (self.dir / "a" / name).read_text() for name in before})
+
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
         names = set(self.files("out"))
