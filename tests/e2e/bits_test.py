@@ -85,7 +85,7 @@ class SameBits(FlowTest):
         before = self.files("out/returns")
         more = ["--set", "jobs.train.returns.to=npy", "--watch", "mlp:3", "--resume", "--steps", 2]
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *more)
-        self.assertIn("train done, 5 steps in ", done.stderr)
+        self.assertIn("train was done already, after 5 steps; it goes on with --steps N", done.stderr)
         self.assertNotIn("hooks will write", done.stderr)
         self.assertEqual(self.files("out/returns"), before)
         self.assertEqual([path.name for path in (self.dir / "out/checkpoints").iterdir()], ["000005"])
