@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
@@ -108,7 +109,7 @@ int guarded(const char* program, const std::function<int()>& body) {
 }
 
 void dress(CLI::App& app, const std::string& name) {
-  app.set_version_flag("--version", name + " " FLOW_VERSION);
+  app.set_version_flag("--version", name + " " FLOW_VERSION, "the version of this program");
   app.set_help_flag("-h,--help", "this help");
   app.get_formatter()->column_width(34);
   // The last one counts, so that scripts can add flags to those they have.
@@ -248,7 +249,10 @@ int parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     return -1;
   } catch (const CLI::Success& success) {
-    return app.exit(success);
+    std::ostringstream out;
+    const int status = app.exit(success, out, out);
+    print(folded(out.str(), static_cast<size_t>(columns_of(stdout))));
+    return status;
   } catch (const CLI::ParseError& error) {
     const auto [message, hint] = complaint(app, error, argc, argv);
     tell_error(app.get_name().c_str(), message, hint);

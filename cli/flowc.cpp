@@ -173,7 +173,7 @@ int explain(const Options& options) {
 
 int show_ops(const Options& options) {
   if (options.op.empty()) {
-    print(list_ops());
+    print(folded(list_ops(), static_cast<size_t>(columns_of(stdout))));
     return kDone;
   }
   const OpDef* op = find_written_op(options.op);
@@ -183,7 +183,7 @@ int show_ops(const Options& options) {
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }
-  print(job::describe_call(*op));
+  print(folded(job::describe_call(*op), static_cast<size_t>(columns_of(stdout))));
   return kDone;
 }
 
@@ -284,11 +284,13 @@ Commands declare(CLI::App& app, Options& options) {
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong; 3 a file "
-      "cannot be read or "
-      "written.\nExample: flowc check jobs/lenet.yaml");
+      "cannot "
+      "be read or written.\nExample: flowc check jobs/lenet.yaml");
   Commands commands;
-  const auto add = [&](const char* name, const char* doc, int (*does)(const Options&)) {
-    return commands.emplace_back(app.add_subcommand(name, doc), does).first;
+  const auto add = [&](const char* name, const char* doc, int (*does)(const Options&),
+                       const char* footer) {
+    commands.emplace_back(app.add_subcommand(name, doc), does).first->footer(footer);
+    return commands.back().first;
   };
   const auto add_sets = [&options](CLI::App* command) {
     command->add_option("--set", options.sets, "change a node of the job file, as in vars.lr=0.02")
@@ -297,11 +299,15 @@ Commands declare(CLI::App& app, Options& options) {
         ->take_all();
   };
 
-  CLI::App* checks = add("check", "all jobs of each file, all errors; opens no data", check);
+  CLI::App* checks =
+      add("check", "all jobs of each file, all errors; opens no data", check,
+          "`-` is standard input. Exit status: 0 no errors; 2 some; 3 a file cannot be read.\n"
+          "Example: flowc check jobs/*.yaml");
   checks->add_option("FILE", options.files, "job files")->required()->type_name("");
   add_sets(checks);
 
-  CLI::App* builds = add("build", "the serialized plan of a file's jobs", build);
+  CLI::App* builds = add("build", "the serialized plan of a file's jobs", build,
+                         "Example: flowc build jobs/lenet.yaml -o lenet.plan");
   builds->add_option("FILE", options.file, "a job file")->required()->type_name("");
   builds->add_option("-o,--output", options.output, "where the plan goes")
       ->type_name("PLAN")
@@ -315,7 +321,8 @@ Commands declare(CLI::App& app, Options& options) {
   builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")
       ->type_name("PASS");
 
-  CLI::App* shows = add("show", "what a job file or a plan does", show);
+  CLI::App* shows = add("show", "what a job file or a plan does", show,
+                        "Example: flowc show jobs/lenet.yaml --job train --format svg > lenet.svg");
   shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
   shows->add_option("--job", options.job, "this job alone")->type_name("J");
   shows->add_option("--format", options.format, "table, json, dot or svg")
@@ -325,16 +332,20 @@ Commands declare(CLI::App& app, Options& options) {
   shows->add_flag("--commands", options.commands, "only the commands that its runs start");
   add_sets(shows);
 
-  CLI::App* ops = add("ops", "the ops of the language, or all about one", show_ops);
+  CLI::App* ops = add("ops", "the ops of the language, or all about one", show_ops,
+                      "Example: flowc ops conv2d");
   ops->add_option("NAME", options.op, "an op")->type_name("");
 
-  CLI::App* diffs = add("diff", "what differs between two job files or plans", diff);
+  CLI::App* diffs =
+      add("diff", "what differs between two job files or plans", diff,
+          "Exit status: 0 they do the same; 1 they differ; 2 one is wrong; 3 one cannot be read.\n"
+          "Example: flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "another one")->required()->type_name("");
   add_sets(diffs);
 
-  CLI::App* inits = add("init", "a commented job file to start from", init);
-  inits->footer(
+  CLI::App* inits = add(
+      "init", "a commented job file to start from", init,
       "It says by which schema editors complete it: job.schema.json beside it, which is written "
       "too.\nExample: flowc init lenet");
   inits->add_option("NAME", options.start, "of one that `flowc init` lists")->type_name("");
@@ -342,11 +353,10 @@ Commands declare(CLI::App& app, Options& options) {
       ->type_name("FILE");
 
   CLI::App* configs =
-      add("config", "the job file as it is understood: includes and variables put in", config);
-  configs->footer(
-      "What is written is a job file of the same plan; comments are lost. Paths in it stay "
-      "relative "
-      "to the folder of FILE.\nExample: flowc config jobs/lenet.yaml --full --set vars.lr=0.05");
+      add("config", "the job file as it is understood: includes and variables put in", config,
+          "What is written is a job file of the same plan; comments are lost. Paths in it stay "
+          "relative to the folder of FILE.\nExample: flowc config jobs/lenet.yaml --full --set "
+          "vars.lr=0.05");
   configs->add_option("FILE", options.file, "a job file")->required()->type_name("");
   CLI::Option* full = configs->add_flag("--full", options.full, "with every default written out");
   configs->add_flag("--minimal", options.minimal, "only what differs from the defaults")
@@ -356,17 +366,17 @@ Commands declare(CLI::App& app, Options& options) {
   add_sets(configs);
 
   CLI::App* schemas =
-      add("schema", "the JSON Schema of job files or plans, for editors", write_schema);
-  schemas->footer(
-      "A file names its schema in its first line:\n  # yaml-language-server: "
-      "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");
+      add("schema", "the JSON Schema of job files or plans, for editors", write_schema,
+          "A file names its schema in its first line:\n  # yaml-language-server: "
+          "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");
   schemas->add_option("OF", options.schema, "job (default) or plan")
       ->type_name("")
       ->check(CLI::IsMember({"job", "plan"}));
   schemas->add_option("-o,--output", options.output, "where it goes; default: standard output")
       ->type_name("FILE");
 
-  CLI::App* explains = add("explain", "what an error code means", explain);
+  CLI::App* explains =
+      add("explain", "what an error code means", explain, "Example: flowc explain E0302");
   explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
 
   return commands;

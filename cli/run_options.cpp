@@ -94,9 +94,8 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.footer(
       "Exit status: 0 done; 1 a check failed (a loss, a tensor that is checked, or a variable to "
       "be "
-      "saved is not\nfinite); 2 the request is wrong; 3 the run failed; 70 a defect of "
-      "flow.\nExample: flowrun train jobs/lenet.yaml -o out --set "
-      "vars.lr=0.05");
+      "saved is not finite); 2 the request is wrong; 3 the run failed; 70 a defect of flow.\n"
+      "Example: flowrun train jobs/lenet.yaml -o out --set vars.lr=0.05");
 }
 
 void read_words(RunOptions& options) {

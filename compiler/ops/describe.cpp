@@ -89,7 +89,7 @@ std::string default_of(const OpDef& op, const AttributeDef& attribute) {
                      attribute.fallback);
 }
 
-/// Lines of two columns, the second wrapped at 100.
+/// Lines of two columns.
 class Columns {
  public:
   void row(std::string left, std::string right) {
@@ -97,26 +97,9 @@ class Columns {
     rows_.emplace_back(std::move(left), std::move(right));
   }
   std::string str() const {
-    const size_t indent = width_ + 4;
     std::string text;
-    for (const auto& [left, right] : rows_) {
-      std::string line = fmt::format("  {:<{}}", left, width_);
-      size_t length = line.size();
-      for (const std::string& word : split(right, ' ')) {
-        if (length + 1 + word.size() > 100 && length > indent) {
-          line += "\n" + std::string(indent - 1, ' ');
-          length = indent - 1;
-        }
-        if (length < indent) {
-          line += std::string(indent - length, ' ') + word;
-          length = indent + word.size();
-        } else {
-          line += " " + word;
-          length += 1 + word.size();
-        }
-      }
-      text += line + "\n";
-    }
+    for (const auto& [left, right] : rows_)
+      text += fmt::format("  {:<{}}  {}\n", left, width_, right);
     return text;
   }
   bool empty() const { return rows_.empty(); }

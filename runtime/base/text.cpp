@@ -110,6 +110,37 @@ std::string command_line(std::span<const std::string> words) {
   return join(typed, " ");
 }
 
+namespace {
+
+/// Where a line that is folded goes on.
+size_t hanging_indent(std::string_view line, size_t columns) {
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const size_t gap = line.find("  ", first);
+  const size_t second = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
+  return second == line.npos ? first : second <= columns * 2 / 3 ? second : first + 4;
+}
+
+}  // namespace
+
+std::string folded(std::string_view text, size_t columns) {
+  std::vector<std::string> lines;
+  for (std::string line : split(text, '\n')) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    const size_t indent = hanging_indent(line, columns);
+    while (line.size() > columns) {
+      size_t blank = line.rfind(' ', columns);
+      // A word that is too long for a line has one of its own.
+      if (blank == line.npos || line.find_first_not_of(' ') > blank || blank < indent)
+        blank = line.find(' ', std::max(indent, line.find_first_not_of(' ')));
+      if (blank == line.npos) break;
+      lines.push_back(line.substr(0, line.find_last_not_of(' ', blank) + 1));
+      line = std::string(indent, ' ') + line.substr(line.find_first_not_of(' ', blank));
+    }
+    lines.push_back(std::move(line));
+  }
+  return join(lines, "\n");
+}
+
 std::string counted(uint64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }

@@ -29,6 +29,10 @@ std::string quoted_alternatives(std::span<const std::string> words);
 /// Words as a person types them into a shell: those that need quotes have them.
 std::string command_line(std::span<const std::string> words);
 
+/// Lines of at most so many columns where words allow it: what is folded goes on below the line's
+/// second column, which two blanks or more set off, or below its first.
+std::string folded(std::string_view text, size_t columns);
+
 /// "1 step", "3 steps"
 std::string counted(uint64_t n, std::string_view noun);
 

@@ -37,6 +37,21 @@ TEST_CASE("words of a command are quoted where a shell would change them") {
         "flowrun -o 'a b' 'it'\\''s' '' x=@- '$(y)'");
 }
 
+TEST_CASE("long lines go on below their second column") {
+  CHECK(folded("a  b c d e", 6) == "a  b c\n   d e");
+  CHECK(folded("  one two three four", 12) == "  one two\n  three four");
+  CHECK(folded("  -x    words of it\n  --long  more", 14) ==
+        "  -x    words\n        of it\n  --long  more");
+  CHECK(folded("  a name that is long  text here", 18) ==
+        "  a name that is\n      long  text\n      here");
+  CHECK(folded("indivisible text", 5) == "indivisible\ntext");
+  CHECK(folded("  indivisible", 5) == "  indivisible");
+  CHECK(folded("ends in blanks       ", 12) == "ends in\nblanks");
+  CHECK(folded("         ", 5).empty());
+  CHECK(folded("", 5).empty());
+  CHECK(folded("short\n\nlines\n", 80) == "short\n\nlines\n");
+}
+
 TEST_CASE("alternatives read as a sentence") {
   CHECK(quoted_alternatives(Words{}).empty());
   CHECK(quoted_alternatives(Words{"a"}) == "`a`");
