@@ -46,7 +46,7 @@ class Run {
   void open_outputs();
   Ending execute_until(int64_t step, const Ending& before);
   bool asked_to_stop() const;
-  void end_commands(std::string_view status);
+  void end_commands();
   int stop_signal() const;
   bool call_others(Ending& ending);
   bool saves(int64_t step) const;
@@ -99,9 +99,7 @@ RunOutcome Run::run() {
   try {
     conclude(execute());
     if (profile_) write_profile();
-    end_commands(outcome_.interrupted            ? "stopped"
-                 : outcome_.exit_status == kDone ? "done"
-                                                 : "failed");
+    end_commands();
   } catch (const std::exception& error) {
     deliverer_.reset();  // ends the commands
     try {
@@ -184,9 +182,18 @@ bool Run::asked_to_stop() const {
 }
 
 /// Where one of them has failed, those that were not told yet hear it when they are destroyed.
-void Run::end_commands(std::string_view status) {
-  deliverer_->commands().end(status);
-  prepared_.called.end(status);
+void Run::end_commands() {
+  const bool done = outcome_.exit_status == kDone;
+  const char* status = outcome_.interrupted ? "stopped" : done ? "done" : "failed";
+  try {
+    deliverer_->commands().end(status);
+    prepared_.called.end(status);
+  } catch (const RunError& error) {
+    if (outcome_.interrupted || !done) throw;
+    throw error.hinting(fmt::format("all {} were done before that{}",
+                                    counted(static_cast<uint64_t>(outcome_.steps), "step"),
+                                    job_.train ? ", and the last state is saved" : ""));
+  }
 }
 
 /// A command that wants no more stops the run as a signal does.

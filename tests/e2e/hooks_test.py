@@ -207,6 +207,7 @@ class Ends(Hooks):
         self.train([f"{{watch: logits, to: {json.dumps(hook)}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--steps", 4, status=3)
         self.assertRegex(done.stderr, r"train.yaml:16:10: the command .* exited with status 5\n")
+        self.assertRegex(done.stderr, r"; all \d+ steps were done before that, and the last state is saved\n")
         self.assertTrue((self.dir / "out/checkpoints/000004/checkpoint.json").exists(), "the run was complete, and is kept")
 
     def test_a_hung_hook_fails_the_run_after_its_timeout(self):
