@@ -41,6 +41,14 @@ class PageTest(FlowTest):
         told = set(re.findall(r"\w+", PAGE))
         self.assertEqual(sorted(word for word in words_of({**schema, "$defs": definitions}) if not set(re.findall(r"\w+", word)) <= told), [])
 
+    def test_formulas_of_optimizers_are_told(self):
+        schema = json.loads((SOURCE / "schemas/job.schema.json").read_text())
+        types = [one for one in schema["$defs"]["optimizer"]["anyOf"][0]["properties"]["type"]["anyOf"] if "const" in one]
+        self.assertGreater(len(types), 5)
+        told = " ".join(PAGE.split())
+        for one in types:
+            self.assertIn(f"{one['const']} {one['description'].split(chr(10) * 2)[1]}", told)
+
     def test_weights_come_from_pytorch_as_the_page_says(self):
         recipe = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
         random = np.random.default_rng(3)
