@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -33,10 +32,8 @@ std::vector<std::vector<std::string>> shaping_words(const RunOptions& options) {
 /// A whole number within these bounds.
 CLI::Validator count(int64_t min, int64_t max) {
   const auto wrong = [=](const std::string& text) -> std::string {
-    int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [behind, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && behind == end && number >= min && number <= max) return {};
+    const auto number = whole_number(text);
+    if (number && *number >= min && *number <= max) return {};
     return fmt::format("`{}` is no whole number from {} to {}", text, min, max);
   };
   return {wrong, "", "count"};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace flow {
@@ -139,6 +140,13 @@ std::string folded(std::string_view text, size_t columns) {
     lines.push_back(std::move(line));
   }
   return join(lines, "\n");
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [behind, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && behind == end ? std::optional(number) : std::nullopt;
 }
 
 std::string counted(uint64_t n, std::string_view noun) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ std::string command_line(std::span<const std::string> words);
 /// Lines of at most so many columns where words allow it: what is folded goes on below the line's
 /// second column, which two blanks or more set off, or below its first.
 std::string folded(std::string_view text, size_t columns);
+
+/// "-12" as a number; nothing for other text, or more than 64 bits.
+std::optional<int64_t> whole_number(std::string_view text);
 
 /// "1 step", "3 steps"
 std::string counted(uint64_t n, std::string_view noun);

@@ -2,12 +2,12 @@
 #include "runtime/exec/first_difference.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <tuple>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/delivery.h"
 #include "runtime/exec/run_files.h"
 #include "runtime/io/npy.h"
@@ -44,10 +44,8 @@ std::optional<Part> part_of(const Delivery& delivery, std::string_view name) {
     if (!name.starts_with("diff_")) return {};
     name.remove_prefix(5);
   }
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size()) return {};
-  return Part{false, step};
+  const auto step = whole_number(name);
+  return step ? std::optional(Part{false, *step}) : std::nullopt;
 }
 
 /// The step of the first element over tolerance, if each value of the stack has one.

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 
 namespace flow::io {
 
@@ -15,11 +15,8 @@ namespace {
 
 /// The step that a directory is named by; nothing for any other name.
 std::optional<int64_t> step_of(const std::string& name) {
-  int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data(), end, step);
-  if (error != std::errc() || rest != end || step < 0) return std::nullopt;
-  return step;
+  const auto step = whole_number(name);
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 void remove_whole(const fs::path& path) {

@@ -1,4 +1,4 @@
-// Datasets: columns of rows in files, read through once, then converted a batch at a time.
+// Datasets: columns of rows in files, converted a batch at a time.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ struct ByteRows {
   std::span<const std::byte> table;  // [channels, 256] of the wanted dtype
 };
 
-/// The rows of one file, in memory (idx) or mapped (npy), in the file's dtype.
+/// The rows of one file, mapped, or in memory where they are packed or of another order; in the
+/// file's dtype.
 class ColumnReader {
  public:
   /// Opens and checks the file: magic, dtype, extents, length, gzip's checksum. `root` is what the

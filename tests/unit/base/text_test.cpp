@@ -37,6 +37,14 @@ TEST_CASE("words of a command are quoted where a shell would change them") {
         "flowrun -o 'a b' 'it'\\''s' '' x=@- '$(y)'");
 }
 
+TEST_CASE("a whole number is all of a text") {
+  CHECK(whole_number("000020") == 20);
+  CHECK(whole_number("-7") == -7);
+  CHECK(whole_number("9223372036854775807") == 9223372036854775807);
+  for (const char* other : {"", "7 ", "+7", "7.0", "0x7", "9223372036854775808"})
+    CHECK(!whole_number(other));
+}
+
 TEST_CASE("long lines go on below their second column") {
   CHECK(folded("a  b c d e", 6) == "a  b c\n   d e");
   CHECK(folded("  one two three four", 12) == "  one two\n  three four");
