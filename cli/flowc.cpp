@@ -283,9 +283,8 @@ Commands declare(CLI::App& app, Options& options) {
   dress(app, "flowc");
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong; 3 a file "
-      "cannot "
-      "be read or written.\nExample: flowc check jobs/lenet.yaml");
+      "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong or not there; 3 "
+      "a file cannot be read or written.\nExample: flowc check jobs/lenet.yaml");
   Commands commands;
   const auto add = [&](const char* name, const char* doc, int (*does)(const Options&),
                        const char* footer) {

@@ -92,7 +92,8 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
 void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
-    tell(fmt::format("flowrun: stopped after step {}{}; {} with: {}\n", outcome.steps,
+    tell(fmt::format("flowrun: stopped after {}{}; {} with: {}\n",
+                     counted(static_cast<uint64_t>(outcome.steps), "step"),
                      outcome.stopped_by_command ? ", as a command asked" : "",
                      job.train ? "go on" : "begin again", next_command(options, job, directory)));
     return;

@@ -121,9 +121,11 @@ Table taps_table(const plan::Job& job) {
   const double call = plan::estimate_call_seconds(job);
   for (const plan::Step& step : job.steps)
     if (step.tap)
-      table.row(
-          {step.name, fmt::format("about {:.2g} % of a call, where a hook that needs it fires",
-                                  100 * plan::estimate_seconds(job, step) / call)});
+      table.row({step.name,
+                 fmt::format("{} of a call, where a hook that needs it fires",
+                             call > 0 ? fmt::format("about {:.2g} %",
+                                                    100 * plan::estimate_seconds(job, step) / call)
+                                      : "all")});
   return table;
 }
 

@@ -67,8 +67,9 @@ std::vector<Variety> make_optimizers() {
         {"centered", KeyType::kBool, "false", "take the variance for the mean square"}}},
       {"lars",
        "Momentum with a rate for each variable, by the ratio of its norm to its gradient's.",
-       "r = lr lars_coefficient |w| / (|g| + weight_decay |w| + epsilon), m = momentum_beta m - r "
-       "(g + weight_decay w), w += m, norms as root mean squares",
+       "r = lr lars_coefficient |w| / (|g| + weight_decay |w| + epsilon), lr where a norm is 0, m "
+       "= "
+       "momentum_beta m - r (g + weight_decay w), w += m, norms as root mean squares",
        with_decay(
            {{"momentum_beta", kNumber, "0.9", "how much of the last movement stays", kShare},
             epsilon("1e-9"),
@@ -77,7 +78,7 @@ std::vector<Variety> make_optimizers() {
       {"lamb",
        "Adam with a rate for each variable, by the ratio of its norm to that of its movement.",
        "a = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay w, w -= lr "
-       "(|w| / |a|) a, where a norm is 0 the ratio is 1",
+       "(|w| / |a|) a, lr a where a norm is 0",
        with_decay({beta1(), beta2(), epsilon("1e-6")}, "0")},
   };
 }

@@ -181,7 +181,7 @@ std::span<const OpDef> batch_normalization() {
           .operands = {{"in", "any shape with that axis"}},
           .attributes = {{"axis", AttributeType::kInteger, "1", "the axis of the channels"},
                          fraction("momentum", "0.99",
-                                  "the part of the moving statistics that a call leaves"),
+                                  "how much of the moving statistics a train step keeps"),
                          epsilon_attribute("0.001"),
                          center_attribute(),
                          scale_attribute()},

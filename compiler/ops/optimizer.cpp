@@ -159,9 +159,9 @@ OpDef lars() {
   return {.name = "lars_update",
           .doc = "One step of LARS.",
           .formula =
-              "r = lr lars_coefficient |w| / (|scale g| + weight_decay |w| + epsilon); m = "
-              "momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as root mean "
-              "squares",
+              "r = lr lars_coefficient |w| / (|scale g| + weight_decay |w| + epsilon), lr where a "
+              "norm is 0; m = momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as "
+              "root mean squares",
           .operands = with_slots({"momentum"}),
           .attributes = {scale(), rate_scale(),
                          number("momentum_beta", "how much of the slot stays"), epsilon(),

@@ -129,8 +129,9 @@ Kernel lars_update(const Request& request) {
         [&](int64_t i, int64_t end) { return squares(arrays.from[0] + i, arrays.g + i, end - i); });
     const double size = std::sqrt(sums.first / static_cast<double>(n));
     const double slope = std::abs(scale) * std::sqrt(sums.second / static_cast<double>(n));
-    const double rate = state.at_rate(rate_scale).learning_rate * coefficient * size /
-                        (slope + weight_decay * size + epsilon);
+    const double ratio =
+        size > 0 && slope > 0 ? coefficient * size / (slope + weight_decay * size + epsilon) : 1;
+    const double rate = state.at_rate(rate_scale).learning_rate * ratio;
     const LarsRates rates{static_cast<float>(scale), static_cast<float>(momentum),
                           static_cast<float>(weight_decay), static_cast<float>(-rate)};
     for_pieces(threads, n, kPiece,

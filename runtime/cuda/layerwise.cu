@@ -49,7 +49,9 @@ struct LarsRule {
                          const CallBlock& call) const {
     const double size = std::sqrt(sums.first / static_cast<double>(elements));
     const double slope = std::abs(scaled) * std::sqrt(sums.second / static_cast<double>(elements));
-    return call.learning_rate * coefficient * size / (slope + weight_decay * size + epsilon);
+    const bool any = size > 0 && slope > 0;
+    return call.learning_rate *
+           (any ? coefficient * size / (slope + weight_decay * size + epsilon) : 1);
   }
 
   /// m = b*m - r*(scale*g + wd*w), w += m

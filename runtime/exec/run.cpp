@@ -35,6 +35,8 @@ constexpr const char* kFindNonfinite =
     "a smaller learning rate may do; to find where it begins: "
     "`hooks: [{watch: '**', check: finite, to: none}]`";
 
+std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
+
 class Run {
  public:
   Run(Backend& backend, const RunRequest& request, Preparation& prepared);
@@ -111,9 +113,9 @@ RunOutcome Run::run() {
     throw;
   }
   const char* by = outcome_.stopped_by_command ? "a command stopped it" : "interrupted";
-  write_record(outcome_.exit_status, outcome_.interrupted
-                                         ? fmt::format("{} after step {}", by, outcome_.steps)
-                                         : outcome_.error);
+  write_record(outcome_.exit_status,
+               outcome_.interrupted ? fmt::format("{} after {}", by, steps_text(outcome_.steps))
+                                    : outcome_.error);
   return outcome_;
 }
 
@@ -190,8 +192,7 @@ void Run::end_commands() {
     prepared_.called.end(status);
   } catch (const RunError& error) {
     if (outcome_.interrupted || !done) throw;
-    throw error.hinting(fmt::format("all {} were done before that{}",
-                                    counted(static_cast<uint64_t>(outcome_.steps), "step"),
+    throw error.hinting(fmt::format("all {} were done before that{}", steps_text(outcome_.steps),
                                     job_.train ? ", and the last state is saved" : ""));
   }
 }
@@ -329,13 +330,13 @@ std::string Run::save_after_failure(const Ending& ending) {
     prepared_.capture();
     if (ending.delivered) {
       if (kept_ != ending.steps) save_step(ending.steps, deliverer_->sums());
-      return fmt::format("`--resume` goes on after step {}", ending.steps);
+      return fmt::format("`--resume` goes on after {}", steps_text(ending.steps));
     }
     check_trained(ending.steps);
     home_->require();
     const fs::path path = request_.directory / kRescued;
     write_checkpoint(path, prepared_.state, checkpoint_record(ending.steps, {}));
-    return fmt::format("the state after step {} is in {}, for `--load`", ending.steps,
+    return fmt::format("the state after {} is in {}, for `--load`", steps_text(ending.steps),
                        path.string());
   } catch (const std::exception&) {
     return {};  // the failure that led here is the one to tell

@@ -157,7 +157,7 @@ class AlsoTest(FlowTest):
         asks = "[{watch: label, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 1 ] && exit 10; true'}}]"
         told = "[{watch: right, to: {type: command, run: 'cat > $FLOW_RUN_DIR/told', format: text}}]"
         done = self.flowrun("train", "job.yaml", "-o", "out", "--set", f"+jobs.eval.hooks={asks}")
-        self.assertIn("stopped after step 4, as a command asked", done.stderr)
+        self.assertIn("stopped after 4 steps, as a command asked", done.stderr)
         self.assertEqual(len(self.load("out/also/eval/returns/right/value.npy")), 10)  # that pass is whole
         self.flowrun("train", "job.yaml", "-o", "told", "--quiet", "--set", f"+jobs.eval.hooks={told}",
                      "--set", "+jobs.train.hooks=[{watch: loss, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 6 ] && exit 10; true'}}]")
@@ -197,7 +197,7 @@ class AlsoTest(FlowTest):
         fails = "+jobs.eval.hooks=[{watch: x, to: {type: command, mode: spawn, run: 'cat >/dev/null; exit 4'}}]"
         done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}]",
                             "--set", fails, status=3)
-        self.assertIn("the state after step 4 is in out/rescued, for `--load`", done.stderr)
+        self.assertIn("the state after 4 steps is in out/rescued, for `--load`", done.stderr)
         self.flowrun("eval", "job.yaml", "-o", "seen", "--quiet", "--load", "out/rescued")
 
     def test_a_called_job_that_shuffles_has_another_order_in_each_epoch(self):

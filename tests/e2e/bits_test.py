@@ -119,7 +119,7 @@ class SameBits(FlowTest):
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, -signal.SIGINT, errors)
-        said = re.fullmatch(r"flowrun: stopped after step (\d+); go on with: flowrun (.*)", errors.strip().splitlines()[-1])
+        said = re.fullmatch(r"flowrun: stopped after (\d+) steps?; go on with: flowrun (.*)", errors.strip().splitlines()[-1])
         self.assertEqual(int(said[1]), int(self.checkpoint("out").name))
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 128 + signal.SIGINT)
         self.flowrun(*shlex.split(said[2]))

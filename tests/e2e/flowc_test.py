@@ -166,6 +166,11 @@ jobs:
         shown = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--set", watched).stdout
         self.assertRegex(shown, r"taps\n  mlp/hidden/matmul:tap  about \d+ % of a call, where a hook that needs it fires\n")
         self.assertNotIn("taps", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train").stdout)
+        self.write("hooks.yaml", """flow: 1
+jobs:
+  look: {type: predict, inputs: {x: {shape: [2], dtype: float32}}, graph: {y: {op: relu, in: x}}, hooks: [{watch: y}]}
+""")
+        self.assertIn("all of a call, where", self.call("flowc", "show", "hooks.yaml").stdout)
 
     def test_show_names_what_may_change_from_run_to_run(self):
         def shown(*sets):

@@ -220,7 +220,7 @@ class Manners(FlowTest):
                 run.send_signal(signal.SIGINT)
                 said = run.stderr.read()
             self.assertEqual(run.returncode, -signal.SIGINT, said)
-            how, command = re.search(r"stopped after step \d+; (.*) with: flowrun (.*)\n$", said).groups()
+            how, command = re.search(r"stopped after \d+ steps?; (.*) with: flowrun (.*)\n$", said).groups()
             return how, shlex.split(command)
 
         self.write("job.yaml", ENDLESS)
@@ -319,6 +319,25 @@ class Manners(FlowTest):
 """)
         told = self.flowrun("job.yaml", "-o", "out", "--quiet").stdout
         self.assertEqual([line.split(":")[0] for line in told.splitlines()], ["hidden", "hidden/diff", "error", "rows"])
+
+    def test_lars_and_lamb_move_a_variable_that_is_zero_at_the_whole_rate(self):
+        self.write("job.yaml", """flow: 1
+jobs:
+  train:
+    type: train
+    inputs: {x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}
+    graph:
+      y: {op: dense, units: 2, in: x}
+      squares: {op: mse, prediction: y, target: 1}
+      loss: {op: reduce_mean}
+    hooks: [{watch_diff: y/bias}]
+    optimizer: {type: lars, learning_rate: 0.125, minimize: loss}
+""")
+        self.flowrun("job.yaml", "-o", "lars", "--steps", 1)
+        gradient = self.load("lars/watch/y/bias/diff.npy")[0]
+        np.testing.assert_allclose(np.load(self.checkpoint("lars") / "y/bias.npy"), -gradient / 8, rtol=1e-6)
+        self.flowrun("job.yaml", "-o", "lamb", "--steps", 1, "--set", "jobs.train.optimizer.type=lamb")
+        np.testing.assert_allclose(np.load(self.checkpoint("lamb") / "y/bias.npy"), -np.sign(gradient) / 8, rtol=1e-4)
 
     def test_what_is_random_and_nobody_trains_or_loads_is_told(self):
         self.write("job.yaml", train_job(1))

@@ -93,7 +93,7 @@ class Gpu(FlowTest):
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)
         self.assertEqual(run.returncode, -signal.SIGINT, said)
-        steps = int(re.search(r"stopped after step (\d+); ", said)[1]) + 7
+        steps = int(re.search(r"stopped after (\d+) steps?; ", said)[1]) + 7
         for out, resume in (("parts", ["--resume"]), ("whole", [])):
             self.run_job(out, "--quiet", "--steps", steps, *resume, *endless)
         self.same_files("whole", "parts", f"checkpoints/{steps:06}")

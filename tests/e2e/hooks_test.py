@@ -243,7 +243,7 @@ class Ends(Hooks):
         self.train([f"{{watch: logits, to: {json.dumps({**hook, 'ack': True})}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--save", "final")
         self.assertRegex(done.stderr, r"train.yaml:16:10: step 37: the command .* asks to stop\n")
-        self.assertIn("stopped after step 38, as a command asked; go on with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
+        self.assertIn("stopped after 38 steps, as a command asked; go on with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
         self.assertEqual(self.checkpoint("out").name, "000038")
         self.assertEqual(self.files("final")["logits/weight.npy"], self.files("out/checkpoints/000038")["logits/weight.npy"])
 
@@ -267,7 +267,7 @@ class Ends(Hooks):
             said = run.stderr.read()
             self.assertEqual(run.wait(), -signal.SIGINT, said)
         self.assertEqual(seen[-1], "end None stopped")
-        steps = int(re.search(r"stopped after step (\d+); go on with", said)[1])
+        steps = int(re.search(r"stopped after (\d+) steps?; go on with", said)[1])
         self.assertEqual(seen[-2], f"watch {steps - 1} None", "every step that was complete has reached the hook")
         self.assertTrue((self.dir / f"out/checkpoints/{steps:06}/checkpoint.json").exists())
 

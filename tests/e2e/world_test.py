@@ -72,7 +72,7 @@ class World(FlowTest):
         for name, returns in (("each", "{value: loss, to: none}"), ("ahead", "{type: Callback, value: loss, to: none}")):
             self.write("job.yaml", train_job(400) + f"    returns: {returns}\n" + fails)
             done = self.flowrun("job.yaml", "-o", name, "--quiet", status=3)
-            steps, = re.findall(rf"the state after step (\d+) is in {name}/rescued, for `--load`", done.stderr)
+            steps, = re.findall(rf"the state after (\d+) steps? is in {name}/rescued, for `--load`", done.stderr)
             self.assertEqual(list((self.dir / name / "checkpoints").glob("*")), [])  # no run may go on from there
             self.flowrun("job.yaml", "-o", f"{name}-whole", "--quiet", "--no-commands", "--steps", steps)
             whole, rescued = self.files(self.checkpoint(f"{name}-whole")), self.files(f"{name}/rescued")
@@ -103,7 +103,7 @@ class World(FlowTest):
             return pipe.getvalue()
 
         done = run("parts", records(rows[:6])[:-1], status=3)
-        self.assertIn("hint: `--resume` goes on after step 5", done.stderr)
+        self.assertIn("hint: `--resume` goes on after 5 steps", done.stderr)
         run("parts", records(rows), "--resume")
         run("whole", records(rows))
         self.assertEqual(self.files("whole/checkpoints/000008"), self.files("parts/checkpoints/000008"))
@@ -206,7 +206,7 @@ class World(FlowTest):
         os.truncate(self.dir / "x.npy", 200)
         said = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, 3, said)
-        self.assertRegex(said, r"error: .*x.npy became shorter while it was read\n   hint: `--resume` goes on after step \d+\n$")
+        self.assertRegex(said, r"error: .*x.npy became shorter while it was read\n   hint: `--resume` goes on after \d+ steps?\n$")
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 3)
         np.save(self.dir / "x.npy", rows)
         self.flowrun(*reads, "-o", "out", "--resume", "--quiet", "--steps", 60, "--no-commands")

@@ -154,8 +154,9 @@ Kernel lars_update(const Request& request) {
           const double factor = scale.operator()<T>(buffers);
           const double size = std::sqrt(squares(w, n) / static_cast<double>(n));
           const double slope = std::abs(factor) * std::sqrt(squares(g, n) / static_cast<double>(n));
-          const double rate = state.at_rate(rate_scale).learning_rate * coefficient * size /
-                              (slope + decay * size + epsilon);
+          const double ratio =
+              size > 0 && slope > 0 ? coefficient * size / (slope + decay * size + epsilon) : 1;
+          const double rate = state.at_rate(rate_scale).learning_rate * ratio;
           for (int64_t i = 0; i < n; ++i) {
             const auto old = static_cast<double>(w[i]);
             const double pulled = factor * static_cast<double>(g[i]) + decay * old;
