@@ -219,7 +219,9 @@ std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char**
   const std::string word = argv[1];
   if (word.starts_with('-')) return Complaint{fmt::format("not expected: {}", word), hint};
   const auto near = suggest(word, commands);
-  if (near.empty() && fs::is_regular_file(word) && std::ranges::count(commands, "check") > 0)
+  std::error_code unknown;
+  if (near.empty() && fs::is_regular_file(word, unknown) &&
+      std::ranges::count(commands, "check") > 0)
     return Complaint{fmt::format("a command is required before {}", word),
                      fmt::format("{} check {} checks it", app.get_name(), word)};
   return Complaint{fmt::format("there is no command `{}`", word),

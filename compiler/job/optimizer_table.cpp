@@ -67,9 +67,8 @@ std::vector<Variety> make_optimizers() {
         {"centered", KeyType::kBool, "false", "take the variance for the mean square"}}},
       {"lars",
        "Momentum with a rate for each variable, by the ratio of its norm to its gradient's.",
-       "r = lr lars_coefficient |w| / (|g| + weight_decay |w| + epsilon), lr where a norm is 0, m "
-       "= "
-       "momentum_beta m - r (g + weight_decay w), w += m, norms as root mean squares",
+       "r = lr lars_coefficient |w| / (|g| + weight_decay |w| + epsilon), lr where a norm is 0, "
+       "m = momentum_beta m - r (g + weight_decay w), w += m, norms as root mean squares",
        with_decay(
            {{"momentum_beta", kNumber, "0.9", "how much of the last movement stays", kShare},
             epsilon("1e-9"),

@@ -62,7 +62,8 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
   Diag& diag = error(Diagnosis::kWrongKind, node,
                      fmt::format("{} is {}, not {}", what,
                                  number ? "a number" : yaml::name_of(node.kind), wanted));
-  if (kind == yaml::Kind::kList && node.is_mapping() && node.entries.front().key.starts_with('-'))
+  const bool dashed = !node.entries.empty() && node.entries.front().key.starts_with('-');
+  if (kind == yaml::Kind::kList && dashed)
     diag.with_hint(fmt::format("an item has a blank behind its dash: `- {}: ...`",
                                node.entries.front().key.substr(1)));
   else if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
@@ -147,9 +148,10 @@ std::string MeantKeys::suggest(std::string_view word, const std::vector<std::str
 Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
                std::vector<KeyDef> keys)
     : reader_(reader), node_(node), owner_(owner), what_(std::move(what)), keys_(std::move(keys)) {
-  if (!reader.expect(node, yaml::Kind::kMapping, what_,
-                     hint_for_mapping(reader.sources, node, keys_)))
+  if (!node.is_mapping()) {
+    reader.expect(node, yaml::Kind::kMapping, what_, hint_for_mapping(reader.sources, node, keys_));
     return;
+  }
   std::vector<std::string> names;
   for (const KeyDef& key : keys_) names.emplace_back(key.name);
   for (const yaml::Entry& entry : node.entries) {

@@ -145,10 +145,9 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
         .error(Diagnosis::kReturnType, node,
                fmt::format("`{}` is no return type: {}", node.scalar, wrong))
         .with_hint(
-            "types are `Numpy`, `ListNumpy`, `Tuple[R, R]` of any length, `List[R]`, `Dict[str, "
-            "R]`, "
-            "`Dict[int, "
-            "R]`, and `Callback` or `Callback[R]` for an asynchronous job");
+            "types are `Numpy`, `ListNumpy`, `Tuple[R, R]` of any length, `List[R]`, "
+            "`Dict[str, R]`, `Dict[int, R]`, and `Callback` or `Callback[R]` for an asynchronous "
+            "job");
   return type;
 }
 

@@ -117,7 +117,7 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
 }
 
 /// For a file that could not be read in the column's format: what its first bytes are of.
-std::string hint_for_bytes(const plan::Column& column, const fs::path& path) {
+std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try {
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               std::min<size_t>(file.bytes().size(), 6));
@@ -131,6 +131,8 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path) {
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
     return "it is a text: numpy.save writes a .npy of what numpy.loadtxt reads";
   return {};
+} catch (const RunError&) {
+  return {};  // it cannot be read at all, which is told already
 }
 
 std::string hint_for(const plan::Column& column, const fs::path& path, const fs::path& root,
