@@ -52,6 +52,7 @@ std::string sink_text(const plan::Sink& sink) {
 
 std::string sinks_text(const std::vector<plan::Sink>& sinks) {
   std::vector<std::string> texts;
+  texts.reserve(sinks.size());
   for (const plan::Sink& sink : sinks) texts.push_back(sink_text(sink));
   return join(texts, ", ");
 }

@@ -4,6 +4,7 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {

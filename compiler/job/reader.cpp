@@ -16,6 +16,13 @@ namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
 
+std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const KeyDef& key : keys) names.emplace_back(key.name);
+  return names;
+}
+
 /// What to write instead of a word, number or list where a mapping of these keys belongs.
 std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
                              const std::vector<KeyDef>& keys) {
@@ -31,9 +38,7 @@ std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
       return with(format->name);
   for (const std::string_view key : {"value", "type", "job"})
     if (find_key(keys, key) && is_name(node.scalar)) return with(key);
-  std::vector<std::string> names;
-  for (const KeyDef& key : keys) names.emplace_back(key.name);
-  return listed("its keys are", names);
+  return listed("its keys are", names_of(keys));
 }
 
 }  // namespace
@@ -152,8 +157,7 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
     reader.expect(node, yaml::Kind::kMapping, what_, hint_for_mapping(reader.sources, node, keys_));
     return;
   }
-  std::vector<std::string> names;
-  for (const KeyDef& key : keys_) names.emplace_back(key.name);
+  const std::vector<std::string> names = names_of(keys_);
   for (const yaml::Entry& entry : node.entries) {
     if (reader.take_note(entry) || find_key(keys_, entry.key)) continue;
     reader.diags

@@ -6,6 +6,7 @@
 #include "compiler/job/also.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
+#include "compiler/job/values.h"
 
 namespace flow::job {
 namespace {
