@@ -69,7 +69,7 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
 }
 
 void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
-                const std::vector<std::string_view>& order) {
+                const std::vector<std::string>& order) {
   const auto rank = [&order](std::string_view name) { return std::ranges::find(order, name); };
   const auto known = [&](const yaml::Entry& entry) { return rank(entry.key) != order.end(); };
   auto place = std::ranges::find_if(mapping.entries, known);

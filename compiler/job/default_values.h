@@ -24,6 +24,6 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
 /// Adds a key behind those that stand before it in `order`; where there are none, before those
 /// behind it, or at the end.
 void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
-                const std::vector<std::string_view>& order);
+                const std::vector<std::string>& order);
 
 }  // namespace flow::job

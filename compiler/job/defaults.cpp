@@ -12,13 +12,6 @@
 namespace flow::job {
 namespace {
 
-std::vector<std::string_view> names_of(const std::vector<KeyDef>& keys) {
-  std::vector<std::string_view> names;
-  names.reserve(keys.size());
-  for (const KeyDef& key : keys) names.push_back(key.name);
-  return names;
-}
-
 /// A section that may be empty, and means the same when it is absent.
 bool is_optional(const KeyDef& def) {
   return def.type == KeyType::kSection && !def.required() && !def.section->each &&
@@ -77,7 +70,7 @@ class Defaults {
   }
 
   void visit_keys(yaml::Node& node, const std::vector<KeyDef>& keys) {
-    const std::vector<std::string_view> order = names_of(keys);
+    const std::vector<std::string> order = names_of(keys);
     for (const KeyDef& def : keys) {
       yaml::Node* given = node.find(def.name);
       if (given) visit(*given, def);
@@ -148,9 +141,9 @@ class Defaults {
   }
 
   void visit_attributes(yaml::Node& node, const OpDef& op) {
-    std::vector<std::string_view> order{"op", "in"};
-    for (const OperandDef& operand : op.operands) order.push_back(operand.name);
-    for (const AttributeDef& def : op.attributes) order.push_back(def.name);
+    std::vector<std::string> order{"op", "in"};
+    for (const OperandDef& operand : op.operands) order.emplace_back(operand.name);
+    for (const AttributeDef& def : op.attributes) order.emplace_back(def.name);
     for (const AttributeDef& def : op.attributes) {
       yaml::Node* given = node.find(def.name);
       if (!given && writes_ && !(node.find("variables") && is_of_variables(def)))
@@ -167,7 +160,7 @@ class Defaults {
   void visit_arguments(yaml::Node& node, const yaml::Node& network) {
     const yaml::Node* params = network.find("params");
     if (!params) return;
-    std::vector<std::string_view> order{"op", "in"};
+    std::vector<std::string> order{"op", "in"};
     for (const yaml::Entry& param : params->entries) order.push_back(param.key);
     for (const yaml::Entry& param : params->entries) {
       if (param.key == "note" || param.value.scalar == "required") continue;

@@ -112,6 +112,13 @@ inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view 
   return found == keys.end() ? nullptr : &*found;
 }
 
+inline std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const KeyDef& key : keys) names.emplace_back(key.name);
+  return names;
+}
+
 /// The only one that must be there, where that is a number; else null.
 inline const KeyDef* only_number(const std::vector<KeyDef>& keys) {
   if (std::ranges::count_if(keys, &KeyDef::required) != 1) return nullptr;

@@ -16,13 +16,6 @@ namespace {
 
 std::string quoted(std::string_view key) { return fmt::format("`{}`", key); }
 
-std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const KeyDef& key : keys) names.emplace_back(key.name);
-  return names;
-}
-
 /// What to write instead of a word, number or list where a mapping of these keys belongs.
 std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
                              const std::vector<KeyDef>& keys) {
