@@ -34,8 +34,10 @@ void merge(yaml::Node& base, yaml::Node over) {
   }
 }
 
-/// The directory of a path as it is written, with its slash; empty for that of the program.
+/// The directory of a path as it is written, with its slash; empty for that of the program, which
+/// is also that of a pipe.
 std::string directory_of(std::string_view path) {
+  if (is_descriptor(path)) return {};
   const size_t slash = path.rfind('/');
   return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
 }

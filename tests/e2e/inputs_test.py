@@ -207,7 +207,8 @@ class StreamTest(FlowTest):
 
     def test_a_job_file_from_a_pipe_reads_paths_from_the_working_directory(self):
         np.save(self.dir / "x.npy", self.x[0])
-        job = STREAM.replace("npy: pipe", "npy: x.npy")
+        self.write("seed.yaml", "seed: 3")
+        job = STREAM.replace("npy: pipe", "npy: x.npy").replace("flow: 1", "flow: 1\ninclude: [seed.yaml]")
         for name in ("-", "/dev/stdin"):
             done = subprocess.run([BIN / "flowrun", "predict", name, "-o", "out", "--force", "--quiet"],
                                   cwd=self.dir, input=job.encode(), capture_output=True)
