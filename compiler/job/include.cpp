@@ -90,7 +90,7 @@ class Includer {
   }
 
   std::optional<std::string> read_text_of(const yaml::Node& item) {
-    const auto text = job::read_text(reader_, item, "a path of `include`");
+    auto text = job::read_text(reader_, item, "a path of `include`");
     if (!text || text->find('$') == std::string::npos) return text;
     reader_
         .error(Diagnosis::kBadInclude, item,
