@@ -53,6 +53,10 @@ void print(std::string_view text) {
     throw RunError(kOutputLost);
 }
 
+void print_folded(std::string_view text) {
+  print(folded(text, static_cast<size_t>(columns_of(stdout))));
+}
+
 void tell_line(const OrderedJson& line) {
   tell(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
@@ -253,7 +257,7 @@ int parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& success) {
     std::ostringstream out;
     const int status = app.exit(success, out, out);
-    print(folded(out.str(), static_cast<size_t>(columns_of(stdout))));
+    print_folded(out.str());
     return status;
   } catch (const CLI::ParseError& error) {
     const auto [message, hint] = complaint(app, error, argc, argv);

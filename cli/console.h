@@ -39,6 +39,8 @@ void tell(const std::string& text);
 
 /// Writes to standard output. RunError where that cannot be, but for a reader that has seen enough.
 void print(std::string_view text);
+/// The same with long lines folded to the terminal's columns.
+void print_folded(std::string_view text);
 
 /// Writes an object to standard error, on a line of its own.
 void tell_line(const OrderedJson& line);

@@ -173,7 +173,7 @@ int explain(const Options& options) {
 
 int show_ops(const Options& options) {
   if (options.op.empty()) {
-    print(folded(list_ops(), static_cast<size_t>(columns_of(stdout))));
+    print_folded(list_ops());
     return kDone;
   }
   const OpDef* op = find_written_op(options.op);
@@ -183,7 +183,7 @@ int show_ops(const Options& options) {
     throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
                   "`flowc ops` lists them");
   }
-  print(folded(job::describe_call(*op), static_cast<size_t>(columns_of(stdout))));
+  print_folded(job::describe_call(*op));
   return kDone;
 }
 

@@ -146,9 +146,9 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   add_hook_options(reader, request, file);
   plan::Plan plan;
   plan.source = request.file;
-  plan.root = is_descriptor(request.file)
-                  ? fs::current_path().string()
-                  : fs::absolute(request.file).parent_path().lexically_normal().string();
+  // As the parent of a file in it: on its own it would keep the slash at its end.
+  const fs::path inside = job::directory_of(request.file) + "data";
+  plan.root = fs::absolute(inside).parent_path().lexically_normal().string();
   Compilation all{request, reader, file, &result.dump};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) {

@@ -34,14 +34,6 @@ void merge(yaml::Node& base, yaml::Node over) {
   }
 }
 
-/// The directory of a path as it is written, with its slash; empty for that of the program, which
-/// is also that of a pipe.
-std::string directory_of(std::string_view path) {
-  if (is_descriptor(path)) return {};
-  const size_t slash = path.rfind('/');
-  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
-}
-
 class Includer {
  public:
   explicit Includer(Reader& reader) : reader_(reader) {}
@@ -134,6 +126,12 @@ class Includer {
 };
 
 }  // namespace
+
+std::string directory_of(std::string_view path) {
+  if (is_descriptor(path)) return {};
+  const size_t slash = path.rfind('/');
+  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
+}
 
 void include_files(Reader& reader, yaml::Node& file) { Includer(reader).run(file, reader.file); }
 

@@ -1,9 +1,16 @@
 // `include:`: other files merged below the one that includes them, before anything is read.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "compiler/job/reader.h"
 
 namespace flow::job {
+
+/// What paths in a file are relative to: its directory as it is written, with its slash; empty, for
+/// that of the program, where it has none or is a pipe.
+std::string directory_of(std::string_view path);
 
 /// Replaces `include:` of the top-level mapping `file`, which stands in source `reader.file`, by
 /// what the files say: mappings are merged, deeply; of other values that of the including file, or
