@@ -42,15 +42,20 @@ TEST_CASE("on_nonfinite: warn says it once and goes on") {
   CHECK_THAT(run.said[0], Catch::StartsWith("job.yaml:8:5: step 5: the loss `loss` is nan"));
 }
 
-TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
-  const FreshDirectory home;
-  write_rows(home / "x.npy", 4);
+/// A predict job of ten steps, in all of which y is checked.
+plan::Job checking_job() {
   plan::Job job = make_job(false, 2);
   job.hooks = {watch(kY, "y", {{0, 100, 1}})};
   job.hooks[0].check_finite = true;
   job.hooks[0].sinks = {plan::NoSink{}};
   job.run.steps = 10;
-  TestRun run(job, home.path());
+  return job;
+}
+
+TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  TestRun run(checking_job(), home.path());
   run.backend.nan_step = 3;
   int64_t launches = 0;
   run.backend.on_launch = [&](const Call&) { ++launches; };
@@ -65,12 +70,7 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
 TEST_CASE("a check that fails in the step that was to be the last is a failure, no interruption") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
-  plan::Job job = make_job(false, 2);
-  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
-  job.hooks[0].check_finite = true;
-  job.hooks[0].sinks = {plan::NoSink{}};
-  job.run.steps = 10;
-  TestRun run(job, home.path());
+  TestRun run(checking_job(), home.path());
   run.backend.nan_step = 3;
   std::atomic<bool> asked = false;
   run.backend.on_launch = [&](const Call& call) { asked = asked || call.step == 3; };
