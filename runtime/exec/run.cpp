@@ -9,20 +9,18 @@
 #include <exception>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/checkpoint.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/metrics_log.h"
-#include "runtime/exec/nonfinite.h"
 #include "runtime/exec/preparation.h"
 #include "runtime/exec/run_files.h"
+#include "runtime/exec/saver.h"
+#include "runtime/io/checkpoint_folder.h"
 #include "runtime/plan/records.h"
 #include "runtime/plan/serialize.h"
-#include "runtime/plan/sharing.h"
 
 namespace flow::exec {
 
@@ -31,9 +29,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kCalmDown = "a smaller learning rate may do";
-constexpr const char* kFindNonfinite =
-    "a smaller learning rate may do; to find where it begins: "
-    "`hooks: [{watch: '**', check: finite, to: none}]`";
 
 std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
 
@@ -50,14 +45,10 @@ class Run {
   bool asked_to_stop() const;
   void end_commands();
   int stop_signal() const;
-  bool call_others(Ending& ending);
   bool saves(int64_t step) const;
+  bool call_others(Ending& ending);
   void keep_books(const StepRecord& record);
-  void warn_nonfinite(int64_t step, const std::string& found);
-  void check_trained(int64_t step);
   void say_skipped(const StepRecord& record) const;
-  plan::CheckpointRecord checkpoint_record(int64_t step, const Sums& sums) const;
-  void save_step(int64_t step, const Sums& sums);
   void save_last(const Ending& ending);
   std::string save_after_failure(const Ending& ending);
   [[noreturn]] void fail(const Ending& ending);
@@ -70,16 +61,14 @@ class Run {
   const plan::Job& job_;
   Preparation& prepared_;
   const Positions& positions_;
-  const io::CheckpointFolder folder_;
-  const std::string plan_hash_, resume_hash_;
   std::optional<SameDirectory> home_;
+  NonfiniteWarning warning_;
+  std::optional<Saver> saver_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
   std::optional<Crew> crew_;
   std::optional<Profile> profile_;
-  int64_t steps_;                // complete
-  std::optional<int64_t> kept_;  // the step whose state the newest checkpoint holds
-  bool warned_ = false;
+  int64_t steps_;  // complete
   RunOutcome outcome_;
 };
 
@@ -89,11 +78,8 @@ Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
       job_(request.job),
       prepared_(prepared),
       positions_(prepared.feed.positions()),
-      folder_(request.directory),
-      plan_hash_(plan::hash(request.plan)),
-      resume_hash_(plan::resume_hash(request.plan, request.job)),
+      warning_(request),
       steps_(prepared.first) {
-  if (request.resume) kept_ = prepared.first;
   outcome_.first_step = prepared.first;
 }
 
@@ -121,12 +107,13 @@ RunOutcome Run::run() {
 
 Ending Run::execute() {
   if (request_.resume) {
-    folder_.remove_leftovers();
+    io::CheckpointFolder(request_.directory).remove_leftovers();
     remove_temporaries(request_.directory);
     open_outputs();  // first: what is refused leaves the run's plan and record as they were
   }
   write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
   home_.emplace(request_.directory);
+  saver_.emplace(request_, prepared_, *home_, warning_);
   if (request_.resume)
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
   else
@@ -154,24 +141,23 @@ void Run::open_outputs() {
 
 /// Goes on from where `before` ended.
 Ending Run::execute_until(int64_t step, const Ending& before) {
-  Ending ending = exec::execute(
-      {.job = job_,
-       .program = *prepared_.program,
-       .feed = prepared_.feed,
-       .deliveries = prepared_.deliveries,
-       .deliverer = *deliverer_,
-       .first = before.steps,
-       .end = step,
-       .since = before.since,
-       .output_slots = output_slots(job_, backend_),
-       .launches_ahead = backend_.asynchronous(),
-       .crew = *crew_,
-       .capture = [this] { prepared_.capture(); },
-       // Where others are called, the state is whole after their calls.
-       .saves = [this](int64_t at) { return saves(at) && !prepared_.called.due_at(at + 1); },
-       .on_step = [this](const StepRecord& record) { keep_books(record); },
-       .stop_signal = [this] { return stop_signal(); },
-       .profile = profile_ ? &*profile_ : nullptr});
+  Ending ending =
+      exec::execute({.job = job_,
+                     .program = *prepared_.program,
+                     .feed = prepared_.feed,
+                     .deliveries = prepared_.deliveries,
+                     .deliverer = *deliverer_,
+                     .first = before.steps,
+                     .end = step,
+                     .since = before.since,
+                     .output_slots = output_slots(job_, backend_),
+                     .launches_ahead = backend_.asynchronous(),
+                     .crew = *crew_,
+                     .capture = [this] { prepared_.capture(); },
+                     .saves = [this](int64_t at) { return saves(at); },
+                     .on_step = [this](const StepRecord& record) { keep_books(record); },
+                     .stop_signal = [this] { return stop_signal(); },
+                     .profile = profile_ ? &*profile_ : nullptr});
   if (!ending.last_loss) ending.last_loss = before.last_loss;
   if (before.first_call_done) ending.first_call_done = before.first_call_done;
   ending.seconds = std::max(ending.seconds, before.seconds);
@@ -203,31 +189,27 @@ int Run::stop_signal() const {
   return request_.stop_signal ? request_.stop_signal() : 0;
 }
 
+/// Where others are called after it, the state is whole after their calls.
+bool Run::saves(int64_t step) const {
+  return saver_->wanted_after(step) && !prepared_.called.due_at(step + 1);
+}
+
 /// Calls what is due after the last step, and saves if that is due too. False when the run ends.
 bool Run::call_others(Ending& ending) {
   const int64_t steps = ending.steps;
   if (!prepared_.called.behind_at(steps)) return true;
   const Ending of_calls = prepared_.called.call_at({steps, ending.since, *crew_});
-  kept_.reset();  // what was saved before this step's calls
+  saver_->changed();
   ending.interrupted = of_calls.interrupted;
   ending.failure = of_calls.failure;
   ending.error = of_calls.error;
   ending.delivered = !ending.error;  // a call was left in its middle
   if (ending.cut_short()) return false;
-  if (saves(steps - 1)) {
+  if (saver_->wanted_after(steps - 1)) {
     prepared_.capture();
-    save_step(steps, deliverer_->sums());
+    saver_->save(steps, deliverer_->sums());
   }
   return true;
-}
-
-bool Run::saves(int64_t step) const {
-  const plan::Checkpointing& wanted = job_.run.checkpoint;
-  if (!job_.train) return false;
-  if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
-  if (wanted.every_epochs == 0) return false;
-  const Position position = positions_.at(step);
-  return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
 }
 
 void Run::keep_books(const StepRecord& record) {
@@ -237,12 +219,12 @@ void Run::keep_books(const StepRecord& record) {
     if (record.step % job_.run.log_every == 0)
       metrics_->append({record.step, position.epoch, *record.loss, record.learning_rate,
                         record.seconds, record.loss_scale, record.skipped});
-    if (!warned_ && !std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
-      warn_nonfinite(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
-                                              shortest(*record.loss)));
+    if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
+      warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
+                                            shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) save_step(steps_, record.sums);
+  if (record.saves) saver_->save(steps_, record.sums);
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
@@ -257,65 +239,11 @@ void Run::say_skipped(const StepRecord& record) const {
                     job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
-/// Once a run: what follows is no news.
-void Run::warn_nonfinite(int64_t step, const std::string& found) {
-  if (std::exchange(warned_, true) || !request_.say) return;
-  request_.say(fmt::format("{}: step {}: {}; going on, as on_nonfinite says", job_.optimizer->where,
-                           step, found));
-}
-
-/// What is trained is looked at before it is kept: a loss need not show what is not finite, for a
-/// ReLU makes 0 of NaN.
-void Run::check_trained(int64_t step) {
-  if (!job_.train) return;
-  const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
-    return variable.trainable && !variable.slot;
-  });
-  if (!found) return;
-  if (!job_.run.fail_on_nonfinite) return warn_nonfinite(step - 1, "the variable " + *found);
-  throw RunError(fmt::format("{}: after step {}: the variable {}; it is not saved",
-                             job_.optimizer->where, step - 1, *found),
-                 kFindNonfinite, kCheckFailed);
-}
-
-plan::CheckpointRecord Run::checkpoint_record(int64_t step, const Sums& sums) const {
-  const Position position = positions_.at(step);  // of the step to come
-  plan::CheckpointRecord record;
-  record.job = job_.name;
-  record.step = step;
-  record.epoch = position.epoch;
-  record.row = position.row;
-  record.seed = job_.seed;
-  record.plan_hash = plan_hash_;
-  record.resume_hash = resume_hash_;
-  if (!sums.empty()) record.sums = sums;
-  record.inputs = given_inputs(request_);
-  for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
-  return record;
-}
-
-void Run::save_step(int64_t step, const Sums& sums) {
-  check_trained(step);
-  home_->require();
-  folder_.clear(step);
-  write_checkpoint(folder_.at(step), prepared_.state, checkpoint_record(step, sums));
-  kept_ = step;
-  try {
-    folder_.prune(job_.run.checkpoint.keep);
-  } catch (const RunError& error) {
-    if (request_.say) request_.say(error.what());  // too many are no failure
-  }
-}
-
 void Run::save_last(const Ending& ending) {
   prepared_.capture();
-  if (job_.train) {
-    if (kept_ != ending.steps) save_step(ending.steps, deliverer_->sums());
-    outcome_.checkpoint = folder_.at(ending.steps);
-  }
+  if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, deliverer_->sums());
   if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
-    write_checkpoint(*prepared_.save, prepared_.state,
-                     checkpoint_record(ending.steps, deliverer_->sums()));
+    saver_->save_copy(*prepared_.save, ending.steps, deliverer_->sums());
     outcome_.saved = prepared_.save;
   }
 }
@@ -329,15 +257,11 @@ std::string Run::save_after_failure(const Ending& ending) {
   try {
     prepared_.capture();
     if (ending.delivered) {
-      if (kept_ != ending.steps) save_step(ending.steps, deliverer_->sums());
+      saver_->save_last(ending.steps, deliverer_->sums());
       return fmt::format("`--resume` goes on after {}", steps_text(ending.steps));
     }
-    check_trained(ending.steps);
-    home_->require();
-    const fs::path path = request_.directory / kRescued;
-    write_checkpoint(path, prepared_.state, checkpoint_record(ending.steps, {}));
     return fmt::format("the state after {} is in {}, for `--load`", steps_text(ending.steps),
-                       path.string());
+                       saver_->rescue(ending.steps).string());
   } catch (const std::exception&) {
     return {};  // the failure that led here is the one to tell
   }
@@ -384,7 +308,7 @@ void Run::write_record(int exit_status, const std::string& error) const {
   plan::RunRecord record;
   record.job = job_.name;
   record.source = request_.plan.source;
-  record.plan_hash = plan_hash_;
+  record.plan_hash = plan::hash(request_.plan);
   record.device = backend_.device();
   record.instruction_set = backend_.instruction_set();
   record.version = FLOW_VERSION;
