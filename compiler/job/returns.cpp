@@ -147,7 +147,7 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
         .with_hint(
             "types are `Numpy`, `ListNumpy`, `Tuple[R, R]` of any length, `List[R]`, "
             "`Dict[str, R]`, `Dict[int, R]`, and `Callback` or `Callback[R]` for an asynchronous "
-            "job");
+            "job; it may be left out");
   return type;
 }
 

@@ -95,6 +95,13 @@ constexpr Term kTerms[] = {
     {"smoothl1loss", "smooth_l1"},
     {"bcewithlogits", "sigmoid_cross_entropy_with_logits"},
     {"unstack", "split"},
+    {"chunk", "split"},
+    {"swapaxes", "transpose"},
+    {"maskedfill", "where"},
+    {"zeros", "constant"},
+    {"ones", "constant"},
+    {"full", "constant"},
+    {"addmm", "dense"},
     // Keys.
     {"input", "in"},
     {"inputs", "in"},
@@ -193,40 +200,6 @@ constexpr Term kTerms[] = {
     {"cosineannealinglr", "cosine"},
 };
 
-struct Advice {
-  std::string_view theirs, beside;  // beside: the candidate that tells where the word stands
-  std::string_view text;
-};
-
-constexpr std::string_view kLogits =
-    "write `sigmoid_cross_entropy_with_logits` and leave out the sigmoid before it";
-
-constexpr Advice kAdvice[] = {
-    {"bce", "sigmoid_cross_entropy_with_logits", kLogits},
-    {"bceloss", "sigmoid_cross_entropy_with_logits", kLogits},
-    {"binarycrossentropy", "sigmoid_cross_entropy_with_logits", kLogits},
-    {"nllloss", "sparse_softmax_cross_entropy_with_logits",
-     "write `sparse_softmax_cross_entropy_with_logits` and leave out the log_softmax before it"},
-    {"prelu", "leaky_relu", "`leaky_relu` has a slope that is not trained"},
-    {"reduction", "in", "`minimize` takes the mean of a loss; `reduce_sum` sums it"},
-    {"csv", "idx", "`numpy.save` writes a .npy of what `numpy.loadtxt` reads"},
-    {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
-    {"nesterov", "rmsprop", "write `sgd` with `momentum: 0.9` and `nesterov: true`"},
-    {"maximize", "minimize", "minimize what `{op: negative}` makes of it"},
-    {"weightdecay", "minimize",
-     "what PyTorch adds to gradients is `kernel_regularizer: {l2: ...}` on a layer; `sgdw` and "
-     "`adamw` decay weights beside the gradient"},
-};
-
-/// "nn.MaxPool2D" -> "maxpool2d"
-std::string squeezed(std::string_view word) {
-  std::string text;
-  for (const char c : word.substr(word.rfind('.') + 1))
-    if (c != '_' && c != '-')
-      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::optional<std::string> known_term(std::string_view word,
                                       const std::vector<std::string>& candidates) {
   const std::string theirs = squeezed(word);
@@ -240,18 +213,18 @@ std::optional<std::string> known_term(std::string_view word,
 
 }  // namespace
 
+std::string squeezed(std::string_view word) {
+  std::string text;
+  for (const char c : word.substr(word.rfind('.') + 1))
+    if (c != '_' && c != '-')
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 std::vector<std::string> meant_by(std::string_view word,
                                   const std::vector<std::string>& candidates) {
   if (auto known = known_term(word, candidates)) return {*std::move(known)};
   return suggest(word, candidates);
-}
-
-std::string_view advice_on(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string theirs = squeezed(word);
-  for (const Advice& advice : kAdvice)
-    if (advice.theirs == theirs && std::ranges::count(candidates, advice.beside) > 0)
-      return advice.text;
-  return {};
 }
 
 }  // namespace flow::job

@@ -7,6 +7,9 @@
 
 namespace flow::job {
 
+/// A word of another tool as the tables here have it: "nn.MaxPool2D" -> "maxpool2d".
+std::string squeezed(std::string_view word);
+
 /// The candidates that may have been meant by `word`: the one that other tools call so
 /// ("nn.Linear": `dense`, "MaxPool2D": `max_pool2d`), else those that are spelt alike, nearest
 /// first, at most three.
