@@ -167,7 +167,9 @@ const std::vector<std::string>& padding_words() {
 void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry) {
   entry.spans.spans.emplace_back(def.name, node.span);
   const size_t before = reader.diags.error_count();
-  if (def.type == AttributeType::kInitializer) {
+  if (reader.diags.is_silenced(node.span)) {
+    entry.poisoned = true;  // any text in brackets is an index
+  } else if (def.type == AttributeType::kInitializer) {
     if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
       entry.initializers.emplace_back(def.name, std::move(*initializer));
   } else if (def.type == AttributeType::kRegularizer) {
