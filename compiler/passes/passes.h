@@ -26,6 +26,10 @@ void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 /// the parts' gradients: the same numbers, each written once.
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags);
 
+/// The sum of products that are the gradients of one weight -> one product of their operands below
+/// one another, where that copies less than the sum writes; likewise the bias's behind them.
+void join_shared_grads(ir::Graph& graph, Context& context, Diags& diags);
+
 /// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
 /// elements.
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);

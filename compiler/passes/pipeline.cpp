@@ -13,6 +13,7 @@ constexpr Pass kPasses[] = {
     {"statistics_last", statistics_last},
     {"remove_dead", remove_dead},
     {"join_slice_grads", join_slice_grads},
+    {"join_shared_grads", join_shared_grads},
     {"move_relu_grad", move_relu_grad},
     {"fuse_relu_grad", fuse_relu_grad},
     {"narrow_products", narrow_products},

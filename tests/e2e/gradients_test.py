@@ -1,6 +1,8 @@
 """Jobs of which some gradients are wanted and others not: they run, and watching changes no bit of what is trained."""
 import unittest
 
+import numpy
+
 from flow import FlowTest
 
 JOB = """flow: 1
@@ -44,6 +46,9 @@ h2: {op: matmul, a: u, b: h}
 w: {op: variable, shape: [8, 3], initializer: {type: random_normal}}
 h3: {op: matmul, a: h2, b: w}
 l: {op: square, in: h3}"""),
+    "products on one weight": ("x: {shape: [2, 8], dtype: float32, from: {type: random_normal}}", ADAM, """c: {op: dense, in: x, units: 8, activation: tanh}
+d: {op: dense, units: 8, activation: tanh, variables: c, repeat: 4}
+l: {op: square, in: d}"""),
 }
 
 
@@ -61,6 +66,26 @@ class Gradients(FlowTest):
                     for file in trained:
                         if file != "checkpoint.json":
                             self.assertEqual(found[file], trained[file], f"{name}: {file}")
+
+    def test_the_gradient_of_a_shared_weight_is_the_sum_of_those_of_its_copies(self):
+        def write(file, shared):
+            cells = [f"c{i}: {{op: dense, units: 9, activation: tanh{shared if i else ', in: x'}}}" for i in range(6)]
+            self.write(file, JOB.format(inputs="x: {shape: [2, 9], dtype: float32, from: {type: random_normal}}", optimizer=SGD,
+                                        graph="\n".join("      " + line for line in [*cells, "l: {op: square}"])))
+
+        def gradient(run, name):
+            return numpy.load(self.dir / run / "watch" / name / "diff.npy")[0]
+
+        write("apart.yaml", "")
+        write("one.yaml", ", variables: c0")
+        rng = numpy.random.default_rng(1)
+        w, b = rng.normal(size=(9, 9)).astype("f4") / 3, rng.normal(size=9).astype("f4")
+        numpy.savez(self.dir / "w.npz", **{f"c{i}/{name}": value for i in range(6) for name, value in (("weight", w), ("bias", b))})
+        for run in ("apart", "one"):
+            self.flowrun(f"{run}.yaml", "--load", "w.npz", "--steps", "1", "-o", run, "--quiet", "--watch-diff", "**")
+        for name in ("weight", "bias"):
+            sum_of_copies = sum(gradient("apart", f"c{i}/{name}") for i in range(6))
+            numpy.testing.assert_allclose(gradient("one", f"c0/{name}"), sum_of_copies, rtol=1e-5, atol=1e-5)
 
 
 if __name__ == "__main__":
