@@ -41,19 +41,25 @@ std::string hint_for_rows(const yaml::Node& node) {
                                                 : "`0..50000` takes rows 0 to 49999";
 }
 
-void read_row_range(const Fields& fields, Column& column) {
+/// A range, or a list of them, of which some may be empty: a fold may begin with what is held out.
+void read_rows(const Fields& fields, Column& column) {
   const yaml::Node* node = fields.find("rows");
-  if (!node || !fields.reader().expect(*node, yaml::Kind::kScalar, "`rows`", hint_for_rows(*node)))
-    return;
-  const auto range = parse_range(node->scalar);
-  if (!range || range->first < 0 || range->second <= range->first) {
-    fields.reader()
-        .error(Diagnosis::kRowRange, *node,
-               fmt::format("`rows` is `{}`, which is no range of rows", node->scalar))
-        .with_hint(hint_for_rows(*node));
-    return;
+  if (!node) return;
+  Reader& reader = fields.reader();
+  for (const yaml::Node& item : yaml::each_of(*node)) {
+    if (!reader.expect(item, yaml::Kind::kScalar, "`rows`", hint_for_rows(item))) return;
+    const auto range = parse_range(item.scalar);
+    if (!range || range->first < 0 || range->second < range->first) {
+      const bool ends = node->is_list() && parse_integer(item.scalar);  // [0, 100]
+      reader.error(Diagnosis::kRowRange, item, fmt::format("`{}` is no range of rows", item.scalar))
+          .with_hint(hint_for_rows(ends ? *node : item));
+      return;
+    }
+    if (range->first < range->second) column.plan.rows.push_back(*range);
   }
-  column.plan.rows = range;
+  if (column.plan.rows.empty())
+    reader.error(Diagnosis::kRowRange, *node, "`rows` takes no row")
+        .with_hint(hint_for_rows(*node));
 }
 
 /// `idx:`, `npy:` or `npz:` with `array:`.
@@ -107,7 +113,7 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
   column.plan.scale = *fields.number("scale");
   column.plan.mean = read_channels(fields, "mean", column, column.mean_span);
   column.plan.std = read_channels(fields, "std", column, column.std_span);
-  read_row_range(fields, column);
+  read_rows(fields, column);
   return column;
 }
 

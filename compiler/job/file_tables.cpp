@@ -99,8 +99,11 @@ const Section& column_section() {
                 "subtracted: a number, or one for each leading channel"},
                {"std", KeyType::kNumbers, "none",
                 "divided by: a number, or one for each leading channel", Bounds{.above = 0}},
-               text("rows", "none", "a part of them: 0..50000 leaves out row 50000",
-                    R"(^\d+\.\.\d+$)")},
+               {.name = "rows",
+                .type = KeyType::kRanges,
+                .fallback = "none",
+                .doc = "a part of them, or several in turn: 0..50000 leaves out row 50000",
+                .pattern = R"(^\d+\.\.\d+$)"}},
       .one_of = {"idx", "npy", "npz"}};
   return kSection;
 }

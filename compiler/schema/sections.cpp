@@ -100,6 +100,8 @@ OrderedJson Tables::value(const KeyDef& def) {
       return list_of(reference("text"), false);
     case KeyType::kGlobs:
       return list_of(reference("text"), true, 1);
+    case KeyType::kRanges:
+      return list_of(text(def.pattern), true, 1);
     case KeyType::kStepList:
       return list_of(steps(), true, 1);
     case KeyType::kCommand:

@@ -16,10 +16,22 @@ size_t converted_row_bytes(const plan::Tensor& input, const io::ColumnReader& co
   return bytes_of(column.row_shape(), input.dtype);
 }
 
-/// `bytes` of the host in memory of their own on the device.
-DeviceBytes upload(Driver& driver, Stream stream, std::span<const std::byte> bytes) {
-  DeviceBytes memory(driver, driver.allocate(std::max(bytes.size(), kAlignment)));
-  if (!bytes.empty()) driver.copy(memory.get(), bytes.data(), bytes.size(), stream);
+using Parts = std::vector<std::span<const std::byte>>;
+
+size_t bytes_of_all(const Parts& parts) {
+  size_t bytes = 0;
+  for (const std::span<const std::byte> part : parts) bytes += part.size();
+  return bytes;
+}
+
+/// Parts of the host's memory, one after another in memory of their own on the device.
+DeviceBytes upload(Driver& driver, Stream stream, const Parts& parts) {
+  DeviceBytes memory(driver, driver.allocate(std::max(bytes_of_all(parts), kAlignment)));
+  std::byte* to = memory.get();
+  for (const std::span<const std::byte> part : parts) {
+    if (!part.empty()) driver.copy(to, part.data(), part.size(), stream);
+    to += part.size();
+  }
   driver.synchronize(stream);
   return memory;
 }
@@ -50,7 +62,7 @@ size_t KeptColumns::bytes(const plan::Job& job, std::span<const exec::ColumnInpu
   for (const auto& [id, column] : columns) {
     const plan::Tensor& input = job[id];
     if (const auto bytes = column->byte_rows(input.dtype))
-      sum += aligned(bytes->bytes.size()) + aligned(bytes->table.size());
+      sum += aligned(bytes_of_all(bytes->parts)) + aligned(bytes->table.size());
     else
       sum += aligned(static_cast<size_t>(column->rows()) * converted_row_bytes(input, *column));
   }
@@ -65,8 +77,8 @@ KeptColumns::KeptColumns(Driver& driver, Stream stream, const plan::Job& job,
     kept.view.row_elements = column->row_shape().elements();
     kept.view.stored = kept.view.wanted = input.dtype;
     if (const auto bytes = column->byte_rows(input.dtype)) {
-      kept.rows = upload(driver, stream, bytes->bytes);
-      kept.table = upload(driver, stream, bytes->table);
+      kept.rows = upload(driver, stream, bytes->parts);
+      kept.table = upload(driver, stream, {bytes->table});
       kept.view.stored = DType::kUInt8;
       kept.view.table = kept.table.get();
       kept.view.channels = static_cast<int64_t>(bytes->channels);

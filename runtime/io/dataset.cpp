@@ -39,10 +39,11 @@ class FileColumn : public ColumnReader {
         row_shape_(column.row_shape),
         file_(std::move(file)),
         row_bytes_(bytes_of(row_shape_, file_.dtype)),
-        first_(column.rows ? column.rows->first : 0),
-        rows_(column.rows ? column.rows->second - column.rows->first : file_.shape[0]),
         converter_(file_.dtype, file_.big_endian, {column.scale, column.mean, column.std},
-                   static_cast<size_t>(row_shape_.elements())) {}
+                   static_cast<size_t>(row_shape_.elements())) {
+    if (column.rows.empty()) add_part(0, file_.shape[0]);
+    for (const auto& [first, end] : column.rows) add_part(first, end);
+  }
 
   int64_t rows() const override { return rows_; }
   const Shape& row_shape() const override { return row_shape_; }
@@ -55,18 +56,38 @@ class FileColumn : public ColumnReader {
   std::optional<ByteRows> byte_rows(DType dtype) override {
     const std::span<const std::byte> table = converter_.table(dtype);
     if (table.empty()) return std::nullopt;
-    return ByteRows{file_.data.subspan(static_cast<size_t>(first_) * row_bytes_,
-                                       static_cast<size_t>(rows_) * row_bytes_),
-                    converter_.channels(), table};
+    ByteRows rows{{}, converter_.channels(), table};
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const int64_t end = i + 1 < parts_.size() ? parts_[i + 1].begin : rows_;
+      rows.parts.push_back(
+          file_.data.subspan(static_cast<size_t>(parts_[i].first) * row_bytes_,
+                             static_cast<size_t>(end - parts_[i].begin) * row_bytes_));
+    }
+    return rows;
   }
 
  private:
+  /// Rows of the file from `first` on, which are the column's from `begin` on.
+  struct Part {
+    int64_t first, begin;
+  };
+
+  void add_part(int64_t first, int64_t end) {
+    parts_.push_back({first, rows_});
+    rows_ += end - first;
+  }
+
+  size_t row_in_file(int64_t row) const {
+    const Part& part = *std::prev(std::ranges::upper_bound(parts_, row, {}, &Part::begin));
+    return static_cast<size_t>(part.first + (row - part.begin));
+  }
+
   void convert(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) {
     const size_t bytes = bytes_of(row_shape_, dtype);
     FLOW_CHECK(out.size() == rows.size() * bytes, "{} bytes for {} rows", out.size(), rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
       FLOW_CHECK(rows[i] >= 0 && rows[i] < rows_, "row {} of {}", rows[i], rows_);
-      const auto row = static_cast<size_t>(first_ + rows[i]);
+      const size_t row = row_in_file(rows[i]);
       const auto misfit =
           converter_.convert(file_.data.data() + row * row_bytes_, dtype, out.data() + i * bytes);
       if (misfit)
@@ -82,7 +103,8 @@ class FileColumn : public ColumnReader {
   Shape row_shape_;
   Rows file_;
   size_t row_bytes_;
-  int64_t first_, rows_;
+  std::vector<Part> parts_;
+  int64_t rows_ = 0;
   RowConverter converter_;
 };
 
@@ -103,10 +125,10 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
             ? "its images have their channels last: `{op: transpose, perm: [0, 3, 1, 2]}` of an "
               "input of their shape has them first"
             : "the column's `shape` and the input's must be that of a row in the file");
-  if (column.rows && (column.rows->first < 0 || column.rows->first > column.rows->second ||
-                      column.rows->second > file.shape[0]))
-    throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
-                               file.shape[0], column.rows->first, column.rows->second));
+  for (const auto& [first, end] : column.rows)
+    if (end > file.shape[0])
+      throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
+                                 file.shape[0], first, end));
   for (const std::vector<double>& values : {column.mean, column.std}) {
     const size_t leading =
         column.row_shape.rank() > 0 ? static_cast<size_t>(column.row_shape[0]) : 1;

@@ -15,9 +15,9 @@ namespace flow::io {
 
 /// Rows of single bytes as they lie in their file, and what the bytes mean.
 struct ByteRows {
-  std::span<const std::byte> bytes;  // [rows, elements of a row]
-  size_t channels = 1;               // leading axis of a row, or 1
-  std::span<const std::byte> table;  // [channels, 256] of the wanted dtype
+  std::vector<std::span<const std::byte>> parts;  // each [rows, elements of a row]
+  size_t channels = 1;                            // leading axis of a row, or 1
+  std::span<const std::byte> table;               // [channels, 256] of the wanted dtype
 };
 
 /// The rows of one file, mapped, or in memory where they are packed or of another order; in the

@@ -96,9 +96,8 @@ void check_column(const Column& column, const Site& site) {
   check_channels(column, "mean", column.mean, site);
   check_channels(column, "std", column.std, site);
   for (const double value : column.std) site.require(value > 0, "std {}", value);
-  if (column.rows)
-    site.require(0 <= column.rows->first && column.rows->first < column.rows->second, "rows {}..{}",
-                 column.rows->first, column.rows->second);
+  for (const auto& [first, end] : column.rows)
+    site.require(0 <= first && first < end, "rows {}..{}", first, end);
 }
 
 void check_datasets(const Job& job, const Site& site) {

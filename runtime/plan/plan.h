@@ -117,8 +117,8 @@ struct Column {
   std::optional<std::string> array;  // npz: which of its arrays
   Shape row_shape;                   // of one row, as the job sees it
   double scale = 1;
-  std::vector<double> mean, std;  // empty, one, or one per leading channel
-  std::optional<std::pair<int64_t, int64_t>> rows;
+  std::vector<double> mean, std;                  // empty, one, or one per leading channel
+  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end) of the file's, in turn; empty: all
   std::string where;
 };
 

@@ -27,6 +27,25 @@ jobs:
     returns: {value: [y, b]}
 """
 
+FOLDS = """
+flow: 1
+vars: {fold: 0, size: 4, end: $((fold + 1) * size)}
+data:
+  others: {x: {npy: x.npy, rows: [0..$(fold * size), $(end)..12]}}
+  fold: {x: {npy: x.npy, rows: $(fold * size)..$(end)}}
+jobs:
+  train:
+    type: predict
+    inputs: {x: {shape: [4], dtype: int32, from: others.x}}
+    graph: {y: {op: identity, in: x}}
+    returns: {value: y}
+  validate:
+    type: predict
+    inputs: {x: {shape: [4], dtype: int32, from: fold.x}}
+    graph: {y: {op: identity, in: x}}
+    returns: {value: y}
+"""
+
 STREAM = """
 flow: 1
 jobs:
@@ -49,6 +68,18 @@ def records(arrays):
     for array in arrays:
         np.save(out, array)
     return out.getvalue()
+
+
+class RowsTest(FlowTest):
+    def test_folds_are_held_out_of_what_is_trained_on(self):
+        self.write("job.yaml", FOLDS)
+        np.save(self.dir / "x.npy", np.arange(12, dtype=np.uint8))  # bytes, which a GPU keeps as they are
+        for fold in range(3):
+            for job in ("train", "validate"):
+                self.flowrun(job, "job.yaml", "-o", f"{job}{fold}", "--set", f"vars.fold={fold}", "--quiet")
+            held_out = self.load(f"validate{fold}/returns/y/value.npy")
+            np.testing.assert_array_equal(held_out, np.arange(4 * fold, 4 * fold + 4))
+            np.testing.assert_array_equal(self.load(f"train{fold}/returns/y/value.npy"), np.setdiff1d(np.arange(12), held_out))
 
 
 class NpzTest(FlowTest):

@@ -61,7 +61,8 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host") {
     of.mean = {0.3, 0.7};
     of.std = {0.1};
   }
-  CAPTURE(name_of(dtype));
+  if (GENERATE(false, true)) of.rows = {{4, kDatasetRows}, {0, 4}};  // all, in another order
+  CAPTURE(name_of(dtype), of.rows.size());
   const auto reader = io::ColumnReader::open(of, folder.path());
   const std::vector<int64_t> rows = {10, 0, 3, 3};
   int64_t kept = 0;

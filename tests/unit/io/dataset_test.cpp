@@ -168,7 +168,8 @@ TEST_CASE("who looks bytes up in their table gets what reading gives") {
   const Folder folder;
   folder.write("x", idx({3, 2, 128}, bytes_from(0, 256) + bytes_from(7, 512)));
   plan::Column of = column("x", {2, 128});
-  of.rows = {1, 3};
+  of.rows = GENERATE(std::vector<std::pair<int64_t, int64_t>>{{1, 3}},
+                     std::vector<std::pair<int64_t, int64_t>>{{2, 3}, {0, 1}});
   of.scale = 0.1;
   of.mean = GENERATE(std::vector<double>{}, std::vector<double>{0.3, 0.9});
   const auto reader = folder.open(of);
@@ -176,12 +177,14 @@ TEST_CASE("who looks bytes up in their table gets what reading gives") {
   REQUIRE(rows);
   REQUIRE(rows->channels == std::max<size_t>(1, of.mean.size()));
   REQUIRE(rows->table.size() == rows->channels * 256 * sizeof(float));
-  REQUIRE(rows->bytes.size() == 512);
+  std::vector<std::byte> bytes;
+  for (const auto part : rows->parts) bytes.insert(bytes.end(), part.begin(), part.end());
+  REQUIRE(bytes.size() == 512);
   const auto* table = reinterpret_cast<const float*>(rows->table.data());
   std::vector<float> looked_up;
   for (size_t i = 0; i < 512; ++i) {
     const size_t channel = i % 256 / (256 / rows->channels);
-    looked_up.push_back(table[channel * 256 + std::to_integer<size_t>(rows->bytes[i])]);
+    looked_up.push_back(table[channel * 256 + std::to_integer<size_t>(bytes[i])]);
   }
   CHECK(looked_up == read<float>(*reader, {0, 1}));
   CHECK_FALSE(reader->byte_rows(DType::kInt32));  // a tenth is no integer
@@ -222,12 +225,24 @@ TEST_CASE("a part of the rows may be taken") {
   const Folder folder;
   folder.write("x", idx({5}, bytes_from(0, 5)));
   plan::Column of = column("x", {});
-  of.rows = {1, 4};
+  of.rows = {{1, 4}};
   const auto reader = folder.open(of);
   CHECK(reader->rows() == 3);
   CHECK(read<int32_t>(*reader, {0, 2}) == std::vector<int32_t>{1, 3});
-  of.rows = {1, 6};
+  of.rows = {{1, 6}};
   CHECK(has(folder.refusal(of), "has 5 rows, but rows 1..6 are wanted"));
+}
+
+TEST_CASE("several parts of the rows follow one another") {
+  const Folder folder;
+  folder.write("x", idx({6}, bytes_from(0, 6)));
+  plan::Column of = column("x", {});
+  of.rows = {{4, 6}, {0, 1}, {3, 5}};
+  const auto reader = folder.open(of);
+  CHECK(reader->rows() == 5);
+  CHECK(read<int32_t>(*reader, {0, 1, 2, 3, 4}) == std::vector<int32_t>{4, 5, 0, 3, 4});
+  of.rows = {{0, 2}, {5, 7}};
+  CHECK(has(folder.refusal(of), "has 6 rows, but rows 5..7 are wanted"));
 }
 
 TEST_CASE("a row's axes may be merged or split, not exchanged") {
@@ -287,7 +302,7 @@ TEST_CASE("columns of a dataset have one length") {
           "job.yaml:3:3: the columns of dataset `d` have different lengths: `x` has 3 rows, `y` "
           "has 2 rows");
   }
-  dataset.columns[0].rows = {1, 3};
+  dataset.columns[0].rows = {{1, 3}};
   Dataset fits(dataset, folder.path());
   CHECK(fits.rows() == 2);
   CHECK(read<int32_t>(fits.column("y"), {1}) == std::vector<int32_t>{1});

@@ -135,7 +135,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
        }},
       {"rows -1..5",
        [](Job& j) {
-         j.datasets[0].columns[0].rows = {-1, 5};
+         j.datasets[0].columns[0].rows = {{0, 2}, {-1, 5}};
        }},
       {"this cannot be a name", [](Job& j) { j.datasets[0].columns[0].name = "a/b"; }},
       {"`train`: 0 devices", [](Job& j) { j.devices = 0; }},
@@ -163,7 +163,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
       {"std 0", [](Job& j) { j.datasets[0].columns[0].std = {0}; }},
       {"rows 5..5",
        [](Job& j) {
-         j.datasets[0].columns[0].rows = {5, 5};
+         j.datasets[0].columns[0].rows = {{5, 5}};
        }},
       {"two columns are called", [](Job& j) { j.datasets[0].columns[1].name = "images"; }},
       {"this cannot be a name", [](Job& j) { j.datasets[0].name = "a/b"; }},

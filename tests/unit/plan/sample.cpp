@@ -223,7 +223,7 @@ Job train_job() {
          1.0 / 255,
          {0.5},
          {0.25},
-         std::pair<int64_t, int64_t>{0, 50},
+         {{0, 50}, {60, 70}},
          "job.yaml:11:5"},
         {"labels", "npz", "d/lab\"els.npz", "arr_0", {}, 1, {}, {}, {}, "job.yaml:12:5"}},
        "job.yaml:10:3"}};

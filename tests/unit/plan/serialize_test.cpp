@@ -56,7 +56,8 @@ TEST_CASE("a plan comes back from its text as it was") {
   CHECK(std::get<CommandSink>(train.hooks[0].sinks[2]) ==
         std::get<CommandSink>(sample::full_plan().jobs[0].hooks[0].sinks[2]));
   CHECK(train.datasets[0].columns[0].scale == 1.0 / 255);
-  CHECK(train.datasets[0].columns[0].rows == std::pair<int64_t, int64_t>{0, 50});
+  CHECK(train.datasets[0].columns[0].rows ==
+        sample::full_plan().jobs[0].datasets[0].columns[0].rows);
   CHECK(train.returns->value.items[1].keys[1] == "\xc3\xa4");
   CHECK(std::get<FromGenerator>(back.jobs[1].inputs[0].source).values.at("low") == -1);
   CHECK(back.root == "/somewhere/\xc3\xa4");
