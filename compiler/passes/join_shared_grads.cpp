@@ -40,10 +40,12 @@ class RowsJoiner {
   }
 
  private:
-  /// Does it sum over the rows of matrices?
+  /// Does it sum over the rows of matrices? They are to be read where the sum is made, before which
+  /// a variable may be updated.
   bool is_part(const ir::Node& node) const {
     const auto is_matrix_of_rows = [this](ValueId operand) {
-      return graph_[operand].shape.rank() == 2 && graph_[operand].rows <= 0;
+      return graph_[operand].shape.rank() == 2 && graph_[operand].rows <= 0 &&
+             !graph_.variable_of(operand);
     };
     if (node.tap || !std::ranges::all_of(node.operands, is_matrix_of_rows)) return false;
     if (node.op->name == "bias_add_grad") return node.attributes.get<int64_t>("axis") == 1;

@@ -49,6 +49,17 @@ l: {op: square, in: h3}"""),
     "products on one weight": ("x: {shape: [2, 8], dtype: float32, from: {type: random_normal}}", ADAM, """c: {op: dense, in: x, units: 8, activation: tanh}
 d: {op: dense, units: 8, activation: tanh, variables: c, repeat: 4}
 l: {op: square, in: d}"""),
+    "products on one weight, the first of a variable": ("x: {shape: [2, 8], dtype: float32, from: {type: random_normal}}", SGD, """v: {op: variable, shape: [2, 8], initializer: {type: random_normal}}
+c: {op: dense, in: v, units: 8, activation: tanh}
+d: {op: dense, units: 8, activation: tanh, variables: c, repeat: 4}
+y: {op: add, in: [d, x]}
+l: {op: square}"""),
+    "products on one weight, the first of a variable in another shape": ("x: {shape: [2, 8], dtype: float32, from: {type: random_normal}}", SGD, """v: {op: variable, shape: [16], initializer: {type: random_normal}}
+r: {op: reshape, shape: [2, 8]}
+c: {op: dense, units: 8, activation: tanh}
+d: {op: dense, units: 8, activation: tanh, variables: c, repeat: 4}
+y: {op: add, in: [d, x]}
+l: {op: square}"""),
 }
 
 

@@ -77,6 +77,21 @@ TEST_CASE("Sums of more than products, or of those of another device, stay sums"
   CHECK(cells.op_of_gradient(cells.weight) == "add");
 }
 
+TEST_CASE("A product of a variable, which may be updated before the sum is made, is added to it") {
+  GraphMaker maker;
+  const ValueId weight = maker.variable("w", {8, 8}), first = maker.variable("v", {2, 8});
+  ValueId y = first;
+  for (const char* name : {"c0", "c1", "c2"})
+    y = maker.add("tanh", std::string(name) + "/tanh",
+                  {maker.add("matmul", name, {y, weight}, {{"transpose_b", true}})});
+  maker.minimize(maker.add("reduce_sum", "loss", {y}));
+  maker.run_passes("join_shared_grads");
+  const ir::Node& sum = *maker.graph.producer_of(maker.graph.gradient_of(weight));
+  CHECK(sum.op->name == "add");
+  CHECK(maker.graph.producer_of(sum.operands[0])->op->name == "matmul");
+  CHECK_THAT(maker.nodes(), Catch::Contains(" = concat(c1/tanh, c0/tanh) axis=0"));
+}
+
 TEST_CASE("A regularizer is added to the gradient that is one product") {
   ChainOfCells cells(2, 8, 3);
   cells.maker.graph.variables[0].l2 = 0.1;
