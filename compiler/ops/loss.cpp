@@ -41,6 +41,9 @@ std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
     return "`{op: argmax}` makes class numbers of one-hot labels; "
            "`softmax_cross_entropy_with_logits` takes them as floats";
   if (labels == with_one(rows)) return "`{op: squeeze, axis: -1}` leaves out the labels' last axis";
+  // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
+  if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})
+    return "classes lie along the last axis: `{op: transpose, perm: [0, 2, 3, 1]}` of the logits";
   if (labels.rank() == 1 && rows.rank() > 1 && labels[0] == rows[0])
     return "`{op: flatten}` before the layer of the logits gives each example one row";
   return {};
