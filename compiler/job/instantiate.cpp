@@ -305,6 +305,7 @@ Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
   const std::string name = scope.prefix + std::string(text);
   if (const ir::ValueId value = graph.find(name); value.valid()) return {value};
   if (const ir::ValueId value = first_result(name); value.valid()) return {value};
+  if (const ir::ValueId value = shared_variable(name); value.valid()) return {value};
   // A part of something that an error left out?
   const auto left_out = [&](const std::string& broken) {
     return name.starts_with(broken) || broken.starts_with(scope.prefix + first + "/");
@@ -323,6 +324,18 @@ ir::ValueId Instance::first_result(const std::string& name) const {
   const bool first = named && maker->results[0] == value;
   const std::string port = first ? result_name(*maker->op, 0) : "";
   return first && port != "out" && port == name.substr(dot + 1) ? value : ir::ValueId();
+}
+
+/// `b/weight` is `a/weight` where b uses the variables of a.
+ir::ValueId Instance::shared_variable(const std::string& name) const {
+  for (size_t cut = name.rfind('/'); cut != std::string::npos && cut > 0;
+       cut = name.rfind('/', cut - 1)) {
+    const auto owner = owners_.find(name.substr(0, cut));
+    if (owner == owners_.end()) continue;
+    const ir::ValueId value = graph.find(owner->second + name.substr(cut));
+    return value.valid() && graph.variable_of(value) ? value : ir::ValueId();
+  }
+  return {};
 }
 
 Resolved Instance::find(std::string_view name) const { return resolve(name, scope_); }

@@ -95,6 +95,7 @@ class Instance {
   std::optional<std::vector<Argument>> arguments_of(const Call& call, const Scope& scope);
   Resolved resolve(std::string_view text, const Scope& scope) const;
   ir::ValueId first_result(const std::string& name) const;
+  ir::ValueId shared_variable(const std::string& name) const;
   std::optional<DType> dtype_beside(const Call& call, size_t i,
                                     const std::vector<Argument>& arguments);
   bool check_number(const Call& call, const Operand& operand, DType dtype);

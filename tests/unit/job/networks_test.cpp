@@ -126,6 +126,22 @@ TEST_CASE("a network call uses the variables of another call, inside and out") {
         std::vector<std::string>{"a/p/weight", "a/p/bias", "a/r/weight", "a/r/bias"});
 }
 
+TEST_CASE("a path to a variable that is shared leads to the shared one") {
+  const std::string net =
+      "  net: {inputs: [i], graph: {d: {op: dense, units: 3}, t: {op: matmul, in: [d, "
+      "d/weight]}}}\n";
+  const plan::Plan plan =
+      plan_of(job_calling("      a: {op: net, in: x}\n      b: {op: net, in: z, variables: a}\n"
+                          "      c: {op: net, in: a, repeat: 2, variables: b}\n"
+                          "      e: {op: matmul, in: [a, c/1/d/weight]}\n",
+                          "[b, c, e, b/d/bias]", net));
+  CHECK(variable_names(plan.jobs[0]) == std::vector<std::string>{"a/d/weight", "a/d/bias"});
+  CHECK(messages_of(job_calling("      a: {op: net, in: x}\n"
+                                "      b: {op: net, in: z, variables: a}\n",
+                                "[b/d/matmul, b/d/scale]", net))
+            .find("no tensor `b/d/scale`") != std::string::npos);
+}
+
 TEST_CASE("copies share with copies, or all with one entry") {
   const std::string net = "  net: {inputs: [i], graph: {d: {op: dense, units: 3}}}\n";
   const plan::Plan copies =
