@@ -133,8 +133,7 @@ class Defaults {
     const Callee callee = callee_of(file_, node);
     if (callee.op) visit_attributes(node, *callee.op);
     if (callee.network) visit_arguments(node, *callee.network);
-    if (callee.network || (callee.op && callee.op->takes_variables))
-      visit_keys(node, variable_keys());
+    if (callee.network || callee.op) visit_keys(node, training_keys(callee.op));
     // One that is absent means another's, so that its default is not dropped.
     yaml::Node* placement = node.find("placement");
     if (placement && writes_) visit_section(*placement, entry_placement_section());

@@ -19,7 +19,7 @@ std::string describe_call(const OpDef& op) {
                                             ? fmt::format("default {}: {}", key.fallback, key.doc)
                                             : std::string(key.doc));
   };
-  if (op.takes_variables) add(variable_keys());
+  add(training_keys(&op));
   add(call_keys());
   return describe(op, of_entries);
 }

@@ -89,8 +89,7 @@ class EntryReader {
       for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
     if (network_)
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
-    if (takes_variables())
-      for (const KeyDef& def : variable_keys()) known.emplace_back(def.name);
+    for (const KeyDef& def : training_keys(entry_.def)) known.emplace_back(def.name);
     for (const KeyDef& def : call_keys()) known.emplace_back(def.name);
     for (const yaml::Entry& field : node_.entries) {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
@@ -202,6 +201,8 @@ class EntryReader {
           span.begin = field.key_span.begin;
       } else if (field.key == "trainable" && takes_variables()) {
         entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
+      } else if (field.key == "training" && (network_ || entry_.def->trains_otherwise)) {
+        entry_.training = read_bool(reader_, field.value, "`training`").value_or(true);
       }
     }
     if (!entry_.def) return;

@@ -157,15 +157,20 @@ const std::vector<KeyDef>& call_keys() {
   return kAll;
 }
 
-const std::vector<KeyDef>& variable_keys() {
-  static const std::vector<KeyDef> kAll = {
-      {.name = "trainable",
-       .type = KeyType::kBool,
-       .fallback = "true",
-       .doc = "whether the optimizer moves its variables",
-       .unless = {"variables"}},
-      {"variables", KeyType::kText, "none", "the entry whose variables it uses"}};
-  return kAll;
+std::vector<KeyDef> training_keys(const OpDef* op) {
+  std::vector<KeyDef> keys;
+  if (!op || op->takes_variables) {
+    keys.push_back({.name = "trainable",
+                    .type = KeyType::kBool,
+                    .fallback = "true",
+                    .doc = "whether the optimizer moves its variables",
+                    .unless = {"variables"}});
+    keys.push_back({"variables", KeyType::kText, "none", "the entry whose variables it uses"});
+  }
+  if (!op || op->trains_otherwise)
+    keys.push_back({"training", KeyType::kBool, "true",
+                    "false: a train job's dropout and batch normalization do as in a predict job"});
+  return keys;
 }
 
 const Section& input_section() {

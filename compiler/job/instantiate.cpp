@@ -160,6 +160,7 @@ ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>
   Scope inner{call.name + "/",
               {},
               scope.trainable && call.entry.trainable,
+              scope.training && call.entry.training,
               call.variables + "/",
               call.shared_at,
               {},
@@ -192,9 +193,9 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
     return builder_.add(*entry.def, call.name, std::move(operands), attributes, entry.spans)
         .front();
   return builder_.add_layer(
-      *entry.def,
-      {builder_, call.name, std::move(operands), attributes, entry.initializers, entry.spans,
-       job_.train, scope.trainable && entry.trainable, call.variables, call.shared_at});
+      *entry.def, {builder_, call.name, std::move(operands), attributes, entry.initializers,
+                   entry.spans, job_.train && scope.training && entry.training,
+                   scope.trainable && entry.trainable, call.variables, call.shared_at});
 }
 
 /// As written, but float32 means float64 in a float64 job, also where it is the default.

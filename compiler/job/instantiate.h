@@ -58,7 +58,7 @@ class Instance {
   struct Scope {
     std::string prefix;                         // "" or "lenet/"
     std::map<std::string, ir::ValueId> values;  // inputs and entries; invalid after an error
-    bool trainable = true;
+    bool trainable = true, training = true;
     std::string variables;  // like prefix, for the names of variables: another entry's, if shared
     Span shared_at;         // of the `variables:` that says so
     std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers

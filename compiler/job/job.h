@@ -52,6 +52,7 @@ struct Entry {
   std::vector<std::pair<std::string, plan::Initializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
+  bool training = true;                // false: as in a predict job
   std::optional<Name> variables;       // the entry whose variables it uses
   std::optional<Placement> placement;  // nothing: where its network or job is
   /// `repeat:` - the copies, each reading the one before as its first operand; the members above

@@ -111,6 +111,7 @@ void Networks::declare_one(const yaml::Entry& entry) {
     yaml::Node inputs = *found;
     variables_.substitute(inputs);
     signature.inputs = read_input_names(reader_, inputs);
+    for (const Name& input : signature.inputs) check_taken(input, "an input");
   }
   if (const yaml::Node* params = fields.find("params")) read_params(*params, signature);
   fields.require("graph");
@@ -124,10 +125,7 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
     if (reader_.take_note(entry)) continue;
     const Name name{entry.key, entry.key_span};
     reader_.check_name(name);
-    if (entry.key == "trainable")
-      reader_.error(Diagnosis::kReservedName, entry.key_span,
-                    fmt::format("every call of a network takes `{}`; a param cannot have its name",
-                                entry.key));
+    check_taken(name, "a param");
     for (const Name& input : signature.inputs)
       if (input.text == entry.key)
         reader_
@@ -139,6 +137,16 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
     if (!entry.value.is_scalar() || entry.value.scalar != "required")
       param.fallback = std::move(entry.value);
   }
+}
+
+/// Reports a name that is a key of every call, unless no name at all may be that word.
+void Networks::check_taken(const Name& name, std::string_view what) {
+  if (std::ranges::count(reserved_names(), name.text) > 0) return;
+  for (const KeyDef& key : training_keys(nullptr))
+    if (key.name == name.text)
+      reader_.error(Diagnosis::kReservedName, name.span,
+                    fmt::format("every call of a network takes `{}`; {} cannot have its name",
+                                name.text, what));
 }
 
 const Signature* Networks::find(std::string_view name) const {

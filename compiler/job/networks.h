@@ -59,6 +59,7 @@ class Networks {
 
   void declare_one(const yaml::Entry& entry);
   void read_params(const yaml::Node& node, Signature& signature);
+  void check_taken(const Name& name, std::string_view what);
   std::optional<size_t> read(Declaration& declaration, const Arguments& arguments, Span call);
   Network read_body(const Declaration& declaration, const Locals& locals);
   bool may_read(const Declaration& declaration, Span call);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/job/keys.h"
+#include "compiler/ops/op_def.h"
 
 namespace flow::job {
 
@@ -22,10 +23,10 @@ const Section& checkpoint_section();
 const Section& also_section();
 const Section& every_section();
 const Section& regularizer_section();
-/// What every call in a graph may say beside `in`, operands and attributes, and what those that
-/// have variables may.
+/// What every call in a graph may say beside `in`, operands and attributes.
 const std::vector<KeyDef>& call_keys();
-const std::vector<KeyDef>& variable_keys();
+/// What one may say of its variables and its training. `op`: what it calls; null: a network.
+std::vector<KeyDef> training_keys(const OpDef* op);
 
 /// The mappings that have this key, in words: "`run`", "a job".
 std::vector<std::string> owners_of(std::string_view key);

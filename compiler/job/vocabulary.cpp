@@ -134,6 +134,8 @@ constexpr Term kTerms[] = {
     {"alpha", "decay_rate"},
     {"negativeslope", "alpha"},
     {"requiresgrad", "trainable"},
+    {"trainable", "training"},
+    {"istraining", "training"},
     {"dims", "axis"},
     {"axes", "axis"},
     {"dims", "perm"},

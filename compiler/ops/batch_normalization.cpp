@@ -124,6 +124,49 @@ std::vector<ValueId> batch_norm_gradient(GradientContext& context) {
   return gradients;
 }
 
+/// With given statistics the result is linear in x. Where r = 1 / sqrt(variance + epsilon):
+/// dx = dy gamma r, dmean = -dbeta gamma r, dvariance = -dgamma gamma r r / 2.
+std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
+  const ir::Attribute& axis = *context.node.attributes.find("axis");
+  const ir::Attribute& epsilon = *context.node.attributes.find("epsilon");
+  const ValueId dy = context.gradient(), gamma = context.operand(1), mean = context.operand(3),
+                variance = context.operand(4);
+  const auto constant = [&](std::string_view part, double value) {
+    const ir::Value& channels = context.value_of(variance);
+    return context.add(
+        "fill", 0, {},
+        {{"value", value}, {"shape", channels.shape.extents()}, {"dtype", channels.dtype}}, part);
+  };
+  const ValueId zeros = constant("zeros", 0);
+  const auto times_r = [&](size_t i, ValueId value, ValueId factor, const ir::Attribute& along,
+                           std::string_view part = {}) {
+    return context.add("batch_norm_predict", i, {value, factor, zeros, zeros, variance},
+                       {{"axis", along}, {"epsilon", epsilon}}, part);
+  };
+  std::vector<ValueId> gradients(5);
+  if (context.wanted[0]) gradients[0] = times_r(0, dy, gamma, axis);
+  if (std::find(context.wanted.begin() + 1, context.wanted.end(), true) == context.wanted.end())
+    return gradients;
+  const ValueId dgamma =
+      context.add("batch_norm_grad_affine", 1,
+                  {dy, context.operand(0), gamma, context.operand(2), mean, variance},
+                  {{"axis", axis}, {"epsilon", epsilon}});
+  if (!dgamma.valid()) return gradients;
+  const ValueId dbeta = context.builder.graph().producer_of(dgamma)->results[1];
+  gradients[1] = dgamma;
+  gradients[2] = dbeta;
+  const ir::Attribute channel_axis = int64_t{0};
+  if (context.wanted[3])
+    gradients[3] =
+        context.add("negative", 3, {times_r(3, dbeta, gamma, channel_axis, "scaled")}, {});
+  if (context.wanted[4]) {
+    const ValueId once = times_r(4, dgamma, gamma, channel_axis, "once");
+    const ValueId twice = times_r(4, once, constant("ones", 1), channel_axis, "twice");
+    gradients[4] = context.add("scale", 4, {twice}, {{"factor", -0.5}});
+  }
+  return gradients;
+}
+
 void infer_move_statistics(Inference& inference) {
   const Shape& shape = inference.shape(0);
   if (!have_shape(inference, 1, 4, shape)) return;
@@ -187,6 +230,7 @@ std::span<const OpDef> batch_normalization() {
                          scale_attribute()},
           .expand = expand_batch_normalization,
           .takes_variables = true,
+          .trains_otherwise = true,
       },
       {
           .name = "batch_norm",
@@ -211,8 +255,12 @@ std::span<const OpDef> batch_normalization() {
               {{"x", "any shape with that axis"}, {"gamma", "[C]"}, {"beta", "[C]"}}),
           .attributes = primitive_attributes(),
           .infer = infer_batch_norm_predict,
+          .gradient = batch_norm_predict_gradient,
           .elementwise = true,
           .internal = true,
+          .examples = {"batch_norm_predict(f32[4,3,2,2], f32[3], f32[3], f32[3], f32[3]) epsilon=2",
+                       "batch_norm_predict(f32[2,70], f32[2], f32[2], f32[2], f32[2]) epsilon=3 "
+                       "axis=0"},
       },
       {
           .name = "batch_norm_grad_affine",

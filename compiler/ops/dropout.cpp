@@ -53,7 +53,7 @@ std::span<const OpDef> dropout() {
           .infer = infer_dropout,
           .gradient = dropout_gradient,
           .expand = expand_dropout,
-          .takes_variables = true,
+          .trains_otherwise = true,
           .elementwise = true,
           .examples = {"dropout(f32[30,40]) rate=0.5", "dropout(f32[7]) rate=0.1",
                        "dropout(f32[3,4]) rate=0"},

@@ -182,7 +182,7 @@ struct LayerContext {
   ir::Attributes attributes;
   const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
   const AttributeSpans& spans;
-  bool train = false;
+  bool train = false;  // a train job's, where `training` does not say otherwise
   bool trainable = true;
   std::string variables = {};  // the entry whose variables it uses; empty: its own
   Span shared_at = {};         // of the `variables:` that says so
@@ -233,8 +233,9 @@ struct OpDef {
   InferRule infer = nullptr;
   GradientRule gradient = nullptr;
   ExpandRule expand = nullptr;
-  bool takes_variables = false;  // its entry may say `trainable` and `variables`
-  bool port_gradients = false;   // the rule takes gradients of any result, not of the first alone
+  bool takes_variables = false;   // its entry may say `trainable` and `variables`
+  bool trains_otherwise = false;  // than it predicts; its entry may say `training`
+  bool port_gradients = false;    // the rule takes gradients of any result, not of the first alone
   bool elementwise = false;  // the first result has operand 0's shape, element i from element i:
                              // may be fused as a post, may run in place
   bool internal = false;     // made by passes; not to be written in a job file

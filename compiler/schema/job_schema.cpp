@@ -82,7 +82,7 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
   const auto add = [&](const std::vector<job::KeyDef>& keys) {
     for (const job::KeyDef& key : keys) properties[std::string(key.name)] = tables.property(key);
   };
-  if (op.takes_variables) add(job::variable_keys());
+  add(job::training_keys(&op));
   add(job::call_keys());
   OrderedJson made = mapping(std::move(properties));
   // In a schema of its own: with `properties` beside it yaml-language-server would offer a block of
