@@ -124,7 +124,7 @@ void check_job_option(job::Reader& reader, const CompileRequest& request, const 
   for (const job::Job& job : file.jobs) names.push_back(job.name.text);
   for (const std::string& name : names)
     if (name == *request.job) return;
-  const int32_t source = reader.sources.add("command line", *request.job);
+  const int32_t source = reader.sources.add_words("command line", *request.job);
   reader
       .error(Diagnosis::kUnknownJob, {source, 0, static_cast<uint32_t>(request.job->size())},
              fmt::format("the file has no job `{}`", *request.job))

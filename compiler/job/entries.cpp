@@ -129,9 +129,9 @@ class EntryReader {
         in_.push_back({*fallback, entry_.op.span});
       else
         error(Diagnosis::kMissingOperand, entry_.op.span,
-              entry_.op.span.source == reader_.file
+              reader_.sources[entry_.name.span.source].is_file()
                   ? "there is no entry above to read"
-                  : "an entry of an include or of `--set` has to say what it reads")
+                  : "an entry of `--set` has to say what it reads")
             .with_hint(fmt::format("say what {} reads: `{}: NAME`", callee(), ports_[0].name));
     }
   }

@@ -1,7 +1,7 @@
 // `graph:`: ordered entries, what each reads by default, and their copies.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
@@ -20,7 +20,7 @@ class GraphReader {
     Graph graph;
     std::optional<std::string> first;
     if (!in_job && inputs_.size() == 1) first = inputs_[0].text;
-    const auto above = entries_above(node, first, reader_.file);
+    const auto above = entries_above(node, first, reader_.sources);
     for (size_t i = 0; i < node.entries.size(); ++i) {
       graph.entries.push_back(read_field(node.entries[i], above[i]));
       check_name(graph.entries.back().name);
@@ -103,16 +103,22 @@ class GraphReader {
 
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       std::optional<std::string> first,
-                                                      int32_t file) {
-  const auto here = [file](Span span) { return span.source == file; };
-  std::vector<size_t> in_file;
-  for (size_t i = 0; i < graph.entries.size(); ++i)
-    if (here(graph.entries[i].key_span)) in_file.push_back(i);
-  std::ranges::sort(in_file, {}, [&](size_t i) { return graph.entries[i].key_span.begin; });
+                                                      const Sources& sources) {
+  std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by where they stand
+  for (size_t i = 0; i < graph.entries.size(); ++i) {
+    const Span key = graph.entries[i].key_span, value = graph.entries[i].value.span;
+    files[key.source][key.begin] = i;
+    if (value.source != key.source) files[value.source][value.begin] = i;
+  }
   std::vector<std::optional<std::string>> above(graph.entries.size());
-  for (const size_t i : in_file) {
-    if (here(graph.entries[i].value.span)) above[i] = first;
-    first = graph.entries[i].key;
+  for (const auto& [file, entries] : files) {
+    if (file < 0 || !sources[file].is_file()) continue;
+    std::optional<std::string> last = first;
+    for (const auto& [place, i] : entries) {
+      const yaml::Entry& entry = graph.entries[i];
+      if (entry.value.span.source == file) above[i] = last;
+      last = entry.key;
+    }
   }
   return above;
 }

@@ -156,7 +156,7 @@ std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train)
 
 std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
                                      const std::string& text, Hook::Kind kind) {
-  const int32_t source = reader.sources.add(fmt::format("{} {}", option, text), text);
+  const int32_t source = reader.sources.add_words(fmt::format("{} {}", option, text), text);
   const auto span = [source](size_t begin, size_t end) {
     return Span{source, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
   };

@@ -42,7 +42,7 @@ class Override {
  public:
   Override(Reader& reader, yaml::Node& file, const std::string& text)
       : reader_(reader), file_(file), text_(text) {
-    source_ = reader.sources.add("--set " + text, text);
+    source_ = reader.sources.add_words("--set " + text, text);
   }
 
   void apply() {

@@ -74,7 +74,7 @@ class Resolver {
 
   void resolve_graph(yaml::Node& graph, const Locals& locals, std::optional<std::string> first) {
     if (graph.is_scalar()) variables_.substitute(graph, locals);
-    const auto above = entries_above(graph, first, reader_.file);
+    const auto above = entries_above(graph, first, reader_.sources);
     for (size_t i = 0; i < graph.entries.size(); ++i) {
       yaml::Node& entry = graph.entries[i].value;
       resolve_entry(entry, locals);

@@ -34,11 +34,12 @@ std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
 /// variables, and `locals` before them.
 Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
                  Networks& networks, const Locals& locals, bool in_job);
-/// The entry that stands above each in the job file, whose source `file` is; above the first,
-/// `first`. Nothing for those that come from elsewhere, or in part.
+/// The entry that stands above each in its file; above the first there, `first`. An entry that a
+/// file which includes it changes stands where it stood, and in that file too for those below.
+/// Nothing for entries of the command line.
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       std::optional<std::string> first,
-                                                      int32_t file);
+                                                      const Sources& sources);
 /// One entry, or one copy of it. `fallback`: what `in:` is where it is left out, or nothing.
 Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
                  const std::optional<std::string>& fallback);

@@ -15,8 +15,8 @@ bool continues_character(char byte) { return (static_cast<unsigned char>(byte) &
 
 }  // namespace
 
-Source::Source(std::string name, std::string text)
-    : name_(std::move(name)), text_(std::move(text)) {
+Source::Source(std::string name, std::string text, bool is_file)
+    : name_(std::move(name)), text_(std::move(text)), is_file_(is_file) {
   // Offsets have 32 bits. Texts anywhere near that are refused by whoever parses them.
   text_.resize(std::min<size_t>(text_.size(), std::numeric_limits<int32_t>::max()));
   // A byte order mark is no part of the first line: columns count from behind it.
@@ -44,6 +44,11 @@ Position Source::position(uint32_t offset) const {
 
 int32_t Sources::add(std::string name, std::string text) {
   sources_.emplace_back(std::move(name), std::move(text));
+  return static_cast<int32_t>(sources_.size() - 1);
+}
+
+int32_t Sources::add_words(std::string name, std::string text) {
+  sources_.emplace_back(std::move(name), std::move(text), false);
   return static_cast<int32_t>(sources_.size() - 1);
 }
 

@@ -25,9 +25,10 @@ struct Position {
 /// One text with its lines. Line ends are LF or CRLF; neither is part of a line.
 class Source {
  public:
-  Source(std::string name, std::string text);
+  Source(std::string name, std::string text, bool is_file = true);
   const std::string& name() const { return name_; }  // as the user wrote the path; "--set lr=0.1"
   std::string_view text() const { return text_; }
+  bool is_file() const { return is_file_; }  // else of the command line
   int line_count() const { return static_cast<int>(starts_.size()); }
   std::string_view line(int number) const;  // from 1
   Position position(uint32_t offset) const;
@@ -36,6 +37,7 @@ class Source {
  private:
   std::string name_;
   std::string text_;
+  bool is_file_;
   std::vector<uint32_t> starts_;
 };
 
@@ -43,6 +45,8 @@ class Source {
 class Sources {
  public:
   int32_t add(std::string name, std::string text);
+  /// The same of words of the command line.
+  int32_t add_words(std::string name, std::string text);
   std::vector<std::string> names() const;
   const Source& operator[](int32_t id) const { return sources_[static_cast<size_t>(id)]; }
   /// "lenet.yaml:14:11", or "" for an invalid span.

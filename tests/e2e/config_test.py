@@ -132,6 +132,26 @@ jobs:
         for text in (resolved, full, minimal):
             self.assertEqual(core_yaml.load(text)["jobs"]["j"]["graph"]["b"], {"op": "tanh", "in": "a"})
 
+    def test_an_entry_that_is_included_reads_what_stands_above_it_in_its_file(self):
+        self.write("base.yaml", "jobs: {j: {type: predict, graph: {a: {op: relu, in: x}, y: {op: exp}, z: {op: tanh}}}}\n")
+        self.write("main.yaml", """flow: 1
+include: [base.yaml]
+jobs:
+  j:
+    inputs: {x: {shape: [4], dtype: float32}}
+    graph:
+      b: {op: relu, in: x}
+      y: {op: abs}
+      c: {op: square}
+    returns: {value: [b, c, z]}
+""")
+        for text in self.forms("main.yaml"):
+            graph = core_yaml.load(text)["jobs"]["j"]["graph"]
+            self.assertEqual(list(graph), ["a", "y", "z", "b", "c"])
+            self.assertEqual(graph["c"], {"op": "square", "in": "y"})
+            self.assertEqual(graph["z"].get("in", "y"), "y")
+            self.assertEqual(graph["y"].get("in", "a"), "a")
+
     def test_what_is_shared_and_what_stands_inside_text_keep_their_meaning(self):
         self.write("shared.yaml", """flow: 1
 networks:

@@ -88,10 +88,26 @@ class LanguageTest(FlowTest):
             done = self.call("flowc", "check", "jobs/job.yaml", status=status)
             self.assertEqual(done.stderr.count("error: more than 1000 files are included [E0126]"), min(more, 1))
 
-    def test_entries_that_are_included_say_what_they_read(self):
-        self.write("jobs/parts/net.yaml", NET.replace("op: dense, in: wide", "op: dense"))
-        done = self.call("flowc", "check", "jobs/job.yaml", status=2)
-        self.assertIn("E0303", done.stderr)
+    def test_entries_that_are_included_read_those_above_them_in_their_file(self):
+        self.write("jobs/parts/net.yaml", NET.replace("op: dense, in: wide", "op: dense").replace("in: x, units", "units"))
+        wide = np.repeat(self.x.sum(1, keepdims=True), 3, 1)
+        np.testing.assert_allclose(self.result(), wide * 1.5 ** 2 * 2)
+        changes = """
+networks:
+  tower:
+    graph:
+      wide: {kernel_initializer: {type: constant, value: 2}}
+      more: {op: negative}                      # above it in this file stands `wide`
+      both: {op: subtract, in: [deep, more]}
+    output: both
+"""
+        self.write("jobs/job.yaml", JOB.replace("\njobs:", changes + "jobs:"))
+        np.testing.assert_allclose(self.result(), (2 * wide * 1.5 ** 2 + 2 * wide) * 2)
+
+    def test_entries_of_the_command_line_say_what_they_read(self):
+        for word, status in (("{op: negative}", 2), ("{op: negative, in: deep}", 0)):
+            done = self.call("flowc", "check", "jobs/job.yaml", "--set", f"+networks.tower.graph.last={word}", status=status)
+            self.assertEqual("an entry of `--set` has to say what it reads [E0303]" in done.stderr, status == 2)
 
     def test_a_plan_needs_none_of_the_files(self):
         self.call("flowc", "build", "jobs/job.yaml", "-o", "plan.json")
