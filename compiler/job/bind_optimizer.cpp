@@ -137,6 +137,7 @@ class OptimizerBinder {
   void bind_update() {
     training_.update = update_op(optimizer_.type, optimizer_.numbers);
     training_.clip_norm = optimizer_.clip_norm;
+    training_.clip_value = optimizer_.clip_value;
     bind_loss_scale();
     for (const AttributeDef& def : find_op(training_.update)->attributes) {
       const auto value = number(def.name);

@@ -92,7 +92,7 @@ struct Optimizer {
   std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
-  std::optional<double> clip_norm;
+  std::optional<double> clip_norm, clip_value;
   std::map<std::string, double> loss_scale;  // the numbers of its variety; empty: none
   Span span;
   bool complete = true;  // false after an error

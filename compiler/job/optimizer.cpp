@@ -31,12 +31,14 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
   return losses;
 }
 
-std::optional<double> read_clip_norm(Reader& reader, const yaml::Node& node, Span key) {
-  if (!expect_variety(reader, node, "`grad_clipping`", grad_clippings())) return {};
+void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& optimizer) {
+  if (!expect_variety(reader, node, "`grad_clipping`", grad_clippings())) return;
   const Variety* variety = pick_variety(reader, node, key, "`grad_clipping`", grad_clippings());
   const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
-  if (!variety) return {};
-  return read_values(fields, *variety).number("clip_norm");
+  if (!variety) return;
+  const VarietyValues values = read_values(fields, *variety);
+  optimizer.clip_norm = values.number("clip_norm");
+  optimizer.clip_value = values.number("clip_value");
 }
 
 /// Globs and what they multiply the learning rate by, in the order of the file.
@@ -107,7 +109,7 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
   if (const yaml::Node* variables = fields.find("variables"))
     optimizer.variables = read_globs(reader, *variables, "`variables`");
   if (const yaml::Node* clipping = fields.find("grad_clipping"))
-    optimizer.clip_norm = read_clip_norm(reader, *clipping, fields.key_span("grad_clipping"));
+    read_clipping(reader, *clipping, fields.key_span("grad_clipping"), optimizer);
   if (const yaml::Node* scale = fields.find("loss_scale"))
     optimizer.loss_scale =
         read_loss_scale(reader, *scale, fields.key_span("loss_scale"), precision);

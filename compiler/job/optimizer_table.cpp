@@ -116,7 +116,11 @@ const VarietyKind& grad_clippings() {
                                  {{"by_global_norm",
                                    "Scales all gradients down to a norm that they have together.",
                                    "g = g min(1, clip_norm / |all g|)",
-                                   {{"clip_norm", kNumber, "", "the greatest norm", kPositive}}}},
+                                   {{"clip_norm", kNumber, "", "the greatest norm", kPositive}}},
+                                  {"by_value",
+                                   "Clips each element of the gradients by itself.",
+                                   "g = max(-clip_value, min(clip_value, g))",
+                                   {{"clip_value", kNumber, "", "the greatest size", kPositive}}}},
                                  {}};
   return kKind;
 }

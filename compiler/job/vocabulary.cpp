@@ -131,6 +131,8 @@ constexpr Term kTerms[] = {
     {"clip", "grad_clipping"},
     {"gradclip", "grad_clipping"},
     {"maxnorm", "clip_norm"},
+    {"clipnorm", "by_global_norm"},
+    {"clipvalue", "by_value"},
     {"alpha", "decay_rate"},
     {"negativeslope", "alpha"},
     {"requiresgrad", "trainable"},

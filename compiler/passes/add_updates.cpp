@@ -28,6 +28,9 @@ class Updates {
                             training.weight_decays[i]});
     }
     const ValueId factor = context_.loss_scale.valid() ? add_unscaling() : add_clipping();
+    if (training.clip_value)
+      for (Trained& trained : trained_)
+        trained.gradient = clipped(trained.variable, trained.gradient);
     for (const Trained& trained : trained_) add_update(trained, factor);
     if (context_.loss_scale.valid()) add_scale_update();
     place_early();
@@ -64,20 +67,29 @@ class Updates {
   ValueId regularized(ValueId id, ValueId gradient) {
     const ir::Variable& variable = *graph_.variable_of(id);
     if (variable.l1 == 0 && variable.l2 == 0) return gradient;
-    const ir::Value value = graph_[id];
-    const std::string name = value.name + ":regularized";
-    builder_.place_on(value.device);
-    const auto regularize = [&](std::string made, ValueId of) {
-      return builder_.add("regularize", std::move(made), {of, id},
-                          {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, value.span);
-    };
+    return changed(id, "regularize", {gradient, id},
+                   {{"l1", variable.l1 / scale_}, {"l2", variable.l2 / scale_}}, ":regularized");
+  }
+
+  /// The gradient with each element clipped, likewise.
+  ValueId clipped(ValueId id, ValueId gradient) {
+    const double limit = *context_.training->clip_value / scale_;
+    return changed(id, "clip_by_value", {gradient}, {{"min", -limit}, {"max", limit}}, ":clipped");
+  }
+
+  /// What `op` makes of the gradient of a variable, which is the first operand.
+  ValueId changed(ValueId variable, std::string_view op, std::vector<ValueId> operands,
+                  ir::Attributes attributes, std::string_view suffix) {
+    const ir::Value value = graph_[variable];
+    const std::string name = fmt::format("{}{}", value.name, suffix);
     const ValueId scale = context_.loss_scale;
-    if (!scale.valid()) return regularize(name, gradient);
+    builder_.place_on(value.device);
+    if (!scale.valid()) return builder_.add(op, name, std::move(operands), attributes, value.span);
     // Another scale in each step: it is undone and done again.
-    const ValueId unscaled =
-        builder_.add("divide", name + ".unscaled", {gradient, scale}, {}, value.span);
-    return builder_.add("multiply", name, {regularize(name + ".sum", unscaled), scale}, {},
-                        value.span);
+    operands[0] = builder_.add("divide", name + ".unscaled", {operands[0], scale}, {}, value.span);
+    const ValueId result =
+        builder_.add(op, name + ".changed", std::move(operands), attributes, value.span);
+    return builder_.add("multiply", name, {result, scale}, {}, value.span);
   }
 
   /// The factor that clips all gradients; invalid where none does.

@@ -37,7 +37,8 @@ struct Training {
   std::vector<ir::ValueId> gradients_of;  // watched values whose gradients must exist too
   std::string update = "sgd_update";      // an op: of gradient, variable, slots
   ir::Attributes attributes;              // of that op, but what is each variable's own
-  std::optional<double> clip_norm;
+  std::optional<double> clip_norm;        // of all gradients together
+  std::optional<double> clip_value;       // of each element
   std::optional<LossScale> loss_scale;
   std::string job;  // its name, for the loss scale's variables
 

@@ -75,18 +75,25 @@ def lamb(b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
     return update
 
 
-def clip(gradients, limit):
-    norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
-    return {k: g * min(1.0, limit / norm) for k, g in gradients.items()}
+def by_norm(limit):
+    def clip(gradients):
+        norm = math.sqrt(sum((g * g).sum() for g in gradients.values()))
+        return {k: g * min(1.0, limit / norm) for k, g in gradients.items()}
+    return clip
 
 
-CASES = {  # name: (update, clip_norm, l1, l2)
+def by_value(limit):
+    return lambda gradients: {k: np.clip(g, -limit, limit) for k, g in gradients.items()}
+
+
+CASES = {  # name: (update, clipping, l1, l2)
     "sgd": (sgd(), None, 0, 0),
     "sgd_momentum": (sgd(0.9), None, 0, 0),
     "sgd_nesterov": (sgd(0.9, True), None, 0, 0),
-    "sgd_clip2": (sgd(), 2.0, 0, 0),
+    "sgd_clip2": (sgd(), by_norm(2.0), 0, 0),
     "sgd_l1_l2": (sgd(), None, 0.01, 0.02),
-    "sgd_momentum_l2_clip2": (sgd(0.9), 2.0, 0, 0.02),
+    "sgd_momentum_l2_clip2": (sgd(0.9), by_norm(2.0), 0, 0.02),
+    "adam_l2_by_value": (adam(), by_value(0.5), 0, 0.02),
     "sgdw": (sgdw(0.9, 0.01), None, 0, 0),
     "adam": (adam(), None, 0, 0),
     "adam_uncorrected": (adam(correct=False), None, 0, 0),
@@ -98,12 +105,12 @@ CASES = {  # name: (update, clip_norm, l1, l2)
 }
 
 
-def path(update, limit, l1, l2):
+def path(update, clip, l1, l2):
     values, slots, out = dict(START), {k: {} for k in START}, {k: [] for k in START}
     for s in range(STEPS):
         g = {k: GRADIENTS[k][s] + l1 * np.sign(values[k]) + l2 * values[k] for k in values}
-        if limit is not None:
-            g = clip(g, limit)
+        if clip is not None:
+            g = clip(g)
         for k in values:
             values[k] = update(values[k], g[k], s, rate(s), slots[k])
             out[k].append(values[k])

@@ -132,6 +132,8 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[go
   check_path("sgd_momentum_l2_clip2", "type: sgd, momentum: 0.9" + clip, "{l2: 0.02}");
   check_path("sgdw", "type: sgdw, weight_decay: 0.01");
   check_path("adam", "type: adam");
+  check_path("adam_l2_by_value", "type: adam, grad_clipping: {type: by_value, clip_value: 0.5}",
+             "{l2: 0.02}");
   check_path("adam_uncorrected", "type: adam, bias_correction: false");
   check_path("adamw", "type: adamw, weight_decay: 0.01");
   check_path("rmsprop", "type: rmsprop");

@@ -265,6 +265,28 @@ TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
                         "minimize/clip_factor) rate_scale=1 scale=0.03125: float32[4, 4]\n"));
     CHECK(maker.nodes().find("  + sgd_update") == std::string::npos);
   }
+  SECTION("clipping of each element") {
+    maker.context.training->clip_value = 2;
+    maker.run_passes();
+    CHECK_THAT(maker.nodes(),
+               Catch::Contains("a/weight:clipped = clip_by_value(a/weight:diff) max=64 min=-64: "
+                               "float32[4, 4] mixed\n"
+                               "a/weight:update = sgd_update(a/weight:clipped, a/weight) "
+                               "rate_scale=1 scale=0.03125: float32[4, 4]\n"));
+    CHECK(maker.nodes().find("  + sgd_update") == std::string::npos);
+  }
+  SECTION("clipping of each element under a dynamic scale") {
+    maker.context.training->clip_value = 2;
+    maker.context.training->loss_scale = passes::LossScale{.initial = 1024, .dynamic = true};
+    maker.run_passes();
+    // What is not finite is found before it is clipped.
+    CHECK_THAT(maker.nodes(),
+               Catch::Contains("unscale_factor(/loss_scale, a/weight:diff, b/weight:diff)"));
+    CHECK_THAT(maker.nodes(), Catch::Contains("clip_by_value(a/weight:clipped.unscaled) max=64"));
+    CHECK_THAT(
+        maker.nodes(),
+        Catch::Contains("a/weight:clipped = multiply(a/weight:clipped.changed, /loss_scale"));
+  }
   SECTION("a regularizer, of one variable") {
     maker.graph.variables[0].l2 = 0.5;
     maker.run_passes();
