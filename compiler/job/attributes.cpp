@@ -110,7 +110,7 @@ std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
     case AttributeType::kInteger:
       return as_attribute(read_integer(reader, node, what, bounds));
     case AttributeType::kNumber:
-      return as_attribute(read_number(reader, node, what, bounds));
+      return as_attribute(read_number(reader, node, what, bounds, def.instead));
     case AttributeType::kText:
       return as_attribute(read_choice(reader, node, what, def.choices));
     case AttributeType::kIntegers:

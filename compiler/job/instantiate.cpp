@@ -241,23 +241,16 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
 }
 
 /// The dtype of the first other operand of operand i's kind, as for `where`'s `y` that of `x`;
-/// nothing, and reported, where there is none.
-std::optional<DType> Instance::dtype_beside(const Call& call, size_t i,
-                                            const std::vector<Argument>& arguments) {
+/// where there is none int32, if integers are wanted, else the job's float dtype.
+DType Instance::dtype_beside(const Call& call, size_t i,
+                             const std::vector<Argument>& arguments) const {
   const std::vector<OperandDef>& defs = call.entry.def->operands;
   const auto kind = [&defs](size_t at) { return defs[std::min(at, defs.size() - 1)].accepts; };
   size_t other = 0;
   while (other < arguments.size() && !(arguments[other].value.valid() && kind(other) == kind(i)))
     ++other;
   if (other < arguments.size()) return graph[arguments[other].value].dtype;
-  const Operand& operand = *arguments[i].number;
-  reader_
-      .error(Diagnosis::kDTypeMismatch, operand.span,
-             fmt::format("{}: the number `{}` has no other operand to take its dtype from",
-                         call.entry.name.text, operand.text))
-      .with_hint(fmt::format("`{{op: constant, value: {}, dtype: ...}}` has one of its own",
-                             operand.text));
-  return {};
+  return kind(i) == Accepts::kInteger ? DType::kInt32 : graph.number;
 }
 
 /// True where the dtype has that number; else an error.
@@ -289,13 +282,12 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
 ir::ValueId Instance::add_number(const Call& call, size_t i,
                                  const std::vector<Argument>& arguments) {
   const Operand& operand = *arguments[i].number;
-  const auto dtype = dtype_beside(call, i, arguments);
-  if (!dtype || !check_number(call, operand, *dtype)) return {};
-  return builder_.add("fill", call.name + "/number", {},
-                      {{"value", *parse_number(operand.text)},
-                       {"shape", std::vector<int64_t>{}},
-                       {"dtype", *dtype}},
-                      operand.span);
+  const DType dtype = dtype_beside(call, i, arguments);
+  if (!check_number(call, operand, dtype)) return {};
+  return builder_.add(
+      "fill", call.name + "/number", {},
+      {{"value", *parse_number(operand.text)}, {"shape", std::vector<int64_t>{}}, {"dtype", dtype}},
+      operand.span);
 }
 
 Resolved Instance::resolve(std::string_view text, const Scope& scope) const {

@@ -96,8 +96,7 @@ class Instance {
   Resolved resolve(std::string_view text, const Scope& scope) const;
   ir::ValueId first_result(const std::string& name) const;
   ir::ValueId shared_variable(const std::string& name) const;
-  std::optional<DType> dtype_beside(const Call& call, size_t i,
-                                    const std::vector<Argument>& arguments);
+  DType dtype_beside(const Call& call, size_t i, const std::vector<Argument>& arguments) const;
   bool check_number(const Call& call, const Operand& operand, DType dtype);
   ir::ValueId add_number(const Call& call, size_t i, const std::vector<Argument>& arguments);
   ir::Attributes attributes_of(const Entry& entry) const;

@@ -31,7 +31,11 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
                                     bool has_dataset) {
   plan::Checkpointing made;
   const Fields fields(reader, node, key, checkpoint_section());
-  if (const yaml::Node* load = fields.find("load")) {
+  const yaml::Node* load = fields.find("load");
+  if (load && load->is_list()) {
+    reader.expect(*load, yaml::Kind::kScalar, "`load`",
+                  "one is read; numpy.savez makes an .npz of the arrays of several");
+  } else if (load) {
     made.load = fields.text("load");
     made.load_where = reader.sources.where(load->span);
   }

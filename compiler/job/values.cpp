@@ -163,14 +163,15 @@ std::optional<int64_t> parse_bound(std::string_view text) {
 }
 
 std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,
-                                  Bounds bounds) {
-  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+                                  Bounds bounds, std::string_view instead) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what, std::string(instead))) return {};
   const auto value = parse_number(node.scalar);
   if (!value) {
+    const std::string hint = number_hint(node.scalar);
     reader
         .error(Diagnosis::kBadScalar, node,
                fmt::format("{} is `{}`, which is not a number", what, node.scalar))
-        .with_hint(number_hint(node.scalar));
+        .with_hint(hint.empty() ? std::string(instead) : hint);
     return {};
   }
   if (!in_range(reader, node, what, *value, bounds)) return {};
@@ -260,8 +261,28 @@ std::optional<std::vector<double>> read_numbers(Reader& reader, const yaml::Node
   });
 }
 
+namespace {
+
+/// An extent that other tools find out as they run.
+bool is_open_extent(const yaml::Node& extent) {
+  constexpr std::string_view kOpen[] = {"-1", "?", "*", "None", "none"};
+  return extent.is_scalar() && std::ranges::count(kOpen, extent.scalar) > 0;
+}
+
+}  // namespace
+
 std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::string_view what) {
   if (!reader.expect(node, yaml::Kind::kList, what)) return {};
+  const auto open = std::ranges::find_if(node.items, is_open_extent);
+  if (open != node.items.end()) {
+    reader
+        .error(Diagnosis::kBadScalar, *open,
+               fmt::format("{} leaves an extent open, `{}`", what, open->scalar))
+        .with_hint(
+            "the batch is of a fixed extent too: train jobs drop an incomplete last one, "
+            "predict jobs pad it");
+    return {};
+  }
   const auto extents = read_integers(reader, node, what, {.min = 1});
   if (!extents) return {};
   const Shape shape(*extents);

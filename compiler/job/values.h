@@ -27,7 +27,7 @@ std::optional<int64_t> parse_bound(std::string_view text);
 std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std::string_view what,
                                     Bounds bounds = {});
 std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::string_view what,
-                                  Bounds bounds = {});
+                                  Bounds bounds = {}, std::string_view instead = {});
 std::optional<bool> read_bool(Reader& reader, const yaml::Node& node, std::string_view what);
 std::optional<std::string> read_text(Reader& reader, const yaml::Node& node, std::string_view what);
 /// One of the words.

@@ -31,7 +31,12 @@ ir::ValueId expand_constant(LayerContext& context) {
 }
 
 std::vector<AttributeDef> fill_attributes() {
-  return {{"value", AttributeType::kNumber, "", "of every element"},
+  return {{.name = "value",
+           .type = AttributeType::kNumber,
+           .fallback = "",
+           .doc = "of every element",
+           .instead = "an array is an input: `{shape: [3], dtype: float32, rows: false, from: "
+                      "{npy: FILE}}`"},
           {.name = "shape",
            .type = AttributeType::kIntegers,
            .fallback = "[]",

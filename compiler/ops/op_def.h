@@ -59,6 +59,7 @@ struct AttributeDef {
   std::vector<std::string_view> choices = {};
   std::optional<double> min = {}, max = {};  // both included, of each number
   std::optional<double> below = {};          // excluded
+  std::string_view instead = {};             // what to do where a number is wanted, and none stands
 };
 
 /// A value as a table writes it. REQUIRES: `text` is one of that type.

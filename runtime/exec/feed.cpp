@@ -16,6 +16,10 @@ namespace flow::exec {
 
 namespace {
 
+constexpr const char* kSlices =
+    "an array with one axis more than its input has one slice for each step; without that axis it "
+    "is whole in each";
+
 class ColumnSource : public Source {
  public:
   ColumnSource(io::ColumnReader& column, DType dtype) : column_(column), dtype_(dtype) {}
@@ -134,7 +138,8 @@ void Feed::agree_on_length() {
         throw RequestError(
             fmt::format("{}: dataset `{}` has {} rows, `{}` has {}", job_.where, first.name(),
                         first.rows(), dataset->name(), dataset->rows()),
-            "all dataset inputs of a job advance together");
+            "all datasets of a job advance together: `rows: 0..7` on their columns takes a part, "
+            "`rows: [0..7, 0..3]` some rows again");
     positions_ = Positions(first.rows(), batch_, job_.train);
     if (positions_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, less than a batch of {}",
@@ -148,13 +153,15 @@ void Feed::agree_on_length() {
     const std::optional<int64_t> slices = channel.source->slices();
     if (!slices) continue;
     if (sliced && *slices != *slices_)
-      throw RequestError(fmt::format("{}: input `{}` has {} slices, `{}` has {}",
-                                     channel.spec.where, channel.spec.name, *slices,
-                                     sliced->spec.name, *slices_));
+      throw RequestError(
+          fmt::format("{}: input `{}` has {} slices, `{}` has {}", channel.spec.where,
+                      channel.spec.name, *slices, sliced->spec.name, *slices_),
+          kSlices);
     if (positions_.has_rows() && *slices != positions_.steps_per_epoch())
-      throw RequestError(fmt::format("{}: input `{}` has {} slices, but an epoch has {} steps",
-                                     channel.spec.where, channel.spec.name, *slices,
-                                     positions_.steps_per_epoch()));
+      throw RequestError(
+          fmt::format("{}: input `{}` has {} slices, but an epoch has {} steps", channel.spec.where,
+                      channel.spec.name, *slices, positions_.steps_per_epoch()),
+          kSlices);
     slices_ = *slices;
     sliced = &channel;
   }

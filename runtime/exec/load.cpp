@@ -93,15 +93,18 @@ std::vector<State::Entry*> read_fitting(const StoredVariables& stored, const Ite
 void require_fitting(const StoredVariables& stored, const Items& items,
                      const std::vector<State::Entry*>& wanted, const plan::Job& job,
                      const std::vector<std::string>& optional, const std::string& hint) {
-  const auto misfits = std::ranges::count_if(wanted, [&](const State::Entry* entry) {
-    return !fits(*entry, items) && std::ranges::none_of(optional, [&](const std::string& glob) {
-      return glob_match(glob, entry->tensor->name);
-    });
+  std::vector<State::Entry*> needed;  // fits, or must
+  std::ranges::copy_if(wanted, std::back_inserter(needed), [&](const State::Entry* entry) {
+    return fits(*entry, items) || std::ranges::none_of(optional, [&](const std::string& glob) {
+             return glob_match(glob, entry->tensor->name);
+           });
   });
+  const auto misfits = std::ranges::count_if(
+      needed, [&](const State::Entry* entry) { return !fits(*entry, items); });
   if (misfits > 0)
     throw RequestError(
         fmt::format("{} does not fit: {} of {} variables are missing or misshapen{}",
-                    stored.path().string(), misfits, wanted.size(), both_lists(wanted, items, job)),
+                    stored.path().string(), misfits, needed.size(), both_lists(needed, items, job)),
         hint);
 }
 

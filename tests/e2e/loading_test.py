@@ -55,6 +55,9 @@ class Npz(FlowTest):
         self.assertIn("\n  what is loaded has\n", told)
         self.assertIn("\n    fc.weight [2, 4] float32\n", told)
         self.assertIn("\n  ! head/bias [2] int64\n", told)
+        told = self.refused("body.npz", "--load-partial", "head/weight")
+        self.assertIn("body.npz does not fit: 1 of 3 variables are missing or misshapen\n", told)
+        self.assertNotIn("head/weight [2, 4]", told)
         done = self.flowrun("job.yaml", "-o", "out", "--load", "body.npz", "--load-partial", "head/*")
         self.assertIn("not loaded, but started anew: `head/weight`, `head/bias`", done.stderr)
         hidden = X @ self.weights["body/weight"].T + 2

@@ -80,8 +80,17 @@ TEST_CASE("a number takes the dtype of the other operand") {
   CHECK(find_tensor(job, "z")->dtype == DType::kInt32);
   CHECK(messages_of(job_with("      z: {op: add, in: [n, 0.5]}\n", "z")).find("E0309") !=
         std::string::npos);
-  CHECK(messages_of(job_with("      z: {op: relu, in: 5}\n", "z")).find("E0309") !=
-        std::string::npos);
+}
+
+TEST_CASE("a number that stands alone is a float, or an index") {
+  const std::string graph =
+      "      p: {op: greater, in: [x, 0]}\n      w: {op: where, in: [p, 1, 0.5]}\n"
+      "      r: {op: relu, in: -5}\n      g: {op: gather, params: x, indices: 1}\n";
+  const plan::Plan plan = plan_of(job_with(graph, "[w, r, g]"));
+  CHECK(find_tensor(plan.jobs[0], "w")->dtype == DType::kFloat32);
+  CHECK(find_tensor(plan.jobs[0], "w")->shape == find_tensor(plan.jobs[0], "x")->shape);
+  CHECK(find_tensor(plan.jobs[0], "r")->shape == Shape{});
+  CHECK(find_tensor(plan.jobs[0], "g")->shape == find_tensor(plan.jobs[0], "x")->shape.from(1));
 }
 
 TEST_CASE("a variable and an inner tensor can be read by path") {
