@@ -6,6 +6,7 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
@@ -25,6 +26,8 @@ class GraphReader {
       graph.entries.push_back(read_field(node.entries[i], above[i]));
       check_name(graph.entries.back().name);
     }
+    for (const Entry& entry : graph.entries) copies_.emplace(entry.name.text, entry.copies.size());
+    for (Entry& entry : graph.entries) read_all_copies(entry);
     order_entries(reader_, graph, inputs_);
     return graph;
   }
@@ -54,9 +57,6 @@ class GraphReader {
     entry.name = {field.key, field.key_span};
     entry.poisoned = !count || copies.empty() || copies.back().poisoned;
     if (!entry.poisoned) check_chain(entry, repeat.span);
-    for (size_t i = 1; i < copies.size(); ++i)
-      entry.operands.insert(entry.operands.end(), copies[i].operands.begin(),
-                            copies[i].operands.end());
     entry.copies = std::move(copies);
     return entry;
   }
@@ -71,6 +71,62 @@ class GraphReader {
     Entry entry = read_entry(reader_, copy, networks_, above);
     if (index > 0) reader_.notes.resize(notes);
     return entry;
+  }
+
+  /// Puts an operand for each copy of `cell` where `cell/*` stands, or `cell/*/part`.
+  void read_all_copies(Entry& entry) {
+    for (Entry& copy : entry.copies) read_all_copies(copy);
+    if (!entry.copies.empty()) {
+      entry.operands.clear();
+      for (const Entry& copy : entry.copies)
+        entry.operands.insert(entry.operands.end(), copy.operands.begin(), copy.operands.end());
+      return;
+    }
+    std::vector<Operand> operands;
+    for (const Operand& operand : entry.operands) {
+      const size_t star = operand.text.find("/*");
+      if (star == std::string::npos)
+        operands.push_back(operand);
+      else if (!add_copies(entry, operand, star, operands))
+        entry.poisoned = true;
+    }
+    entry.operands = std::move(operands);
+    entry.spans.operands.clear();
+    for (const Operand& operand : entry.operands) entry.spans.operands.push_back(operand.span);
+  }
+
+  /// False after an error.
+  bool add_copies(const Entry& entry, const Operand& operand, size_t star,
+                  std::vector<Operand>& operands) {
+    const std::string name = operand.text.substr(0, star), part = operand.text.substr(star + 2);
+    const auto copies = copies_.find(name);
+    if (copies == copies_.end()) {
+      operands.push_back(operand);  // is reported with all unknown names
+      return true;
+    }
+    if (copies->second == 0) {
+      reader_
+          .error(Diagnosis::kUnknownTensor, operand.span,
+                 fmt::format("{}: `{}` reads all copies of `{}`, which has no `repeat`",
+                             entry.name.text, operand.text, name))
+          .with_hint("`cell/*` stands for `cell/0`, `cell/1` and so on where `cell` says `repeat`");
+      return false;
+    }
+    const auto& defs = entry.def ? entry.def->operands : std::vector<OperandDef>{};
+    if (defs.empty() || !defs.back().variadic || operands.size() + 1 < defs.size()) {
+      reader_
+          .error(Diagnosis::kOperandCount, operand.span,
+                 fmt::format("{}: `{}` is {}, `{}` takes one there", entry.name.text, operand.text,
+                             counted(copies->second, "operand"), entry.op.text))
+          .with_hint("`stack` and `concat` join as many as there are");
+      return false;
+    }
+    const yaml::Node one = yaml::scalar_node(operand.text, operand.span);
+    for (size_t i = 0; i < copies->second; ++i) {
+      if (!networks_.variables().may_copy(one, operand.span)) return false;
+      operands.push_back({fmt::format("{}/{}{}", name, i, part), operand.span});
+    }
+    return true;
   }
 
   void check_chain(Entry& entry, Span repeat) {
@@ -97,6 +153,7 @@ class GraphReader {
   const std::vector<Name>& inputs_;
   Networks& networks_;
   const Locals& locals_;
+  std::map<std::string, size_t> copies_;  // of each entry, 0 where it has no `repeat`
 };
 
 }  // namespace

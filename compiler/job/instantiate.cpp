@@ -218,6 +218,7 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
   const Entry& entry = call.entry;
   std::vector<Argument> arguments(entry.operands.size());
   bool good = true;
+  Span reported;  // once, where one place stands for several operands
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Operand& operand = entry.operands[i];
     if (!operand.given) continue;
@@ -233,8 +234,10 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
     mark_read(scope.prefix + operand.text, scope.prefix);
     arguments[i].value = found.value;
     good = good && found.value.valid();
-    if (!found.value.valid() && !found.poisoned && !entry.poisoned)
-      report_unknown({operand.text, operand.span}, entry.name.text, scope);
+    if (found.value.valid() || found.poisoned || entry.poisoned || reported == operand.span)
+      continue;
+    report_unknown({operand.text, operand.span}, entry.name.text, scope);
+    reported = operand.span;
   }
   if (!good || entry.poisoned) return {};
   return arguments;

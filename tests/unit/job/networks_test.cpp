@@ -161,6 +161,29 @@ TEST_CASE("copies share with copies, or all with one entry") {
   CHECK(chosen.jobs[0].variables.size() == 4);
 }
 
+TEST_CASE("a star reads all copies, or a part of each") {
+  const plan::Plan plan = plan_of(
+      job_calling("      all: {op: stack, in: [x, c/*, x]}\n"
+                  "      parts: {op: concat, in: c/*/h, axis: 1}\n"
+                  "      c: {op: net, in: x, repeat: 3}\n"
+                  "      d: {op: both, in: x, repeat: 2}\n",
+                  "[all, parts, d]",
+                  "  net: {inputs: [i], graph: {h: {op: tanh}, o: {op: negative}}}\n"
+                  "  both: {inputs: [i], graph: {n: {op: exp, repeat: 2}, s: {op: stack, in: n/*}, "
+                  "o: {op: reduce_sum, axis: 0}}}\n"));
+  const plan::Job& job = plan.jobs[0];
+  const auto read_by = [&](const std::string& name) {
+    const auto step = std::ranges::find(job.steps, name, &plan::Step::name);
+    REQUIRE(step != job.steps.end());
+    std::vector<std::string> names;
+    for (const plan::TensorId id : step->inputs) names.push_back(job[id].name);
+    return names;
+  };
+  CHECK(read_by("all") == std::vector<std::string>{"x", "c/0/o", "c/1/o", "c/2/o", "x"});
+  CHECK(read_by("parts") == std::vector<std::string>{"c/0/h", "c/1/h", "c/2/h"});
+  CHECK(read_by("d/1/s") == std::vector<std::string>{"d/1/n/0", "d/1/n/1"});
+}
+
 TEST_CASE("a number given to a network takes the dtype it meets inside") {
   const plan::Plan plan =
       plan_of(job_calling("      y: {op: net, in: [x, 1/2]}\n", "y",
