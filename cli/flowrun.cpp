@@ -29,15 +29,26 @@
 namespace flow::cli {
 namespace {
 
-/// The signal that asked the run to stop; the handler may touch nothing else.
+/// The signal that asked the run to stop, and when, in seconds; the handler may touch nothing else.
 std::atomic<int> stop_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int64_t> stop_second = 0;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
+int64_t second_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+/// A second one leaves at once, but not what comes with the first: timeout(1) and others signal the
+/// program, and then its group.
 extern "C" void on_stop_signal(int signal) {
-  if (stop_signal) {  // the second one leaves at once
+  if (stop_signal && second_now() - stop_second > 1) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
+  if (stop_signal) return;
+  stop_second = second_now();
   stop_signal = signal;
 }
 
@@ -45,6 +56,8 @@ void catch_stop_signals() {
   struct sigaction action {};
   struct sigaction before {};
   action.sa_handler = on_stop_signal;
+  sigaddset(&action.sa_mask, SIGINT);
+  sigaddset(&action.sa_mask, SIGTERM);
   for (const int signal : {SIGINT, SIGTERM}) {
     sigaction(signal, &action, &before);
     // A shell has what it starts in the background ignore Ctrl-C.

@@ -275,6 +275,32 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 0)
         self.assertEqual(len(self.metrics("out")), 30)
 
+    def test_signals_that_come_together_are_one(self):
+        self.write("job.yaml", train_job(3000) + SLOW)
+        for first, second in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
+            out = f"out{first}{second}"
+            run = self.start("job.yaml", "-o", out)
+            self.await_path(f"{out}/metrics.jsonl")
+            run.send_signal(first)
+            time.sleep(0.002)
+            run.send_signal(second)
+            said = run.communicate(timeout=60)[1]
+            self.assertEqual(run.returncode, -first, said)
+            self.assertIn("go on with: flowrun", said)
+            self.assertTrue(self.checkpoint(out).is_dir())
+
+    def test_a_later_signal_ends_a_run_at_once(self):
+        self.write("job.yaml", train_job(30) + SLOW.replace("sleep 0.02", "touch started; sleep 30"))
+        run = self.start("job.yaml", "-o", "out", "--quiet")
+        self.await_path("started")
+        run.send_signal(signal.SIGTERM)
+        time.sleep(2.1)
+        self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(timeout=10), -signal.SIGTERM)
+        run.stderr.close()
+        self.assertFalse((self.dir / "out/run.json").exists())
+
     def test_a_slice_a_step_of_no_slices_is_refused(self):
         self.write("one.yaml", AFFINE)
         np.save(self.dir / "x.npy", np.zeros((0, 2, 3), np.float32))
