@@ -9,7 +9,8 @@ namespace flow::io {
 
 namespace {
 
-constexpr int kStop = 10;  // the exit status that asks the run to stop
+constexpr int kStop = 10;       // the exit status that asks the run to stop
+constexpr double kSilence = 1;  // seconds in which a run that stops waits without a word
 
 std::string owner_text(const CommandEvent& event) {
   return event.kind == "return" ? "the return" : fmt::format("{} `{}`", event.kind, event.name);
@@ -17,7 +18,7 @@ std::string owner_text(const CommandEvent& event) {
 
 }  // namespace
 
-ProcessOptions CommandProcess::process_options(std::map<std::string, std::string> told) const {
+ProcessOptions CommandProcess::process_options(std::map<std::string, std::string> told) {
   ProcessOptions process;
   process.words = options_.run;
   if (options_.shell) process.words = {"/bin/sh", "-c", options_.run[0]};
@@ -27,7 +28,7 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.directory = context_.directory;
   process.output_to_stderr = context_.output_to_stderr;
   process.acknowledges = options_.ack;
-  process.hurried = context_.stopping;
+  if (context_.stopping) process.hurried = [this] { return is_hurried(); };
   process.patience = context_.patience;
   return process;
 }
@@ -93,6 +94,17 @@ void CommandProcess::fail_late(const CommandEvent* event, const std::string& mis
   done_ = true;
   say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended", missed,
                          shortest(context_.patience)));
+}
+
+bool CommandProcess::is_hurried() {
+  if (!context_.stopping()) return false;
+  if (!says_so_) says_so_ = deadline_in(kSilence);
+  if (!has_said_so_ && std::chrono::steady_clock::now() >= *says_so_) {
+    has_said_so_ = true;
+    say(nullptr, fmt::format("is awaited before the run stops, for {} s at most",
+                             shortest(context_.patience)));
+  }
+  return true;
 }
 
 std::string command_text(const plan::CommandSink& options) {

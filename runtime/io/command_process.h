@@ -19,7 +19,7 @@ class CommandProcess : public Command {
       : options_(options), context_(context), stop_asked_(stop_asked), where_(std::move(where)) {}
 
  protected:
-  ProcessOptions process_options(std::map<std::string, std::string> told) const;
+  ProcessOptions process_options(std::map<std::string, std::string> told);
   std::vector<Encoded> encode(const CommandEvent& event) const;
   /// `text`, then the arrays.
   static Process::Reached send(Process& process, std::string text,
@@ -37,12 +37,18 @@ class CommandProcess : public Command {
   /// Does what the exit status of an ended process asks for.
   void heed(const CommandEvent* event, const ExitStatus& status);
 
+  /// Asked while a process is awaited: is the run to stop? After a second of that says what it is
+  /// waiting for.
+  bool is_hurried();
+
   const plan::CommandSink options_;
   const CommandContext& context_;
   std::atomic<bool>& stop_asked_;
   const std::string where_;  // of the first hook or return that it serves
   bool done_ = false;        // it is given no more
   bool ending_ = false;      // the run is over
+  Deadline says_so_;         // when the run has been stopping for a while
+  bool has_said_so_ = false;
 };
 
 std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,

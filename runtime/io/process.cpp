@@ -176,7 +176,7 @@ Process::~Process() {
 }
 
 Deadline Process::hurried(Deadline deadline) {
-  if (!out_of_patience_ && hurried_ && hurried_()) out_of_patience_ = deadline_in(patience_);
+  if (hurried_ && hurried_() && !out_of_patience_) out_of_patience_ = deadline_in(patience_);
   if (!deadline || !out_of_patience_) return deadline ? deadline : out_of_patience_;
   return std::min(deadline, out_of_patience_);
 }

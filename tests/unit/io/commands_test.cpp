@@ -17,7 +17,7 @@ using Mode = plan::CommandSink::Mode;
 
 /// A run's commands in a directory of their own, and a value to give them.
 struct Stage {
-  Stage() : commands(context()) {}
+  explicit Stage(double its_patience = 0.1) : patience(its_patience), commands(context()) {}
   CommandContext context() {
     return {.job = "train",
             .plan_hash = "cafe",
@@ -25,7 +25,7 @@ struct Stage {
             .run_directory = directory / "out dir",
             .say = [this](const std::string& text) { said.push_back(text); },
             .stopping = [this] { return stopping; },
-            .patience = 0.1};
+            .patience = patience};
   }
   /// Gives watch `x` at `step` to a place.
   void deliver(size_t place, int64_t step) {
@@ -51,6 +51,7 @@ struct Stage {
   FreshDirectory directory;
   std::vector<std::string> said;
   bool stopping = false;
+  const double patience;
   Array value = floats({1, 2});
   Commands commands;
 };
@@ -236,6 +237,17 @@ TEST_CASE("a hung command fails after its timeout, and is ended") {
           "job.yaml:9:7: the command `exec sleep 1000` did not end within 0.05 s of the end of its "
           "input");
   }
+}
+
+TEST_CASE("a run that is to stop says what it waits for") {
+  Stage stage(20);
+  plan::CommandSink sink = shell_sink("sleep 1.3");
+  sink.mode = Mode::kSpawn;
+  stage.stopping = true;
+  stage.deliver(stage.add(sink), 1);
+  CHECK(stage.said == std::vector<std::string>{
+                          "job.yaml:9:7: the command `sleep 1.3` is awaited before the run stops, "
+                          "for 20 s at most"});
 }
 
 TEST_CASE("a hung command does not keep a run that is asked to stop from its end") {
