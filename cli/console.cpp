@@ -28,6 +28,8 @@ namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
 
+bool objects = false;  // tell_objects()
+
 }  // namespace
 
 bool is_screen(std::FILE* stream) {
@@ -41,7 +43,9 @@ int columns_of(std::FILE* stream) {
   return std::clamp<int>(size.ws_col, 20, 100);
 }
 
-bool wants_color(std::FILE* stream) { return is_screen(stream) && !std::getenv("NO_COLOR"); }
+bool wants_color(std::FILE* stream) {
+  return is_screen(stream) && !std::getenv("NO_COLOR") && !(objects && stream == stderr);
+}
 
 void tell(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -62,11 +66,27 @@ void tell_line(const OrderedJson& line) {
 }
 
 void tell_error(const char* program, const std::string& message, const std::string& hint) {
+  if (objects) {
+    OrderedJson line{{"event", "error"}, {"text", message}};
+    if (!hint.empty()) line["hint"] = hint;
+    return tell_line(line);
+  }
   const bool color = wants_color(stderr);
   tell(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
                    color ? "\033[0m" : "", message));
   if (!hint.empty()) tell(fmt::format("   hint: {}\n", hint));
 }
+
+void tell_messages(const std::string& file, const std::string& messages, size_t errors) {
+  if (!objects) {
+    tell(messages);
+    if (errors > 0) tell(fmt::format("{}: {}\n", file, counted(errors, "error")));
+  } else if (!messages.empty()) {
+    tell_line({{"event", errors > 0 ? "error" : "warning"}, {"text", trimmed(messages)}});
+  }
+}
+
+void tell_objects() { objects = true; }
 
 namespace {
 

@@ -31,7 +31,7 @@ bool is_screen(std::FILE* stream);
 /// The columns of the terminal; 100 where it has more or is none, and never less than 20.
 int columns_of(std::FILE* stream);
 
-/// Is colour wanted on this stream? A screen, and NO_COLOR is unset.
+/// Is colour wanted on this stream? A screen for people, and NO_COLOR is unset.
 bool wants_color(std::FILE* stream);
 
 /// Writes to standard error. That nobody reads it any more is no reason to fail.
@@ -47,6 +47,11 @@ void tell_line(const OrderedJson& line);
 
 /// Writes "PROGRAM: error: TEXT", and "hint: HINT" where there is one, to standard error.
 void tell_error(const char* program, const std::string& message, const std::string& hint);
+/// Writes what the compiler has to say of `file`; `errors`: how many of it are errors.
+void tell_messages(const std::string& file, const std::string& messages, size_t errors);
+/// From now on errors and the compiler's messages are objects, a line each, as all else is that
+/// `flowrun --json` writes to standard error.
+void tell_objects();
 
 /// "12 s", "3 min 20 s", "2 h 05 min"
 std::string human_seconds(double seconds);

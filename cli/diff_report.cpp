@@ -211,12 +211,17 @@ std::string diff_json(const io::Comparison& comparison, const std::string& golde
 
 namespace {
 
+/// Names of files need not be UTF-8: what is not becomes U+FFFD.
+std::string utf8(const std::string& text) {
+  return OrderedJson::parse(
+             OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace))
+      .get<std::string>();
+}
+
 /// Text inside an XML attribute or element; what XML cannot hold becomes a question mark.
 std::string xml(const std::string& text) {
-  const std::string json =
-      OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   std::string escaped;
-  for (const char c : OrderedJson::parse(json).get<std::string>()) {  // of what is UTF-8
+  for (const char c : utf8(text)) {
     if (c == '&')
       escaped += "&amp;";
     else if (c == '<')
@@ -233,7 +238,7 @@ std::string xml(const std::string& text) {
 
 std::string markdown(const std::string& text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : utf8(text)) {
     if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '_') escaped += '\\';
     escaped += c == '\n' ? ' ' : c;
   }

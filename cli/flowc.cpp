@@ -71,9 +71,11 @@ int check(const Options& options) {
   return status;
 }
 
-/// Writes where `-o` says, which is none of the files that the text was made from.
+/// Writes where `-o` says (`-` is standard output), which is none of the files that the text was
+/// made from.
 void write_output(const Options& options, const std::string& text,
                   const std::vector<std::string>& sources) {
+  if (options.output == "-") return print(text);
   std::error_code unknown;
   for (const std::string& source : sources)
     if (fs::equivalent(source, options.output, unknown))
@@ -141,6 +143,12 @@ std::string show_text(const plan::Job& job, const Options& options) {
 int show(const Options& options) {
   if (options.memory && options.commands)
     throw RequestError("--memory and --commands: each shows one thing only", "leave one out");
+  if ((options.memory || options.commands) && options.format != "table")
+    throw RequestError(fmt::format("--{} is shown as a table, not as {}",
+                                   options.memory ? "memory" : "commands", options.format),
+                       options.memory
+                           ? "`flowrun --dry-run --json` says how much memory a run takes"
+                           : "`--format json` alone has the commands among all else");
   auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
   plan::Plan& plan = loaded->plan;
@@ -163,7 +171,9 @@ int show(const Options& options) {
 }
 
 int explain(const Options& options) {
-  const DiagnosisInfo* info = find_diagnosis(options.code);
+  std::string code = options.code;
+  if (code.starts_with('[') && code.ends_with(']')) code = code.substr(1, code.size() - 2);
+  const DiagnosisInfo* info = find_diagnosis(code);
   if (!info)
     throw RequestError(fmt::format("no message has the code `{}`", options.code),
                        "codes stand in brackets at the end of a message: [E0302]");
@@ -335,10 +345,10 @@ Commands declare(CLI::App& app, Options& options) {
                       "Example: flowc ops conv2d");
   ops->add_option("NAME", options.op, "an op")->type_name("");
 
-  CLI::App* diffs =
-      add("diff", "what differs between two job files or plans", diff,
-          "Exit status: 0 they do the same; 1 they differ; 2 one is wrong; 3 one cannot be read.\n"
-          "Example: flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json");
+  CLI::App* diffs = add(
+      "diff", "what differs between two job files or plans", diff,
+      "--set changes both. Exit status: 0 they do the same; 1 they differ; 2 one is wrong; 3 "
+      "one cannot be read.\nExample: flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "another one")->required()->type_name("");
   add_sets(diffs);

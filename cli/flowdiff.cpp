@@ -98,12 +98,19 @@ int execute(const Options& options) {
   const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
   if (!comparison.arrays.empty()) check_globs(rules, comparison);
   const auto first = exec::first_difference(options.golden, comparison);
-  if (options.json)
-    write_text_atomically(*options.json, diff_json(comparison, options.golden, options.out, first));
-  if (options.junit) write_text_atomically(*options.junit, diff_junit(comparison));
-  if (options.markdown) write_text_atomically(*options.markdown, diff_markdown(comparison));
-  print(diff_table(comparison, options.brief, wants_color(stdout)));
-  if (first) print(fmt::format("{}\n", first_text(*first)));
+  bool to_output = false;  // a report takes the place of the table
+  const auto write = [&to_output](const std::string& path, const std::string& report) {
+    if (path != "-") return write_text_atomically(path, report);
+    print(report);
+    to_output = true;
+  };
+  if (options.json) write(*options.json, diff_json(comparison, options.golden, options.out, first));
+  if (options.junit) write(*options.junit, diff_junit(comparison));
+  if (options.markdown) write(*options.markdown, diff_markdown(comparison));
+  if (!to_output) {
+    print(diff_table(comparison, options.brief, wants_color(stdout)));
+    if (first) print(fmt::format("{}\n", first_text(*first)));
+  }
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
   if (!golden.empty() && !out.empty() && golden != out)
     tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n", golden, out));
@@ -112,7 +119,8 @@ int execute(const Options& options) {
                "GOLDEN and OUT are .npy files, folders of them, or run directories");
     return kNothingCompared;
   }
-  return comparison.failed() > 0 ? kCheckFailed : kDone;
+  if (comparison.failed() == 0) return kDone;
+  return comparison.failed() == comparison.unreadable() ? kRunFailed : kCheckFailed;
 }
 
 void declare(CLI::App& app, Options& options) {
@@ -120,14 +128,15 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("GOLDEN", options.golden, "what is right: a .npy file, a folder, or a run")
       ->required();
   app.add_option("OUT", options.out, "what is compared with it: of the same kind")->required();
-  app.add_option("--rtol", options.relative, "relative tolerance, of GOLDEN's value")
+  app.add_option("--rtol", options.relative, "relative tolerance of floats, of GOLDEN's value")
       ->type_name("R");
-  app.add_option("--atol", options.absolute, "absolute tolerance")->type_name("A");
+  app.add_option("--atol", options.absolute, "absolute tolerance of floats")->type_name("A");
   app.add_option("--tol", options.tolerances,
-                 "both, for arrays that match; the last match wins; may be repeated")
+                 "both, for arrays that match, of any dtype; the last match wins; may be repeated")
       ->type_name("GLOB=R,A")
       ->allow_extra_args(false);
-  app.add_option("--json", options.json, "write what was found as JSON")->type_name("FILE");
+  app.add_option("--json", options.json, "write what was found as JSON; `-` is standard output")
+      ->type_name("FILE");
   app.add_option("--junit", options.junit, "write it as a JUnit test suite")->type_name("FILE");
   app.add_option("--md", options.markdown, "write it as a Markdown table")->type_name("FILE");
   app.add_flag("--brief", options.brief, "show only arrays that fail");
@@ -137,8 +146,8 @@ void declare(CLI::App& app, Options& options) {
       "integers and bools exact. Of runs, `returns`, `watch`, `also` and the newest checkpoint\n"
       "are compared, and of `returns` and `watch` it is said what was computed first of all\n"
       "that differs. In a GLOB * stays inside a folder and ** does not.\n\n"
-      "Exit status: 0 equal within tolerance, 1 not, 2 wrong request, 3 failed, 4 nothing\n"
-      "compared, 70 defect.\n\n"
+      "Exit status: 0 equal within tolerance, 1 not, 2 wrong request, 3 nothing differs, but a\n"
+      "file cannot be read, 4 nothing compared, 70 defect.\n\n"
       "Examples:\n"
       "  flowdiff golden/returns out/returns\n"
       "  flowdiff runs/lenet-train-001 runs/lenet-train-002 --tol 'checkpoint/**=1e-4,1e-6'");

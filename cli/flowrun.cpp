@@ -359,6 +359,7 @@ int run(int argc, char** argv) {
   RunOptions options;
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
+  if (options.json) tell_objects();
   read_words(options);
   return execute(options);
 }

@@ -56,10 +56,9 @@ std::string read_file(const CompileRequest& request) {
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
   CompileResult result =
       compile_text(request, std::move(text), {wants_color(stderr), columns_of(stderr)});
-  tell(result.messages);
+  tell_messages(request.file, result.messages, result.errors);
   print(result.dump);
   if (result.errors == 0) return result;
-  tell(fmt::format("{}: {}\n", request.file, counted(result.errors, "error")));
   return {};
 }
 

@@ -44,7 +44,9 @@ std::optional<double> parse_decimal(std::string_view text) {
   if (!is_decimal(text.substr(negative))) return {};
   // Unlike from_chars, strtod tells a number too small to hold, which is 0, from one too large.
   const double value = std::strtod(std::string(text).c_str(), nullptr);
-  if (!std::isfinite(value)) return {};
+  const std::string_view digits_of = text.substr(0, text.find_first_of("eE"));
+  const bool vanished = value == 0 && digits_of.find_first_of("123456789") != text.npos;
+  if (!std::isfinite(value) || vanished) return {};
   return value;
 }
 
@@ -57,6 +59,8 @@ std::optional<int64_t> whole(double value) {
 /// What the writer of a text that is no number may have meant.
 std::string number_hint(std::string text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
+  if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
+    return "numbers have 64 bits: they are from about 5e-324 to 1.8e308 in size";
   // A comma of thousands has three digits behind it, one of fractions mostly not.
   if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
     std::string point = text;

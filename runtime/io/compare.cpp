@@ -31,8 +31,10 @@ namespace {
 
 Tolerance tolerance_of(const std::string& name, DType dtype, const ToleranceRules& rules) {
   Tolerance tolerance = default_tolerance(dtype);
-  tolerance.relative = rules.relative.value_or(tolerance.relative);
-  tolerance.absolute = rules.absolute.value_or(tolerance.absolute);
+  if (is_float(dtype)) {
+    tolerance.relative = rules.relative.value_or(tolerance.relative);
+    tolerance.absolute = rules.absolute.value_or(tolerance.absolute);
+  }
   for (const ToleranceRules::Rule& rule : rules.rules)
     if (glob_match(rule.glob, name)) tolerance = rule.tolerance;
   return tolerance;

@@ -18,7 +18,8 @@ struct Tolerance {
 /// integers and bools exact.
 Tolerance default_tolerance(DType dtype);
 
-/// What `--rtol --atol --tol` ask for; the last matching glob wins, absent parts are the dtype's.
+/// What `--rtol` and `--atol` ask for of floats, and `--tol` of all arrays that match; the last
+/// matching glob wins, absent parts are the dtype's.
 struct ToleranceRules {
   std::optional<double> relative, absolute;
   struct Rule {
@@ -57,7 +58,8 @@ ArrayDifference compare(const std::string& name, const ArrayView& golden, const 
 struct Comparison {
   std::vector<ArrayDifference> arrays;  // sorted by name
   int64_t failed() const;
-  int64_t pairs() const;  // arrays that both sides have
+  int64_t unreadable() const;  // of those that failed
+  int64_t pairs() const;       // arrays that both sides have
   /// Of runs: the names of their newest checkpoints, which are their steps; "" where there is none.
   std::string golden_checkpoint, out_checkpoint;
 };

@@ -123,6 +123,11 @@ int64_t Comparison::failed() const {
   return std::ranges::count_if(arrays, &ArrayDifference::failed);
 }
 
+int64_t Comparison::unreadable() const {
+  return std::ranges::count(arrays, ArrayDifference::Verdict::kUnreadable,
+                            &ArrayDifference::verdict);
+}
+
 int64_t Comparison::pairs() const {
   return std::ranges::count_if(arrays, [](const ArrayDifference& array) {
     return array.verdict != ArrayDifference::Verdict::kMissing &&

@@ -240,6 +240,19 @@ class FromTheTables(FlowTest):
 class Help(FlowTest):
     """FLOW_REBASE=1 writes the texts anew."""
 
+    def test_a_dash_is_standard_output(self):
+        self.assertEqual(self.call("flowc", "schema", "-o", "-").stdout, self.call("flowc", "schema").stdout)
+        self.assertTrue(self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "-").stdout.startswith("{"))
+        self.assertFalse((self.dir / "-").exists())
+
+    def test_codes_are_explained_as_they_stand_in_messages(self):
+        self.assertEqual(self.call("flowc", "explain", "[E0302]").stdout, self.call("flowc", "explain", "E0302").stdout)
+
+    def test_tables_have_no_other_format(self):
+        for flag in ("--memory", "--commands"):
+            told = self.call("flowc", "show", JOBS / "mlp.yaml", flag, "--format", "json", status=2).stderr
+            self.assertIn(f"{flag} is shown as a table, not as json", told)
+
     def test_help_texts_are_the_golden_ones(self):
         commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain")
         for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"]):

@@ -94,13 +94,15 @@ class Verdicts(FlowDiff):
     def test_a_file_that_cannot_be_read_fails(self):
         self.pair("x", np.zeros(2), np.zeros(2))
         self.write("out/x.npy", "nonsense")
-        done = self.diff(status=1)
+        done = self.diff(status=3)
         self.assertEqual(self.line(done.stdout, "x")[-1], "unreadable")
         self.assertIn("out/x.npy is not a .npy file", done.stdout)
         (self.dir / "out/x.npy").unlink()
         (self.dir / "out/x.npy").symlink_to("x.npy")
-        done = self.diff(status=1)
+        done = self.diff(status=3)
         self.assertEqual(self.line(done.stdout, "x")[-1], "unreadable")
+        self.pair("y", np.zeros(2), np.ones(2))
+        self.diff(status=1)  # that something differs comes first
 
     @unittest.skipIf(os.geteuid() == 0, "root may read everything")
     def test_a_folder_that_cannot_be_read_is_named(self):
@@ -132,6 +134,14 @@ class Tolerances(FlowDiff):
         self.diff(status=1)
         self.diff("--rtol", "0.01", "--atol", "0.125")
         self.diff("--rtol", "0.01", status=1)
+
+    def test_rtol_and_atol_are_for_floats(self):
+        self.pair("x", np.float32([1]), np.float32([1.5]))
+        self.pair("steps", np.int64([100]), np.int64([101]))
+        self.pair("mask", np.array([True]), np.array([False]))
+        done = self.diff("--rtol", "1", "--atol", "1", "--brief", status=1)
+        self.assertIn("3 arrays: 1 within tolerance, 2 differ", done.stdout)
+        self.diff("--rtol", "1", "--tol", "steps=0,1", "--tol", "mask=0,1")
 
     def test_the_last_matching_glob_wins(self):
         self.pair("net/weight", np.float32([1]), np.float32([1.5]))
@@ -230,6 +240,12 @@ class Reports(FlowDiff):
         self.assertEqual([(array["name"], array["verdict"]) for array in report["arrays"]], [("a<b&c", "differs"), ("good", "equal")])
         self.assertEqual(report["arrays"][0]["first"], {"index": [1], "golden": "2.0", "out": "3.0"})
         self.assertEqual(report["arrays"][0]["shape"], [2])
+
+    def test_a_report_on_standard_output_takes_the_place_of_the_table(self):
+        self.assertEqual(json.loads(self.diff("--json", "-", status=1).stdout)["failed"], 1)
+        self.assertTrue(self.diff("--md", "-", "--junit", "report.xml", status=1).stdout.startswith("| array |"))
+        self.assertIn("name one file", self.diff("--json", "-", "--md", "-", status=2).stderr)
+        self.assertFalse((self.dir / "-").exists())
 
     def test_junit(self):
         self.diff("--junit", "report.xml", status=1)

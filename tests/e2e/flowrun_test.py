@@ -208,6 +208,22 @@ class Manners(FlowTest):
         self.assertEqual([(line["event"], line["directory"]) for line in (told[0], told[-1])], [("start", "out"), ("end", "out")])
         self.assertEqual({line["job"] for line in printed}, {"train"})
 
+    def test_json_prints_what_is_wrong_as_objects_too(self):
+        def told(status, *words):
+            done = self.flowrun("train", JOBS / "mlp.yaml", "--device", "cpu", "--json", *words, status=status)
+            return [json.loads(line) for line in done.stderr.splitlines()]
+        [refused] = told(2, "-o", "a", "--set", "vars.none=1")
+        self.assertEqual(refused["event"], "error")
+        self.assertIn("vars.none", refused["text"])
+        self.assertEqual([line["event"] for line in told(2, "-o", "b", "--load", "absent")], ["start", "error"])
+        failed = told(1, "-o", "c", "--steps", 40, "--set", "jobs.train.optimizer.learning_rate=1e30")
+        self.assertEqual([line["event"] for line in failed][-2:], ["error", "end"])
+        self.assertIn("is nan", failed[-2]["text"])
+        self.assertEqual(failed[-1]["exit_status"], 1)
+        warned = told(0, "-o", "d", "--steps", 1, "--set", "+vars.zz=1")
+        self.assertEqual([line["event"] for line in warned][:2], ["warning", "start"])
+        self.assertIn("`zz`", warned[0]["text"])
+
     def test_quiet_says_nothing_but_what_was_asked_for(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 20, "--quiet")
         self.assertEqual((len(done.stdout.splitlines()), done.stderr), (1, ""))

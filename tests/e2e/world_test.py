@@ -255,7 +255,7 @@ class World(FlowTest):
         os.mkfifo(self.dir / "x.npy")
         done = self.flowrun("job.yaml", "-o", "out", status=3, timeout=60)
         self.assertIn("x.npy is a pipe or a device", done.stderr)
-        self.assertIn("is a pipe", self.call("flowdiff", "x.npy", "x.npy", status=1, timeout=60).stdout)
+        self.assertIn("is a pipe", self.call("flowdiff", "x.npy", "x.npy", status=3, timeout=60).stdout)
 
     def test_a_limit_of_file_sizes_is_an_error(self):
         self.write("job.yaml", train_job(4))
@@ -285,7 +285,7 @@ class World(FlowTest):
             time.sleep(0.002)
             run.send_signal(second)
             said = run.communicate(timeout=60)[1]
-            self.assertEqual(run.returncode, -first, said)
+            self.assertIn(run.returncode, (-first, -second), said)
             self.assertIn("go on with: flowrun", said)
             self.assertTrue(self.checkpoint(out).is_dir())
 

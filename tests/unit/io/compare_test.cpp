@@ -83,7 +83,9 @@ TEST_CASE("integers and bools are exact unless asked otherwise") {
   CHECK(difference<int64_t>({1, 2}, {1, 3}).over == 1);
   CHECK(difference<bool>({true}, {false}).verdict == Verdict::kDiffers);
   ToleranceRules rules;
-  rules.absolute = 1;
+  rules.absolute = 1;  // of floats
+  CHECK(difference<int64_t>({1, 2}, {1, 3}, rules).verdict == Verdict::kDiffers);
+  rules.rules = {{"net/*", {0, 1}}};
   CHECK(difference<int64_t>({1, 2}, {1, 3}, rules).verdict == Verdict::kWithin);
 }
 

@@ -18,7 +18,9 @@ TEST_CASE("a number is the same however it is written") {
   CHECK(parse_number(".1") == 0.1);
   CHECK(parse_number("-2.5E+3") == -2500.0);
   CHECK(parse_number("1/255") == 1.0 / 255);
-  CHECK(parse_number("1e-400") == 0.0);
+  CHECK(parse_number("0e-400") == 0.0);
+  for (const char* beyond : {"1e-400", "1e400", "-1e400", "1e300/1e-300"})
+    CHECK_FALSE(parse_number(beyond));
 }
 
 TEST_CASE("what other YAML readers take for numbers is none") {
