@@ -1,5 +1,6 @@
 // flowrun: runs a job of a job file or of a plan.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -64,6 +65,15 @@ void catch_stop_signals() {
     if (before.sa_handler == SIG_IGN) sigaction(signal, &before, nullptr);
   }
   std::signal(SIGCHLD, SIG_DFL);  // an inherited SIG_IGN would hide how commands end
+}
+
+/// As many open files as this program may have: each array that is watched is one or two.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  constexpr rlim_t kEnough = 65536;  // some programs close all that they might have, one by one
+  files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /// `instead`: how the CPU is had.
@@ -345,6 +355,7 @@ int execute(const RunOptions& options) {
   const DirectoryLock taken = take_directory_of(options, *backend, request);
   tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
+  allow_many_files();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   bar.begin();
   const exec::RunOutcome outcome = exec::run(*backend, request);

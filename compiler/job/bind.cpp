@@ -150,15 +150,33 @@ class Binder {
     if (kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
   }
 
+  static bool writes_npy(const Hook& hook) {
+    return std::ranges::any_of(hook.sinks, [](const plan::Sink& sink) {
+      return std::holds_alternative<plan::NpySink>(sink);
+    });
+  }
+
+  /// A glob that only writes .npy files leaves out those that a hook writes by name.
+  void leave_out_what_is_named() {
+    std::map<std::pair<plan::Hook::Kind, std::string>, ir::ValueId> named;
+    for (const Watched& watched : bound_.watched)
+      if (can_be_named(*watched.hook) && writes_npy(*watched.hook))
+        named.try_emplace({watched.kind, watched.name}, watched.value);
+    std::erase_if(bound_.watched, [&](const Watched& watched) {
+      const Hook& hook = *watched.hook;
+      const auto found = named.find({watched.kind, watched.name});
+      return !can_be_named(hook) && hook.sinks.size() == 1 && writes_npy(hook) &&
+             !hook.check_finite && found != named.end() && found->second == watched.value;
+    });
+  }
+
   /// Two hooks that write .npy files must not write the same one.
   void check_outputs() {
+    leave_out_what_is_named();
     std::map<std::pair<plan::Hook::Kind, std::string>, const Hook*> writers;
     std::set<std::pair<const Hook*, const Hook*>> told;
     for (const Watched& watched : bound_.watched) {
-      const bool writes = std::ranges::any_of(watched.hook->sinks, [](const plan::Sink& sink) {
-        return std::holds_alternative<plan::NpySink>(sink);
-      });
-      if (!writes) continue;
+      if (!writes_npy(*watched.hook)) continue;
       const auto [at, fresh] = writers.try_emplace({watched.kind, watched.name}, watched.hook);
       if (fresh || !told.insert({at->second, watched.hook}).second) continue;
       const bool itself = at->second == watched.hook;

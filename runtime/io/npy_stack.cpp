@@ -43,7 +43,14 @@ NpyStack::NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool con
             return File::create(path);  // says why, where the folder could not be made
           }(),
           dtype, item_shape, concatenate, 0) {
-  write_header();
+  try {
+    write_header();
+  } catch (const RunError&) {
+    // Without its header it is no file that NumPy reads.
+    std::error_code error;
+    if (fs::is_regular_file(fs::symlink_status(path, error))) fs::remove(path, error);
+    throw;
+  }
 }
 
 NpyStack NpyStack::resume(const fs::path& path, DType dtype, Shape item_shape, bool concatenate,

@@ -200,6 +200,14 @@ class Manners(FlowTest):
         self.assertEqual([line.rpartition(": ")[2] for line in done.stderr.splitlines() if "fires in none" in line],
                          ["the hook fires in none of the steps from 0 to 4"])
 
+    def test_a_glob_leaves_out_what_a_hook_of_the_file_names(self):
+        self.write("job.yaml", train_job(6) + "    hooks: [{watch: hidden, every: 3}, {watch_diff: logits, as: hidden}]\n")
+        self.flowrun("job.yaml", "-o", "out", "--watch", "*:2", "--watch-diff", "logits")
+        self.assertEqual(self.load("out/watch/hidden/steps.npy").tolist(), [0, 3])
+        self.assertEqual(self.load("out/watch/logits/steps.npy").tolist(), [0, 2, 4])
+        told = self.flowrun("job.yaml", "-o", "no", "--watch-diff", "*", status=2).stderr  # `hidden` is another gradient
+        self.assertIn("another hook writes `hidden` too", told)
+
     def test_json_prints_one_object_a_line(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 40, "--json")
         printed = [json.loads(line) for line in done.stdout.splitlines()]

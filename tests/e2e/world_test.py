@@ -275,6 +275,15 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 0)
         self.assertEqual(len(self.metrics("out")), 30)
 
+    def test_more_files_are_open_than_a_shell_allows_at_first(self):
+        self.write("job.yaml", train_job(2))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        run = self.start("job.yaml", "-o", "out", "--quiet", "--watch", "**", "--device", "cpu",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, hard)))
+        said = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, 0, said)
+        self.assertGreater(len(list((self.dir / "out/watch").rglob("*.npy"))), 12)
+
     def test_signals_that_come_together_are_one(self):
         self.write("job.yaml", train_job(3000) + SLOW)
         for first, second in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):

@@ -1,7 +1,12 @@
 // .npy headers, whole files and stacks; hostile files most of all.
 #include "runtime/io/npy.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstring>
 #include <numeric>
 
@@ -212,6 +217,26 @@ TEST_CASE("a stack goes on where a run left it, and drops what came later") {
   CHECK(read_npy(path).shape() == Shape{3, 2});
   stack.append(iota({2}).view());
   CHECK(elements_of(read_npy(path)) == std::vector<float>{0, 1, 0, 1, 0, 1, 0, 1});
+}
+
+TEST_CASE("a stack whose header finds no room leaves no file") {
+  const FreshDirectory directory;
+  const fs::path path = directory / "value.npy";
+  const pid_t child = ::fork();  // the limit is to be its own
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{64, 64};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      NpyStack(path, DType::kFloat32, {2});
+    } catch (const RunError&) {
+      ::_exit(fs::exists(path) ? 1 : 0);
+    }
+    ::_exit(2);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
 }
 
 TEST_CASE("data that a crash left uncounted is dropped") {
