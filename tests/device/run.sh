@@ -220,7 +220,7 @@ accuracy() {  # NET FLOOR EPOCHS: and the GPU's and the CPU's predictions from t
 }
 
 programs() {  # end-to-end tests, in which programs take the GPU by themselves
-  printf '%s\n' also data_ops gpu hooks inputs shared_statistics |
+  printf '%s\n' also data_ops gpu hooks inputs predicting_parts shared_statistics |
     FLOW_BIN=$build/bin FLOW_DEVICE=gpu xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
 }
 
