@@ -159,7 +159,7 @@ class GraphReader {
 }  // namespace
 
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
-                                                      std::optional<std::string> first,
+                                                      const std::optional<std::string>& first,
                                                       const Sources& sources) {
   std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by where they stand
   for (size_t i = 0; i < graph.entries.size(); ++i) {

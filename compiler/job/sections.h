@@ -38,7 +38,7 @@ Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>
 /// file which includes it changes stands where it stood, and in that file too for those below.
 /// Nothing for entries of the command line.
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
-                                                      std::optional<std::string> first,
+                                                      const std::optional<std::string>& first,
                                                       const Sources& sources);
 /// One entry, or one copy of it. `fallback`: what `in:` is where it is left out, or nothing.
 Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,

@@ -79,7 +79,7 @@ class Updates {
 
   /// What `op` makes of the gradient of a variable, which is the first operand.
   ValueId changed(ValueId variable, std::string_view op, std::vector<ValueId> operands,
-                  ir::Attributes attributes, std::string_view suffix) {
+                  const ir::Attributes& attributes, std::string_view suffix) {
     const ir::Value value = graph_[variable];
     const std::string name = fmt::format("{}{}", value.name, suffix);
     const ValueId scale = context_.loss_scale;
