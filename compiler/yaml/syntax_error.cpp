@@ -133,17 +133,26 @@ class Explainer {
       const Token &text = tokens_[i - 1], &open = tokens_[i];
       if (text.kind != TokenKind::kPlain || open.kind != TokenKind::kOpen || open.begin != text.end)
         continue;
-      const uint32_t end = end_of_brackets(i);
+      const size_t behind = text_.find_first_of(" ,]}\t\r\n", end_of_brackets(i));
+      const auto end = static_cast<uint32_t>(std::min(behind, text_.size()));
       const std::string_view whole = text_.substr(text.begin, end - text.begin);
-      const bool of_shell = whole.starts_with("${") && whole.ends_with('}');
       report(Diagnosis::kYamlSyntax, {id_, text.begin, end},
              fmt::format("in braces and brackets `{}` ends unquoted text", text_of(open)))
-          .with_hint(of_shell ? fmt::format("a variable is written `${}`",
-                                            whole.substr(2, whole.size() - 3))
-                              : fmt::format("quote it: `\"{}\"`", whole));
+          .with_hint(hint_for_brackets(whole));
       return true;
     }
     return false;
+  }
+
+  /// Of a shell are `${n}`, which is `$n` here, and `x${n}`, which is `$(n)` inside text.
+  static std::string hint_for_brackets(std::string_view whole) {
+    const size_t dollar = whole.find("${"), close = whole.find('}');
+    if (dollar == 0 && close + 1 == whole.size())
+      return fmt::format("a variable is written `${}`", whole.substr(2, whole.size() - 3));
+    if (dollar == std::string_view::npos || close == std::string_view::npos || close < dollar)
+      return fmt::format("quote it: `\"{}\"`", whole);
+    return fmt::format("write it in quotes: `\"{}$({}){}\"`", whole.substr(0, dollar),
+                       whole.substr(dollar + 2, close - dollar - 2), whole.substr(close + 1));
   }
 
   /// Behind the bracket that closes token i; behind token i where none does on its line.
