@@ -3,16 +3,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 #include <sstream>
 
@@ -28,7 +30,8 @@ namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
 
-bool objects = false;  // tell_objects()
+bool objects = false;           // tell_objects()
+std::function<bool()> hurried;  // hurry_when()
 
 }  // namespace
 
@@ -47,14 +50,38 @@ bool wants_color(std::FILE* stream) {
   return is_screen(stream) && !std::getenv("NO_COLOR") && !(objects && stream == stderr);
 }
 
-void tell(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+bool write_all(int descriptor, std::string_view text) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> limit;  // of who reads nothing
+  while (!text.empty()) {
+    pollfd ready{descriptor, POLLOUT, 0};
+    const int found = ::poll(&ready, 1, 100);
+    if (found <= 0) {
+      const auto now = Clock::now();
+      if (!hurried || !hurried()) continue;
+      if (!limit) limit = now + std::chrono::seconds(2);
+      if (now < *limit) continue;
+      errno = EPIPE;
+      return false;
+    }
+    limit.reset();
+    // A pipe that is ready takes so much at once.
+    const ssize_t written =
+        ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written >= 0)
+      text.remove_prefix(static_cast<size_t>(written));
+    else if (errno != EINTR && errno != EAGAIN)
+      return false;
+  }
+  return true;
 }
 
+void hurry_when(std::function<bool()> stopping) { hurried = std::move(stopping); }
+
+void tell(const std::string& text) { write_all(STDERR_FILENO, text); }
+
 void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && errno != EPIPE)
-    throw RunError(kOutputLost);
+  if (!write_all(STDOUT_FILENO, text) && errno != EPIPE) throw RunError(kOutputLost);
 }
 
 void print_folded(std::string_view text) {
@@ -107,11 +134,7 @@ int guarded(const char* program, const std::function<int()>& body) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is no error
   try {
-    const int status = body();
-    // CLI11 prints to std::cout.
-    if ((std::fflush(stdout) != 0 || !std::cout.flush()) && errno != EPIPE)
-      throw RunError(kOutputLost);
-    return status;
+    return body();
   } catch (const RunError& error) {
     tell_error(program, error.what(), error.hint());
     return error.exit_status();

@@ -34,6 +34,12 @@ int columns_of(std::FILE* stream);
 /// Is colour wanted on this stream? A screen for people, and NO_COLOR is unset.
 bool wants_color(std::FILE* stream);
 
+/// Writes all of `text`, waiting for who reads it, also where the descriptor is non-blocking;
+/// false, and errno, where that cannot be.
+bool write_all(int descriptor, std::string_view text);
+/// Once `stopping` is true, who reads nothing for two seconds is taken to have gone (EPIPE).
+void hurry_when(std::function<bool()> stopping);
+
 /// Writes to standard error. That nobody reads it any more is no reason to fail.
 void tell(const std::string& text);
 

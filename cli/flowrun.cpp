@@ -161,7 +161,6 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   }
   // A shell loop stops when its command died of the signal.
   if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {
-    std::fflush(nullptr);
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
   }
@@ -334,7 +333,7 @@ int execute(const RunOptions& options) {
                            .eager = options.eager,
                            .profile = options.profile,
                            .overrides = overrides_of(options),
-                           .out = is_screen(stdout) ? printed.get() : stdout,
+                           .out = printed.get(),
                            .json = options.json,
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
@@ -355,6 +354,7 @@ int execute(const RunOptions& options) {
   const DirectoryLock taken = take_directory_of(options, *backend, request);
   tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
+  hurry_when([] { return stop_signal != 0; });
   allow_many_files();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   bar.begin();

@@ -102,8 +102,7 @@ std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar) {
       .read = nullptr,
       .write = [](void* cookie, const char* text, size_t bytes) -> ssize_t {
         static_cast<ProgressBar*>(cookie)->clear();
-        const size_t written = std::fwrite(text, 1, bytes, stdout);
-        return std::fflush(stdout) == 0 ? static_cast<ssize_t>(written) : 0;
+        return write_all(STDOUT_FILENO, {text, bytes}) ? static_cast<ssize_t>(bytes) : 0;
       },
       .seek = nullptr,
       .close = nullptr};

@@ -284,6 +284,36 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 0, said)
         self.assertGreater(len(list((self.dir / "out/watch").rglob("*.npy"))), 12)
 
+    def test_output_waits_for_a_slow_reader_also_where_it_does_not_block(self):
+        expected = self.call("flowc", "schema").stdout
+        for blocking in (True, False):
+            reader, writer = os.pipe()
+            os.set_blocking(writer, blocking)
+            run = subprocess.Popen([str(BIN / "flowc"), "schema"], stdout=writer)
+            os.close(writer)
+            time.sleep(0.2)
+            with open(reader, encoding="utf-8") as text:
+                self.assertEqual(text.read(), expected)
+            self.assertEqual(run.wait(timeout=60), 0)
+
+    def test_a_reader_that_has_fallen_asleep_keeps_no_run_from_its_end(self):
+        printing = "    returns: {value: hidden, to: print}\n"
+        predict = train_job(1).replace("type: train", "type: predict").replace("    run: {steps: 1}\n", "    run: {steps: 1000000, checkpoint: {load: none}}\n")
+        predict = "\n".join(line for line in predict.split("\n") if "optimizer" not in line)
+        for out, text, how in (("train", train_job(1_000_000), "go on"), ("predict", predict, "begin again")):
+            self.write("job.yaml", text + printing)
+            reader, writer = os.pipe()
+            run = self.start("job.yaml", "-o", out, stdout=writer)
+            os.close(writer)
+            self.await_path(f"{out}/plan.json")
+            time.sleep(0.5)  # the pipe is full
+            run.send_signal(signal.SIGTERM)
+            said = run.communicate(timeout=30)[1]
+            os.close(reader)
+            self.assertEqual(run.returncode, -signal.SIGTERM, said)
+            self.assertIn(f"{how} with: flowrun", said)
+        self.assertTrue(self.checkpoint("train").is_dir())
+
     def test_signals_that_come_together_are_one(self):
         self.write("job.yaml", train_job(3000) + SLOW)
         for first, second in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)):
