@@ -73,6 +73,19 @@ size_t File::read(std::span<std::byte> into) {
   return done;
 }
 
+size_t File::read_at(uint64_t offset, std::span<std::byte> into) const {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = ::pread(descriptor_.get(), into.data() + done, into.size() - done,
+                                static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw cannot("read", path_, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(descriptor_.get(), bytes.data(), bytes.size());

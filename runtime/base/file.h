@@ -54,6 +54,8 @@ class File {
   uint64_t size() const;
   /// Reads until `into` is full or the file ends; returns the bytes read.
   size_t read(std::span<std::byte> into);
+  /// The same from `offset` on.
+  size_t read_at(uint64_t offset, std::span<std::byte> into) const;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);

@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint.h"
+#include "runtime/exec/data_digests.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/initialize.h"
 #include "runtime/exec/load.h"
@@ -165,6 +166,7 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   end = end_of_run(job, feed, request.steps);
   deliveries = list_deliveries(job, feed.positions());
   save = save_target(request);
+  if (job.train) data = data_digests(request);
   start_variables(request);
 
   program = prepare_program(backend, request, job, feed, deliveries, first, end, {});
@@ -229,7 +231,7 @@ std::map<std::string, std::string> given_inputs(const RunRequest& request) {
 
 namespace {
 
-/// A run goes on with what it was begun with; which file an input is read from may have changed.
+/// A run goes on with what it was begun with; a file may have moved.
 void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
   const auto refuse = [&](const std::string& name, const std::string& had, const std::string& has) {
     throw RequestError(fmt::format("{} was written by a run {} of input `{}`, this one has {}",
@@ -251,6 +253,16 @@ void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
 constexpr const char* kOtherData =
     "a run on other data begins with --load and an -o DIR of its own";
 
+void require_data(const Checkpoint& checkpoint, const std::map<std::string, std::string>& data) {
+  if (!checkpoint.record().data) return;  // an older version wrote it
+  for (const auto& [name, digest] : *checkpoint.record().data)
+    if (const auto found = data.find(name); found == data.end() || found->second != digest)
+      throw RequestError(fmt::format("{} was written by a run on other data: what `{}` is read "
+                                     "from has changed",
+                                     checkpoint.path().string(), name),
+                         kOtherData);
+}
+
 }  // namespace
 
 void Preparation::resume_from(const RunRequest& request) {
@@ -266,6 +278,7 @@ void Preparation::resume_from(const RunRequest& request) {
   const Checkpoint checkpoint(*newest);
   require_inputs(checkpoint, request);
   resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
+  require_data(checkpoint, data);
   first = checkpoint.record().step;
   sums = checkpoint.record().sums.value_or(Sums());
   const Position position = feed.positions().at(first);

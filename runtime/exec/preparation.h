@@ -27,10 +27,11 @@ struct Preparation {
   /// for MNIST.
   std::future<void> drawn;
   Feed feed;
-  int64_t first = 0;             // the first global step: not 0 in a resumed run
-  int64_t end = 0;               // the global step at which the run is complete
-  Sums sums;                     // that print sinks of a resumed run go on from
-  std::optional<fs::path> save;  // where the final copy goes
+  int64_t first = 0;                        // the first global step: not 0 in a resumed run
+  int64_t end = 0;                          // the global step at which the run is complete
+  Sums sums;                                // that print sinks of a resumed run go on from
+  std::optional<fs::path> save;             // where the final copy goes
+  std::map<std::string, std::string> data;  // of train jobs: data_digests
   std::vector<Delivery> deliveries;
   std::unique_ptr<Program> program;
   CalledJobs called;

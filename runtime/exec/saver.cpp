@@ -96,6 +96,7 @@ plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
   record.resume_hash = resume_hash_;
   if (!sums.empty()) record.sums = sums;
   record.inputs = given_inputs(request_);
+  record.data = prepared_.data;
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }

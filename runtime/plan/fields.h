@@ -327,6 +327,7 @@ inline constexpr bool kSpread<CheckpointRecord> = true;
 void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("also", record.also);
   text("checksums", record.checksums);
+  text.optional("data", record.data);
   text("epoch", record.epoch);
   text.optional("inputs", record.inputs);
   text("job", record.job);

@@ -34,6 +34,8 @@ struct CheckpointRecord {
   /// What `--input` gave, by input: "random_uniform:5:6"; of files "@" alone. Nothing: an older
   /// form.
   std::optional<std::map<std::string, std::string>> inputs;
+  /// exec::data_digests; nothing: an older form.
+  std::optional<std::map<std::string, std::string>> data;
   /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits

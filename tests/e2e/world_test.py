@@ -284,6 +284,34 @@ class World(FlowTest):
         self.assertEqual(run.returncode, 0, said)
         self.assertGreater(len(list((self.dir / "out/watch").rglob("*.npy"))), 12)
 
+    def test_a_run_goes_on_with_the_same_data_alone(self):
+        self.write("job.yaml", """flow: 1
+data: {d: {x: {npy: x.npy}}}
+jobs:
+  t:
+    type: train
+    inputs: {x: {shape: [2, 3], dtype: float32, from: d.x}, s: {shape: [2, 3], dtype: float32}}
+    graph: {y: {op: dense, units: 3, in: x}, loss: {op: mse, in: [y, s]}}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    run: {epochs: 2}
+""")
+        rows, slices = np.random.rand(400, 3).astype(np.float32), np.random.rand(200, 2, 3).astype(np.float32)
+        np.save(self.dir / "x.npy", rows)
+        np.save(self.dir / "s.npy", slices)
+        self.flowrun("job.yaml", "-o", "out", "--input", "s=@s.npy", "--steps", 100)
+        os.rename(self.dir / "s.npy", self.dir / "moved.npy")
+        resume = ("job.yaml", "-o", "out", "--resume", "--input")
+        self.flowrun(*resume, "s=@moved.npy", "--steps", 110)
+        np.save(self.dir / "other.npy", slices + 1)
+        told = self.flowrun(*resume, "s=@other.npy", status=2).stderr
+        self.assertIn("was written by a run on other data: what `s` is read from has changed", told)
+        np.save(self.dir / "x.npy", rows + 1)
+        told = self.flowrun(*resume, "s=@moved.npy", status=2).stderr
+        self.assertIn("what `d.x` is read from has changed", told)
+        self.assertIn("hint: a run on other data begins with --load", told)
+        np.save(self.dir / "x.npy", rows)
+        self.flowrun(*resume, "s=@moved.npy")
+
     def test_output_waits_for_a_slow_reader_also_where_it_does_not_block(self):
         expected = self.call("flowc", "schema").stdout
         for blocking in (True, False):
