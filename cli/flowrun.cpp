@@ -348,6 +348,7 @@ int execute(const RunOptions& options) {
   check_directory_flags(options);
   if (options.directory) request.directory = *options.directory;
   if (options.dry_run) {
+    if (options.directory) check_directory(*options.directory, options.force, options.resume);
     tell_memory(options, exec::dry_run(*backend, request));
     return kDone;
   }

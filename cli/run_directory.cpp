@@ -88,30 +88,36 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
   throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
 }
 
-DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
+void check_directory(const fs::path& path, bool force, bool resume) {
   if (path.empty()) throw RequestError("-o is empty", "name a directory: -o DIR");
   std::error_code error;
-  if (resume) {
-    if (!fs::is_directory(path, error))
-      throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
-    return DirectoryLock(path);
-  }
-  if (fs::exists(path, error) && !fs::is_directory(path, error))
+  const bool directory = fs::is_directory(path, error);
+  if (resume && !directory)
+    throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
+  if (!directory && fs::exists(path, error))
     throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
                        "name another with -o DIR");
+  if (!directory || force || resume) return;
+  const bool empty = fs::is_empty(path, error);
+  if (error) refuse(path, error);
+  if (empty) return;
+  const bool resumable = fs::exists(path / "checkpoints", error);
+  throw RequestError(fmt::format("{} is not empty", path.string()),
+                     fmt::format("--force removes what an earlier run wrote there{}",
+                                 resumable ? ", --resume continues it" : ""));
+}
+
+DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
+  check_directory(path, force, resume);
+  if (resume) return DirectoryLock(path);
+  std::error_code error;
   fs::create_directories(path, error);
   if (error) refuse(path, error);
   DirectoryLock directory(path);
+  check_directory(path, force, resume);  // another run may have been quicker
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
-  if (empty) return directory;
-  if (!force) {
-    const bool resumable = fs::exists(path / "checkpoints", error);
-    throw RequestError(fmt::format("{} is not empty", path.string()),
-                       fmt::format("--force removes what an earlier run wrote there{}",
-                                   resumable ? ", --resume continues it" : ""));
-  }
-  remove_run(path);
+  if (!empty) remove_run(path);
   return directory;
 }
 

@@ -22,6 +22,9 @@ class DirectoryLock {
   Descriptor descriptor_;
 };
 
+/// Reports what take_directory would refuse, and makes nothing.
+void check_directory(const fs::path& path, bool force, bool resume);
+
 /// Makes `path`, or takes it when it is empty. A directory that is not empty is refused
 /// (RequestError) unless `force`: then what an earlier run wrote there is removed first, and
 /// nothing else is; or `resume`: then it is taken as it is.

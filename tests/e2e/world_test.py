@@ -181,6 +181,7 @@ class World(FlowTest):
         self.write("job.yaml", train_job(4))
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         self.assertIn("at the peak", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--dry-run").stdout)
+        self.assertIn("out is not empty", self.flowrun("job.yaml", "-o", "out", "--dry-run", status=2).stderr)
         self.assertIn("nothing to resume in none", self.flowrun("job.yaml", "-o", "none", "--resume", "--dry-run", status=2).stderr)
 
     def test_data_that_shrink_while_they_are_read_are_named(self):
