@@ -278,7 +278,6 @@ void Preparation::resume_from(const RunRequest& request) {
   const Checkpoint checkpoint(*newest);
   require_inputs(checkpoint, request);
   resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
-  require_data(checkpoint, data);
   first = checkpoint.record().step;
   sums = checkpoint.record().sums.value_or(Sums());
   const Position position = feed.positions().at(first);
@@ -297,6 +296,7 @@ void Preparation::resume_from(const RunRequest& request) {
                     newest->string(), job->job().name,
                     counted(static_cast<uint64_t>(job->steps()), "step")),
         kOtherData);
+  require_data(checkpoint, data);
 }
 
 /// A loss need not show them: a ReLU makes 0 of NaN.
