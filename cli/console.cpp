@@ -10,7 +10,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cmath>
 #include <csignal>
@@ -51,20 +50,17 @@ bool wants_color(std::FILE* stream) {
 }
 
 bool write_all(int descriptor, std::string_view text) {
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> limit;  // of who reads nothing
+  int idle = 0;  // tenths of a second in which nobody has read, though the run is to stop
   while (!text.empty()) {
     pollfd ready{descriptor, POLLOUT, 0};
     const int found = ::poll(&ready, 1, 100);
+    if (found < 0 && errno != EINTR) return false;
     if (found <= 0) {
-      const auto now = Clock::now();
-      if (!hurried || !hurried()) continue;
-      if (!limit) limit = now + std::chrono::seconds(2);
-      if (now < *limit) continue;
+      if (!hurried || !hurried() || ++idle < 20) continue;
       errno = EPIPE;
       return false;
     }
-    limit.reset();
+    idle = 0;
     // A pipe that is ready takes so much at once.
     const ssize_t written =
         ::write(descriptor, text.data(), std::min<size_t>(text.size(), PIPE_BUF));

@@ -19,8 +19,8 @@ std::string digest_in_places(const fs::path& path) {
   uint64_t sum = fnv1a64(std::to_string(size));
   const uint64_t last = size > block.size() ? size - block.size() : 0;
   for (uint64_t i = 0; i < kBlocks; ++i) {
-    const size_t got =
-        file.read_at(last * i / (kBlocks - 1), std::as_writable_bytes(std::span(block)));
+    const uint64_t offset = i + 1 == kBlocks ? last : last / (kBlocks - 1) * i;
+    const size_t got = file.read_at(offset, std::as_writable_bytes(std::span(block)));
     sum = fnv1a64(std::string_view(block).substr(0, got), sum);
   }
   return digest({}, sum);
