@@ -92,8 +92,8 @@ void CommandProcess::fail_late(const CommandEvent* event, const std::string& mis
     return fail(event, fmt::format("did not {} within {} s", missed,
                                    shortest(options_.timeout.value_or(0))));
   done_ = true;
-  say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended", missed,
-                         shortest(context_.patience)));
+  say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended{}", missed,
+                         shortest(context_.patience), event ? "; it has missed that event" : ""));
 }
 
 bool CommandProcess::is_hurried() {

@@ -28,7 +28,7 @@ T load(const std::byte* at, bool swap) {
   return std::bit_cast<T>(bytes);
 }
 
-/// Stores `value` as a To; false where To has no such value.
+/// Stores `value` as a To; false where To has no such value, or a finite one is infinite as a To.
 template <typename To>
 bool store(double value, To& out) {
   if constexpr (std::is_same_v<To, Bool>) {
@@ -42,6 +42,7 @@ bool store(double value, To& out) {
     out = static_cast<To>(value);
   } else {
     out = element_of<To>(value);
+    return std::isfinite(static_cast<double>(out)) || !std::isfinite(value);
   }
   return true;
 }
@@ -127,8 +128,9 @@ std::span<const std::byte> RowConverter::table(DType to) {
 }
 
 std::optional<Misfit> RowConverter::convert(const std::byte* from, DType to, std::byte* out) {
+  constexpr double kMostScale = std::numeric_limits<float>::max() / 255;
   if (from_ == DType::kUInt8 && to == DType::kFloat32 && affine_.mean.empty() &&
-      affine_.std.empty()) {
+      affine_.std.empty() && std::abs(affine_.scale) < kMostScale) {
     scale_bytes(reinterpret_cast<const uint8_t*>(from), affine_.scale,
                 reinterpret_cast<float*>(out), elements_);
     return std::nullopt;

@@ -21,7 +21,7 @@ struct Affine {
   double operator()(double x, size_t channel) const;
 };
 
-/// What could not be converted: an element whose value is no value of an integer dtype.
+/// What could not be converted: an element that is no integer or out of the dtype's range.
 struct Misfit {
   size_t element = 0;  // of the row
   double value = 0;    // after scale, mean and std

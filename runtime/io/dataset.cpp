@@ -94,7 +94,8 @@ class FileColumn : public ColumnReader {
         throw RunError(
             fmt::format("{}: row {} of {} holds {} (element {}), which is no {}", where_, row,
                         path_.string(), shortest(misfit->value), misfit->element, name_of(dtype)),
-            "read it as float32, or scale it to whole numbers in range");
+            is_float(dtype) ? "scale it into the range of that type"
+                            : "read it as float32, or scale it to whole numbers in range");
     }
   }
 

@@ -263,7 +263,7 @@ TEST_CASE("a hung command does not keep a run that is asked to stop from its end
     CHECK(stage.said == std::vector<std::string>{
                             "job.yaml:9:7: step 1: the command `exec sleep 1000` of watch `x` did "
                             "not read its input within 0.1 s of being asked to stop, and was "
-                            "ended"});
+                            "ended; it has missed that event"});
     stage.commands.end("stopped");
   }
   SECTION("a process an event") {

@@ -210,6 +210,33 @@ TEST_CASE("integers take whole numbers in their range only") {
   }
 }
 
+TEST_CASE("a finite number stays finite") {
+  const Folder folder;
+  Array array(DType::kFloat64, {4, 1});
+  const std::vector<double> values = {3.4e38, INFINITY, -1e300, 70000};
+  std::ranges::copy(values, array.as<double>().begin());
+  write_npy(folder / "x.npy", array.view());
+  const auto reader = folder.open(column("x.npy", {1}));
+  CHECK(read<float>(*reader, {0, 1, 3}) == std::vector<float>{3.4e38F, INFINITY, 70000});
+  CHECK_THROWS_AS(read<Float16>(*reader, {3}), RunError);
+  CHECK_THROWS_WITH(read<float>(*reader, {2}),
+                    Catch::Contains("holds -1e+300 (element 0), which is no float32"));
+}
+
+TEST_CASE("a scale that takes bytes beyond float32 is no table") {
+  const Folder folder;
+  Array array(DType::kUInt8, {2, 1});
+  array.as<uint8_t>()[0] = 1;
+  array.as<uint8_t>()[1] = 255;
+  write_npy(folder / "x.npy", array.view());
+  plan::Column huge = column("x.npy", {1});
+  huge.scale = 3e38;
+  const auto reader = folder.open(huge);
+  CHECK_FALSE(reader->byte_rows(DType::kFloat32));
+  CHECK(read<float>(*reader, {0}) == std::vector<float>{3e38F});
+  CHECK_THROWS_AS(read<float>(*reader, {1}), RunError);
+}
+
 TEST_CASE("large integers pass unrounded") {
   const Folder folder;
   Array array(DType::kInt64, {1, 2});
