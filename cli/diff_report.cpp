@@ -220,8 +220,12 @@ std::string utf8(const std::string& text) {
 
 /// Text inside an XML attribute or element; what XML cannot hold becomes a question mark.
 std::string xml(const std::string& text) {
+  std::string valid = utf8(text);
+  for (const std::string_view none : {"\uFFFE", "\uFFFF"})
+    for (size_t at = 0; (at = valid.find(none, at)) != valid.npos;)
+      valid.replace(at, none.size(), "?");
   std::string escaped;
-  for (const char c : utf8(text)) {
+  for (const char c : valid) {
     if (c == '&')
       escaped += "&amp;";
     else if (c == '<')

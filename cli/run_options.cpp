@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -37,6 +39,15 @@ CLI::Validator count(int64_t min, int64_t max) {
     return fmt::format("`{}` is no whole number from {} to {}", text, min, max);
   };
   return {wrong, "", "count"};
+}
+
+CLI::Validator is_folder() {
+  const auto wrong = [](const std::string& text) -> std::string {
+    std::error_code failed;
+    if (std::filesystem::is_directory(text, failed)) return {};
+    return fmt::format("`{}` is no folder", text);
+  };
+  return {wrong, "", "folder"};
 }
 
 }  // namespace
@@ -77,7 +88,8 @@ void add_options(CLI::App& app, RunOptions& options) {
       ->type_name("N")
       ->check(count(1, 1024));
   app.add_option("--root", options.root, "what the paths of the job are relative to")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(is_folder());
   app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
   app.add_flag("--dry-run", options.dry_run,
                "prepare everything, say how much memory it takes, run nothing");

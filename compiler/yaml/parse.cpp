@@ -43,6 +43,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   if (!check_text(sources, id, diags)) return {};
   const std::string_view text = sources[id].text();
   const std::vector<Token> tokens = tokens_of(text);
+  if (check_false_spaces(text, id, tokens, diags)) return {};
   const std::vector<Span> splits = split_expressions(text, id, tokens);
   Parsed parsed = build_tree(sources, id, tokens, splits);
   if (!tokens.empty() && !tokens.back().closed) {

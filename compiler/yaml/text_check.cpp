@@ -10,8 +10,12 @@ namespace {
 
 constexpr size_t kLargest = size_t{4} << 20;
 
-bool looks_like_utf16(std::string_view text) {
-  return text.starts_with("\xFE\xFF") || text.starts_with("\xFF\xFE");
+/// What the text's byte order mark says that it is, where that is not UTF-8.
+const char* other_encoding(std::string_view text) {
+  using std::string_view_literals::operator""sv;
+  if (text.starts_with("\0\0\xFE\xFF"sv) || text.starts_with("\xFF\xFE\0\0"sv)) return "UTF-32";
+  if (text.starts_with("\xFE\xFF"sv) || text.starts_with("\xFF\xFE"sv)) return "UTF-16";
+  return nullptr;
 }
 
 Span span_at(int32_t id, size_t offset, size_t bytes) {
@@ -48,10 +52,10 @@ bool check_text(const Sources& sources, int32_t id, Diags& diags) {
         .with_hint("put long lists of numbers into a .npy file");
     return false;
   }
-  if (looks_like_utf16(text)) {
+  if (const char* encoding = other_encoding(text)) {
     diags
         .error(Diagnosis::kInvalidUtf8, span_at(id, 0, 2),
-               "the file is UTF-16, job files are UTF-8")
+               fmt::format("the file is {}, job files are UTF-8", encoding))
         .with_hint("save it as UTF-8");
     return false;
   }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/diag/display.h"
+
 namespace flow::yaml {
 namespace {
 
@@ -28,9 +30,33 @@ size_t find_expression(std::string_view text, size_t from) {
   return open == text.npos ? open : text.find('(', open);
 }
 
-bool may_hold_tabs(const Token& token) {
+bool may_hold_any_space(const Token& token) {
   return is_quoted(token) || token.kind == TokenKind::kBlockText ||
          token.kind == TokenKind::kComment;
+}
+
+/// What a character that is no ASCII is called where it looks like a space, or like nothing.
+const char* false_space(uint32_t code) {
+  if (code == 0xA0 || code == 0x202F) return "a no-break space";
+  if (code == 0x3000) return "an ideographic space";
+  if ((code >= 0x2000 && code <= 0x200A) || code == 0x205F) return "a space of another width";
+  if (code == 0x200B || code == 0x2060 || code == 0xFEFF) return "a space without width";
+  return nullptr;
+}
+
+/// The offset of the token's first such character, or of its end.
+uint32_t find_false_space(std::string_view text, const Token& token) {
+  uint32_t at = token.begin;
+  while (at < token.end) {
+    const Character character = character_at(text, at);
+    if (false_space(character.code)) break;
+    at += character.bytes;
+  }
+  return std::min(at, token.end);
+}
+
+std::string on_other_lines(size_t count, const char* what) {
+  return fmt::format("{} other line{} {} too", count, count == 1 ? " has" : "s have", what);
 }
 
 bool is_content(const Token& token) {
@@ -82,18 +108,42 @@ bool check_tabs(std::string_view text, int32_t id, const std::vector<Token>& tok
   size_t lines = 0, end_of_line = 0;
   for (size_t tab = text.find('\t'); tab != text.npos; tab = text.find('\t', tab + 1)) {
     while (token != tokens.end() && token->end <= tab) ++token;
-    if (token != tokens.end() && token->begin <= tab && may_hold_tabs(*token)) continue;
+    if (token != tokens.end() && token->begin <= tab && may_hold_any_space(*token)) continue;
     if (lines > 0 && tab < end_of_line) continue;
     if (++lines == 1) first = static_cast<uint32_t>(tab);
     end_of_line = std::min(text.find('\n', tab), text.size());
   }
   if (lines == 0) return false;
   Diag& diag = diags.error(Diagnosis::kTab, {id, first, first + 1}, "a tab outside quoted text");
-  if (lines > 1)
-    diag.with_note(
-        fmt::format("{} other line{} tabs too", lines - 1, lines == 2 ? " has" : "s have"));
+  if (lines > 1) diag.with_note(on_other_lines(lines - 1, "tabs"));
   diag.with_hint("use spaces; in double quotes a tab can be written as `\\t`");
   return true;
+}
+
+bool check_false_spaces(std::string_view text, int32_t id, const std::vector<Token>& tokens,
+                        Diags& diags) {
+  Diag* diag = nullptr;
+  size_t others = 0;
+  int line = 0;
+  for (const Token& token : tokens) {
+    if (may_hold_any_space(token) || token.line == line) continue;
+    const uint32_t at = find_false_space(text, token);
+    if (at == token.end) continue;
+    line = token.line;
+    if (diag) {
+      ++others;
+      continue;
+    }
+    const Character character = character_at(text, at);
+    diag = &diags.error(Diagnosis::kFalseSpace, {id, at, at + character.bytes},
+                        fmt::format("{} outside quoted text", false_space(character.code)));
+    diag->with_hint(
+        fmt::format("use a plain space; in double quotes this one can be written as "
+                    "`\\u{:04x}`",
+                    character.code));
+  }
+  if (others > 0) diag->with_note(on_other_lines(others, "such spaces"));
+  return diag != nullptr;
 }
 
 void check_directives(int32_t id, const std::vector<Token>& tokens, Diags& diags) {

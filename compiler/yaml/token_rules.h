@@ -18,6 +18,11 @@ void report_splits(const Sources& sources, const std::vector<Span>& splits, Diag
 /// others. True where there is one.
 bool check_tabs(std::string_view text, int32_t id, const std::vector<Token>& tokens, Diags& diags);
 
+/// Reports the first character outside quoted text, block text and comments that looks like a space
+/// and is part of a word. True where there is one.
+bool check_false_spaces(std::string_view text, int32_t id, const std::vector<Token>& tokens,
+                        Diags& diags);
+
 /// Reports lines that begin with `%`.
 void check_directives(int32_t id, const std::vector<Token>& tokens, Diags& diags);
 

@@ -140,6 +140,7 @@ jobs:
         self.call("flowc", "build", "rows.yaml", "-o", "rows.plan")
         (self.dir / "elsewhere").mkdir()
         np.save(self.dir / "elsewhere/x.npy", np.ones((4, 3), np.float32))
+        self.assertIn("`nowhere` is no folder", self.flowrun("double", "rows.plan", "--root", "nowhere", status=2).stderr)
         self.flowrun("double", "rows.plan", "-o", "out", "--root", "elsewhere")
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.full((4, 3), 2))
 
