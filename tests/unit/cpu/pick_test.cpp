@@ -72,6 +72,30 @@ TEST_CASE("the largest come first, the first of equals before the others, a NaN 
           });
 }
 
+TEST_CASE("the largest of columns of any length are those of the reference") {
+  Random random(8);
+  const float rare[] = {0.0F, -0.0F, INFINITY, -INFINITY, NAN, -NAN, 1e-45F};
+  for (const DType dtype :
+       {DType::kFloat32, DType::kInt8, DType::kUInt8, DType::kInt32, DType::kInt64})
+    for (const int64_t n : {1, 17, 64, 300})
+      for (const int64_t k : {int64_t{1}, n / 9 + 1, n / 2 + 1, n}) {
+        INFO(name_of(dtype) << ": " << k << " of " << n);
+        Array x = random_array(random, dtype, {2, n, 3});
+        if (dtype == DType::kFloat32)
+          for (float& value : x.as<float>())
+            if (random() % 3 == 0) value = rare[random() % std::size(rare)];
+        const KernelCase one{"top_k",
+                             {{"axis", int64_t{1}}, {"k", k}},
+                             {x},
+                             {{dtype, {2, k, 3}}, {DType::kInt64, {2, k, 3}}}};
+        const KernelRun fast = run_kernel(one, {cpu::fast_kernels()});
+        const KernelRun reference = run_kernel(one, {cpu::reference_kernels()});
+        for (const size_t output : {0, 1})
+          REQUIRE(
+              std::ranges::equal(fast.outputs[output].bytes(), reference.outputs[output].bytes()));
+      }
+}
+
 TEST_CASE("matrices of every size around a tile's are transposed") {
   Random random(6);
   for (const int64_t rows : {1, 7, 31, 32, 33, 64, 97})
