@@ -11,6 +11,9 @@ import unittest
 
 import numpy as np
 
+# As fault_injector.cpp lists them.
+CALLS = ["write", "pwrite", "fsync", "syncfs", "rename", "open", "mkdir", "unlink", "truncate", "mmap", "malloc", "close", "spawn", "thread"]
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("FLOW_BIN", SOURCE / "build" / "release" / "bin"))
 JOBS = SOURCE / "jobs"
@@ -62,6 +65,21 @@ class FlowTest(unittest.TestCase):
 
     def load(self, path):
         return np.load(self.dir / path)
+
+    def faults(self, **settings):
+        """The environment of a program in which calls fail or are recorded: `call="fsync", at=2` is FAULT_CALL=fsync FAULT_AT=2, see
+        fault_injector.cpp. Skips the test where the library is not built (sanitizers)."""
+        library = BIN / "libfault_injector.so"
+        if not library.exists():
+            self.skipTest("no fault injector under sanitizers")
+        return {"LD_PRELOAD": str(library), **{"FAULT_" + name.upper(): str(value) for name, value in settings.items()}}
+
+    def recorded(self, *words, path="", **options):
+        """Runs flowrun and returns its calls on paths that contain `path`, in order: [kind, path], for rename [kind, path, new path]."""
+        log = self.dir / "calls.log"
+        log.unlink(missing_ok=True)
+        self.flowrun(*words, env=self.faults(log=log, **({"path": path} if path else {})), **options)
+        return [line.split("\t") for line in log.read_text().splitlines()]
 
     def metrics(self, run):
         return [json.loads(line) for line in (self.dir / run / "metrics.jsonl").read_text().splitlines()]
