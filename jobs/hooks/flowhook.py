@@ -13,15 +13,15 @@ import numpy
 
 
 class Event:
-    """kind: return, watch or watch_diff; name, step, epoch; main_step: in a job that another one calls, the steps of that
-    one that are complete; array: the first one; arrays: all, by position; value: the arrays in the lists and mappings that
+    """kind: return, watch or watch_diff; name, step, epoch; main_step and main_epoch: in a job that another one calls, the
+    complete steps of that one and its epoch then; array: the first one; arrays: all, by position; value: the arrays in the lists and mappings that
     `returns:` has; header: the line of JSON itself."""
 
     def __init__(self, header, arrays):
         self.header, self.arrays = header, arrays
         self.kind, self.job = header["event"], header["job"]
         self.name, self.step, self.epoch = header.get("name"), header.get("step"), header.get("epoch")
-        self.main_step = header.get("main_step")
+        self.main_step, self.main_epoch = header.get("main_step"), header.get("main_epoch")
         self.array = arrays[0] if arrays else None
         self.value = self._fill(header.get("value"))
 
@@ -41,7 +41,7 @@ class _Pipe:
 
 
 def events(everything=False):
-    """All events in order; with `everything` the start and the end of the run too. An event is acknowledged, where the
+    """All events in order; with `everything` also `start`, `end` and, in a called job, the `pass_end` of each call. An event is acknowledged, where the
     job asks for that, when the next one is asked for."""
     stream = sys.stdin.buffer
     try:
@@ -51,7 +51,7 @@ def events(everything=False):
     for line in iter(stream.readline, b""):
         header = json.loads(line)
         arrays = [numpy.lib.format.read_array(_Pipe(stream), allow_pickle=False) for _ in header["arrays"]]
-        if everything or header["event"] not in ("start", "end"):
+        if everything or header["event"] not in ("start", "pass_end", "end"):
             yield Event(header, arrays)
         sys.stdout.flush()
         if header["event"] == "end":

@@ -3,7 +3,9 @@
 
     jobs/sweeps/collect.py runs/mlp-train-*
 
-A run without run.json is still going on, or was killed: its exit status is empty. The best loss comes first."""
+A number that a job reports in metrics.jsonl has three columns: `eval/accuracy` (the last value), `eval/accuracy min` and
+`eval/accuracy max`. A run without run.json is still going on, or was killed: its exit status is empty. The best loss comes
+first."""
 import json
 import math
 import pathlib
@@ -12,42 +14,58 @@ import sys
 LAST = 20
 
 
+def read_metrics(path):
+    """The losses of the main job, the number of its steps, and by column what jobs reported."""
+    losses, steps, reported = [], "", {}
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:  # the last line of a run that is going on
+            break
+        value = row["value"] if "value" in row else row["loss"]
+        value = math.nan if value is None else float(value)
+        if "job" in row:
+            reported.setdefault(f"{row['job']}/{row.get('label', 'loss') or row['name']}", []).append(value)
+        else:
+            losses.append(value)
+            steps = row["step"] + 1
+    numbers = {}
+    for name, values in reported.items():
+        finite = [value for value in values if not math.isnan(value)] or values
+        numbers |= {name: f"{values[-1]:.6g}", f"{name} min": f"{min(finite):.6g}", f"{name} max": f"{max(finite):.6g}"}
+    return losses, steps, numbers
+
+
 def read_run(directory):
-    """The columns of one run, or None where the directory holds none."""
-    record, losses, step = {}, [], ""
+    """What was set for a run and what came of it, by column, or None where the directory holds none."""
+    record = {}
     if (directory / "run.json").exists():
         record = json.loads((directory / "run.json").read_text())
     elif not (directory / "plan.json").exists():
         return None
-    metrics = directory / "metrics.jsonl"
-    for line in metrics.read_text().splitlines() if metrics.exists() else []:
-        try:
-            logged = json.loads(line)
-        except json.JSONDecodeError:  # the last line of a run that is going on
-            break
-        losses.append(math.nan if logged["loss"] is None else logged["loss"])
-        step = logged["step"] + 1
-    run = {"run": str(directory)}
+    losses, steps, numbers = read_metrics(directory / "metrics.jsonl")
+    settings = {}
     for override in record.get("overrides", []):
         flag, _, value = override.partition(" ")
         if flag == "--set" and "=" in value:
             key, _, run_value = value.partition("=")
-            run[key] = run_value
+            settings[key] = run_value
     last = losses[-LAST:]
-    return {**run, "steps": record.get("last_step", step), "loss": f"{sum(last) / len(last):.4f}" if last else "",
+    ends = {"steps": record.get("last_step", steps), "loss": f"{sum(last) / len(last):.4f}" if last else "",
             "exit_status": record.get("exit_status", "")}
+    return settings, numbers, {"run": str(directory), **settings, **numbers, **ends}
 
 
 def main():
     runs = [run for run in (read_run(pathlib.Path(name)) for name in sys.argv[1:]) if run]
     if not runs:
         sys.exit("collect.py: no runs; usage: jobs/sweeps/collect.py runs/mlp-train-*")
-    runs.sort(key=lambda run: (run["loss"] in ("", "nan"), float(run["loss"] or "nan")))
-    ends = ["steps", "loss", "exit_status"]
-    keys = sorted({key for run in runs for key in run} - {"run", *ends})
-    columns = ["run", *keys, *ends]
+    runs.sort(key=lambda run: (run[2]["loss"] in ("", "nan"), float(run[2]["loss"] or "nan")))
+    settings = sorted({key for run in runs for key in run[0]})
+    numbers = list(dict.fromkeys(key for run in runs for key in run[1]))
+    columns = ["run", *settings, "steps", "loss", *numbers, "exit_status"]
     print("\t".join(columns))
-    for run in runs:
+    for *_, run in runs:
         print("\t".join(str(run.get(column, "")) for column in columns))
 
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "runtime/base/error.h"
@@ -73,10 +74,12 @@ bool CalledJob::resume_from(int64_t steps, int64_t calls) {
   return steps_of(steps / std::max<int64_t>(1, steps_a_call_)) == steps && steps <= steps_of(calls);
 }
 
-void CalledJob::begin(const RunRequest& request) {
+void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
+  of_run_ = of_run;
   const fs::path directory = request.directory / "also" / job_.name;
   SinkOptions options = sink_options(request, job_, directory, steps_);
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
+  if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
   deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
   if (!job_.train) return;
   std::error_code ignored;
@@ -86,22 +89,28 @@ void CalledJob::begin(const RunRequest& request) {
 
 Ending CalledJob::call_until(int64_t calls, const CallSite& site) {
   Ending ending;
-  deliverer_->begin_call(site.main_step);
-  while (steps_ < steps_of(calls)) {
+  deliverer_->begin_call({site.main_step, site.main_epoch, also_.every_epochs > 0});
+  while (steps_ < steps_of(calls) && !ending.cut_short()) {
+    const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
     ending = call(site);
-    if (ending.cut_short()) return ending;
-    steps_ = ending.steps;
-    deliverer_->end_call();
+    if (!ending.cut_short()) end_call(ending);
+    if (ending.interrupted && of_run_) of_run_->cut(before);
   }
   return ending;
 }
 
+void CalledJob::end_call(Ending& ending) {
+  steps_ = ending.steps;
+  try {
+    deliverer_->end_call(steps_);
+  } catch (...) {
+    ending.error = std::current_exception();
+  }
+}
+
 Ending CalledJob::call(const CallSite& site) {
   const auto keep_books = [&](const StepRecord& record) {
-    if (record.loss)
-      metrics_->append({record.step, feed_.positions().at(record.step).epoch, *record.loss,
-                        record.learning_rate, record.seconds, record.loss_scale, record.skipped,
-                        site.main_step});
+    if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
   return execute({.job = job_,
@@ -118,6 +127,15 @@ Ending CalledJob::call(const CallSite& site) {
                   .on_step = keep_books,
                   .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
                   .profile = profile_ ? &*profile_ : nullptr});
+}
+
+void CalledJob::log(const StepRecord& record, const CallSite& site) {
+  metrics_->append(plan::Metrics{record.step, feed_.positions().at(record.step).epoch, *record.loss,
+                                 record.learning_rate, record.seconds, record.loss_scale,
+                                 record.skipped, site.main_step});
+  of_run_->append(plan::CalledMetrics{{site.main_step, site.main_epoch, job_.name, record.step},
+                                      *record.loss,
+                                      record.learning_rate});
 }
 
 void CalledJob::say_what_is_awaited(int64_t steps) {
@@ -197,8 +215,8 @@ int64_t CalledJobs::next_after(int64_t steps) const {
   return next;
 }
 
-void CalledJobs::begin(const RunRequest& request) {
-  for (const auto& job : jobs_) job->begin(request);
+void CalledJobs::begin(const RunRequest& request, MetricsLog* of_run) {
+  for (const auto& job : jobs_) job->begin(request, of_run);
 }
 
 Ending CalledJobs::call_at(const CallSite& site) {

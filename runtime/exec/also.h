@@ -25,6 +25,7 @@ namespace flow::exec {
 /// Where the main job stands when it calls others.
 struct CallSite {
   int64_t main_step = 0;                                       // its steps that are complete
+  int64_t main_epoch = 0;                                      // of its next step
   std::optional<std::chrono::steady_clock::time_point> since;  // its first call
   Crew& crew;
 };
@@ -55,11 +56,12 @@ class CalledJob {
   /// Own steps when `calls` calls are complete.
   int64_t steps_of(int64_t calls) const { return steps_of_epochs(calls, steps_a_call_); }
 
-  /// Makes the outputs, under DIR/also/JOB.
-  void begin(const RunRequest& request);
+  /// Makes the outputs, under DIR/also/JOB. `of_run`: the metrics of the main job, which outlive
+  /// this; null: it has none.
+  void begin(const RunRequest& request, MetricsLog* of_run);
   /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
-  /// count: nothing is reduced of it, and a resumed run makes it whole. One of a train job is not
-  /// interrupted.
+  /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
+  /// of a train job is not interrupted.
   Ending call_until(int64_t calls, const CallSite& site);
   /// Has a command of it asked the run to stop?
   bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
@@ -68,6 +70,8 @@ class CalledJob {
 
  private:
   Ending call(const CallSite& site);
+  void end_call(Ending& ending);
+  void log(const StepRecord& record, const CallSite& site);
   void say_what_is_awaited(int64_t steps);
 
   const plan::Also& also_;
@@ -84,6 +88,7 @@ class CalledJob {
   int64_t steps_a_call_ = 1, steps_ = 0;
   std::optional<Deliverer> deliverer_;
   std::optional<MetricsLog> metrics_;
+  MetricsLog* of_run_ = nullptr;
   std::optional<Profile> profile_;
 };
 
@@ -107,7 +112,7 @@ class CalledJobs {
   const CalledJob* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
-  void begin(const RunRequest& request);
+  void begin(const RunRequest& request, MetricsLog* of_run);
   /// Makes all calls that are due there and that were not made. The ending tells failures and
   /// interruptions.
   Ending call_at(const CallSite& site);

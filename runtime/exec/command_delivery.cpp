@@ -71,9 +71,14 @@ void CommandDelivery::take(const Delivery& delivery, const io::Event& event) {
   if (whole.event.arrays.size() < whole.parts) return;
   whole.event.step = event.step;
   whole.event.epoch = event.epoch;
-  whole.event.main_step = event.main_step;
+  whole.event.call = event.call;
   for (const size_t place : whole.places) commands_.deliver(place, whole.event);
   whole.event.arrays.clear();
+}
+
+void CommandDelivery::end_pass(int64_t step, int64_t epoch,
+                               const std::optional<plan::CallPlace>& call) {
+  commands_.end_pass({.kind = "pass_end", .step = step, .epoch = epoch, .call = call});
 }
 
 }  // namespace flow::exec

@@ -1,7 +1,9 @@
 // What fires, on its way to commands: as the whole that it is, not array by array.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +27,8 @@ class CommandDelivery {
   /// A value that fired. The last one of a return, or of the parts of ListNumpy, hands all over;
   /// until then the others stay where they are.
   void take(const Delivery& delivery, const io::Event& event);
+  /// A call of the job is complete; `step`: its last one.
+  void end_pass(int64_t step, int64_t epoch, const std::optional<plan::CallPlace>& call);
   bool asked_to_stop() const { return commands_.asked_to_stop(); }
   /// `status`: done, stopped or failed.
   void end(std::string_view status) { commands_.end(status); }

@@ -70,6 +70,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.resume_from = options.resume_from;
   context.delivered_before = delivery.count(options.resume_from);
   context.calls_before = options.calls_before;
+  context.keep_reduced = options.keep_reduced;
   if (std::ranges::any_of(delivery.sinks, counts_epochs))
     context.epochs_before = epochs_fired(delivery, positions, options.resume_from);
   return context;
@@ -166,7 +167,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
   for (Route& route : routes_) {
     if (!route.delivery->fires(step)) continue;
     take_value(route, program, position, slot);
-    const io::Event event{step, position.epoch, position.last_of_epoch, route.value, main_step_};
+    const io::Event event{step, position.epoch, position.last_of_epoch, route.value, call_};
     for (const auto& sink : route.sinks) sink->deliver(event);
     commands_.take(*route.delivery, event);
     if (route.delivery->check_finite && !failure)
@@ -191,9 +192,10 @@ bool Deliverer::absorbs(int64_t step) const {
   });
 }
 
-void Deliverer::end_call() {
+void Deliverer::end_call(int64_t steps) {
   for (Route& route : routes_)
     for (const auto& sink : route.sinks) sink->end_call();
+  commands_.end_pass(steps - 1, positions_.at(steps - 1).epoch, call_);
 }
 
 Sums Deliverer::sums() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,8 @@ struct SinkOptions {
   bool run_commands = true;
   io::CommandContext commands = {};
   Sums sums = {};  // of the checkpoint, when resuming
+  /// As in io::SinkContext.
+  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
 };
 
 /// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
@@ -87,10 +90,10 @@ class Deliverer {
   bool tells_epoch_at(int64_t step) const {
     return tells_epochs_ && positions_.at(step).last_of_epoch;
   }
-  /// Around the steps of a call, where the job is called by another one, of which `main_step` steps
-  /// are complete.
-  void begin_call(int64_t main_step) { main_step_ = main_step; }
-  void end_call();
+  /// Around the steps of a call, where the job is called by another one.
+  void begin_call(const plan::CallPlace& place) { call_ = place; }
+  /// `steps`: that the job has made then, over all calls.
+  void end_call(int64_t steps);
   Sums sums() const;
   /// After the last step. Where the run goes on from a checkpoint, `sums` are told there.
   void finish(bool goes_on);
@@ -113,7 +116,7 @@ class Deliverer {
   std::vector<Route> routes_;
   bool tells_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
-  std::optional<int64_t> main_step_;       // of a job that another one calls
+  std::optional<plan::CallPlace> call_;    // of a job that another one calls
   CommandDelivery commands_;
 };
 

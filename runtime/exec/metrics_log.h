@@ -1,22 +1,39 @@
-// metrics.jsonl: a line for every logged step, whole at any moment.
+// metrics.jsonl: a line for every logged step and every reduced number, whole at any moment.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/base/file.h"
 #include "runtime/plan/records.h"
 
 namespace flow::exec {
 
+/// Used by one thread at a time.
 class MetricsLog {
  public:
-  /// A new file, or what an earlier run wrote of the steps below `resume_from`.
-  MetricsLog(const fs::path& path, int64_t resume_from);
-  void append(const plan::Metrics& metrics);
+  /// How long it is.
+  struct Length {
+    int64_t rows = 0;
+    uint64_t bytes = 0;
+  };
+
+  /// A new file, or the first `rows` lines that an earlier run wrote.
+  MetricsLog(const fs::path& path, int64_t rows);
+  /// A line, of any kind that plan::to_json_line writes.
+  template <class Metrics>
+  void append(const Metrics& metrics) {
+    write(plan::to_json_line(metrics));
+  }
+  const Length& length() const { return length_; }
+  /// Removes what was appended after it had that length.
+  void cut(const Length& length);
 
  private:
+  void write(std::string line);
+
   File file_;
-  uint64_t end_ = 0;
+  Length length_;
 };
 
 }  // namespace flow::exec

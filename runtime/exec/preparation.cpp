@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint.h"
@@ -280,6 +281,9 @@ void Preparation::resume_from(const RunRequest& request) {
   resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
   first = checkpoint.record().step;
   sums = checkpoint.record().sums.value_or(Sums());
+  // An older version wrote losses and nothing else.
+  metrics_rows =
+      checkpoint.record().metrics_rows.value_or(ceil_div(first, request.job.run.log_every));
   const Position position = feed.positions().at(first);
   if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
     throw RequestError(

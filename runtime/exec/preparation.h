@@ -30,6 +30,7 @@ struct Preparation {
   int64_t first = 0;                        // the first global step: not 0 in a resumed run
   int64_t end = 0;                          // the global step at which the run is complete
   Sums sums;                                // that print sinks of a resumed run go on from
+  int64_t metrics_rows = 0;                 // of metrics.jsonl that a resumed run keeps
   std::optional<fs::path> save;             // where the final copy goes
   std::map<std::string, std::string> data;  // of train jobs: data_digests
   std::vector<Delivery> deliveries;

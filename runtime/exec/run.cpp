@@ -47,6 +47,7 @@ class Run {
   int stop_signal() const;
   bool saves(int64_t step) const;
   bool call_others(Ending& ending);
+  bool has_metrics() const;
   void keep_books(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
   void save_last(const Ending& ending);
@@ -113,7 +114,7 @@ Ending Run::execute() {
   }
   write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
   home_.emplace(request_.directory);
-  saver_.emplace(request_, prepared_, *home_, warning_);
+  saver_.emplace(request_, prepared_, *home_, metrics_, warning_);
   if (request_.resume)
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
   else
@@ -132,11 +133,26 @@ Ending Run::execute() {
 }
 
 void Run::open_outputs() {
-  if (job_.train) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.first);
+  if (has_metrics()) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.metrics_rows);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
   options.sums = prepared_.sums;
+  if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
-  prepared_.called.begin(request_);
+  prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
+}
+
+/// A train job has losses, and any job what its print sinks reduce.
+bool Run::has_metrics() const {
+  const auto reduces = [](const plan::Sink& sink) {
+    const auto* print = std::get_if<plan::PrintSink>(&sink);
+    return print && print->reduce != plan::Reduce::kNone;
+  };
+  return std::ranges::any_of(jobs_of(request_), [&](const plan::Job* job) {
+    return job->train || (job->returns && std::ranges::any_of(job->returns->sinks, reduces)) ||
+           std::ranges::any_of(job->hooks, [&](const plan::Hook& hook) {
+             return std::ranges::any_of(hook.sinks, reduces);
+           });
+  });
 }
 
 /// Goes on from where `before` ended.
@@ -198,7 +214,8 @@ bool Run::saves(int64_t step) const {
 bool Run::call_others(Ending& ending) {
   const int64_t steps = ending.steps;
   if (!prepared_.called.behind_at(steps)) return true;
-  const Ending of_calls = prepared_.called.call_at({steps, ending.since, *crew_});
+  const Ending of_calls =
+      prepared_.called.call_at({steps, positions_.at(steps).epoch, ending.since, *crew_});
   saver_->changed();
   ending.interrupted = of_calls.interrupted;
   ending.failure = of_calls.failure;
@@ -217,8 +234,9 @@ void Run::keep_books(const StepRecord& record) {
   steps_ = record.step + 1;
   if (record.loss) {
     if (record.step % job_.run.log_every == 0)
-      metrics_->append({record.step, position.epoch, *record.loss, record.learning_rate,
-                        record.seconds, record.loss_scale, record.skipped});
+      metrics_->append(plan::Metrics{record.step, position.epoch, *record.loss,
+                                     record.learning_rate, record.seconds, record.loss_scale,
+                                     record.skipped});
     if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
       warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
                                             shortest(*record.loss)));

@@ -20,11 +20,12 @@ void NonfiniteWarning::say(int64_t step, const std::string& found) {
 }
 
 Saver::Saver(const RunRequest& request, const Preparation& prepared, const SameDirectory& home,
-             NonfiniteWarning& warning)
+             const std::optional<MetricsLog>& metrics, NonfiniteWarning& warning)
     : request_(request),
       job_(request.job),
       prepared_(prepared),
       home_(home),
+      metrics_(metrics),
       warning_(warning),
       folder_(request.directory),
       plan_hash_(plan::hash(request.plan)),
@@ -95,6 +96,7 @@ plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
   record.plan_hash = plan_hash_;
   record.resume_hash = resume_hash_;
   if (!sums.empty()) record.sums = sums;
+  if (metrics_) record.metrics_rows = metrics_->length().rows;
   record.inputs = given_inputs(request_);
   record.data = prepared_.data;
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();

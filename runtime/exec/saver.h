@@ -8,6 +8,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/exec/delivery.h"
+#include "runtime/exec/metrics_log.h"
 #include "runtime/exec/preparation.h"
 #include "runtime/exec/run.h"
 #include "runtime/exec/run_files.h"
@@ -36,9 +37,10 @@ class NonfiniteWarning {
 /// is not finite is not saved where that fails a run: RunError with kCheckFailed.
 class Saver {
  public:
-  /// `home`: the directory of the run, in which alone its checkpoints are written.
+  /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`: the
+  /// run's, as soon as it has some.
   Saver(const RunRequest& request, const Preparation& prepared, const SameDirectory& home,
-        NonfiniteWarning& warning);
+        const std::optional<MetricsLog>& metrics, NonfiniteWarning& warning);
 
   /// Is a checkpoint wanted after step `step`?
   bool wanted_after(int64_t step) const;
@@ -63,6 +65,7 @@ class Saver {
   const plan::Job& job_;
   const Preparation& prepared_;
   const SameDirectory& home_;
+  const std::optional<MetricsLog>& metrics_;
   NonfiniteWarning& warning_;
   const io::CheckpointFolder folder_;
   const std::string plan_hash_, resume_hash_;

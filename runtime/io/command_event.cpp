@@ -56,6 +56,11 @@ std::string extents_text(const Shape& shape) {
   return join(extents, ",");
 }
 
+std::string call_json(const CommandEvent& event) {
+  if (!event.call) return {};
+  return fmt::format(R"("main_step":{},"main_epoch":{},)", event.call->step, event.call->epoch);
+}
+
 std::string array_json(const Encoded& array) {
   return fmt::format(R"({{"name":{},"dtype":"{}","shape":[{}],"bytes":{}}})",
                      json_string(array.name), name_of(array.dtype), extents_text(array.shape),
@@ -89,8 +94,7 @@ std::string event_line(const std::string& job, const CommandEvent& event,
                        const std::vector<Encoded>& arrays) {
   std::vector<std::string> texts;
   for (const Encoded& array : arrays) texts.push_back(array_json(array));
-  std::string more;
-  if (event.main_step) more = fmt::format(R"("main_step":{},)", *event.main_step);
+  std::string more = call_json(event);
   if (!event.scope.empty())
     more += fmt::format(R"("scope":{},"op":{},"placement":{},)", json_string(event.scope),
                         json_string(event.op), json_string(event.placement));
@@ -99,6 +103,13 @@ std::string event_line(const std::string& job, const CommandEvent& event,
       "\n",
       event.kind, json_string(job), json_string(event.name), event.step, event.epoch, more,
       event.value, join(texts, ","));
+}
+
+std::string pass_end_line(const std::string& job, const CommandEvent& event) {
+  return fmt::format(
+      R"({{"flow":1,"event":"pass_end","job":{},"step":{},"epoch":{},{}"arrays":[]}})"
+      "\n",
+      json_string(job), event.step, event.epoch, call_json(event));
 }
 
 std::string start_line(const std::string& job, const std::string& plan_hash,
@@ -133,7 +144,10 @@ std::map<std::string, std::string> event_environment(const std::string& job,
                                              {"FLOW_EPOCH", std::to_string(event.epoch)},
                                              {"FLOW_DTYPE", join(dtypes, ";")},
                                              {"FLOW_SHAPE", join(shapes, ";")}};
-  if (event.main_step) told["FLOW_MAIN_STEP"] = std::to_string(*event.main_step);
+  if (event.call) {
+    told["FLOW_MAIN_STEP"] = std::to_string(event.call->step);
+    told["FLOW_MAIN_EPOCH"] = std::to_string(event.call->epoch);
+  }
   return told;
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/base/array.h"
 #include "runtime/io/delivered.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/records.h"
 
 namespace flow::io {
 
@@ -19,15 +20,14 @@ struct NamedArray {
   ArrayView value;
 };
 
-/// What fired in a step.
+/// What fired in a step, or the end of a pass.
 struct CommandEvent {
-  std::string kind = {};   // return, watch, watch_diff
+  std::string kind = {};   // return, watch, watch_diff, pass_end
   std::string name = {};   // the tensor's, or `returns` where a return holds several
   std::string where = {};  // "lenet.yaml:14:11"
   int64_t step = 0, epoch = 0;
-  /// In a job that another one calls: how many steps of that one are complete.
-  std::optional<int64_t> main_step = {};
-  std::string value = "0";  // nested, with indices into the arrays: [0,{"a":1}]
+  std::optional<plan::CallPlace> call = {};  // of a job that another one calls
+  std::string value = "0";                   // nested, with indices into the arrays: [0,{"a":1}]
   std::string scope = {}, op = {}, placement = {};  // of what `watch_scope` watches
   std::vector<NamedArray> arrays = {};
 };
@@ -55,6 +55,8 @@ struct Encoded {
 /// {"flow":1,"event":"watch","job":...}, with a newline.
 std::string event_line(const std::string& job, const CommandEvent& event,
                        const std::vector<Encoded>& arrays);
+/// A call of the job is complete. `event`: of its last step.
+std::string pass_end_line(const std::string& job, const CommandEvent& event);
 /// The first event of a stream. `names`: of what may come.
 std::string start_line(const std::string& job, const std::string& plan_hash,
                        const std::vector<std::string>& names, std::optional<int64_t> resumed_from);

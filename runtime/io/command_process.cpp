@@ -13,7 +13,9 @@ constexpr int kStop = 10;       // the exit status that asks the run to stop
 constexpr double kSilence = 1;  // seconds in which a run that stops waits without a word
 
 std::string owner_text(const CommandEvent& event) {
-  return event.kind == "return" ? "the return" : fmt::format("{} `{}`", event.kind, event.name);
+  if (event.kind == "return") return "the return";
+  if (event.kind == "pass_end") return "the end of a pass";
+  return fmt::format("{} `{}`", event.kind, event.name);
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ class StreamCommand : public CommandProcess {
   void announce(const std::string& name);
   void start() override;
   void deliver(const CommandEvent& event) override;
+  void end_pass(CommandEvent event) override;
   void close(std::string_view status) override;
   void await_end() override;
 

@@ -39,6 +39,12 @@ void StreamCommand::deliver(const CommandEvent& event) {
   exchange(&event, event_line(context_.job, event, arrays), arrays);
 }
 
+void StreamCommand::end_pass(CommandEvent event) {
+  if (done_) return;
+  event.where = where_;
+  exchange(&event, pass_end_line(context_.job, event), {});
+}
+
 /// Hands an event over and, where it acknowledges, waits for that.
 void StreamCommand::exchange(const CommandEvent* event, std::string line,
                              const std::vector<Encoded>& arrays) {

@@ -41,6 +41,10 @@ void Commands::start() {
   for (const auto& command : commands_) command->start();
 }
 
+void Commands::end_pass(const CommandEvent& event) {
+  for (const auto& command : commands_) command->end_pass(event);
+}
+
 void Commands::end(std::string_view status) {
   if (std::exchange(ended_, true)) return;
   for (const auto& command : commands_) command->close(status);

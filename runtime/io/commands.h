@@ -37,6 +37,8 @@ class Command {
   virtual void start() = 0;
   /// "Reached" on return: the event is in the pipe, or was acknowledged, or its process has ended.
   virtual void deliver(const CommandEvent& event) = 0;
+  /// A call of the job is complete. Only a process for the whole run hears of it.
+  virtual void end_pass(CommandEvent) {}
   /// Tells it that nothing more will come, and that the run has ended so.
   virtual void close(std::string_view status) = 0;
   /// After close(): waits for its end. RunError when it ended badly.
@@ -59,6 +61,8 @@ class Commands {
   /// RunError, which names place, step, command and what happened, when the command fails and
   /// `on_error` does not say otherwise.
   void deliver(size_t place, const CommandEvent& event) { places_[place]->deliver(event); }
+  /// Tells all that a call of the job is complete; fails as deliver() does.
+  void end_pass(const CommandEvent& event);
   /// Has a command asked the run to stop? From any thread.
   bool asked_to_stop() const { return stop_asked_; }
   /// Closes all pipes, then waits for all; throws what the first one failed with.

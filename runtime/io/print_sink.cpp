@@ -64,6 +64,7 @@ class PrintSink : public Sink {
         in_scope_(context.in_scope),
         json_(json),
         out_(out),
+        keep_reduced_(context.keep_reduced),
         whole_{context.dtype, context.shape, nullptr},
         printable_(options.over == plan::Over::kEpoch ? context.epochs_before
                    : options.over == plan::Over::kRun ? context.calls_before
@@ -79,7 +80,7 @@ class PrintSink : public Sink {
   void deliver(const Event& event) override {
     step_ = event.step;
     epoch_ = event.epoch;
-    main_step_ = event.main_step;
+    call_ = event.call;
     pending_ = true;
     if (reduction_) reduction_->add(event.value);
     const bool now = options_.over == plan::Over::kStep ||
@@ -167,7 +168,13 @@ class PrintSink : public Sink {
   void flush() {
     const bool prints = take_turn();
     if (!reduction_) return prints ? print(last_.view()) : void();
-    if (prints) write(reduction_->result(options_.scale).view());
+    if (prints) {
+      const Array result = reduction_->result(options_.scale);
+      if (keep_reduced_)
+        keep_reduced_({plan::metrics_place(job_, step_, epoch_, call_), name_, label_,
+                       json_element(result.view(), 0)});
+      write(result.view());
+    }
     reduction_->clear();
   }
 
@@ -187,13 +194,21 @@ class PrintSink : public Sink {
   }
 
   std::string text_line(const ArrayView& value) const {
-    std::string line = label_.empty() ? "" : label_ + ": ";
+    std::string line = call_ ? called_text(*call_) : "";
+    if (!line.empty() && !label_.empty()) line += ' ';
+    line += label_;
+    if (!line.empty()) line += ": ";
     line += value_text(value);
     if ((gradient_ || in_scope_) && !reduction_) {
       line += fmt::format(" {} {}", shape_tuple(value.shape),
                           name_of(Delivered::dtype_of(value.dtype)));
     }
     return line + '\n';
+  }
+
+  std::string called_text(const plan::CallPlace& call) const {
+    return fmt::format("{} {} {}", job_, call.by_epochs ? "epoch" : "step",
+                       call.by_epochs ? call.epoch : call.step);
   }
 
   std::string value_text(const ArrayView& value) const {
@@ -210,7 +225,7 @@ class PrintSink : public Sink {
     std::string line =
         fmt::format(R"({{"event":"print","job":{},"name":{},"label":{},"step":{},"epoch":{},)",
                     quoted(job_), quoted(name_), quoted(label_), step_, epoch_);
-    if (main_step_) line += fmt::format(R"("main_step":{},)", *main_step_);
+    if (call_) line += fmt::format(R"("main_step":{},"main_epoch":{},)", call_->step, call_->epoch);
     if (gradient_) line += R"("gradient":true,)";
     line += R"("value":)";
     append_json(value, 0, 0, line);
@@ -221,11 +236,12 @@ class PrintSink : public Sink {
   std::string job_, name_, label_;
   bool gradient_, in_scope_, json_;
   std::FILE* out_;
+  std::function<void(const plan::ReducedMetrics&)> keep_reduced_;
   ArrayView whole_;  // of a value that lacks no rows; no data
   std::optional<Reduction> reduction_;
   Array last_;  // reduce: none over more than a step
   int64_t step_ = 0, epoch_ = 0;
-  std::optional<int64_t> main_step_;
+  std::optional<plan::CallPlace> call_;
   bool pending_ = false;  // something was delivered that is not printed or passed over yet
   bool closed_ = false;   // the reader has gone: `| head` has seen enough, the run has not
   int64_t printable_;     // lines that could have been printed

@@ -13,6 +13,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/records.h"
 
 namespace flow::io {
 
@@ -20,8 +21,8 @@ namespace flow::io {
 struct Event {
   int64_t step = 0, epoch = 0;
   bool last_of_epoch = false;
-  const ArrayView& value;                 // trimmed to its real rows
-  std::optional<int64_t> main_step = {};  // of a job that another one calls: steps of that one
+  const ArrayView& value;                    // trimmed to its real rows
+  std::optional<plan::CallPlace> call = {};  // of a job that another one calls
 };
 
 /// What a sink is told about the values it will get.
@@ -39,6 +40,8 @@ struct SinkContext {
   int64_t resume_from = 0;  // keep what was written for steps below; 0: a fresh run
   // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
   int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
+  /// Is told each number that a print sink reduces and prints; may be empty.
+  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
 };
 
 class Sink {
@@ -67,10 +70,12 @@ class Sink {
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
 
 /// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
-/// or, as `json`, an object:
+/// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps. Or,
+/// as `json`, an object:
 /// {"event":"print","job":...,"name":...,"label":...,"step":0,"epoch":0,"value":...} (what is not
-/// finite is null). A pipe that its reader closed takes the rest silently (with SIGPIPE ignored).
-/// RequestError when `format` is not one conversion of a double.
+/// finite is null), with `main_step` and `main_epoch` of a called job. A pipe that its reader
+/// closed takes the rest silently (with SIGPIPE ignored). RequestError when `format` is not one
+/// conversion of a double.
 std::unique_ptr<Sink> make_print_sink(const plan::PrintSink& options, const SinkContext& context,
                                       std::FILE* out, bool json = false);
 

@@ -331,6 +331,7 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("epoch", record.epoch);
   text.optional("inputs", record.inputs);
   text("job", record.job);
+  text.optional("metrics_rows", record.metrics_rows);
   text("plan_hash", record.plan_hash);
   text("resume_hash", record.resume_hash);
   text("row", record.row);

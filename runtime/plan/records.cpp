@@ -13,10 +13,23 @@
 
 namespace flow::plan {
 
+namespace {
+
+std::string number(double value) {
+  return std::isfinite(value) ? json_number(value) : std::string("null");
+}
+
+/// `{"step":4,...`, to be continued with a comma.
+std::string opened(const MetricsPlace& place) {
+  std::string text = fmt::format(R"({{"step":{},"epoch":{},"job":{})", place.step, place.epoch,
+                                 json_string(place.job));
+  if (place.job_step) text += fmt::format(R"(,"job_step":{})", *place.job_step);
+  return text;
+}
+
+}  // namespace
+
 std::string to_json_line(const Metrics& metrics) {
-  const auto number = [](double value) {
-    return std::isfinite(value) ? json_number(value) : std::string("null");
-  };
   std::string more;
   if (metrics.loss_scale) more = R"(,"loss_scale":)" + number(*metrics.loss_scale);
   if (metrics.skipped) more += R"(,"skipped":true)";
@@ -24,6 +37,22 @@ std::string to_json_line(const Metrics& metrics) {
   return fmt::format(R"({{"step":{},"epoch":{},"loss":{},"learning_rate":{},"seconds":{}{}}})",
                      metrics.step, metrics.epoch, number(metrics.loss),
                      number(metrics.learning_rate), number(metrics.seconds), more);
+}
+
+MetricsPlace metrics_place(const std::string& job, int64_t step, int64_t epoch,
+                           const std::optional<CallPlace>& call) {
+  if (!call) return {step, epoch, job};
+  return {call->step, call->epoch, job, step};
+}
+
+std::string to_json_line(const ReducedMetrics& metrics) {
+  return fmt::format(R"({},"name":{},"label":{},"value":{}}})", opened(metrics.place),
+                     json_string(metrics.name), json_string(metrics.label), metrics.value);
+}
+
+std::string to_json_line(const CalledMetrics& metrics) {
+  return fmt::format(R"({},"loss":{},"learning_rate":{}}})", opened(metrics.place),
+                     number(metrics.loss), number(metrics.learning_rate));
 }
 
 std::string to_json(const CheckpointRecord& record) {
@@ -47,6 +76,7 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   check_count("step", record.step);
   check_count("epoch", record.epoch);
   check_count("row", record.row);
+  check_count("metrics_rows", record.metrics_rows.value_or(0));
   for (const auto& [job, steps] : record.also) check_count(fmt::format("step of `{}`", job), steps);
   for (const auto& [file, checksum] : record.checksums)
     if (!is_safe_name(file)) refuse(fmt::format("`{}` is no name of a file of a checkpoint", file));

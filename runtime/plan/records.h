@@ -9,7 +9,14 @@
 
 namespace flow::plan {
 
-/// One line of metrics.jsonl.
+/// Where a job stands when it calls another one.
+struct CallPlace {
+  int64_t step = 0;        // its steps that are complete
+  int64_t epoch = 0;       // of its next step
+  bool by_epochs = false;  // it counts epochs between calls, not steps
+};
+
+/// The line of metrics.jsonl for a step of a train job.
 struct Metrics {
   int64_t step = 0, epoch = 0;
   double loss = 0, learning_rate = 0, seconds = 0;
@@ -21,6 +28,32 @@ struct Metrics {
 /// With a dynamic loss scale `,"loss_scale":65536` follows, and `,"skipped":true` where it shrinks;
 /// "main_step" last, where it is known.
 std::string to_json_line(const Metrics& metrics);
+
+/// What the other lines of metrics.jsonl begin with.
+struct MetricsPlace {
+  int64_t step = 0, epoch = 0;  // of the main job; in a call those of its CallPlace
+  std::string job;
+  std::optional<int64_t> job_step = {};  // of a called job: its own step
+};
+MetricsPlace metrics_place(const std::string& job, int64_t step, int64_t epoch,
+                           const std::optional<CallPlace>& call);
+
+/// The line for a number that a print sink reduced.
+struct ReducedMetrics {
+  MetricsPlace place;
+  std::string name, label;
+  std::string value;  // JSON: as the print sink writes it
+};
+/// {"step":4,"epoch":1,"job":"eval","job_step":2,"name":"right","label":"accuracy","value":0.97}
+std::string to_json_line(const ReducedMetrics& metrics);
+
+/// The line for a step of a called train job.
+struct CalledMetrics {
+  MetricsPlace place;
+  double loss = 0, learning_rate = 0;
+};
+/// {"step":4,"epoch":1,"job":"tune","job_step":2,"loss":7.31,"learning_rate":0.1}
+std::string to_json_line(const CalledMetrics& metrics);
 
 /// checkpoint.json: what makes a directory of .npy files a checkpoint.
 struct CheckpointRecord {
@@ -38,6 +71,8 @@ struct CheckpointRecord {
   std::optional<std::map<std::string, std::string>> data;
   /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
+  /// Lines of metrics.jsonl; nothing: an older form.
+  std::optional<int64_t> metrics_rows;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
   int version = 1;                               // of this file's form
 };

@@ -93,8 +93,57 @@ class AlsoTest(FlowTest):
     def test_over_run_means_one_call(self):
         done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
         right = self.load("out/also/eval/returns/right/value.npy").reshape(3, 10)
-        self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("accuracy")],
-                         [f"accuracy: {mean:.4f}" for mean in right.mean(1)])
+        self.assertEqual(done.stdout.splitlines(),
+                         [f"eval epoch {epoch} accuracy: {mean:.4f}" for epoch, mean in enumerate(right.mean(1), 1)])
+
+    def test_lines_of_a_job_that_is_called_after_steps_say_the_step(self):
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: eval, every: {steps: 5}}]",
+                            "--set", "jobs.eval.returns.to=[{type: print, label: '', reduce: sum}]")
+        right = self.reference("out", [5, 10])
+        self.assertEqual(done.stdout.splitlines(), [f"eval step {step}: {part.sum()}" for step, parts in right for part in parts])
+
+    def reference(self, run, steps):
+        """What `eval` says of the state after these steps: rows in batches of four."""
+        for step in steps:
+            self.flowrun("eval", "job.yaml", "-o", f"eval-{step}", "--quiet", "--load", f"{run}/checkpoints/{step:06}")
+        return [(step, np.split(self.load(f"eval-{step}/returns/right/value.npy"), [4, 8])) for step in steps]
+
+    def test_validation_leaves_rows_in_the_metrics_of_the_run(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING)
+        rows = self.rows("out")
+        right = self.load("out/also/eval/returns/right/value.npy").reshape(3, 10)
+        self.assertEqual([row for row in rows if row.get("job") == "eval"],
+                         [{"step": 4 * call, "epoch": call, "job": "eval", "job_step": 3 * call - 1, "name": "right", "label": "accuracy",
+                           "value": right[call - 1].mean()} for call in (1, 2, 3)])
+        self.assertEqual([row for row in rows if row.get("job") == "tune"],
+                         [{"step": line["main_step"], "epoch": line["main_step"] // 4, "job": "tune", "job_step": line["step"],
+                           "loss": line["loss"], "learning_rate": line["learning_rate"]} for line in self.metrics("out/also/tune")])
+        # In the order of the run: a call stands before the step that it precedes.
+        self.assertEqual([(row.get("job"), row["step"]) for row in rows[:6]],
+                         [(None, 0), (None, 1), (None, 2), ("tune", 3), ("tune", 3), (None, 3)])
+        self.assertEqual([set(row) for row in self.metrics("out")], [{"step", "epoch", "loss", "learning_rate", "seconds"}] * 12)
+
+    def test_numbers_that_the_main_job_prints_are_rows_too(self):
+        hook = "[{watch: loss, to: [{type: print, reduce: mean, over: epoch, every: 2}, {type: print, over: run}]}]"
+        done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--json", "--set", f"+jobs.train.hooks={hook}")
+        printed = [json.loads(line) for line in done.stdout.splitlines()]
+        rows = [row for row in self.rows("out") if row.get("job") == "train"]
+        self.assertEqual([(row["step"], row["epoch"]) for row in rows], [(3, 0), (11, 2)])
+        told = [event for event in printed if event["job"] == "train" and isinstance(event["value"], float)]
+        for row, event in zip(rows, told, strict=True):
+            self.assertEqual(row, {key: event[key] for key in ("step", "epoch", "job", "name", "label", "value")})
+
+    def test_a_predict_job_that_reduces_something_leaves_it_in_metrics(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
+        self.flowrun("eval", "job.yaml", "-o", "eval", "--quiet", "--load", "out")
+        mean = self.load("eval/returns/right/value.npy").mean()
+        self.assertEqual(self.rows("eval"), [{"step": 2, "epoch": 0, "job": "eval", "name": "right", "label": "accuracy", "value": mean}])
+        self.flowrun("eval", "job.yaml", "-o", "bare", "--quiet", "--load", "out", "--set", "jobs.eval.returns.to=npy")
+        self.assertFalse((self.dir / "bare/metrics.jsonl").exists())
+
+    def test_a_number_that_is_not_finite_is_null(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 4, "--set", "jobs.eval.returns={value: net, to: {type: print, reduce: max, over: run, scale: 1e39}}")
+        self.assertEqual([(row["label"], row["value"]) for row in self.rows("out") if "job" in row], [("net", None)])
 
     ALTERNATING = ["--set", "jobs.train.run.also=[{job: tune, every: {steps: 3}}, {job: eval, every: {steps: 4}}]"]
 
@@ -143,6 +192,52 @@ class AlsoTest(FlowTest):
         self.assertEqual([(line["step"], line["main_step"]) for line in self.metrics("out/also/tune")], tuned)
         self.assertNotIn("main_step", self.metrics("out")[0])
 
+    def test_a_stream_hears_of_the_end_of_each_pass(self):
+        stream = "{type: command, run: 'cat > $FLOW_RUN_DIR/$FLOW_NONE.told', format: text, env: {FLOW_NONE: stream}}"
+        spawned = "{type: command, mode: spawn, run: 'cat > /dev/null; echo $FLOW_EVENT $FLOW_MAIN_EPOCH >> $FLOW_RUN_DIR/spawned'}"
+        hooks = [f"+jobs.{job}.hooks=[{{watch: loss, to: [{stream}, {spawned}]}}, {{watch: net, to: {stream}}}]" for job in ("eval", "tune")]
+        hooks[0] = hooks[0].replace("watch: loss", "watch: right")
+        hooks[1] = hooks[1].replace("+jobs.tune.hooks", "jobs.tune.hooks").replace("stream}}", "tuned}}")
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", *self.ALTERNATING, *(word for hook in hooks for word in ("--set", hook)))
+        for job, name, each, passes in (("eval", "stream", 3, [(4, 1), (8, 2), (12, 3)]), ("tune", "tuned", 2, [(3, 0), (6, 1), (9, 2), (12, 3)])):
+            events = [json.loads(line) for line in (self.dir / f"out/{name}.told").read_text().splitlines() if line.startswith("{")]
+            # Two hooks share the stream: one event a pass, behind those of its steps.
+            self.assertEqual([event["event"] for event in events], ["start", *(["watch"] * 2 * each + ["pass_end"]) * len(passes), "end"])
+            steps_an_epoch = {"eval": 3, "tune": 2}[job]
+            self.assertEqual([event for event in events if event["event"] == "pass_end"],
+                             [{"flow": 1, "event": "pass_end", "job": job, "step": each * call - 1, "epoch": (each * call - 1) // steps_an_epoch,
+                               "main_step": step, "main_epoch": epoch, "arrays": []} for call, (step, epoch) in enumerate(passes, 1)])
+            self.assertTrue(all(event["main_epoch"] in (0, 1, 2, 3) for event in events if event["event"] == "watch"))
+        self.assertEqual({line.split()[0] for line in (self.dir / "out/spawned").read_text().splitlines()}, {"watch"})
+
+    def test_a_command_may_end_the_run_at_the_end_of_a_pass(self):
+        stops = "{type: command, run: 'while read -r line; do case $line in *pass_end*) exit CODE;; esac; printf \"\\n\" >&3; done', format: text, ack: true}"
+        for code, status in ((10, 0), (4, 3)):
+            hook = f"+jobs.eval.hooks=[{{watch: right, to: {stops.replace('CODE', str(code))}}}]"
+            hook = hook.replace("read -r line; do", "read -r line; do case $line in {*) ;; *) continue;; esac;")
+            done = self.flowrun("train", "job.yaml", "-o", "out", "--force", "--set", hook, status=status)
+            self.assertEqual(self.load("out/also/eval/returns/right/value.npy").shape, (10,))
+            self.assertIn("stopped after 4 steps, as a command asked" if code == 10 else "of the end of a pass exited with status 4", done.stderr)
+            if code == 4:
+                self.assertIn("the state after 4 steps is in out/rescued, for `--load`", done.stderr)
+
+    def test_a_checkpoint_that_is_due_with_a_call_holds_the_state_after_it(self):
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: tune, every: {steps: 5}}]")
+        record = json.loads((self.dir / "out/checkpoints/000005/checkpoint.json").read_text())
+        self.assertEqual((record["also"], record["metrics_rows"]), ({"tune": 2}, 7))
+        self.flowrun("train", "job.yaml", "-o", "alone", "--quiet", "--set", "~jobs.train.run.also")
+        weights = [self.load(f"{run}/checkpoints/000005/net/a/weight.npy") for run in ("out", "alone")]
+        self.assertFalse(np.array_equal(*weights))
+
+    def test_every_of_a_called_job_keeps_its_phase_over_a_resume(self):
+        for over, of in (("step", 9), ("epoch", 3), ("run", 3)):
+            words = ["--set", f"jobs.eval.returns.to=[{{type: print, reduce: sum, over: {over}, every: 2}}]"]
+            whole = self.flowrun("train", "job.yaml", "-o", "whole", "--quiet", "--force", *words).stdout
+            self.assertEqual(len(whole.splitlines()), (of + 1) // 2)
+            for stop in (4, 8):  # after one pass of three steps, and after two
+                before = self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--force", "--steps", stop, *words).stdout
+                self.assertEqual(before + self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--resume", *words).stdout, whole)
+
     def test_called_jobs_are_profiled_and_their_memory_is_told(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--profile", *self.ALTERNATING)
         jobs = json.loads((self.dir / "out/profile.json").read_text())["jobs"]
@@ -168,12 +263,13 @@ class AlsoTest(FlowTest):
             once = f"jobs.eval.hooks=[{{watch: label, to: {{type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = {fails} ] && [ ! -e $FLOW_RUN_DIR/once ] && touch $FLOW_RUN_DIR/once && kill -INT $PPID; sleep 0.1'}}}}]"
             run = subprocess.run([BIN / "flowrun", "train", "job.yaml", "-o", "out", "--force", "--set", "+" + once], cwd=self.dir, capture_output=True, text=True)
             self.assertEqual(run.returncode, -signal.SIGINT, run.stderr)
-            whole = [line for line in run.stdout.splitlines() if line.startswith("accuracy")]
+            whole = [line for line in run.stdout.splitlines() if line.startswith("eval epoch ")]
             self.assertEqual(len(whole), (fails + 1) // 3, run.stdout)
             self.flowrun("train", "job.yaml", "-o", "out", "--resume", "--quiet", "--set", "+" + once)
             self.flowrun("train", "job.yaml", "-o", "whole", "--force", "--quiet")
             np.testing.assert_array_equal(self.load("out/also/eval/returns/right/value.npy"), self.load("whole/also/eval/returns/right/value.npy"))
             np.testing.assert_array_equal(self.load("out/also/eval/returns/right/steps.npy"), np.arange(9))
+            self.assertEqual(self.timeless("out"), self.timeless("whole"))
             (self.dir / "out/once").unlink()
 
     def test_where_a_called_job_fails_the_next_is_not_called(self):
@@ -220,7 +316,11 @@ class AlsoTest(FlowTest):
         self.assertFalse(np.isin(called, main).any())
         np.testing.assert_array_equal(called, self.load("again/also/eval/watch/x/value.npy").reshape(-1, 5))
 
+    def timeless(self, run):
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in self.rows(run)]
+
     def same_runs(self, one, other):
+        self.assertEqual(self.timeless(one), self.timeless(other))
         a, b = ({name: data for name, data in self.files(run).items()
                  if name.endswith(".npy") or name.endswith("checkpoint.json")} for run in [one, other])
         self.assertEqual(sorted(a), sorted(b))
@@ -228,7 +328,10 @@ class AlsoTest(FlowTest):
             self.assertEqual(data, b[name], name)
 
     def test_a_resumed_run_goes_on_to_the_same_bits(self):
-        for words in [[], self.ALTERNATING]:
+        each_step = "+jobs.eval.hooks=[{watch: label, to: [{type: print, reduce: sum, every: 2}]}]"
+        printed = "+jobs.train.hooks=[{watch: loss, to: [{type: print, reduce: mean, over: run}, {type: print, reduce: sum, over: epoch}]}]"
+        rows = ["--set", each_step, "--set", printed]
+        for words in [[], self.ALTERNATING, rows, [*rows, "--set", "+jobs.train.returns.type=Callback", "--set", "+jobs.train.run.log_every=3"]]:
             self.flowrun("train", "job.yaml", "-o", "whole", "--quiet", "--force", *words)
             for stop in [1, 3, 4, 6, 7, 9]:
                 self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--force", "--steps", stop, *words)
@@ -248,6 +351,7 @@ class AlsoTest(FlowTest):
         run.send_signal(signal.SIGINT)
         run.communicate()
         self.flowrun("train", "job.yaml", "-o", "parts", "--quiet", "--resume", *self.ALTERNATING)
+        self.assertEqual(self.timeless("whole"), self.timeless("parts"))
         stopped = {path.name for path in (self.dir / "parts/checkpoints").iterdir()}
         for name in stopped - {path.name for path in (self.dir / "whole/checkpoints").iterdir()}:
             shutil.rmtree(self.dir / "parts/checkpoints" / name)

@@ -81,8 +81,13 @@ class FlowTest(unittest.TestCase):
         self.flowrun(*words, env=self.faults(log=log, **({"path": path} if path else {})), **options)
         return [line.split("\t") for line in log.read_text().splitlines()]
 
-    def metrics(self, run):
+    def rows(self, run):
+        """All rows of metrics.jsonl."""
         return [json.loads(line) for line in (self.dir / run / "metrics.jsonl").read_text().splitlines()]
+
+    def metrics(self, run):
+        """The rows of the main job's steps."""
+        return [row for row in self.rows(run) if "job" not in row]
 
     def checkpoint(self, run):
         """The newest checkpoint of a run directory."""

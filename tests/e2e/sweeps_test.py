@@ -40,6 +40,23 @@ class Sweeps(FlowTest):
         logged = [json.loads(line)["loss"] for line in (self.dir / rows[0]["run"] / "metrics.jsonl").read_text().splitlines()]
         self.assertAlmostEqual(losses[0], sum(logged[-20:]) / 20, places=4)
 
+    def test_numbers_of_validation_are_columns(self):
+        self.write("point.yaml", train_job(30) + '''    hooks: [{watch: loss, every: 10, to: {type: print, label: "", reduce: mean}}]
+''' + train_job(2).partition("jobs:\n")[2].replace("train:", "tune:", 1))
+        called = ["--set", "+jobs.train.run.also=[{job: tune, every: {steps: 10}}]", "--set", "+jobs.tune.returns={value: hidden, to: {type: print, label: top, reduce: max}}"]
+        for lr in ("0.1", "0.2"):
+            subprocess.run([BIN / "flowrun", "train", "point.yaml", "--quiet", "--set", f"vars.lr={lr}", *called], cwd=self.dir, check=True, stdout=subprocess.DEVNULL)
+        for row in self.table(*self.runs()):
+            logged = [json.loads(line) for line in (self.dir / row["run"] / "metrics.jsonl").read_text().splitlines()]
+            for column, values in (("train/loss", [line["value"] for line in logged if line.get("job") == "train"]),
+                                   ("tune/loss", [line["loss"] for line in logged if line.get("job") == "tune" and "loss" in line]),
+                                   ("tune/top", [line["value"] for line in logged if line.get("label") == "top"])):
+                self.assertEqual(len(values), 3 if column == "train/loss" else 6)
+                told = [float(row[f"{column}{suffix}"]) for suffix in ("", " min", " max")]
+                for number, expected in zip(told, (values[-1], min(values), max(values))):
+                    self.assertAlmostEqual(number, expected, delta=1e-5 * abs(expected))
+            self.assertEqual((row["steps"], row["exit_status"]), ("30", "0"))
+
     def test_a_point_that_fails_is_told_and_the_others_go_on(self):
         done = self.sweep("loop.sh", "point.yaml", status=1, RATES="1e30 0.1", SEEDS="1")
         self.assertIn("lr 1e30, seed 1: exit status 1\n", done.stderr)

@@ -89,6 +89,23 @@ TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one") {
   }
 }
 
+TEST_CASE("a checkpoint that counts no rows of metrics is resumed with those of its steps") {
+  const FreshDirectory home;
+  const fs::path stopped = train(home, "out", 7);
+  plan::CheckpointRecord record = Checkpoint(stopped).record();
+  CHECK(record.metrics_rows == 7);
+  record.metrics_rows.reset();
+  const fs::path metrics = home / "out/metrics.jsonl";
+  write_text_atomically(metrics, read_text(metrics) + read_text(metrics));
+  write_text_atomically(stopped / "checkpoint.json", plan::to_json(record));
+  TestRun resumed(long_job(), home.path());
+  resumed.request.resume = true;
+  resumed.run();
+  const std::vector<Json> lines = resumed.metrics();
+  REQUIRE(lines.size() == 20);
+  for (size_t step = 0; step < lines.size(); ++step) CHECK(lines[step]["step"] == step);
+}
+
 TEST_CASE("a stop signal finishes the step, saves, and can be resumed") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);

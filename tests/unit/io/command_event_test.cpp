@@ -44,13 +44,19 @@ TEST_CASE("an event of a scope says what the tensor is") {
 
 TEST_CASE("an event of a job that another one calls says where that one stands") {
   CommandEvent event{"return", "loss", "", 3, 0};
-  event.main_step = 600;
+  event.call = {600, 2};
   event.scope = "net";
-  CHECK(event_line("eval", event, {}) ==
-        R"({"flow":1,"event":"return","job":"eval","name":"loss","step":3,"epoch":0,)"
-        R"("main_step":600,"scope":"net","op":"","placement":"","value":0,"arrays":[]})"
-        "\n");
+  CHECK(
+      event_line("eval", event, {}) ==
+      R"({"flow":1,"event":"return","job":"eval","name":"loss","step":3,"epoch":0,)"
+      R"("main_step":600,"main_epoch":2,"scope":"net","op":"","placement":"","value":0,"arrays":[]})"
+      "\n");
   CHECK(event_environment("eval", event, {}).at("FLOW_MAIN_STEP") == "600");
+  CHECK(event_environment("eval", event, {}).at("FLOW_MAIN_EPOCH") == "2");
+  CHECK(pass_end_line("eval", event) ==
+        R"({"flow":1,"event":"pass_end","job":"eval","step":3,"epoch":0,"main_step":600,)"
+        R"("main_epoch":2,"arrays":[]})"
+        "\n");
 }
 
 TEST_CASE("the first and the last event say what the run is and how it ended") {

@@ -169,6 +169,53 @@ TEST_CASE("a line is the label and the array as NumPy prints it") {
   CHECK(bare.text() == "[ 1.  -2.5]\n");
 }
 
+std::string printed_in_call(const plan::CallPlace& call, const std::string& label, bool json) {
+  plan::PrintSink options;
+  options.label = label;
+  const Array value = floats({1});
+  SinkContext context = context_of(value);
+  context.job = "eval";
+  Printed printed(options, context, json);
+  (*printed).deliver({7, 2, false, value.view(), call});
+  return printed.text();
+}
+
+TEST_CASE("a line of a called job says which job and when it was called") {
+  CHECK(printed_in_call({600, 3, true}, "accuracy", false) == "eval epoch 3 accuracy: [1.]\n");
+  CHECK(printed_in_call({600, 3, false}, "accuracy", false) == "eval step 600 accuracy: [1.]\n");
+  CHECK(printed_in_call({600, 3, true}, "", false) == "eval epoch 3: [1.]\n");
+  CHECK(printed_in_call({600, 3, true}, "accuracy", true) ==
+        R"({"event":"print","job":"eval","name":"lenet/x","label":"accuracy","step":7,"epoch":2,)"
+        R"("main_step":600,"main_epoch":3,"value":[1.0]})"
+        "\n");
+}
+
+TEST_CASE("each number that is reduced and printed is kept, as JSON, with its place") {
+  plan::PrintSink options;
+  options.label = "sum";
+  options.every = 2;
+  const Array value = floats({1, 0.1F});
+  SinkContext context = context_of(value);
+  std::vector<plan::ReducedMetrics> kept;
+  context.keep_reduced = [&](const plan::ReducedMetrics& reduced) { kept.push_back(reduced); };
+  Printed whole(options, context);
+  deliver(*whole, 0, value);
+  CHECK(kept.empty());  // an array is no number
+  options.reduce = plan::Reduce::kSum;
+  Printed printed(options, context);
+  for (int64_t step = 3; step < 6; ++step) deliver(*printed, step, value, 1);
+  CHECK(printed.text() == "sum: 1.1\nsum: 1.1\n");
+  REQUIRE(kept.size() == 2);
+  CHECK(kept[0].place.step == 3);
+  CHECK(kept[1].place.step == 5);
+  CHECK(kept[1].place.epoch == 1);
+  CHECK(kept[1].place.job == "train");
+  CHECK_FALSE(kept[1].place.job_step);
+  CHECK(kept[1].name == "lenet/x");
+  CHECK(kept[1].label == "sum");
+  CHECK(kept[1].value == "1.1");
+}
+
 TEST_CASE("a gradient, and what a scope gives, tell their shape and dtype") {
   const Array value = floats({1, 2});
   SinkContext context = context_of(value);

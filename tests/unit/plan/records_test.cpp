@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <tuple>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/json.h"
@@ -22,6 +23,7 @@ CheckpointRecord checkpoint() {
   record.plan_hash = "0123456789abcdef";
   record.resume_hash = "fedcba9876543210";
   record.sums = {{{"returns/loss", {1, 0, UINT64_MAX}}}};
+  record.metrics_rows = 612;
   record.checksums = {{"lenet/conv1/weight.npy", "00000000000000ff"}};
   return record;
 }
@@ -51,12 +53,27 @@ TEST_CASE("a line of metrics is one object without spaces, and a loss that is no
         R"({"step":3,"epoch":1,"loss":null,"learning_rate":1.0,"seconds":2.0})");
 }
 
+TEST_CASE("a line of metrics about a called job has its name and its own step") {
+  CHECK(to_json_line(CalledMetrics{{4, 1, "tune", 2}, 7.31, 0.1}) ==
+        R"({"step":4,"epoch":1,"job":"tune","job_step":2,"loss":7.31,"learning_rate":0.1})");
+  CHECK(to_json_line(ReducedMetrics{{4, 1, "eval", 2}, "right", "a \"label\"", "0.97"}) ==
+        R"({"step":4,"epoch":1,"job":"eval","job_step":2,"name":"right",)"
+        R"("label":"a \"label\"","value":0.97})");
+  CHECK(to_json_line(ReducedMetrics{{3, 0, "train"}, "loss", "loss", "null"}) ==
+        R"({"step":3,"epoch":0,"job":"train","name":"loss","label":"loss","value":null})");
+  const MetricsPlace called = metrics_place("eval", 2, 0, CallPlace{4, 1});
+  CHECK(std::tuple(called.step, called.epoch, called.job_step) == std::tuple(4, 1, 2));
+  const MetricsPlace own = metrics_place("eval", 2, 7, {});
+  CHECK(std::tuple(own.step, own.epoch, own.job_step.has_value()) == std::tuple(2, 7, false));
+}
+
 TEST_CASE("a checkpoint's record comes back as it was") {
   const CheckpointRecord back = checkpoint_from_json(to_json(checkpoint()), "c/checkpoint.json");
   CHECK(to_json(back) == to_json(checkpoint()));
   CHECK(back.seed == UINT64_MAX);
   CHECK(back.checksums == checkpoint().checksums);
   CHECK(back.sums == checkpoint().sums);
+  CHECK(back.metrics_rows == 612);
 }
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
@@ -67,6 +84,8 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
   for (const char* step : {"-1", "9223372036854775807"})
     CHECK_THAT(checkpoint_refusal(edited_checkpoint("600", step)),
                Catch::Matchers::Contains("must be from 0 to 9007199254740992"));
+  CHECK_THAT(checkpoint_refusal(edited_checkpoint("612", "-1")),
+             Catch::Matchers::Contains("metrics_rows is -1, which must be from 0"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "../../etc")),
              Catch::Matchers::Contains("is no name of a file"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "/etc")),
