@@ -194,7 +194,7 @@ void tell_memory(const RunOptions& options, const std::vector<exec::JobMemory>& 
 ProgressBar::Style progress_style(const RunOptions& options) {
   if (options.quiet) return ProgressBar::Style::kSilent;
   if (options.json) return ProgressBar::Style::kJson;
-  return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kSilent;
+  return is_screen(stderr) ? ProgressBar::Style::kBar : ProgressBar::Style::kLines;
 }
 
 /// A default directory in which a refused run wrote nothing goes again.
@@ -320,7 +320,15 @@ int execute(const RunOptions& options) {
   const auto backend = make_backend(*loaded, job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
-  const auto printed = output_beside(bar);
+  const auto say = [&](const std::string& text) {
+    if (options.quiet) return;
+    bar.clear();
+    tell_remark(options, text);
+  };
+  const auto printed = output_beside(bar, [&] {
+    if (!stop_signal)
+      say("the reader of standard output has closed it; the run goes on without it");
+  });
   exec::RunRequest request{.plan = plan,
                            .job = job,
                            .root = options.root.value_or(plan.root),
@@ -337,12 +345,7 @@ int execute(const RunOptions& options) {
                            .json = options.json,
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
-                           .say =
-                               [&](const std::string& text) {
-                                 if (options.quiet) return;
-                                 bar.clear();
-                                 tell_remark(options, text);
-                               },
+                           .say = say,
                            .stop_signal = [] { return stop_signal.load(); }};
   request.inputs = inputs_of(options);
   check_directory_flags(options);

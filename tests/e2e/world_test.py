@@ -251,6 +251,19 @@ class World(FlowTest):
             done = subprocess.run(["bash", "-c", f"{BIN}/{command} | true; exit ${{PIPESTATUS[0]}}"], cwd=self.dir, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (status, ""), command)
 
+    def test_a_reader_of_the_output_that_has_gone_is_said_once(self):
+        sinks = "[{type: print, reduce: mean}, {type: print, label: again, reduce: sum}]"
+        self.write("job.yaml", train_job(30) + f"    returns: {{value: loss, to: {sinks}}}\n")
+        said = "flowrun: the reader of standard output has closed it; the run goes on without it\n"
+        for flags, count in (([], 1), (["--quiet"], 0)):
+            read, write = os.pipe()
+            os.close(read)
+            with open(write, "w") as output:
+                run = self.start("job.yaml", "-o", "out", "--force", *flags, stdout=output)
+            told = run.communicate(timeout=60)[1]
+            self.assertEqual((run.returncode, told.count(said)), (0, count), told)
+            self.assertEqual(len(self.metrics("out")), 30)
+
     def test_a_pipe_is_no_column(self):
         self.write("job.yaml", ROWS)
         os.mkfifo(self.dir / "x.npy")

@@ -31,6 +31,35 @@ TEST_CASE("a bar's speed is this run's, in words that fit it") {
   CHECK(bar_text("t", {2, 6, 0, {}, 25}, 0, 40).ends_with("2/6  13 s a step  50 s left"));
 }
 
+TEST_CASE("without a terminal there is a line of progress after each 30 s, and none before") {
+  std::string told;
+  ProgressBar bar(ProgressBar::Style::kLines, "train",
+                  [&](const std::string& text) { told += text; });
+  bar.begin();
+  const auto shown_at = [&](int64_t step, double seconds) {
+    told.clear();
+    bar.show({step, 600, 0, 0.74411, seconds});
+    bar.clear();
+    return told;
+  };
+  CHECK(shown_at(1, 0.1).empty());
+  CHECK(shown_at(149, 29.9).empty());
+  CHECK(shown_at(150, 30) == "flowrun: train 150/600  5 steps/s  loss 0.7441  1 min 30 s left\n");
+  CHECK(shown_at(299, 59.9).empty());
+  CHECK(shown_at(300, 100) == "flowrun: train 300/600  3 steps/s  loss 0.7441  1 min 40 s left\n");
+  CHECK(shown_at(400, 129).empty());
+  CHECK_FALSE(shown_at(401, 131).empty());
+  CHECK(shown_at(600, 132).empty());  // what ends is told otherwise
+}
+
+TEST_CASE("a run of which no progress is wanted shows none, however long it takes") {
+  std::string told;
+  ProgressBar bar(ProgressBar::Style::kSilent, "train",
+                  [&](const std::string& text) { told += text; });
+  bar.show({300, 600, 0, 0.74411, 1000});
+  CHECK(told.empty());
+}
+
 TEST_CASE("a stream has no end to show") {
   CHECK(bar_text("look", {42, 0, 0, {}, 21}, 0, 80) == "look 42  2 steps/s");
 }
