@@ -255,6 +255,14 @@ class Reports(FlowDiff):
         self.assertIsNone(cases["good"].find("failure"))
         self.assertIn("golden 2.0, out 3.0", cases["a<b&c"].find("failure").text)
 
+    def test_junit_names_may_hold_quotes(self):
+        for name in ('say "x"', "it's"):
+            self.pair(name, np.zeros(2), np.ones(2))
+        self.diff("--junit", "report.xml", status=1)
+        cases = {case.get("name"): case for case in ElementTree.parse(self.dir / "report.xml").getroot()}
+        self.assertLessEqual({'say "x"', "it's"}, set(cases))
+        self.assertIn("golden 0.0, out 1.0", cases['say "x"'].find("failure").get("message"))
+
     def test_markdown(self):
         self.diff("--md", "report.md", status=1)
         lines = (self.dir / "report.md").read_text().splitlines()

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <set>
 
+#include "runtime/exec/delivery.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
@@ -77,7 +78,9 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   job.run.log_every = 100;
   TestRun quiet(job, home.path(), "quiet");
   quiet.run();
-  CHECK(quiet.metrics().size() == 5);
+  std::vector<int64_t> logged;
+  for (const Json& line : quiet.metrics()) logged.push_back(line["step"]);
+  CHECK(logged == std::vector<int64_t>{0, 100, 200, 300, 400});
   job.hooks = {watch(kY, "y", {{0, 1000, 7}})};
   job.returns = returns(kY);
   TestRun watched(job, home.path(), "watched");
@@ -85,6 +88,22 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   CHECK(numbers(quiet / "checkpoints/000500/net/w.npy") ==
         numbers(watched / "checkpoints/000500/net/w.npy"));
   CHECK(numbers(watched / "watch/y/steps.npy").size() == 72);
+}
+
+TEST_CASE("a hook with steps 3..20/5 fires at 3, 8, 13 and 18") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 2);
+  job.run.steps = 30;
+  job.hooks = {watch(kY, "y", {{3, 20, 5}})};
+  TestRun run(job, home.path());
+  run.run();
+  CHECK(numbers(run / "watch/y/steps.npy") == std::vector<double>{3, 8, 13, 18});
+  Delivery delivery;
+  delivery.steps = {{3, 20, 5}};
+  std::vector<int64_t> counts;
+  for (const int64_t end : {3, 4, 8, 9, 18, 19, 20, 30}) counts.push_back(delivery.count(end));
+  CHECK(counts == std::vector<int64_t>{0, 1, 1, 2, 3, 4, 4, 4});
 }
 
 TEST_CASE("seconds count from the first call") {
