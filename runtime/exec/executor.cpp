@@ -39,7 +39,7 @@ double read_scalar(std::span<const std::byte> bytes) {
   return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
 }
 
-/// "row 3", "[12, 5] (row 3900 of the data)"
+/// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
 std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
   const auto operand = std::ranges::find(run.job.tensors, fault.operand, &plan::Tensor::name);
   if (operand == run.job.tensors.end() || operand->shape.elements() <= fault.row)
@@ -49,7 +49,7 @@ std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
   const int64_t batch = run.feed.positions().batch();
   if (batch == 0 || operand->rows != 0 || operand->shape[0] != batch) return place;
   const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
-  return fmt::format("{} (row {} of the data)", place, run.feed.data_row(step, row));
+  return fmt::format("{} ({})", place, run.feed.row_text(fault.operand, step, row));
 }
 
 RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {

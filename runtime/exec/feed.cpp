@@ -220,6 +220,13 @@ int64_t Feed::data_row(int64_t step, int64_t row) const {
   return order[static_cast<size_t>(at)];
 }
 
+std::string Feed::row_text(const std::string& input, int64_t step, int64_t row) const {
+  const int64_t of_data = data_row(step, row);
+  for (const Channel& channel : channels_)
+    if (channel.column && channel.spec.name == input) return channel.column->row_text(of_data);
+  return fmt::format("row {} of the data", of_data);
+}
+
 void Feed::find_rows(const Position& position) {
   if (!order_.empty() && ordered_epoch_ != position.epoch) {
     draw_order(position.epoch, order_.data());

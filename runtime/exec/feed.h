@@ -37,8 +37,10 @@ class Feed {
   std::optional<int64_t> slices() const { return slices_; }
   /// The inputs that are columns of datasets.
   std::vector<ColumnInput> columns() const;
-  /// The row of the dataset that is row `row` of this step's batch. REQUIRES: it reads a dataset.
-  int64_t data_row(int64_t step, int64_t row) const;
+  /// Row `row` of this step's batch as users find it: in the file that `input` is read from, "row
+  /// 12 of data/labels.npy", else in the dataset, "row 2 of the data". REQUIRES: it reads a
+  /// dataset.
+  std::string row_text(const std::string& input, int64_t step, int64_t row) const;
   /// False when every step gets the same inputs: `prime` is all there is to do.
   bool varies() const;
   /// Does the maker of an input see it read, at the other end of a pipe? Only reading it tells
@@ -66,6 +68,7 @@ class Feed {
   void read_integers_once();
   void find_rows(const Position& position);
   void draw_order(int64_t epoch, int64_t* order) const;
+  int64_t data_row(int64_t step, int64_t row) const;
 
   const plan::Job& job_;
   const std::string draws_;

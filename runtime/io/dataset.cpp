@@ -47,6 +47,9 @@ class FileColumn : public ColumnReader {
 
   int64_t rows() const override { return rows_; }
   const Shape& row_shape() const override { return row_shape_; }
+  std::string row_text(int64_t row) const override {
+    return fmt::format("row {} of {}", row_in_file(row), path_.string());
+  }
 
   void read(std::span<const int64_t> rows, DType dtype, std::span<std::byte> out) override {
     if (!file_.file) return convert(rows, dtype, out);
@@ -92,8 +95,8 @@ class FileColumn : public ColumnReader {
           converter_.convert(file_.data.data() + row * row_bytes_, dtype, out.data() + i * bytes);
       if (misfit)
         throw RunError(
-            fmt::format("{}: row {} of {} holds {} (element {}), which is no {}", where_, row,
-                        path_.string(), shortest(misfit->value), misfit->element, name_of(dtype)),
+            fmt::format("{}: {} holds {} (element {}), which is no {}", where_, row_text(rows[i]),
+                        shortest(misfit->value), misfit->element, name_of(dtype)),
             is_float(dtype) ? "scale it into the range of that type"
                             : "read it as float32, or scale it to whole numbers in range");
     }

@@ -32,6 +32,8 @@ class ColumnReader {
   virtual ~ColumnReader() = default;
   virtual int64_t rows() const = 0;
   virtual const Shape& row_shape() const = 0;
+  /// A row as users find it in their file: "row 12 of data/labels.npy".
+  virtual std::string row_text(int64_t row) const = 0;
   /// Writes row `rows[i]` to the i-th row of `out`, converted: (x * scale - mean) / std in float64,
   /// rounded once to `dtype` (integers: must be whole and in range, else RunError). Allocates
   /// nothing, is safe from one thread at a time.

@@ -1,6 +1,7 @@
 """Hostile data: one clear message, the right exit status, and nothing done."""
 import gzip
 import io
+import re
 import struct
 import unittest
 
@@ -49,6 +50,22 @@ class BadData(FlowTest):
         self.assertIn("job.yaml:", message)
         self.assertFalse((self.dir / "out/checkpoints").exists(), "found before the first step")
         return message
+
+    def test_a_bad_label_is_found_in_its_file_whatever_the_order_of_rows(self):
+        labels = idx(np.array([0, 1, 2, 0, 1, 9, 2, 0, 1]))
+        (self.dir / "labels.idx").write_bytes(labels)
+        (self.dir / "images.idx").write_bytes(idx(np.arange(9 * 16).reshape(9, 4, 4)))
+        whole = JOB.format(images="images.idx", labels="labels.idx") + "    run: {epochs: 9, shuffle: true}\n"
+        part = whole.replace("{idx: labels.idx", "{idx: labels.idx, rows: [2..3, 4..8]").replace("{idx: images.idx", "{idx: images.idx, rows: 0..5")
+        seen = set()
+        for job in (whole, part):
+            for seed in range(1, 7):  # five rows in batches of two: an epoch need not reach it
+                self.write("job.yaml", job)
+                said = self.flowrun("train", "job.yaml", "-o", "out", "--force", "--quiet", "--set", f"seed={seed}", status=3).stderr
+                step, place = re.search(r"step (\d+): `labels` holds 9 in (.*), which is not in \[0, 3\)", said).groups()
+                self.assertRegex(place, rf"^row [01] \(row 5 of .*/labels\.idx\)$")
+                seen.add((step, place))
+        self.assertGreater(len(seen), 3, "the order changes with the seed")
 
     def test_good_data_trains(self):
         self.run_with(status=0)
