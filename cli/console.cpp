@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cmath>
@@ -16,11 +17,13 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <system_error>
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
+#include "runtime/base/out_of_memory.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -109,7 +112,10 @@ void tell_messages(const std::string& file, const std::string& messages, size_t 
   }
 }
 
-void tell_objects() { objects = true; }
+void tell_objects() {
+  objects = true;
+  report_out_of_memory_as_object();
+}
 
 namespace {
 
@@ -123,10 +129,33 @@ void open_standard_streams() {
     if (::fcntl(descriptor, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::abort();
 }
 
+/// The first code of the program, before the constructors of libraries: they need memory, too.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = catch_last_bad_alloc;
+
+/// While one lives, a library that calls exit() fails the run: OpenMP's does, once it has reported
+/// that it got no memory or thread.
+class NoExit {
+ public:
+  NoExit() {
+    active = true;
+    std::atexit([] {
+      if (active) ::_exit(kRunFailed);
+    });
+  }
+  ~NoExit() { active = false; }
+  NoExit(const NoExit&) = delete;
+  NoExit& operator=(const NoExit&) = delete;
+
+ private:
+  static inline std::atomic<bool> active = false;
+};
+
 }  // namespace
 
 int guarded(const char* program, const std::function<int()>& body) {
+  prepare_for_little_memory();
   open_standard_streams();
+  const NoExit no_exit;
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit is an error as on a full disk
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is no error
   try {
@@ -142,8 +171,10 @@ int guarded(const char* program, const std::function<int()>& body) {
                "");
     return kRunFailed;
   } catch (const std::bad_alloc&) {
-    tell_error(program, "out of memory",
-               "a smaller batch needs less; `flowrun --dry-run` says how much");
+    report_out_of_memory();
+    return kRunFailed;
+  } catch (const std::system_error& error) {
+    tell_error(program, error.what(), "");  // no thread to spare, say
     return kRunFailed;
   } catch (const std::exception& error) {
     tell_error(program, fmt::format("unexpected: {}", error.what()), kReport);

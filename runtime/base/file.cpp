@@ -48,7 +48,8 @@ File File::open_read(const fs::path& path) {
 }
 
 File File::create(const fs::path& path, const fs::path& told_as) {
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", told_as), told_as};
+  fs::path name = told_as;  // first: without memory for it there is no empty file
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", told_as), std::move(name)};
 }
 
 File File::open_update(const fs::path& path) {

@@ -81,8 +81,10 @@ struct ProductShape {
 
 inline void multiply(char transpose_a, char transpose_b, const ProductShape& shape, float factor,
                      Matrix a, Matrix b, float keep, float* out, int64_t out_stride) {
-  must_succeed(dnnl_sgemm(transpose_a, transpose_b, shape.rows, shape.columns, shape.depth, factor,
-                          a.data, a.stride, b.data, b.stride, keep, out, out_stride));
+  must_succeed([&] {
+    return dnnl_sgemm(transpose_a, transpose_b, shape.rows, shape.columns, shape.depth, factor,
+                      a.data, a.stride, b.data, b.stride, keep, out, out_stride);
+  });
 }
 
 }  // namespace flow::cpu::fast

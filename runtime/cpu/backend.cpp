@@ -2,11 +2,14 @@
 #include "runtime/cpu/backend.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "runtime/base/available_memory.h"
 #include "runtime/base/error.h"
+#include "runtime/base/out_of_memory.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/layout.h"
@@ -29,9 +32,25 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
   return needed;
 }
 
+/// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
+/// differ: that is no stage.
+Stage prepare_with_memory(const StageContext& context, const plan::Step& step) {
+  errno = 0;
+  const auto out_of_memory = [] { return errno == ENOMEM; };
+  try {
+    Stage stage = prepare_stage(context, step);
+    if (!out_of_memory()) return stage;
+  } catch (const RunError&) {
+    if (!out_of_memory()) throw;
+  }
+  throw std::bad_alloc();
+}
+
 class CpuBackend : public exec::Backend {
  public:
-  explicit CpuBackend(std::span<const KernelEntry> kernels) : kernels_(kernels) {}
+  explicit CpuBackend(std::span<const KernelEntry> kernels) : kernels_(kernels) {
+    catch_writes_without_memory();
+  }
 
   std::string device() const override { return "cpu"; }
   std::string instruction_set() const override { return cpu::instruction_set(); }
@@ -63,7 +82,7 @@ class CpuBackend : public exec::Backend {
     std::vector<Stage> stages;
     std::vector<size_t> workspaces;
     for (const plan::Step& step : job.steps) {
-      stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_stage(context, step));
+      stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_with_memory(context, step));
       workspaces.push_back(stages.back().workspace);
     }
     const auto shared = exec::shared_variables(job, options.neighbours);

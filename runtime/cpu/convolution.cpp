@@ -154,9 +154,10 @@ class Convolution {
     if (gradient) arguments.weights.set_data_handle(partial(call, chunk));
     arguments.scratchpad.set_data_handle(scratchpad);
     if (geometry_.bias) arguments.bias.set_data_handle(call.bias);
-    must_succeed(dnnl_primitive_execute(pass.primitive.get(), stream_.get(),
-                                        static_cast<int>(arguments.list.size()),
-                                        arguments.list.data()));
+    must_succeed([&] {
+      return dnnl_primitive_execute(pass.primitive.get(), stream_.get(),
+                                    static_cast<int>(arguments.list.size()), arguments.list.data());
+    });
     for (size_t i = 0; i < 2; ++i)
       if (pass.activations[i].reordered() && pass.activations[i].output)
         execute(pass.activations[i].reorder, arguments.wanted[i], arguments.given[i]);
@@ -164,7 +165,7 @@ class Convolution {
 
   void execute(const dnnl::reorder& reorder, const memory& from, const memory& to) const {
     const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
-    must_succeed(dnnl_primitive_execute(reorder.get(), stream_.get(), 2, list));
+    must_succeed([&] { return dnnl_primitive_execute(reorder.get(), stream_.get(), 2, list); });
   }
 
   /// partial 0 += partial 1, 2, ..., in order.

@@ -229,10 +229,12 @@ class Product {
                             reinterpret_cast<const uint16_t*>(operands.a) + a,
                             reinterpret_cast<const uint16_t*>(operands.b) + b, product);
     else
-      must_succeed(dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n,
-                              depth, 1.0f, reinterpret_cast<const float*>(operands.a) + a,
-                              row_of_a(), reinterpret_cast<const float*>(operands.b) + b,
-                              row_of_b(), 0.0f, product, tiling_.n));
+      must_succeed([&] {
+        return dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth,
+                          1.0f, reinterpret_cast<const float*>(operands.a) + a, row_of_a(),
+                          reinterpret_cast<const float*>(operands.b) + b, row_of_b(), 0.0f, product,
+                          tiling_.n);
+      });
   }
 
   static DoubleMatrix matrix(const std::byte* operand, int64_t first, int64_t row, bool transpose) {

@@ -88,9 +88,10 @@ void NarrowProducts::run(int worker, int64_t m, int64_t n, int64_t k, const uint
   arguments.a.set_data_handle(const_cast<uint16_t*>(a));
   arguments.b.set_data_handle(const_cast<uint16_t*>(b));
   arguments.out.set_data_handle(out);
-  must_succeed(dnnl_primitive_execute(product->primitive.get(), stream_.get(),
-                                      static_cast<int>(arguments.list.size()),
-                                      arguments.list.data()));
+  must_succeed([&] {
+    return dnnl_primitive_execute(product->primitive.get(), stream_.get(),
+                                  static_cast<int>(arguments.list.size()), arguments.list.data());
+  });
 }
 
 }  // namespace flow::cpu

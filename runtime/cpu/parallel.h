@@ -20,7 +20,7 @@ template <typename Body>
 void parallel_for(int threads, int64_t chunks, Body&& body) {
   using Plain = std::remove_reference_t<Body>;
   parallel_for(threads, chunks, const_cast<void*>(static_cast<const void*>(&body)),
-               [](void* context, int64_t chunk, int worker) {
+               [](void* context, int64_t chunk, int worker) noexcept {
                  (*static_cast<Plain*>(context))(chunk, worker);
                });
 }

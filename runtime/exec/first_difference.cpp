@@ -30,22 +30,22 @@ const plan::Job* find_job(const plan::Plan& plan, const fs::path& run) {
 }
 
 /// What a file below a delivery's folder is: "value", "diff", or one of a step, "000020".
-struct Part {
+struct ArrayPart {
   bool stacked = false;
   std::optional<int64_t> step;
 };
 
-std::optional<Part> part_of(const Delivery& delivery, std::string_view name) {
+std::optional<ArrayPart> part_of(const Delivery& delivery, std::string_view name) {
   const std::string folder = delivery.folder + "/";
   if (!name.starts_with(folder)) return {};
   name.remove_prefix(folder.size());
-  if (name == (delivery.gradient ? "diff" : "value")) return Part{true, {}};
+  if (name == (delivery.gradient ? "diff" : "value")) return ArrayPart{true, {}};
   if (delivery.gradient) {
     if (!name.starts_with("diff_")) return {};
     name.remove_prefix(5);
   }
   const auto step = whole_number(name);
-  return step ? std::optional(Part{false, *step}) : std::nullopt;
+  return step ? std::optional(ArrayPart{false, *step}) : std::nullopt;
 }
 
 /// The step of the first element over tolerance, if each value of the stack has one.
@@ -71,7 +71,7 @@ std::optional<FirstDifference> search(const fs::path& golden, const io::Comparis
   for (const io::ArrayDifference& array : comparison.arrays) {
     if (array.verdict != io::ArrayDifference::Verdict::kDiffers) continue;
     for (const Delivery& delivery : deliveries) {
-      const std::optional<Part> part = part_of(delivery, array.name);
+      const std::optional<ArrayPart> part = part_of(delivery, array.name);
       if (!part) continue;
       const auto step = part->stacked ? step_in_stack(golden, delivery, array) : part->step;
       const auto when =

@@ -12,6 +12,7 @@ namespace {
 
 /// The shape of the file: `length` entries of items that are stacked or joined.
 Shape file_shape(const Shape& item, bool concatenate, int64_t length) {
+  FLOW_CHECK(!concatenate || item.rank() > 0);
   std::vector<int64_t> extents = {length};
   extents.insert(extents.end(), item.begin() + (concatenate ? 1 : 0), item.end());
   return Shape(std::move(extents));
@@ -35,19 +36,14 @@ NpyStack::NpyStack(File file, DType dtype, Shape item_shape, bool concatenate, i
 }
 
 NpyStack::NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool concatenate)
-    : NpyStack(
-          [&] {
-            FLOW_CHECK(!concatenate || item_shape.rank() > 0);
-            std::error_code error;
-            fs::create_directories(path.parent_path(), error);
-            return File::create(path);  // says why, where the folder could not be made
-          }(),
-          dtype, item_shape, concatenate, 0) {
+    : NpyStack(File(), dtype, std::move(item_shape), concatenate, 0) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  file_ = File::create(path);  // says why, where the folder could not be made
   try {
     write_header();
-  } catch (const RunError&) {
+  } catch (...) {
     // Without its header it is no file that NumPy reads.
-    std::error_code error;
     if (fs::is_regular_file(fs::symlink_status(path, error))) fs::remove(path, error);
     throw;
   }

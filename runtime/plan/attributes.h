@@ -5,12 +5,20 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "runtime/base/check.h"
 #include "runtime/base/dtype.h"
+
+#ifdef __GLIBCXX__
+// Up to version 12 at least, libstdc++ takes a variant of such types to hold a value always, also
+// while it is copied: where the copy gets no memory, it then destroys what is not there.
+template <>
+struct std::__detail::__variant::_Never_valueless_alt<std::vector<int64_t>> : std::false_type {};
+#endif
 
 namespace flow::plan {
 

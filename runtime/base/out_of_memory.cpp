@@ -1,0 +1,91 @@
+// What a program does when memory runs out where neither an exception nor a message can be made.
+#include "runtime/base/out_of_memory.h"
+
+#include <cxxabi.h>
+#include <execinfo.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <typeinfo>
+
+#include "runtime/base/exit_code.h"
+
+namespace flow {
+namespace {
+
+constexpr const char* kText =
+    ": error: out of memory\n"
+    "   hint: close other programs or raise the limit (`ulimit -v`); a smaller batch needs less\n";
+constexpr const char* kObject = "{\"event\":\"error\",\"text\":\"out of memory\"}\n";
+
+std::atomic<bool> as_object = false;
+std::terminate_handler terminate_before = nullptr;
+struct sigaction fault_before {};
+
+[[noreturn]] void leave() {
+  report_out_of_memory();
+  ::_exit(kRunFailed);
+}
+
+/// Is that what nobody catches? Where an exception got no memory, there is none.
+bool is_out_of_memory() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  return type ? *type == typeid(std::bad_alloc) || *type == typeid(std::bad_array_new_length)
+              : errno == ENOMEM;
+}
+
+void end_terminated() {
+  if (is_out_of_memory()) leave();
+  terminate_before();
+}
+
+void end_faulted(int signal, siginfo_t* info, void*) {
+  constexpr uintptr_t kNearNull = 1 << 20;  // the largest code is shorter
+  if (errno == ENOMEM && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) leave();
+  ::sigaction(signal, &fault_before, nullptr);  // another reason: the signal comes again
+}
+
+}  // namespace
+
+void report_out_of_memory() noexcept {
+  const char* const name = as_object ? "" : ::program_invocation_short_name;
+  const char* const text = as_object ? kObject : kText;
+  const iovec parts[] = {{const_cast<char*>(name), std::strlen(name)},
+                         {const_cast<char*>(text), std::strlen(text)}};
+  if (::writev(STDERR_FILENO, parts, 2) < 0) {
+    // Nobody reads it.
+  }
+}
+
+void report_out_of_memory_as_object() { as_object = true; }
+
+void catch_last_bad_alloc() { terminate_before = std::set_terminate(end_terminated); }
+
+void prepare_for_little_memory() {
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);  // which loads it
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    ::mallopt(M_ARENA_MAX, 1);
+}
+
+void catch_writes_without_memory() {
+  static const bool caught = [] {
+    struct sigaction action {};
+    action.sa_sigaction = end_faulted;
+    action.sa_flags = SA_SIGINFO;
+    return ::sigaction(SIGSEGV, &action, &fault_before) == 0;
+  }();
+  static_cast<void>(caught);
+}
+
+}  // namespace flow
