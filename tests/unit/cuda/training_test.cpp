@@ -113,12 +113,13 @@ struct Runs {
     }
     CHECK(compared.pairs() >= pairs);
   }
-  /// What metrics.jsonl says of each step; "" where it says nothing.
+  /// What metrics.jsonl says of each step of the main job; "" where it says nothing.
   std::vector<std::string> logged(const std::string& out, const std::string& name) {
     std::vector<std::string> values;
     for (const std::string& line : split(read_text(home / out / "metrics.jsonl"), '\n')) {
       if (line.empty()) continue;
       const auto record = Json::parse(line);
+      if (record.contains("job")) continue;  // no step of the main job
       values.push_back(record.contains(name) ? record[name].dump() : "");
     }
     return values;
