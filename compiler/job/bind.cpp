@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -224,17 +223,11 @@ Bindings bind(Reader& reader, Instance& instance, const Job& job) {
 
 namespace {
 
-/// Names what of a scope has no gradient.
-void warn_of_left_out(Reader& reader, const Hook& hook, const Bindings& bindings,
-                      const std::function<bool(const Watched&)>& has_none) {
-  std::vector<std::string> names;
-  for (const Watched& watched : bindings.watched)
-    if (watched.hook == &hook && has_none(watched)) names.push_back("`" + watched.name + "`");
-  if (names.empty()) return;
-  reader.diags.warning(
-      Diagnosis::kScopeWithoutGradient, hook.pattern.span,
-      fmt::format("without a gradient, and left out of the scope's: {}", join(names, ", ")));
-}
+/// What one hook watches.
+struct WatchedByHook {
+  bool some = false;              // of it can be delivered
+  std::vector<std::string> none;  // watched gradients that do not exist
+};
 
 }  // namespace
 
@@ -243,15 +236,23 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
     return watched.kind == plan::Hook::Kind::kWatchDiff &&
            !graph.gradient_of(watched.value).valid();
   };
+  std::map<const Hook*, WatchedByHook> hooks;
+  for (const Watched& watched : bindings.watched) {
+    WatchedByHook& found = hooks[watched.hook];
+    if (has_none(watched))
+      found.none.push_back("`" + watched.name + "`");
+    else
+      found.some = true;
+  }
   for (const Hook& hook : job.hooks) {
-    const auto of_hook = [&](const Watched& watched) { return watched.hook == &hook; };
-    const auto first = std::ranges::find_if(bindings.watched, of_hook);
-    if (first == bindings.watched.end()) continue;
+    const auto found = hooks.find(&hook);
+    if (found == hooks.end()) continue;
+    if (hook.kind == Hook::Kind::kWatchScope && !found->second.none.empty())
+      reader.diags.warning(Diagnosis::kScopeWithoutGradient, hook.pattern.span,
+                           fmt::format("without a gradient, and left out of the scope's: {}",
+                                       join(found->second.none, ", ")));
     // A glob may match some tensors without a gradient, but not only such.
-    const bool some = std::ranges::any_of(
-        bindings.watched, [&](const Watched& w) { return of_hook(w) && !has_none(w); });
-    if (hook.kind == Hook::Kind::kWatchScope) warn_of_left_out(reader, hook, bindings, has_none);
-    if (some) continue;
+    if (found->second.some) continue;
     reader.error(Diagnosis::kNoGradient, hook.pattern.span,
                  fmt::format("the loss `{}` does not depend on `{}`",
                              bindings.context.training->loss_name(), hook.pattern.text));

@@ -1,11 +1,12 @@
 """flowc's commands, and the help texts of all programs."""
 import json
 import os
+import resource
 import subprocess
 import unittest
 from xml.etree import ElementTree
 
-from flow import BIN, JOBS, SOURCE, FlowTest
+from flow import BIN, JOBS, SOURCE, FlowTest, train_job
 
 BROKEN = """flow: 1
 jobs:
@@ -261,6 +262,15 @@ class Help(FlowTest):
             if os.environ.get("FLOW_REBASE"):
                 golden.write_text(text)
             self.assertEqual(text, golden.read_text(), f"{' '.join(words)} --help")
+
+    def test_hooks_compile_in_linear_time(self):
+        """Ten times as many take ten times the processor time, where each is compared with all they take a hundred times."""
+        def seconds(hooks):
+            self.write("job.yaml", train_job(3) + "    hooks:\n" + "    - {watch: loss, to: none}\n" * hooks)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            self.call("flowc", "check", "job.yaml")
+            return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        self.assertLess(seconds(100_000), 30 * max(seconds(10_000), 0.05))
 
     def test_every_program_knows_its_version(self):
         for program in ("flowc", "flowrun", "flowdiff"):
