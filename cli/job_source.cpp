@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/console.h"
+#include "compiler/yaml/text_check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -46,13 +47,6 @@ void require_file(const CompileRequest& request) {
                                   : fmt::format("did you mean {}?", near.front()));
 }
 
-/// Its text, read once: it may be a pipe. `-` is standard input.
-std::string read_file(const CompileRequest& request) {
-  if (request.file == "-") return read_text("/dev/stdin");
-  require_file(request);
-  return read_text(request.file);
-}
-
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
   CompileResult result =
       compile_text(request, std::move(text), {wants_color(stderr), columns_of(stderr)});
@@ -62,16 +56,37 @@ std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::s
   return {};
 }
 
+constexpr std::string_view kFirstOfPlan = "\"checksum\"";
+
+/// What begins with the first key of a JSON object; empty for other texts.
+std::string_view first_key(std::string_view text) {
+  constexpr const char* kBlanks = " \t\r\n";
+  const size_t brace = text.find_first_not_of(kBlanks);
+  if (brace == text.npos || text[brace] != '{') return {};
+  const size_t key = text.find_first_not_of(kBlanks, brace + 1);
+  return key == text.npos || text[key] != '"' ? std::string_view() : text.substr(key);
+}
+
 /// Plans are JSON objects as `flowc build` writes them. A job file may be JSON, too, which is YAML:
 /// it says `flow`.
 bool is_plan(const std::string& text) {
-  const size_t brace = text.find_first_not_of(" \t\r\n");
-  if (brace == std::string::npos || text[brace] != '{') return false;
-  const size_t key = text.find_first_not_of(" \t\r\n", brace + 1);
-  if (key == std::string::npos || text[key] != '"') return false;
-  if (std::string_view(text).substr(key).starts_with("\"checksum\"")) return true;
+  const std::string_view key = first_key(text);
+  if (key.empty()) return false;
+  if (key.starts_with(kFirstOfPlan)) return true;
   const Json json = Json::parse(text, nullptr, false);
   return !json.is_object() || !json.contains("flow");
+}
+
+/// Its text, read once: it may be a pipe. `-` is standard input. Of a file that is too large to be
+/// a job file, and no plan, no more than shows that.
+std::string read_file(const CompileRequest& request) {
+  const bool input = request.file == "-";
+  if (!input) require_file(request);
+  File file = File::open_read(input ? "/dev/stdin" : request.file);
+  std::string text;
+  yaml::read_on(file, text, yaml::kLargestFile + 1);
+  if (first_key(text).starts_with(kFirstOfPlan)) yaml::read_on(file, text, text.max_size());
+  return text;
 }
 
 }  // namespace

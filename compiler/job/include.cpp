@@ -7,6 +7,7 @@
 
 #include "compiler/job/values.h"
 #include "runtime/base/error.h"
+#include "compiler/yaml/text_check.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
@@ -73,7 +74,10 @@ class Includer {
       return {};
     }
     try {
-      return parse(reader_.sources.add(path, flow::read_text(path)));
+      flow::File file = flow::File::open_read(path);
+      std::string text;
+      yaml::read_on(file, text, yaml::kLargestFile + 1);
+      return parse(reader_.sources.add(path, std::move(text)));
     } catch (const RunError& error) {
       reader_.error(Diagnosis::kBadInclude, item, error.what())
           .with_hint(absolute ? "" : "paths are relative to the file that includes");

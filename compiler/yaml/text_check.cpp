@@ -3,12 +3,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/diag/display.h"
 
 namespace flow::yaml {
 namespace {
 
-constexpr size_t kLargest = size_t{4} << 20;
+/// The bytes of a text that was read no further than its limit, as far as they are known.
+std::string size_of(const Source& source) {
+  const size_t read = source.text().size();
+  std::error_code unknown;
+  const uint64_t bytes =
+      fs::is_regular_file(source.name(), unknown) ? fs::file_size(source.name(), unknown) : 0;
+  if (bytes >= read) return std::to_string(bytes);
+  return read == kLargestFile + 1 ? fmt::format("more than {}", kLargestFile)
+                                  : std::to_string(read);
+}
 
 /// What the text's byte order mark says that it is, where that is not UTF-8.
 const char* other_encoding(std::string_view text) {
@@ -42,13 +53,24 @@ void report_control_character(Diags& diags, Span span, char byte) {
 
 }  // namespace
 
+void read_on(File& file, std::string& text, size_t most) {
+  constexpr size_t kChunk = size_t{1} << 16;
+  while (text.size() < most) {
+    const size_t before = text.size(), wanted = std::min(kChunk, most - before);
+    text.resize(before + wanted);
+    const size_t got = file.read(std::as_writable_bytes(std::span(text).subspan(before)));
+    text.resize(before + got);
+    if (got < wanted) return;
+  }
+}
+
 bool check_text(const Sources& sources, int32_t id, Diags& diags) {
   const std::string_view text = sources[id].text();
-  if (text.size() > kLargest) {
+  if (text.size() > kLargestFile) {
     diags
         .error(Diagnosis::kFileTooLarge, {},
                fmt::format("{} has {} bytes, a job file at most {}", sources[id].name(),
-                           text.size(), kLargest))
+                           size_of(sources[id]), kLargestFile))
         .with_hint("put long lists of numbers into a .npy file");
     return false;
   }

@@ -109,6 +109,18 @@ networks:
             done = self.call("flowc", "check", "jobs/job.yaml", "--set", f"+networks.tower.graph.last={word}", status=status)
             self.assertEqual("an entry of `--set` has to say what it reads [E0303]" in done.stderr, status == 2)
 
+    def test_a_file_over_the_limit_is_refused_without_being_read(self):
+        limit = 4 << 20
+        with (self.dir / "huge.yaml").open("wb") as file:
+            file.write(b"flow: 1\n")
+            file.truncate(100 << 30)  # no memory holds it
+        self.write("includes.yaml", "flow: 1\ninclude: [huge.yaml]\n")
+        for file in ("huge.yaml", "includes.yaml"):
+            done = self.call("flowc", "check", file, status=2, timeout=60)
+            self.assertIn(f"error: huge.yaml has {100 << 30} bytes, a job file at most {limit} [E0118]\n", done.stderr)
+        done = self.call("flowc", "check", "/dev/zero", status=2, timeout=60)
+        self.assertIn(f"error: /dev/zero has more than {limit} bytes, a job file at most {limit} [E0118]\n", done.stderr)
+
     def test_a_plan_needs_none_of_the_files(self):
         self.call("flowc", "build", "jobs/job.yaml", "-o", "plan.json")
         for name in ["job.yaml", "parts/net.yaml", "defaults.yaml"]:
