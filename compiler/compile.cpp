@@ -1,5 +1,5 @@
-// The table of contents of the compiler: text, tree, includes, overrides, sections, graph, passes,
-// plan.
+// The table of contents of the compiler: text, tree, includes, overrides, extended jobs, sections,
+// graph, passes, plan.
 #include "compiler/compile.h"
 
 #include <fmt/format.h>
@@ -8,10 +8,13 @@
 
 #include "compiler/job/also.h"
 #include "compiler/job/bind.h"
+#include "compiler/job/default_outputs.h"
 #include "compiler/job/defaults.h"
 #include "compiler/job/drive.h"
+#include "compiler/job/extends.h"
 #include "compiler/job/include.h"
 #include "compiler/job/instantiate.h"
+#include "compiler/job/merge.h"
 #include "compiler/job/overrides.h"
 #include "compiler/job/placement.h"
 #include "compiler/job/resolve.h"
@@ -175,6 +178,16 @@ std::string written(Sources& sources, int32_t source, yaml::Node file, Writing w
   return yaml::write(file);
 }
 
+/// Makes one file of it, those that it includes, and the overrides.
+void merge_sources(job::Reader& reader, yaml::Node& file, const std::vector<std::string>& sets) {
+  job::DefaultOutputs outputs;
+  job::include_files(reader, file, outputs);
+  job::apply_overrides(reader, file, sets);
+  job::extend_jobs(reader, file);
+  job::finish_deletions(reader, file);
+  outputs.write(reader, file);
+}
+
 }  // namespace
 
 CompileResult compile_text(const CompileRequest& request, std::string text, const Layout& layout) {
@@ -186,8 +199,7 @@ CompileResult compile_text(const CompileRequest& request, std::string text, cons
 
   yaml::Node tree = yaml::parse(sources, source, diags);
   if (tree.is_mapping()) {
-    job::include_files(reader, tree);
-    job::apply_overrides(reader, tree, request.sets);
+    merge_sources(reader, tree, request.sets);
     yaml::Node as_given = request.writing ? tree : yaml::Node{};
     job::File file = job::read_file(reader, tree);
     compile_jobs(request, reader, file, result);

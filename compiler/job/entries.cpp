@@ -49,9 +49,10 @@ const Signature* find_callee(Reader& reader, const yaml::Node& op, const Network
 
 class EntryReader {
  public:
-  EntryReader(Reader& reader, const yaml::Node& node, Entry& entry, const Signature* network)
+  EntryReader(Reader& reader, const yaml::Entry& field, Entry& entry, const Signature* network)
       : reader_(reader),
-        node_(node),
+        added_(field.place && !field.place->valid()),
+        node_(field.value),
         entry_(entry),
         network_(network),
         ports_(ports_of(entry.def, network)) {}
@@ -129,9 +130,10 @@ class EntryReader {
         in_.push_back({*fallback, entry_.op.span});
       else
         error(Diagnosis::kMissingOperand, entry_.op.span,
-              reader_.sources[entry_.name.span.source].is_file()
-                  ? "there is no entry above to read"
-                  : "an entry of `--set` has to say what it reads")
+              !reader_.sources[entry_.name.span.source].is_file()
+                  ? "an entry of `--set` has to say what it reads"
+              : added_ ? "an entry that is added to an extended job has no entry above to read"
+                       : "there is no entry above to read")
             .with_hint(fmt::format("say what {} reads: `{}: NAME`", callee(), ports_[0].name));
     }
   }
@@ -276,6 +278,7 @@ class EntryReader {
 };
 
 }  // namespace
+  const bool added_;  // by a job that extends another
 
 Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
                  const std::optional<std::string>& fallback) {
@@ -303,7 +306,7 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   const Signature* network = find_callee(reader, *op, networks, entry);
   if (!entry.def && !network) return entry;
   entry.poisoned = false;
-  EntryReader(reader, field.value, entry, network).read(networks, fallback);
+  EntryReader(reader, field, entry, network).read(networks, fallback);
   return entry;
 }
 

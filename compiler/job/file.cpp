@@ -56,6 +56,13 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.placement.ids_span = entry.key_span;
   reader.check_name(job.name);
   const Fields fields(reader, entry.value, entry.key_span, job_section());
+  if (const yaml::Node* extends = fields.find("extends")) {
+    reader
+        .error(Diagnosis::kBadExtends, *extends,
+               "`extends` stands in a variable, but jobs are extended before variables are known")
+        .with_hint("write the job out below `jobs`");
+    reader.diags.silence(entry.key_span);
+  }
   const auto type = fields.word("type");  // where it is an error, what else is there tells
   job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
   if (const yaml::Node* placement = fields.find("placement"))

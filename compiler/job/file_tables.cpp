@@ -125,6 +125,9 @@ const Section& job_section() {
       {word("type", "", "what it does", {"train", "predict"}),
        section("placement", "none", "where it runs", placement_section()),
        word("precision", "float32",
+       text("extends", "none",
+            "a job whose `inputs`, `graph`, `placement`, `precision` and `determinism` this one "
+            "takes over; its own are merged over them, and entries that it adds say `in:`"),
             "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
             "mixed: float32 with products that read 16 bits",
             {plan::kPrecisions.begin(), plan::kPrecisions.end()}),

@@ -163,7 +163,9 @@ std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       const Sources& sources) {
   std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by where they stand
   for (size_t i = 0; i < graph.entries.size(); ++i) {
-    const Span key = graph.entries[i].key_span, value = graph.entries[i].value.span;
+    const yaml::Entry& entry = graph.entries[i];
+    const Span key = entry.place.value_or(entry.key_span), value = entry.value.span;
+    if (!key.valid()) continue;
     files[key.source][key.begin] = i;
     if (value.source != key.source) files[value.source][value.begin] = i;
   }

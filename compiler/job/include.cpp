@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
+#include "compiler/job/merge.h"
 #include "compiler/job/values.h"
-#include "runtime/base/error.h"
 #include "compiler/yaml/text_check.h"
+#include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
@@ -17,29 +18,12 @@ namespace {
 // Files that include others several times grow exponentially.
 constexpr int kMaxFiles = 1000;
 
-/// Puts `over` upon `base`. A merged mapping stands where the one below stands, its key where the
-/// one above.
-void merge(yaml::Node& base, yaml::Node over) {
-  if (!base.is_mapping() || !over.is_mapping()) {
-    base = std::move(over);
-    return;
-  }
-  for (yaml::Entry& entry : over.entries) {
-    yaml::Entry* below = base.find_entry(entry.key);
-    if (!below) {
-      base.entries.push_back(std::move(entry));
-      continue;
-    }
-    below->key_span = entry.key_span;
-    merge(below->value, std::move(entry.value));
-  }
-}
-
 class Includer {
  public:
-  explicit Includer(Reader& reader) : reader_(reader) {}
+  Includer(Reader& reader, DefaultOutputs& outputs) : reader_(reader), outputs_(outputs) {}
 
   void run(yaml::Node& file, int32_t source) {
+    outputs_.note(file);
     yaml::Node* include = file.find("include");
     if (!include) return;
     const yaml::Node list = std::move(*include);
@@ -125,6 +109,7 @@ class Includer {
   }
 
   Reader& reader_;
+  DefaultOutputs& outputs_;
   std::vector<std::string> path_;  // of files, each included by the one before
   int files_ = 0;
 };
@@ -137,6 +122,8 @@ std::string directory_of(std::string_view path) {
   return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash + 1));
 }
 
-void include_files(Reader& reader, yaml::Node& file) { Includer(reader).run(file, reader.file); }
+void include_files(Reader& reader, yaml::Node& file, DefaultOutputs& outputs) {
+  Includer(reader, outputs).run(file, reader.file);
+}
 
 }  // namespace flow::job

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/job/default_outputs.h"
 #include "compiler/job/reader.h"
 
 namespace flow::job {
@@ -15,7 +16,7 @@ std::string directory_of(std::string_view path);
 /// Replaces `include:` of the top-level mapping `file`, which stands in source `reader.file`, by
 /// what the files say: mappings are merged, deeply; of other values that of the including file, or
 /// of the file that is included last, wins. Every value keeps its place in its own file. Keys that
-/// the included files bring come first, in their order.
-void include_files(Reader& reader, yaml::Node& file);
+/// the included files bring come first, in their order. `outputs` learns of every file.
+void include_files(Reader& reader, yaml::Node& file, DefaultOutputs& outputs);
 
 }  // namespace flow::job

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/job/extends.h"
+#include "compiler/job/merge.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
@@ -125,6 +127,7 @@ class Override {
     yaml::Node* node = &file_;
     for (size_t i = 0; i < parts; ++i) {
       yaml::Node* next = child(*node, i);
+      if (!next && node->is_mapping()) next = take_over(*node, i);
       if (!next && make && node->is_mapping() && !named_by_user(head(i))) {
         node->entries.push_back({path_[i], span_of(i),
                                  is_list_key(head(i + 1)) ? yaml::list_node({}, span_of(i))
@@ -138,6 +141,16 @@ class Override {
       node = next;
     }
     return node;
+  }
+
+  /// What the job has there from the one that it extends becomes its own, to be changed: a mapping
+  /// is merged with the other job's, a list replaces it. Null where it has nothing.
+  yaml::Node* take_over(yaml::Node& node, size_t part) {
+    const yaml::Node* found = inherited(file_, head(part + 1));
+    if (!found) return nullptr;
+    yaml::Node own = found->is_mapping() ? yaml::mapping_node({}, span_of(part)) : *found;
+    node.entries.push_back({path_[part], span_of(part), std::move(own)});
+    return &node.entries.back().value;
   }
 
   yaml::Node* child(yaml::Node& node, size_t part) const {
@@ -170,7 +183,12 @@ class Override {
       return;
     }
     std::vector<std::string> keys;
-    for (const yaml::Entry& entry : node.entries) keys.push_back(entry.key);
+    const auto add_keys = [&keys](const yaml::Node& mapping) {
+      for (const yaml::Entry& entry : mapping.entries)
+        if (!is_deletion(entry)) keys.push_back(entry.key);
+    };
+    add_keys(node);
+    if (const yaml::Node* more = inherited(file_, head(part))) add_keys(*more);
     const yaml::Node* vars = part == 0 ? file_.find("vars") : nullptr;
     reader_
         .error(Diagnosis::kOverridePath, span_of(part),
@@ -183,16 +201,24 @@ class Override {
     const size_t last = path_.size() - 1;
     yaml::Node* parent = walk(last, true);
     if (!parent) return;
+    const bool mapping = value.is_mapping() && parent->is_mapping();
+    const bool extended = parent->is_mapping() && inherited(file_, path_);
     if (yaml::Node* found = child(*parent, last)) {
-      // What a mapping lacks is missed where it was given.
-      if (value.is_mapping() && parent->is_mapping())
-        parent->find_entry(path_[last])->key_span = span_of(last);
+      if (mapping) move_key(*parent->find_entry(path_[last]));
       *found = std::move(value);
-    } else if (parent->is_mapping() && !named_by_user(head(last))) {
+    } else if (extended || (parent->is_mapping() && !named_by_user(head(last)))) {
       parent->entries.push_back({path_[last], span_of(last), std::move(value)});
     } else {
-      no_such(*parent, last);
+      return no_such(*parent, last);
     }
+    // A mapping replaces what there is, also of the job that is extended.
+    if (mapping && extended) parent->entries.push_back(deletion_of(path_[last], span_of(last)));
+  }
+
+  /// What a mapping lacks is missed where it was given; entries below it read it all the same.
+  void move_key(yaml::Entry& entry) const {
+    entry.place = entry.place.value_or(entry.key_span);
+    entry.key_span = span_of(path_.size() - 1);
   }
 
   void add(yaml::Node value) {
@@ -200,13 +226,15 @@ class Override {
     yaml::Node* parent = walk(last, true);
     if (!parent) return;
     yaml::Node* found = child(*parent, last);
-    if (found && found->is_list()) {
+    const yaml::Node* there = found ? found : inherited(file_, path_);
+    if (there && there->is_list()) {
+      if (!found) found = take_over(*parent, last);
       found->items.push_back(std::move(value));
-    } else if (found) {
+    } else if (found || (there && named_by_user(head(last)))) {
       reader_
           .error(Diagnosis::kOverridePath, span_of(last),
                  fmt::format("`{}` is there already", join(path_, ".")))
-          .label(found->span, "it stands here")
+          .label(there->span, "it stands here")
           .with_hint(fmt::format("without `+` it is replaced: --set {}", text_.substr(1)));
     } else if (!parent->is_mapping()) {
       no_such(*parent, last);
@@ -221,11 +249,13 @@ class Override {
     yaml::Node* parent = walk(last, false);
     if (!parent) return;
     yaml::Node* found = child(*parent, last);
-    if (!found) return no_such(*parent, last);
+    const bool extended = parent->is_mapping() && inherited(file_, path_);
+    if (!found && !extended) return no_such(*parent, last);
     if (parent->is_list())
       parent->items.erase(parent->items.begin() + (found - parent->items.data()));
     else
       parent->erase(path_[last]);
+    if (extended) parent->entries.push_back(deletion_of(path_[last], span_of(last)));
   }
 
   Reader& reader_;

@@ -36,7 +36,7 @@ Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>
                  Networks& networks, const Locals& locals, bool in_job);
 /// The entry that stands above each in its file; above the first there, `first`. An entry that a
 /// file which includes it changes stands where it stood, and in that file too for those below.
-/// Nothing for entries of the command line.
+/// Nothing for entries of the command line, and those that a job adds to the one that it extends.
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       const std::optional<std::string>& first,
                                                       const Sources& sources);

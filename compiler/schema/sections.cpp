@@ -136,8 +136,34 @@ OrderedJson Tables::property(const KeyDef& def) {
 }
 
 OrderedJson Tables::section(const job::Section& section) {
-  return once(definition_name(section.what),
-              [&] { return or_variable({section.each ? names(section) : keys(section)}); });
+  return once(definition_name(section.what), [&] {
+    const bool may_extend = !parts_ && job::find_key(section.keys, "extends");
+    return or_variable({section.each ? names(section)
+                        : may_extend ? extensible(section)
+                                     : keys(section)});
+  });
+}
+
+/// What extends another mapping is a part of one, but for its type and what that requires.
+OrderedJson Tables::extensible(const job::Section& section) {
+  OrderedJson whole = keys(section);
+  parts_ = true;
+  OrderedJson part = this->section(section), training = OrderedJson::array();
+  parts_ = false;
+  for (const KeyDef& key : section.keys)
+    if (key.required() && key.train_only) training.push_back(key.name);
+  return {{"type", "object"},
+          {"if", {{"required", {"extends"}}}},
+          {"then",
+           {{"allOf", OrderedJson::array({part,
+                                          {{"required", {"type"}}},
+                                          where("type", "train", {{"required", training}})})}}},
+          {"else", std::move(whole)}};
+}
+
+OrderedJson Tables::with_deletions(OrderedJson schema) const {
+  if (parts_) schema["patternProperties"] = {{"^~", {{"enum", {true, "true"}}}}};
+  return schema;
 }
 
 void Tables::relate(const std::vector<KeyDef>& keys, const std::vector<std::string_view>& one_of,
@@ -162,7 +188,7 @@ OrderedJson Tables::keys(const job::Section& section) {
     properties[std::string(key.name)] = property(key);
     if (key.required() && key.train_only) training.push_back(key.name);
   }
-  OrderedJson made = mapping(std::move(properties), section.notes);
+  OrderedJson made = with_deletions(mapping(std::move(properties), section.notes));
   relate(section.keys, section.one_of, made);
   if (training.empty()) return made;
   if (!parts_) made["allOf"].push_back(where("type", "train", {{"required", training}}));
@@ -183,10 +209,10 @@ OrderedJson Tables::names(const job::Section& section) {
     }
     return {};
   };
-  made["propertyNames"] = names();
+  made["propertyNames"] = parts_ ? any_of({names(), {{"pattern", "^~"}}}) : names();
   if (section.notes) made["properties"] = {{"note", reference("scalar")}};
   made["additionalProperties"] = property(*section.each);
-  return made;
+  return with_deletions(std::move(made));
 }
 
 OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& variety) {
@@ -194,7 +220,7 @@ OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& va
   const std::vector<KeyDef> all = keys_of(kind, &variety);
   for (const KeyDef& key : all)
     if (key.name != "type") properties[std::string(key.name)] = property(key);
-  OrderedJson made = mapping(std::move(properties));
+  OrderedJson made = with_deletions(mapping(std::move(properties)));
   relate(all, {}, made);
   return made;
 }

@@ -28,6 +28,9 @@ class Tables {
   /// The same without these.
   OrderedJson value(const job::KeyDef& def);
   OrderedJson keys(const job::Section& section);
+  OrderedJson extensible(const job::Section& section);
+  /// Allows deletions in a mapping that is a part of one.
+  OrderedJson with_deletions(OrderedJson schema) const;
   OrderedJson names(const job::Section& section);
   OrderedJson variety(const job::VarietyKind& kind, const job::Variety& variety);
   OrderedJson picked(const job::VarietyKind& kind);

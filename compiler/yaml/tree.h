@@ -2,6 +2,7 @@
 // the key they stand at types them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ struct Entry {
   std::string key;
   Span key_span;
   Node value;
+  /// Its place among the entries of its file, where that is not `key_span`; invalid: it has none.
+  std::optional<Span> place = {};
 };
 
 /// Nodes that no file holds. `span`: where they are to be told.

@@ -168,6 +168,40 @@ jobs:
 """)
         self.forms("shared.yaml")
 
+    def test_an_extended_job_is_written_out(self):
+        self.write("base.yaml", """flow: 1
+jobs:
+  train:
+    type: train
+    note: of train alone
+    precision: float64
+    inputs: {x: {shape: [4, 3], dtype: float64, from: {type: random_normal}}}
+    graph:
+      net: {op: dense, in: x, units: 3, note: of train alone}
+      out: {op: tanh}
+      loss: {op: square}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+""")
+        self.write("main.yaml", """flow: 1
+include: [base.yaml]
+jobs:
+  train: {graph: {out: {op: relu}}}
+  eval:
+    extends: train
+    type: predict
+    graph: {~loss: true, net: {trainable: false}, guess: {op: argmax, in: out}}
+    returns: {value: guess}
+""")
+        for text in self.forms("main.yaml"):
+            job = core_yaml.load(text)["jobs"]["eval"]
+            self.assertEqual([key for key in job if key in ("extends", "type", "precision", "inputs", "graph")], ["type", "precision", "inputs", "graph"])
+            self.assertEqual(list(job["graph"]), ["net", "out", "guess"])
+            self.assertEqual(job["graph"]["out"]["op"], "relu")
+            self.assertNotIn("note", job["graph"]["net"])
+        resolved = core_yaml.load(self.call("flowc", "config", "main.yaml").stdout)["jobs"]["eval"]["graph"]
+        self.assertEqual(resolved["net"], {"op": "dense", "in": "x", "units": 3, "trainable": False})
+        self.assertEqual(resolved["guess"], {"op": "argmax", "in": "out"})
+
     def test_a_wrong_file_is_told_and_not_written(self):
         self.write("wrong.yaml", "flow: 1\njobs: {j: {type: predict, graph: {y: {op: rleu, in: 1}}}}\n")
         done = self.call("flowc", "config", "wrong.yaml", "-o", "out.yaml", status=2)

@@ -109,6 +109,66 @@ networks:
             done = self.call("flowc", "check", "jobs/job.yaml", "--set", f"+networks.tower.graph.last={word}", status=status)
             self.assertEqual("an entry of `--set` has to say what it reads [E0303]" in done.stderr, status == 2)
 
+    def overlay(self, network, *sets):
+        """What `predict` returns of a network that a file changes which includes the one that includes it, and what is said."""
+        self.write("jobs/over.yaml", "include: [job.yaml]\nflow: 1\n" + network)
+        done = self.flowrun("predict", "jobs/over.yaml", "-o", "out", "--quiet", "--force", *sets)
+        return self.load("out/returns/z/value.npy")[0], done.stderr
+
+    def test_an_entry_that_is_added_to_watch_it_does_not_change_what_a_network_returns(self):
+        same, silent = self.overlay("")
+        self.assertNotIn("W0906", silent)
+        seen = "networks: {tower: {graph: {seen: {op: square, in: wide}}}}\n"
+        for network, sets in ((seen, ()), ("", ("--set", "+networks.tower.graph.seen={op: square, in: wide}"))):
+            value, said = self.overlay(network, *sets)
+            np.testing.assert_array_equal(value, same)
+            self.assertIn("warning: `seen` is added to the network `tower`, which still returns `deep` [W0906]\n", said)
+            self.assertIn("hint: write `output: deep` or `output: seen` in the network\n", said)
+        for output, wanted in (("deep", same), ("seen", 2 * np.repeat(self.x.sum(1, keepdims=True), 3, 1) ** 2)):
+            value, said = self.overlay(seen + "", "--set", f"networks.tower.output={output}")
+            np.testing.assert_allclose(value, wanted)
+            self.assertNotIn("W0906", said)
+
+    def test_the_innermost_file_of_a_graph_says_what_its_network_returns(self):
+        same, _ = self.overlay("")
+        middle = JOB.replace("\njobs:", "\nnetworks: {tower: {graph: {seen: {op: square, in: wide}}}}\njobs:")
+        self.write("jobs/job.yaml", middle)
+        value, said = self.overlay("networks: {tower: {graph: {more: {op: exp, in: wide}}}}\n")
+        np.testing.assert_array_equal(value, same)
+        self.assertEqual(said.count("W0906"), 1)
+        self.assertIn("which still returns `deep`", said)
+
+    def test_a_deleted_default_output_is_told(self):
+        wide = np.repeat(self.x.sum(1, keepdims=True), 3, 1)
+        for network, sets in (("networks: {tower: {graph: {'~deep': true}}}\n", ()), ("", ("--set", "~networks.tower.graph.deep"))):
+            value, said = self.overlay(network, *sets)
+            np.testing.assert_allclose(value, 2 * wide)
+            self.assertIn("the network `tower` returns `wide`, because its last entry `deep` is deleted [W0906]\n", said)
+
+    def test_a_written_file_says_what_its_networks_return(self):
+        self.write("jobs/over.yaml", "include: [job.yaml]\nflow: 1\nnetworks: {tower: {graph: {seen: {op: square, in: wide}}}}\n")
+        same = self.result()
+        for form in ((), ("--full",), ("--minimal",)):
+            self.call("flowc", "config", "jobs/over.yaml", *form, "-o", "jobs/written.yaml")
+            self.flowrun("predict", "jobs/written.yaml", "-o", "out", "--quiet", "--force")
+            np.testing.assert_array_equal(self.load("out/returns/z/value.npy")[0], same)
+
+    def test_a_deletion_takes_a_key_out_of_an_included_file(self):
+        value, said = self.overlay("networks: {tower: {graph: {deep: {'~kernel_initializer': true, '~repeat': true}}}}\n"
+                                   "vars: {'~start': true}\n", "--set", "+networks.tower.graph.deep.kernel_initializer=ones")
+        np.testing.assert_allclose(value, 6 * np.repeat(self.x.sum(1, keepdims=True), 3, 1))
+        self.write("jobs/over.yaml", "include: [job.yaml]\nflow: 1\nvars: {'~unitz': true}\n")
+        done = self.call("flowc", "check", "jobs/over.yaml", status=2)
+        self.assertIn("jobs/over.yaml:3:8: error: `~unitz` deletes nothing", done.stderr)
+        self.assertIn("did you mean `units`?", done.stderr)
+
+    def test_a_job_extends_one_of_an_included_file(self):
+        self.write("jobs/over.yaml", "include: [job.yaml]\nflow: 1\njobs:\n  again:\n    type: predict\n    extends: predict\n"
+                                     "    graph: {y: {depth: 1}}\n    returns: {value: z}\n    run: {checkpoint: {load: none}}\n")
+        self.flowrun("again", "jobs/over.yaml", "-o", "again", "--quiet")
+        expected = self.result("--set", "jobs.predict.graph.y.depth=1")
+        np.testing.assert_array_equal(self.load("again/returns/z/value.npy")[0], expected)
+
     def test_a_file_over_the_limit_is_refused_without_being_read(self):
         limit = 4 << 20
         with (self.dir / "huge.yaml").open("wb") as file:

@@ -98,6 +98,20 @@ class Schemas(FlowTest):
         self.assertFalse(check.is_valid(core_yaml.load(part.replace("momentum: 0.9", "type: sgd, momentun: 0.9"))))
         self.assertFalse(check.is_valid(core_yaml.load(part.replace("include: [base.yaml]", ""))))
 
+    def test_a_job_that_extends_another_leaves_out_what_that_says(self):
+        job = """flow: 1
+jobs:
+  train: {type: train, inputs: {x: {shape: [4], dtype: float32}}, graph: {y: {op: square, in: x}}, optimizer: {type: sgd, learning_rate: 1, minimize: y}}
+  eval: {type: predict, extends: train, inputs: {x: {shape: [8]}}, graph: {'~z': true, y: {op: abs}}}
+"""
+        check = validator("job")
+        check.validate(core_yaml.load(job))
+        for right, wrong in (("extends: train, ", ""), ("type: predict, ", ""), ("'~z': true", "'~z': 3"), ("shape: [8]", "shap: [8]"), ("type: train, inputs", "inputs")):
+            self.assertFalse(check.is_valid(core_yaml.load(job.replace(right, wrong))), wrong)
+        part = "flow: 1\ninclude: [base.yaml]\njobs: {'~eval': true, train: {optimizer: {'~momentum': true}, run: {'~epochs': true}}}\n"
+        check.validate(core_yaml.load(part))
+        self.assertFalse(check.is_valid(core_yaml.load(part.replace("include: [base.yaml]", ""))))
+
     def test_nothing_is_said_in_words_that_editors_misread(self):
         """yaml-language-server completes by the beginning of a condition's `const`, offers a line with all that an
         object both requires and describes, and shows the first description and title that it meets."""

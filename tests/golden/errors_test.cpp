@@ -1,5 +1,6 @@
 // Each file in errors/ is a job file followed by what the compiler must say of it, every line of
-// that behind `#| `. FLOW_REBASE=1 in the environment rewrites what is expected: look at the diff.
+// that behind `#| `. A line `#@ NAME` begins a file that it includes, whose lines stand behind
+// `#> `. FLOW_REBASE=1 in the environment rewrites what is expected: look at the diff.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -90,7 +91,19 @@ class FreshDirectory {
   fs::path left_, path_;
 };
 
+/// The files that it includes, by their names.
+std::map<std::string, std::string> parts_of(const Golden& golden) {
+  std::map<std::string, std::string> parts;
+  std::string* part = nullptr;
+  for (const std::string& line : split(golden.input, '\n')) {
+    if (line.starts_with("#@ ")) part = &parts[line.substr(3)];
+    if (part && line.starts_with("#> ")) *part += line.substr(3) + "\n";
+  }
+  return parts;
+}
+
 std::string messages_of(const Golden& golden) {
+  for (const auto& [name, text] : parts_of(golden)) write_text_atomically(name, text);
   const fs::path file = golden.path.filename();
   write_text_atomically(file, golden.input);
   CompileRequest request;

@@ -59,6 +59,21 @@ TEST_CASE("tilde deletes") {
   CHECK(reading.at("vars.lr") == "(absent)");
 }
 
+TEST_CASE("tilde deletes the item of a list that it counts to, and no other") {
+  const auto left = [](const std::string& item) {
+    Reading reading("jobs: {t: {hooks: [{watch: a}, {watch: b}, {watch: c}]}}\n");
+    apply_overrides(reading.reader, reading.tree, {"~jobs.t.hooks." + item});
+    CHECK(reading.diags.empty());
+    std::string names;
+    for (const yaml::Node& hook : reading.tree.find("jobs")->find("t")->find("hooks")->items)
+      names += hook.find("watch")->scalar;
+    return names;
+  };
+  CHECK(left("0") == "bc");
+  CHECK(left("1") == "ac");
+  CHECK(left("2") == "ab");
+}
+
 TEST_CASE("a plain override does not make names of the user's") {
   for (const char* set : {"vars.rl=1", "jobs.tarin.type=train", "jobs.train.graph.w={op: relu}"}) {
     Reading reading(kFile);
