@@ -302,6 +302,24 @@ std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char**
                    near.empty() ? hint : fmt::format("did you mean `{}`?", near.front())};
 }
 
+/// A word in the place of a command, before `--help`.
+std::optional<Complaint> misnamed_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' || &reached(app) != &app) return {};
+  return command_complaint(app, argc, argv);
+}
+
+/// For "--device: cuda not in {auto,cpu,gpu}".
+std::string hint_at_choice(const std::string& message) {
+  constexpr std::string_view kBefore = ": ", kBetween = " not in {";
+  const size_t word = message.find(kBefore) + kBefore.size(), end = message.find(kBetween);
+  if (end == message.npos || end < word) return {};
+  const std::string given = message.substr(word, end - word);
+  std::string choices = message.substr(end + kBetween.size());
+  choices.resize(choices.find('}') == choices.npos ? choices.size() : choices.find('}'));
+  const auto near = suggest(given.starts_with("cuda") ? "gpu" : given, split(choices, ','));
+  return near.empty() ? "" : fmt::format("did you mean {}?", near.front());
+}
+
 Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const CLI::App& at = reached(app);
   if (&at == &app)
@@ -313,6 +331,7 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
     message = fmt::format("not expected: {}", join(extras, " "));
     if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
   }
+  if (hint.empty()) hint = hint_at_choice(message);
   const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
   if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
   return {message, hint};
@@ -325,6 +344,10 @@ int parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     return -1;
   } catch (const CLI::Success& success) {
+    if (const auto wrong = misnamed_command(app, argc, argv)) {
+      tell_error(app.get_name().c_str(), wrong->message, wrong->hint);
+      return kRequestWrong;
+    }
     std::ostringstream out;
     const int status = app.exit(success, out, out);
     print_folded(out.str());

@@ -89,6 +89,8 @@ void write_output(const Options& options, const std::string& text,
 /// Of a name that is not among those there are; `otherwise`: the hint where none is like it.
 RequestError unknown(const std::string& what, const std::string& name,
                      const std::vector<std::string>& names, const std::string& otherwise) {
+  if (const auto advice = job::advice_on(name, names); !advice.empty())
+    return RequestError(what, std::string(advice));
   const std::vector<std::string> near = job::meant_by(name, names);
   return RequestError(what, near.empty() ? otherwise : fmt::format("did you mean `{}`?", near[0]));
 }

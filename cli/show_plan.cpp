@@ -67,7 +67,8 @@ std::string fires_text(const std::vector<plan::StepRange>& steps) {
     else if (range.end == range.first + 1)
       texts.push_back(fmt::format("step {}", range.first));
     else
-      texts.push_back(fmt::format("steps {}..{}/{}", range.first, range.end, range.stride));
+      texts.push_back(fmt::format("steps {}..{}/{}", range.first,
+                                  endless ? "" : std::to_string(range.end), range.stride));
   }
   return join(texts, ", ");
 }
@@ -155,6 +156,13 @@ double rate_scale_of(const plan::Job& job, plan::TensorId variable) {
   return 1;
 }
 
+/// Does a call change it?
+bool is_updated(const plan::Job& job, plan::TensorId variable) {
+  return std::ranges::any_of(job.tensors, [&](const plan::Tensor& tensor) {
+    return tensor.role == plan::Role::kResult && tensor.alias == variable;
+  });
+}
+
 /// "gpu", or where a part of it is placed apart, "gpu and cpu"
 std::string devices_text(const plan::Job& job) {
   if (!plan::has_two_devices(job)) return std::string(plan::name_of(job.device));
@@ -182,7 +190,8 @@ std::string show_job(const plan::Job& job) {
     if (!variable.slot) parameters += tensor.shape.elements();
     std::vector<std::string> remarks;
     if (variable.slot) remarks.push_back("slot");
-    if (!variable.slot && !variable.trainable) remarks.push_back("not trained");
+    const bool left_out = job.train && !is_updated(job, variable.tensor);
+    if (!variable.slot && (!variable.trainable || left_out)) remarks.push_back("not trained");
     if (const double scale = rate_scale_of(job, variable.tensor); scale != 1)
       remarks.push_back("learning rate times " + shortest(scale));
     if (tensor.device) remarks.push_back(fmt::format("on {}", name_of(*tensor.device)));

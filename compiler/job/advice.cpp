@@ -13,6 +13,24 @@ struct Advice {
   std::string_view text;
 };
 
+// What is said in several places.
+constexpr std::string_view kAccumulation =
+    "accumulate accumulation accumulationsteps accumulategradbatches gradacc gradientaccumulation "
+    "gradientaccumulationsteps";
+constexpr std::string_view kLargerBatch = "a larger batch is the leading extent of the inputs";
+constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
+constexpr std::string_view kNoAverages =
+    "variables have no moving averages; a `cosine` learning rate that ends near 0 has much the "
+    "same effect";
+constexpr std::string_view kMetrics =
+    "an entry of the graph computes a metric, and `returns: {value: NAME, to: {type: print, "
+    "reduce: mean}}` prints its mean";
+constexpr std::string_view kHeldOut = "validationsplit valsplit testsplit validationdata";
+constexpr std::string_view kHoldOut =
+    "`rows: 0..50000` of a column selects the training rows and `rows: 50000..` the others, which "
+    "a predict job in `run.also` reads";
+constexpr std::string_view kDevice = "write `placement: {device: gpu}` in the job";
+
 constexpr Advice kAdvice[] = {
     // Ops.
     {"bce bceloss binarycrossentropy", "sigmoid_cross_entropy_with_logits",
@@ -138,8 +156,23 @@ constexpr Advice kAdvice[] = {
      "write `grad_clipping: {type: by_global_norm, clip_norm: 1}`"},
     {"clipvalue clipgradvalue", "grad_clipping",
      "write `grad_clipping: {type: by_value, clip_value: 1}`"},
-    {"accumulate accumulation gradacc gradientaccumulation gradientaccumulationsteps", "minimize",
-     "a larger batch is the leading extent of the inputs"},
+    {kAccumulation, "minimize", kLargerBatch},
+    {kAccumulation, "epochs", kLargerBatch},
+    {kAccumulation, "returns", kLargerBatch},
+    {kAverages, "minimize", kNoAverages},
+    {kAverages, "epochs", kNoAverages},
+    {kAverages, "returns", kNoAverages},
+    {"metrics", "returns", kMetrics},
+    {"metrics", "minimize", kMetrics},
+    {"metrics", "epochs", kMetrics},
+    {"metrics", "jobs", kMetrics},
+    {kHeldOut, "returns", kHoldOut},
+    {kHeldOut, "epochs", kHoldOut},
+    {kHeldOut, "idx", kHoldOut},
+    {kHeldOut, "jobs", kHoldOut},
+    {"device", "returns", kDevice},
+    {"device", "epochs", kDevice},
+    {"device", "jobs", kDevice},
     {"batchsize batch", "epochs", "the batch is the leading extent of the inputs' `shape`"},
     {"batchsize batch", "inputs", "the batch is the leading extent of the inputs' `shape`"},
     {"batchsize batch", "shape", "the batch is the leading extent of `shape`"},

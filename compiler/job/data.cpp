@@ -131,7 +131,9 @@ Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t val
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos) return {};
-  const auto first = parse_bound(text.substr(0, dots)), end = parse_bound(text.substr(dots + 2));
+  const std::string_view behind = text.substr(dots + 2);
+  const auto first = parse_bound(text.substr(0, dots));
+  const auto end = behind.empty() ? std::optional(Hook::kForever) : parse_bound(behind);
   if (!first || !end) return {};
   return std::pair{*first, *end};
 }

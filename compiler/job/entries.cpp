@@ -193,10 +193,20 @@ class EntryReader {
                        join(missing, ", "));
   }
 
+  /// Of a bool, `true` and `false` are the numbers 1 and 0.
+  yaml::Node number_of_truth(const AttributeDef& def, const yaml::Node& value) const {
+    const yaml::Node* dtype = node_.find("dtype");
+    const bool truth = value.is_scalar() && (value.scalar == "true" || value.scalar == "false");
+    yaml::Node number = value;
+    if (truth && def.type == AttributeType::kNumber && dtype && dtype->scalar == "bool")
+      number.scalar = value.scalar == "true" ? "1" : "0";
+    return number;
+  }
+
   void read_attributes() {
     for (const yaml::Entry& field : node_.entries) {
       if (const AttributeDef* def = attribute(field.key)) {
-        read_attribute(reader_, field.value, *def, entry_);
+        read_attribute(reader_, number_of_truth(*def, field.value), *def, entry_);
         // What does not fit the operands is shown with its key; a value from elsewhere alone.
         Span& span = entry_.spans.spans.back().second;
         if (span.source == field.key_span.source && field.key_span.end <= span.begin)
@@ -268,6 +278,7 @@ class EntryReader {
   }
 
   Reader& reader_;
+  const bool added_;  // by a job that extends another
   const yaml::Node& node_;
   Entry& entry_;
   MeantKeys meant_;
@@ -278,7 +289,6 @@ class EntryReader {
 };
 
 }  // namespace
-  const bool added_;  // by a job that extends another
 
 Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
                  const std::optional<std::string>& fallback) {

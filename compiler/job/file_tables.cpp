@@ -102,8 +102,10 @@ const Section& column_section() {
                {.name = "rows",
                 .type = KeyType::kRanges,
                 .fallback = "none",
-                .doc = "a part of them, or several in turn: 0..50000 leaves out row 50000",
-                .pattern = R"(^\d+\.\.\d+$)"}},
+                .doc =
+                    "a part of them, or several in turn: 0..50000 leaves out row 50000, 50000.. is "
+                    "the rest",
+                .pattern = R"(^\d+\.\.\d*$)"}},
       .one_of = {"idx", "npy", "npz"}};
   return kSection;
 }
@@ -123,11 +125,11 @@ const Section& job_section() {
   static const Section kSection{
       "a job",
       {word("type", "", "what it does", {"train", "predict"}),
-       section("placement", "none", "where it runs", placement_section()),
-       word("precision", "float32",
        text("extends", "none",
             "a job whose `inputs`, `graph`, `placement`, `precision` and `determinism` this one "
             "takes over; its own are merged over them, and entries that it adds say `in:`"),
+       section("placement", "none", "where it runs", placement_section()),
+       word("precision", "float32",
             "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
             "mixed: float32 with products that read 16 bits",
             {plan::kPrecisions.begin(), plan::kPrecisions.end()}),

@@ -37,7 +37,9 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
       ranges.push_back(*range);
     else
       reader.error(Diagnosis::kStepList, item, fmt::format("`{}` names no steps", item.scalar))
-          .with_hint("write a step, `5..8` for 5, 6 and 7, or `100..1000/100` for every 100th");
+          .with_hint(
+              "write a step, `5..8` for 5, 6 and 7, `5..` from 5 on, or `100..1000/100` for "
+              "every 100th");
   }
   if (node.is_list() && node.items.empty())
     reader.error(Diagnosis::kStepList, node, "`steps` is empty, the hook would never fire");

@@ -81,7 +81,7 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
 /// Into `job`, whose type and inputs are known.
 void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job);
 
-/// "0..50000", the second number left out.
+/// "0..50000", the second number left out; "1400.." ends at Hook::kForever.
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text);
 
 }  // namespace flow::job

@@ -128,6 +128,10 @@ class Substitution {
     if (!environment && !rest.starts_with("(")) {
       const size_t end = name_end(text, dollar + 1);
       const std::string_view name = text.substr(dollar + 1, end - dollar - 1);
+      if ((name == "epoch" || name == "step") && !variables_.declares(name)) {
+        find(node, name, place(node, dollar, end));
+        return {};
+      }
       reader_
           .error(Diagnosis::kBadSubstitution, place(node, dollar, end),
                  name.empty() ? "`$` begins neither `$name` nor `$(...)`"

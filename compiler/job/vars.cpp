@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace flow::job {
 namespace {
 
@@ -61,6 +63,15 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
         .with_hint("a variable may use those above it");
     return nullptr;
   }
+  if (name == "epoch" || name == "step") {
+    reader_
+        .error(Diagnosis::kUndeclaredVariable, span,
+               fmt::format("the variable `{}` is not declared", name))
+        .with_hint(
+            "variables are fixed before the run; the events of a hook report their epoch "
+            "and step");
+    return nullptr;
+  }
   for (const Name& other : order_) visible.push_back(other.text);
   reader_
       .error(Diagnosis::kUndeclaredVariable, span,
@@ -73,6 +84,10 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
       .with_hint(name == "env" ? "`$env(NAME)` reads the environment" : "")
       .with_hint(whole ? "" : "a dollar sign is written `$$`");
   return nullptr;
+}
+
+bool Variables::declares(std::string_view name) const {
+  return name == "seed" || std::ranges::count(order_, name, &Name::text) > 0;
 }
 
 bool Variables::may_copy(const yaml::Node& copy, Span use) {

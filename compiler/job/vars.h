@@ -36,6 +36,7 @@ class Variables {
   /// in `visible` too. `whole`: the text is `$name` and nothing else.
   const yaml::Node* find(std::string_view name, Span span, std::vector<std::string> visible,
                          bool whole);
+  bool declares(std::string_view name) const;
   /// Counts the nodes of a copy that `use` makes; false, after an error, when there are too many.
   bool may_copy(const yaml::Node& copy, Span use);
   /// Warns of declarations that nobody used.

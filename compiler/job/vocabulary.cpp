@@ -200,6 +200,7 @@ constexpr Term kTerms[] = {
     {"bf16", "mixed_bfloat16"},
     {"bfloat16", "mixed_bfloat16"},
     {"cuda", "gpu"},
+    {"cuda:0", "gpu"},
     {"no", "off"},
     {"false", "off"},
     {"yes", "on"},

@@ -34,7 +34,7 @@ std::vector<AttributeDef> fill_attributes() {
   return {{.name = "value",
            .type = AttributeType::kNumber,
            .fallback = "",
-           .doc = "of every element",
+           .doc = "of every element; of a bool `true` or `false`, too",
            .instead = "an array is an input: `{shape: [3], dtype: float32, rows: false, from: "
                       "{npy: FILE}}`"},
           {.name = "shape",

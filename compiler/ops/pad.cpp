@@ -47,9 +47,10 @@ void infer_pad(Inference& inference) {
   const bool reflect = inference.attribute<std::string>("mode") == "reflect";
   if (paddings.size() != 2 * static_cast<size_t>(x.shape.rank())) {
     inference
-        .bad_attribute("paddings", Diagnosis::kRankMismatch,
-                       fmt::format("{} for {}, one is needed for each axis",
-                                   counted(paddings.size() / 2, "pair"), x.shape.str()))
+        .bad_attribute(
+            "paddings", Diagnosis::kRankMismatch,
+            fmt::format("{} for {} of rank {}, one is needed for each axis",
+                        counted(paddings.size() / 2, "pair"), x.shape.str(), x.shape.rank()))
         .with_hint("`[0, 0]` leaves an axis as it is");
     return;
   }

@@ -34,8 +34,9 @@ OrderedJson attribute(const OpDef& op, const AttributeDef& def, Tables& tables) 
       return reference("boolean");
     case AttributeType::kInteger:
       return integer(bounds);
-    case AttributeType::kNumber:
-      return number(bounds);
+    case AttributeType::kNumber:  // of a bool, also true or false
+      return op.attribute("dtype") ? any_of({number(bounds), reference("boolean")})
+                                   : number(bounds);
     case AttributeType::kText:
       return or_variable({words(def.choices)});
     case AttributeType::kIntegers: {

@@ -40,7 +40,7 @@ OrderedJson without_training(const job::Section& section) {
 
 OrderedJson steps() {
   return any_of({{{"type", "integer"}, {"minimum", 0}},
-                 {{"type", "string"}, {"pattern", R"([$]|^\d+(\.\.\d+(/\d+)?)?$)"}}});
+                 {{"type", "string"}, {"pattern", R"([$]|^\d+(\.\.\d*(/\d+)?)?$)"}}});
 }
 
 OrderedJson command() {

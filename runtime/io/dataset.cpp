@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/base/array.h"
 #include "runtime/base/text.h"
@@ -13,6 +14,9 @@
 namespace flow::io {
 
 namespace {
+
+/// The end of rows that go on to the last one of the file.
+constexpr int64_t kToTheLast = std::numeric_limits<int64_t>::max();
 
 /// Products of the leading extents, each once: {1, 3, 84, 2352} of [3, 28, 28].
 std::vector<int64_t> leading_products(const Shape& shape) {
@@ -42,7 +46,8 @@ class FileColumn : public ColumnReader {
         converter_(file_.dtype, file_.big_endian, {column.scale, column.mean, column.std},
                    static_cast<size_t>(row_shape_.elements())) {
     if (column.rows.empty()) add_part(0, file_.shape[0]);
-    for (const auto& [first, end] : column.rows) add_part(first, end);
+    for (const auto& [first, end] : column.rows)
+      add_part(first, end == kToTheLast ? file_.shape[0] : end);
   }
 
   int64_t rows() const override { return rows_; }
@@ -130,9 +135,10 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
               "input of their shape has them first"
             : "the column's `shape` and the input's must be that of a row in the file");
   for (const auto& [first, end] : column.rows)
-    if (end > file.shape[0])
+    if (end == kToTheLast ? first >= file.shape[0] : end > file.shape[0])
       throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
-                                 file.shape[0], first, end));
+                                 file.shape[0], first,
+                                 end == kToTheLast ? "" : std::to_string(end)));
   for (const std::vector<double>& values : {column.mean, column.std}) {
     const size_t leading =
         column.row_shape.rank() > 0 ? static_cast<size_t>(column.row_shape[0]) : 1;

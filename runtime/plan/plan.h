@@ -118,7 +118,7 @@ struct Column {
   Shape row_shape;                   // of one row, as the job sees it
   double scale = 1;
   std::vector<double> mean, std;                  // empty, one, or one per leading channel
-  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end) of the file's, in turn; empty: all
+  std::vector<std::pair<int64_t, int64_t>> rows;  // [first, end); INT64_MAX: the last; empty: all
   std::string where;
 };
 

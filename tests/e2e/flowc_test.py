@@ -263,6 +263,31 @@ class Help(FlowTest):
                 golden.write_text(text)
             self.assertEqual(text, golden.read_text(), f"{' '.join(words)} --help")
 
+    def test_help_of_a_command_that_is_none_fails(self):
+        for word, hint in (("bogus", "one of check, build"), ("chekc", "did you mean `check`?")):
+            done = self.call("flowc", word, "--help", status=2)
+            self.assertIn(f"there is no command `{word}`\n   hint: {hint}", done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):
+        for word, hint in (("lstm", "LANGUAGE.md has an RNN"), ("Linear", "did you mean `dense`?"), ("qqqqq", "`flowc ops` lists them")):
+            self.assertIn(hint, self.call("flowc", "ops", word, status=2).stderr)
+
+    def test_a_device_of_another_name_is_answered_with_ours(self):
+        for word in ("cuda", "cuda:0", "gpuu"):
+            done = self.call("flowrun", "train", JOBS / "mlp.yaml", "--device", word, status=2)
+            self.assertIn("hint: did you mean gpu?\n", done.stderr)
+
+    def test_show_marks_variables_that_the_optimizer_leaves_out(self):
+        def remarks(*sets):
+            text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", *sets).stdout
+            return {name: "not trained" in line for name in ("mlp/hidden/weight", "mlp/output/bias")
+                    for line in text.splitlines() if line.split()[:1] == [name] and "float32" in line}
+        self.assertEqual(remarks(), {"mlp/hidden/weight": False, "mlp/output/bias": False})
+        self.assertEqual(remarks("--set", "jobs.train.optimizer.variables=mlp/output/*"), {"mlp/hidden/weight": True, "mlp/output/bias": False})
+        text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "eval").stdout
+        self.assertNotIn("not trained", text)
+
     def test_hooks_compile_in_linear_time(self):
         """Ten times as many take ten times the processor time, where each is compared with all they take a hundred times."""
         def seconds(hooks):

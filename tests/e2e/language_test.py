@@ -181,6 +181,30 @@ networks:
         done = self.call("flowc", "check", "/dev/zero", status=2, timeout=60)
         self.assertIn(f"error: /dev/zero has more than {limit} bytes, a job file at most {limit} [E0118]\n", done.stderr)
 
+    def test_rows_go_on_to_the_end_of_their_file(self):
+        np.save(self.dir / "rows.npy", np.arange(10, dtype=np.float32))
+        job = '''flow: 1
+data: {d: {x: {npy: rows.npy, rows: [7.., 0..2]}}}
+jobs: {j: {type: predict, inputs: {x: {shape: [5], dtype: float32, from: d.x}}, graph: {y: {op: identity, in: x}}, returns: {value: y}}}
+'''
+        self.write("rows.yaml", job)
+        self.flowrun("rows.yaml", "-o", "rows", "--quiet")
+        np.testing.assert_array_equal(self.load("rows/returns/y/value.npy"), [7, 8, 9, 0, 1])
+        self.write("rows.yaml", job.replace("[7.., 0..2]", "10.."))
+        done = self.flowrun("rows.yaml", "-o", "none", "--quiet", status=3)
+        self.assertIn("rows.npy has 10 rows, but rows 10.. are wanted", done.stderr)
+
+    def test_a_hook_fires_from_a_step_on(self):
+        self.flowrun("predict", "jobs/job.yaml", "-o", "out", "--quiet", "--steps", 6, "--set", "+jobs.predict.hooks={watch: y, steps: [3.., 0]}")
+        np.testing.assert_array_equal(self.load("out/watch/y/steps.npy"), [0, 3, 4, 5])
+
+    def test_a_constant_of_a_bool_is_true_or_false(self):
+        self.write("truth.yaml", "flow: 1\njobs: {j: {type: predict, graph: {t: {op: constant, value: true, dtype: bool, shape: [2]}, "
+                                 "f: {op: constant, value: false, dtype: bool}}, returns: {value: [t, f]}}}\n")
+        self.flowrun("truth.yaml", "-o", "truth", "--quiet")
+        np.testing.assert_array_equal(self.load("truth/returns/t/value.npy"), [[True, True]])
+        np.testing.assert_array_equal(self.load("truth/returns/f/value.npy"), [False])
+
     def test_a_plan_needs_none_of_the_files(self):
         self.call("flowc", "build", "jobs/job.yaml", "-o", "plan.json")
         for name in ["job.yaml", "parts/net.yaml", "defaults.yaml"]:
