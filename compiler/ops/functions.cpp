@@ -28,10 +28,10 @@ AttributeDef alpha(std::string_view fallback, std::string_view doc) {
 const std::vector<Function>& functions_with_gradients() {
   static const std::vector<Function> kAll = {
       {"relu",
-       "The rectifier; its gradient at 0 is 0, and so is what it makes of NaN.",
-       "y = x > 0 ? x : 0",
+       "The rectifier; its gradient at 0 is 0. NaN stays NaN.",
+       "y = x <= 0 ? 0 : x",
        "relu_grad",
-       "dx = y > 0 ? dy : 0",
+       "dx = y <= 0 ? 0 : dy",
        Reads::kResult,
        {},
        {"relu(f32[3,4])", "relu(f32[2,3,5,7])", "relu(f32[])"}},

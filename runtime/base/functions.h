@@ -157,8 +157,8 @@ struct HardSwish {
   }
   FLOW_INLINE T gradient(T dy, T x) const {
     const T within = dy * (x / T(3) + T(0.5));
-    const T not_below = x > T(-3) ? within : T(0);
-    return x < T(3) ? not_below : dy;
+    const T not_above = x >= T(3) ? dy : within;
+    return x <= T(-3) ? T(0) : not_above;
   }
 };
 
@@ -183,11 +183,11 @@ struct Log {
   FLOW_INLINE T gradient(T dy, T x) const { return dy / x; }
 };
 
-/// v is y.
+/// NaN of NaN, which passes the gradient; v is y.
 template <typename T>
 struct Relu {
-  FLOW_INLINE T operator()(T x) const { return x > T(0) ? x : T(0); }
-  FLOW_INLINE T gradient(T dy, T y) const { return y > T(0) ? dy : T(0); }
+  FLOW_INLINE T operator()(T x) const { return x <= T(0) ? T(0) : x; }
+  FLOW_INLINE T gradient(T dy, T y) const { return y <= T(0) ? T(0) : dy; }
 };
 
 /// v is x.

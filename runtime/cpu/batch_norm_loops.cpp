@@ -13,7 +13,7 @@ namespace {
 template <bool kRectify>
 [[gnu::always_inline]] inline float normal(float x, float center, float factor, float term) {
   const float y = (x - center) * factor + term;
-  return !kRectify || y > 0 ? y : 0;
+  return kRectify && y <= 0 ? 0 : y;
 }
 
 /// A few sums for each channel of a piece whose channels are innermost.
@@ -61,11 +61,12 @@ template <bool kRectify>
   }
 }
 
-/// dy where relu has passed it on: where the result, computed anew with the same bits, is above 0.
+/// dy where relu has passed it on: where the result, computed anew with the same bits, is not 0 or
+/// less.
 template <bool kRectified>
 [[gnu::always_inline]] inline float passed(float dy, float x, float center, float factor,
                                            float term) {
-  return !kRectified || normal<false>(x, center, factor, term) > 0 ? dy : 0;
+  return kRectified && normal<false>(x, center, factor, term) <= 0 ? 0 : dy;
 }
 
 /// Sums of dy, and of dy times x's distance from its mean.

@@ -2,6 +2,7 @@
 // [N, O, H', W'] by oneDNN, some images at a time. The images of a chunk depend on shapes alone
 // and each chunk runs on one thread; weight gradients of chunks are summed in order; so bits do
 // not depend on the number of threads. Weights are brought into oneDNN's layout in every call.
+// oneDNN's relu makes 0 of NaN, so relu runs here, on each chunk while it is hot.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/convolution_pass.h"
+#include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/narrow_convolution.h"
 #include "runtime/cpu/onednn_status.h"
 #include "runtime/cpu/parallel.h"
@@ -21,6 +23,13 @@ using dnnl::memory;
 
 size_t aligned(size_t bytes) { return round_up(bytes, 64); }
 
+/// Images of a chunk that relu passes over again: those whose result stays in an L2 cache.
+int64_t hot_images(const ConvolutionGeometry& geometry) {
+  constexpr int64_t kHot = 128 << 10;  // elements
+  const int64_t hot = std::max<int64_t>(1, kHot / geometry.y.elements(1, 4));
+  return std::min(chunk_images(geometry), hot);
+}
+
 /// The memory objects that one thread uses to run one pass, and the arguments made of them.
 struct PassArguments {
   memory given[2], wanted[2], weights, bias, scratchpad;
@@ -29,12 +38,13 @@ struct PassArguments {
 
 class Convolution {
  public:
-  Convolution(const Request& request, const ConvolutionGeometry& geometry)
+  Convolution(const Request& request, const ConvolutionGeometry& geometry, bool relu)
       : engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_),
         geometry_(geometry),
+        relu_(relu),
         threads_(request.threads),
-        chunk_(chunk_images(geometry)),
+        chunk_(relu ? hot_images(geometry) : chunk_images(geometry)),
         chunks_(ceil_div(geometry.x[0], chunk_)) {
     const int64_t tail = geometry.x[0] - (chunks_ - 1) * chunk_;
     passes_.push_back(make_convolution_pass(engine_, geometry_, chunk_, std::nullopt));
@@ -161,6 +171,14 @@ class Convolution {
     for (size_t i = 0; i < 2; ++i)
       if (pass.activations[i].reordered() && pass.activations[i].output)
         execute(pass.activations[i].reorder, arguments.wanted[i], arguments.given[i]);
+    if (relu_) rectify(arguments.given[1]);
+  }
+
+  static void rectify(const memory& activation) {
+    const auto elements = activation.get_desc().get_size() / sizeof(float);
+    auto* data = static_cast<float*>(activation.get_data_handle());
+    Epilogue{.relu = true}.finish(data, nullptr, reinterpret_cast<std::byte*>(data),
+                                  static_cast<int64_t>(elements));
   }
 
   void execute(const dnnl::reorder& reorder, const memory& from, const memory& to) const {
@@ -193,6 +211,7 @@ class Convolution {
   dnnl::engine engine_;
   dnnl::stream stream_;
   ConvolutionGeometry geometry_;
+  bool relu_;
   int threads_;
   int64_t chunk_, chunks_;
   std::vector<ConvolutionPass> passes_;  // of a whole chunk, and of the last if it is shorter
@@ -221,17 +240,18 @@ Kernel make_convolution(const Request& request) {
   if (geometry.x.elements() == 0 || geometry.y.elements() == 0 || geometry.weight.elements() == 0)
     return empty_convolution(request);
   Kernel kernel;
+  bool relu = false;
   for (const plan::Post& post : request.step.posts) {
     if (post.op == "bias_add" && kernel.fused == 0 && post.attributes.get<int64_t>("axis") == 1)
       geometry.bias = true;
-    else if (post.op == "relu" && !geometry.relu)
-      geometry.relu = true;
+    else if (post.op == "relu" && !relu)
+      relu = true;
     else
       break;
     ++kernel.fused;
   }
   try {
-    Convolution convolution(request, geometry);
+    Convolution convolution(request, geometry, relu);
     kernel.workspace = convolution.workspace();
     kernel.library = "oneDNN " + convolution.implementation();
     kernel.launch = [convolution = std::move(convolution)](

@@ -49,15 +49,10 @@ Problem make_problem(const ConvolutionGeometry& g, int64_t images, bool free_act
   return p;
 }
 
-dnnl::convolution_forward::primitive_desc make_forward(const dnnl::engine& engine, const Problem& p,
-                                                       bool relu) {
+dnnl::convolution_forward::primitive_desc make_forward(const dnnl::engine& engine,
+                                                       const Problem& p) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops posts;
-    posts.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(posts);
-  }
   const auto kind = dnnl::prop_kind::forward_training;
   using Desc = dnnl::convolution_forward::desc;
   const Desc desc = p.bias.is_zero() ? Desc(kind, kAlgorithm, p.x, p.weights, p.y, p.strides,
@@ -74,9 +69,9 @@ struct Chosen {
   std::string implementation;
 };
 
-Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p, bool relu) {
+Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p) {
   if (direction == Direction::kForward) {
-    const auto d = make_forward(engine, p, relu);
+    const auto d = make_forward(engine, p);
     return {dnnl::convolution_forward(d), d.src_desc(),     d.dst_desc(), d.weights_desc(),
             d.scratchpad_desc(),          d.impl_info_str()};
   }
@@ -84,7 +79,7 @@ Chosen choose(const dnnl::engine& engine, Direction direction, const Problem& p,
   hint.x = memory::desc(p.x.dims(), kFloat, Tag::any);
   hint.y = memory::desc(p.y.dims(), kFloat, Tag::any);
   hint.weights = memory::desc(p.weights.dims(), kFloat, Tag::any);
-  const auto forward = make_forward(engine, hint, false);
+  const auto forward = make_forward(engine, hint);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (direction == Direction::kGradData) {
@@ -122,8 +117,7 @@ Chosen choose_layouts(const dnnl::engine& engine, const ConvolutionGeometry& g, 
                       const std::optional<memory::desc>& weights) {
   const auto attempt = [&](bool free_activations) -> std::optional<Chosen> {
     try {
-      return choose(engine, g.direction, make_problem(g, images, free_activations, weights),
-                    g.relu);
+      return choose(engine, g.direction, make_problem(g, images, free_activations, weights));
     } catch (const dnnl::error&) {
       return std::nullopt;
     }

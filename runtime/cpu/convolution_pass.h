@@ -23,7 +23,7 @@ struct ConvolutionGeometry {
   int64_t groups = 1;
   std::array<int64_t, 2> strides{}, dilation{};
   std::array<int64_t, 4> padding{};  // top, bottom, left, right
-  bool bias = false, relu = false;   // forward: fused
+  bool bias = false;                 // forward: fused
 };
 
 /// The step's. REQUIRES: its op is one of the three convolutions.

@@ -1,4 +1,4 @@
-// What is done to rows of a product on their way out: bias, rectifier, rounding.
+// What is done to rows of a product on their way out: bias, relu (which keeps NaN), rounding.
 #pragma once
 
 #include <cstdint>

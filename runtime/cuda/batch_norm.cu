@@ -41,7 +41,7 @@ struct PerChannel {
 /// dy, or where it is that of a relu: what that has passed on.
 template <typename T>
 __device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
-  return !rectified || line(x) > 0 ? dy : T{0};
+  return rectified && line(x) <= 0 ? T{0} : dy;
 }
 
 /// dy, and dy times x's distance from its mean.
@@ -79,7 +79,7 @@ __global__ void finish_moments(Channels channels, double epsilon, const Pair* pa
     if (threadIdx.x > 0) continue;
     const auto n = static_cast<double>(channels.count());
     const double off = sums.a / n, found = sums.b / n - off * off;
-    const auto biased = static_cast<T>(found > 0 ? found : 0);
+    const auto biased = static_cast<T>(found < 0 ? 0 : found);
     k.center[c] = static_cast<T>(static_cast<double>(x[channels.at(c, 0)]) + off);
     k.factor[c] = factor_of(gamma[c], biased, epsilon);
     k.term[c] = beta[c];

@@ -80,7 +80,7 @@ TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
     y = graph.pointwise(y, add_tensor(graph, kBias, {1, spec.w[0], 1, 1}),
                         pointwise(frontend::PointwiseMode_t::ADD));
   }
-  if (spec.epilogue.relu) {
+  if (spec.epilogue.relu) {  // it keeps NaN: the front end asks for CUDNN_PROPAGATE_NAN
     intermediate(y);
     y = graph.pointwise(y, pointwise(frontend::PointwiseMode_t::RELU_FWD));
   }

@@ -87,7 +87,7 @@ __global__ void normalise_rows(Groups g, const Pair* parts, const T* x, const T*
         parts ? sum_range<kTeam>({0, g.parts}, [=](int64_t i) { return parts[row * g.parts + i]; })
               : sum_distances<kTeam>(own, from);
     const double off = sums.a / n, found = sums.b / n - off * off;
-    const double variance = found > 0 ? found : 0;
+    const double variance = found < 0 ? 0 : found;
     const auto center = static_cast<T>(static_cast<double>(from[0]) + off);
     const auto inverse = static_cast<T>(g.inverse(variance));
     const int64_t c0 = g.first_channel(row);

@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/cuda/posts.h"
+#include "runtime/cuda/trial.h"
 
 namespace flow::cuda {
 namespace {
@@ -49,14 +50,16 @@ uint32_t alignment_of(const std::vector<ProductStart>& starts, const MatmulSpec&
 }
 
 FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
-                             Libraries& libraries) {
+                             Libraries& libraries, Driver& driver) {
   MatmulSpec spec = products.spec;
   spec.epilogue = epilogue;
   FLOW_CHECK(spec.aside == Aside::kNothing || products.starts.size() == 1);
   LibraryKernel library = libraries.prepare(spec);
   FusedKernel kernel;
   kernel.workspace = library.workspace;
-  kernel.launch = [run = std::move(library.run), starts = products.starts,
+  if (spec.aside == Aside::kNothing)  // others were tried when they were fused
+    kernel.keeps_nan = [=, &driver] { return passes_trial(library, spec, driver); };
+  kernel.launch = [run = library.run, starts = products.starts,
                    operand = static_cast<int64_t>(size_of(spec.dtype)),
                    result = static_cast<int64_t>(size_of(sum_of(spec.dtype)))](
                       const Buffers& buffers, const std::byte* bias, const LaunchState& state) {
@@ -111,7 +114,7 @@ Kernel matmul(const Request& request) {
       products_of(request.step, request.inputs[0].dtype, request.inputs[0].shape,
                   request.inputs[1].shape, out, request.leeway);
   return with_posts(request, out.rank() - 1, [&](const Epilogue& epilogue) {
-    return prepare_products(products, epilogue, request.libraries);
+    return prepare_products(products, epilogue, request.libraries, request.driver);
   });
 }
 

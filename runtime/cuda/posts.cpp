@@ -73,10 +73,14 @@ std::pair<FusedKernel, size_t> prepare_longest(
     const plan::Step& step, size_t most,
     const std::function<FusedKernel(const Epilogue&)>& prepare) {
   for (size_t fused = most; fused > 0; --fused) {
+    const Epilogue epilogue = epilogue_of(step, fused);
+    FusedKernel kernel;
     try {
-      return {prepare(epilogue_of(step, fused)), fused};
+      kernel = prepare(epilogue);
     } catch (const RunError&) {  // one post fewer, then
+      continue;
     }
+    if (!epilogue.relu || !kernel.keeps_nan || kernel.keeps_nan()) return {kernel, fused};
   }
   return {prepare({}), 0};
 }

@@ -13,7 +13,8 @@ using LaunchFused = std::function<void(const Buffers&, const std::byte* bias, co
 
 struct FusedKernel {
   LaunchFused launch;
-  size_t workspace = 0;  // bytes
+  size_t workspace = 0;                  // bytes
+  std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
 };
 
 /// The epilogue that expresses all posts of a product or convolution, if there is one: a bias along
@@ -21,8 +22,9 @@ struct FusedKernel {
 std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 
 /// The step with its posts: the first of them in the library's epilogue, as many as `prepare`
-/// takes (it throws RunError for an epilogue that the library has not), the others as kernels of
-/// their own, in place. A bias goes into the epilogue only along `bias_axis` of the result.
+/// takes (it throws RunError for an epilogue that the library has not) and keeps NaN in, the others
+/// as kernels of their own, in place. A bias goes into the epilogue only along `bias_axis` of the
+/// result.
 Kernel with_posts(const Request& request, int bias_axis,
                   const std::function<FusedKernel(const Epilogue&)>& prepare);
 

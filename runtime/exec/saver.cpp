@@ -72,8 +72,8 @@ fs::path Saver::rescue(int64_t steps) {
   return path;
 }
 
-/// What is trained is looked at before it is kept: a loss need not show what is not finite, for a
-/// ReLU makes 0 of NaN.
+/// What is trained is looked at before it is kept: a loss need not show what is not finite, for
+/// not every variable is part of it.
 void Saver::check_trained(int64_t steps) {
   const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
     return variable.trainable && !variable.slot;

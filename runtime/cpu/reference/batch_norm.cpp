@@ -24,7 +24,7 @@ struct Normalisation {
   double gradient(const Buffers& b, int64_t c, int64_t i) const {
     const double y = normal(double_at<T>(b, 1, i), double_at<T>(b, 4, c), double_at<T>(b, 5, c),
                             double_at<T>(b, 2, c), double_at<T>(b, 3, c));
-    return rectified && !(y > 0) ? 0 : double_at<T>(b, 0, i);
+    return rectified && y <= 0 ? 0 : double_at<T>(b, 0, i);
   }
 
   /// Calls f(i) with the number of each element of channel c.

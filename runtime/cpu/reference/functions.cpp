@@ -136,11 +136,11 @@ Kernel log_grad(const Request& request) {
 }
 
 Kernel relu(const Request& request) {
-  return map(request, [](double x) { return x > 0 ? x : 0.0; });
+  return map(request, [](double x) { return x <= 0 ? 0.0 : x; });
 }
 
 Kernel relu_grad(const Request& request) {
-  return gradient(request, [](double dy, double y) { return y > 0 ? dy : 0.0; });
+  return gradient(request, [](double dy, double y) { return y <= 0 ? 0.0 : dy; });
 }
 
 Kernel relu6(const Request& request) {

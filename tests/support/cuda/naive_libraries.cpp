@@ -18,7 +18,7 @@ template <typename T>
 Wide<T> finish(double sum, Epilogue epilogue, const T* bias, int64_t channel) {
   auto value = static_cast<Wide<T>>(sum);
   if (epilogue.bias) value += convert<Wide<T>>(bias[channel]);
-  return epilogue.relu && !(value > 0) ? Wide<T>{0} : value;
+  return epilogue.relu && value <= 0 ? Wide<T>{0} : value;
 }
 
 /// out [batches, m, n] = op(a) op(b).
@@ -54,7 +54,7 @@ void naive_matmul(Product p, const T* a, const T* b, const Wide<T>* bias, Wide<T
         for (int64_t l = 0; l < p.k; ++l)
           sum += convert<double>(a[p.index_a(i, l)]) * convert<double>(b[p.index_b(l, j)]);
         const auto value = finish(sum, p.epilogue, bias, j);
-        if (p.aside == Aside::kStoreMask) MaskBit(aside, p.n, i, j).store(value > 0);
+        if (p.aside == Aside::kStoreMask) MaskBit(aside, p.n, i, j).store(!(value <= 0));
         const bool dropped = p.aside == Aside::kReadMask && !MaskBit(aside, p.n, i, j).read();
         *out++ = dropped ? 0 : value;
       }

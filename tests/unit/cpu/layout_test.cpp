@@ -7,13 +7,12 @@
 #include "tests/support/run_job.h"
 
 using namespace flow;
-using cpu::Layout;
 using test::JobBuilder;
 using Ints = std::vector<int64_t>;
 
 namespace {
 
-std::vector<Layout> layouts_of(const plan::Job& job) {
+std::vector<cpu::Layout> layouts_of(const plan::Job& job) {
   std::vector<const cpu::KernelEntry*> kernels;
   for (const plan::Step& step : job.steps)
     kernels.push_back(cpu::find_kernel(cpu::fast_kernels(), step.op));
@@ -38,12 +37,12 @@ plan::Job pooled() {
 
 TEST_CASE("activations lie channels-last, weights, their gradients and inputs plain") {
   const plan::Job job = test::lenet_training(3);
-  const std::vector<Layout> layouts = layouts_of(job);
+  const std::vector<cpu::Layout> layouts = layouts_of(job);
   for (const char* name : {"conv1/conv", "conv1/pool", "conv1/pool.argmax", "conv2/conv",
                            "flat:diff", "conv2:dx", "conv1:dpool"})
-    CHECK(layouts[test::tensor(job, name).index()] == Layout::kChannelsLast);
+    CHECK(layouts[test::tensor(job, name).index()] == cpu::Layout::kChannelsLast);
   for (const char* name : {"images", "conv1/weight", "conv2:dw", "conv2/weight:update", "flat"})
-    CHECK(layouts[test::tensor(job, name).index()] == Layout::kPlain);
+    CHECK(layouts[test::tensor(job, name).index()] == cpu::Layout::kPlain);
 }
 
 TEST_CASE("a tap leaves every layout as it was") {
@@ -57,7 +56,7 @@ TEST_CASE("a tap leaves every layout as it was") {
           {"groups", int64_t{1}}},
          {4, 5, 8, 6});
   b.last_step().tap = true;
-  for (Layout layout : layouts_of(b.build())) CHECK(layout == Layout::kPlain);
+  for (cpu::Layout layout : layouts_of(b.build())) CHECK(layout == cpu::Layout::kPlain);
 }
 
 TEST_CASE("kernels between plain and channels-last operands see one layout") {
@@ -74,8 +73,10 @@ TEST_CASE("a reorder there and back gives the same bytes") {
   std::vector<std::byte> plain(static_cast<size_t>(shape.elements()) * element), last(plain),
       back(plain);
   for (size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>(i * 37 % 251);
-  cpu::reorder(1, element, shape, Layout::kPlain, plain.data(), Layout::kChannelsLast, last.data());
-  cpu::reorder(1, element, shape, Layout::kChannelsLast, last.data(), Layout::kPlain, back.data());
+  cpu::reorder(1, element, shape, cpu::Layout::kPlain, plain.data(), cpu::Layout::kChannelsLast,
+               last.data());
+  cpu::reorder(1, element, shape, cpu::Layout::kChannelsLast, last.data(), cpu::Layout::kPlain,
+               back.data());
   CHECK(back == plain);
   // element [1, 2, 3, 4] of [N, C, H, W]
   const size_t from = ((1 * 19 + 2) * 5 + 3) * 7 + 4, to = ((1 * 5 + 3) * 7 + 4) * 19 + 2;

@@ -3,8 +3,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/kernel.h"
+#include "tests/support/cuda/deaf_libraries.h"
 #include "tests/support/cuda/fake_driver.h"
-#include "tests/support/cuda/naive_libraries.h"
 
 namespace flow::test {
 namespace {
@@ -36,9 +36,7 @@ struct Product {
 };
 
 /// out [2, 2] = relu([[1, -2], [3, 4]] [[1, 0], [0, 1]] + bias), bias along `axis`.
-Product run_product(bool bias_fuses, bool relu_fuses, int64_t axis) {
-  FakeDriver driver;
-  PickyLibraries libraries(driver, bias_fuses, relu_fuses);
+Product run_product(FakeDriver& driver, cuda::Libraries& libraries, int64_t axis) {
   cuda::Checks checks;
   plan::Step step;
   step.op = step.name = "matmul";
@@ -72,6 +70,12 @@ Product run_product(bool bias_fuses, bool relu_fuses, int64_t axis) {
   return product;
 }
 
+Product run_product(bool bias_fuses, bool relu_fuses, int64_t axis) {
+  FakeDriver driver;
+  PickyLibraries libraries(driver, bias_fuses, relu_fuses);
+  return run_product(driver, libraries, axis);
+}
+
 const std::vector<float> kAlongColumns = {0, 0, 1, 5};  // relu of -1 -1, 1 5
 const std::vector<float> kAlongRows = {0, 0, 4, 5};     // relu of -1 -4, 4 5
 
@@ -85,6 +89,14 @@ TEST_CASE("posts that the library has are part of its launch", "[cuda]") {
 
 TEST_CASE("a post that the library lacks is a launch of its own", "[cuda]") {
   const Product product = run_product(true, false, 1);
+  CHECK(product.out == kAlongColumns);
+  CHECK(product.launches == 2);
+}
+
+TEST_CASE("a relu is a launch of its own where the library's makes 0 of NaN", "[cuda]") {
+  FakeDriver driver;
+  DeafLibraries libraries(driver);
+  const Product product = run_product(driver, libraries, 1);
   CHECK(product.out == kAlongColumns);
   CHECK(product.launches == 2);
 }
