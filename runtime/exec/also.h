@@ -45,6 +45,7 @@ class CalledJob {
   const plan::Also& also() const { return also_; }
   const plan::Job& job() const { return job_; }
   const Program& program() const { return *program_; }
+  const Feed& feed() const { return feed_; }
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.

@@ -93,6 +93,7 @@ Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::
   }
   agree_on_length();
   read_integers_once();
+  look_for_nonfinite(root);
 }
 
 void Feed::add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
@@ -180,6 +181,24 @@ void Feed::read_integers_once() {
       for (size_t i = 0; i < rows_.size(); ++i)
         rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), positions_.rows() - 1);
       channel.source->fill({step, rows_}, scratch);
+    }
+  }
+}
+
+/// Files of floats are read whole here: what a layer makes of NaN need not show it.
+void Feed::look_for_nonfinite(const fs::path& root) {
+  for (const auto& dataset : datasets_) {
+    const auto planned = std::ranges::find(job_.datasets, dataset->name(), &plan::Dataset::name);
+    for (const plan::Column& column : planned->columns) {
+      io::ColumnReader& reader = dataset->column(column.name);
+      if (std::ranges::find(channels_, &reader, &Channel::column) == channels_.end()) continue;
+      const io::Nonfinite found = reader.nonfinite();
+      if (found.count == 0) continue;
+      remarks_.push_back(fmt::format(
+          "{}: column `{}` of dataset `{}`: {} {} NaN or infinite in {}, the first in row {}",
+          column.where, column.name, dataset->name(),
+          counted(static_cast<uint64_t>(found.count), "value"), found.count == 1 ? "is" : "are",
+          (root / column.path).lexically_normal().string(), found.row));
     }
   }
 }

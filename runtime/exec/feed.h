@@ -35,6 +35,8 @@ class Feed {
   const Positions& positions() const { return positions_; }
   /// Steps until a sliced array ends, where there is one.
   std::optional<int64_t> slices() const { return slices_; }
+  /// A line for each column that holds NaN or infinity: file, how many, and the first row.
+  const std::vector<std::string>& remarks() const { return remarks_; }
   /// The inputs that are columns of datasets.
   std::vector<ColumnInput> columns() const;
   /// Row `row` of this step's batch as users find it: in the file that `input` is read from, "row
@@ -66,6 +68,7 @@ class Feed {
   io::Dataset& open_dataset(std::string_view name, const fs::path& root);
   void agree_on_length();
   void read_integers_once();
+  void look_for_nonfinite(const fs::path& root);
   void find_rows(const Position& position);
   void draw_order(int64_t epoch, int64_t* order) const;
   int64_t data_row(int64_t step, int64_t row) const;
@@ -77,6 +80,7 @@ class Feed {
   Positions positions_;
   int64_t batch_ = 0;  // 0 until a dataset is read
   std::optional<int64_t> slices_;
+  std::vector<std::string> remarks_;
   std::vector<int64_t> order_;  // of a shuffled epoch's rows
   int64_t ordered_epoch_ = -1;
   std::vector<int64_t> rows_;  // of the batch being filled

@@ -303,7 +303,18 @@ void Preparation::resume_from(const RunRequest& request) {
   require_data(checkpoint, data);
 }
 
-/// A loss need not show them: a ReLU makes 0 of NaN.
+/// Once a column, also where several jobs read it.
+void Preparation::say_nonfinite_data(const RunRequest& request) const {
+  std::set<std::string> said;
+  const auto say = [&](const Feed& from) {
+    for (const std::string& remark : from.remarks())
+      if (said.insert(remark).second) request.say(remark);
+  };
+  say(feed);
+  for (const auto& job : called.jobs()) say(job->feed());
+}
+
+/// A loss need not show them: not every variable is part of it.
 void Preparation::say_nonfinite(const RunRequest& request) const {
   if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
     request.say("what was loaded is not finite: " + *found);
@@ -327,6 +338,7 @@ void Preparation::say_untrained(const RunRequest& request) const {
 
 void Preparation::say_remarks(const RunRequest& request) const {
   if (!request.say) return;
+  say_nonfinite_data(request);
   if (request.resume || loaded_from(request))
     say_nonfinite(request);
   else

@@ -46,6 +46,7 @@ struct Preparation {
   void resume_from(const RunRequest& request);
   void say_remarks(const RunRequest& request) const;
   void say_nonfinite(const RunRequest& request) const;
+  void say_nonfinite_data(const RunRequest& request) const;
   void say_untrained(const RunRequest& request) const;
 };
 

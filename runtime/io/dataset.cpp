@@ -9,6 +9,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/text.h"
 #include "runtime/io/convert.h"
+#include "runtime/io/finite.h"
 #include "runtime/io/rows.h"
 
 namespace flow::io {
@@ -74,6 +75,14 @@ class FileColumn : public ColumnReader {
     return rows;
   }
 
+  Nonfinite nonfinite() override {
+    if (!is_float(file_.dtype)) return {};
+    if (!file_.file) return count_nonfinite();
+    Nonfinite found;
+    file_.file->recovering([&] { found = count_nonfinite(); });
+    return found;
+  }
+
  private:
   /// Rows of the file from `first` on, which are the column's from `begin` on.
   struct Part {
@@ -83,6 +92,25 @@ class FileColumn : public ColumnReader {
   void add_part(int64_t first, int64_t end) {
     parts_.push_back({first, rows_});
     rows_ += end - first;
+  }
+
+  Nonfinite count_nonfinite() const {
+    Nonfinite found;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const int64_t end = i + 1 < parts_.size() ? parts_[i + 1].begin : rows_;
+      const int64_t first = parts_[i].first, last = first + end - parts_[i].begin;
+      const int64_t count = count_in_rows(first, last);
+      if (count > 0 && found.count == 0)
+        for (found.row = first; count_in_rows(found.row, found.row + 1) == 0;) ++found.row;
+      found.count += count;
+    }
+    return found;
+  }
+
+  int64_t count_in_rows(int64_t first, int64_t end) const {
+    return io::count_nonfinite(file_.dtype, file_.big_endian,
+                               file_.data.subspan(static_cast<size_t>(first) * row_bytes_,
+                                                  static_cast<size_t>(end - first) * row_bytes_));
   }
 
   size_t row_in_file(int64_t row) const {

@@ -20,6 +20,12 @@ struct ByteRows {
   std::span<const std::byte> table;               // [channels, 256] of the wanted dtype
 };
 
+/// Values of a column that are NaN or infinite.
+struct Nonfinite {
+  int64_t count = 0;
+  int64_t row = 0;  // in the file: the first row that has one
+};
+
 /// The rows of one file, mapped, or in memory where they are packed or of another order; in the
 /// file's dtype.
 class ColumnReader {
@@ -42,6 +48,8 @@ class ColumnReader {
   /// where the file holds no bytes, or one that has no value in `dtype`. Valid until rows are read
   /// as another dtype.
   virtual std::optional<ByteRows> byte_rows(DType dtype) = 0;
+  /// Reads all rows once, but those of integers, which have none.
+  virtual Nonfinite nonfinite() = 0;
 };
 
 /// A dataset: its columns, of equal length.

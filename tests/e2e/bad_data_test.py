@@ -1,6 +1,7 @@
 """Hostile data: one clear message, the right exit status, and nothing done."""
 import gzip
 import io
+import json
 import re
 import struct
 import unittest
@@ -122,6 +123,67 @@ class BadData(FlowTest):
         message = self.run_with(labels=idx(np.array([0, 1, 2, 7, 1, 2])))
         for word in ("step 1", "row 1", "7", "labels", "[0, 3)"):
             self.assertIn(word, message)
+
+
+FLOATS = """flow: 1
+data:
+  d:
+    x: {npy: x.npy, rows: [2..10, 0..1]}
+    z: {npz: z.npz, array: z}
+    k: {npy: k.npy}
+jobs:
+  train:
+    type: train
+    inputs:
+      x: {shape: [2, 3], dtype: float32, from: d.x}
+      z: {shape: [2, 1], dtype: float32, from: d.z}
+      k: {shape: [2], dtype: int32, from: d.k}
+    graph: {net: {op: dense, in: x, units: 1}, loss: {op: mse, prediction: net, target: z}}
+    optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}
+    run: {on_nonfinite: warn, also: [{job: again, every: {epochs: 1}}]}
+  again:
+    type: predict
+    inputs: {x: {shape: [2, 3], dtype: float32, from: d.x}}
+    graph: {net: {op: dense, in: x, units: 1}}
+    returns: {value: net}
+"""
+
+
+class NonfiniteData(FlowTest):
+    """NaN and infinity in data are reported once a column, and the run continues."""
+
+    def setUp(self):
+        super().setUp()
+        x, z = np.ones((12, 3), ">f8"), np.ones((9, 1), np.float16)
+        x[1, 1] = np.nan  # no row of the column
+        x[5, 2], x[7, 0], x[9, 1] = np.inf, np.nan, -np.inf
+        z[8, 0] = np.nan
+        np.save(self.dir / "x.npy", x)
+        np.savez_compressed(self.dir / "z.npz", z=z)
+        np.save(self.dir / "k.npy", np.full(9, -1))  # all bits set, but integers
+        self.write("job.yaml", FLOATS)
+
+    EXPECTED = ["job.yaml:4:5: column `x` of dataset `d`: 3 values are NaN or infinite in x.npy, the first in row 5",
+                "job.yaml:5:5: column `z` of dataset `d`: 1 value is NaN or infinite in z.npz, the first in row 8"]
+
+    def found(self, text):
+        lines = text.replace(f"{self.dir}/", "").splitlines()
+        return [line.removeprefix("flowrun: ") for line in lines if "NaN or infinite" in line]
+
+    def test_each_column_is_reported_once(self):
+        self.assertEqual(self.found(self.flowrun("train", "job.yaml", "-o", "out").stderr), self.EXPECTED)
+
+    def test_a_dry_run_reports_them_too(self):
+        self.assertEqual(self.found(self.flowrun("train", "job.yaml", "--dry-run").stderr), self.EXPECTED)
+
+    def test_they_are_remarks_in_json(self):
+        lines = self.found(self.flowrun("train", "job.yaml", "-o", "out", "--json").stderr)
+        self.assertEqual([json.loads(line)["text"] for line in lines], self.EXPECTED)
+
+    def test_finite_data_are_passed_in_silence(self):
+        np.save(self.dir / "x.npy", np.full((12, 3), np.finfo(np.float32).max, np.float32))
+        np.savez(self.dir / "z.npz", z=np.ones((9, 1)))
+        self.assertEqual(self.found(self.flowrun("train", "job.yaml", "--dry-run").stderr), [])
 
 
 if __name__ == "__main__":
