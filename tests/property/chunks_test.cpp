@@ -1,0 +1,41 @@
+// The fast kernels on many rows, against the reference.
+#include <catch2/catch.hpp>
+
+#include "tests/property/chunk_cases.h"
+#include "tests/property/tolerance.h"
+
+namespace flow::test {
+namespace {
+
+KernelRun run_chunked(const KernelCase& one) { return run_kernel(one, {cpu::fast_kernels()}); }
+
+void require_near_reference(const KernelCase& one) {
+  INFO(one.str());
+  const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+  const KernelRun found = run_chunked(one);
+  for (size_t i = 0; i < one.results.size(); ++i)
+    require_near(one, found.outputs[i], expected.outputs[i]);
+}
+
+}  // namespace
+
+TEST_CASE("batch_norm adds the variance between chunks of rows whose mean drifts",
+          "[property][cpu]") {
+  require_near_reference(drifting_batch_norm());
+}
+
+TEST_CASE("layer_norm's gradients add up every chunk of rows", "[property][cpu]") {
+  require_near_reference(many_rows_of_layer_norm());
+}
+
+TEST_CASE("lamb uses an epsilon as large as its roots", "[property][cpu]") {
+  for (const double epsilon : {1e-6, 1e-3, 1e-2}) require_near_reference(lamb_of_epsilon(epsilon));
+}
+
+TEST_CASE("centred rmsprop stays finite where rounding makes a variance negative",
+          "[property][cpu]") {
+  const KernelCase one = cancelling_rmsprop();
+  require_bounded_steps(one, run_chunked(one), 0.125);
+}
+
+}  // namespace flow::test
