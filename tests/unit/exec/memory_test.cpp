@@ -25,5 +25,42 @@ TEST_CASE("a view shares memory that is read later, and nobody writes over both"
   }
 }
 
+const LieAlike kAlike = [](plan::TensorId, plan::TensorId) { return true; };
+
+TEST_CASE("nobody writes over what is delivered, and it keeps its memory to the end") {
+  JobBuilder b;
+  const auto g = b.input("g", {4});
+  const auto x = b.step("scale", "x", {g}, {{"factor", 2.0}}, {4});
+  const auto relu = b.step("relu", "relu", {x}, {}, {4}, DType::kFloat32, x);
+  b.step("scale", "later", {relu}, {{"factor", 3.0}}, {4});
+  b.step("scale", "last", {g}, {{"factor", 3.0}}, {4});
+  const plan::Job job = b.build();
+  CHECK(share_memory(job, kAlike)[relu.index()] == x);
+  const plan::TensorId kept[] = {x};
+  const auto owners = share_memory(job, kAlike, kept);
+  CHECK(owners[relu.index()] == relu);
+  const std::vector<Holding> holdings = list_holdings(job, owners, kept);
+  REQUIRE(holdings.front().tensor == x);
+  CHECK(holdings.front().block.last == job.steps.size() - 1);
+  CHECK(holdings[1].block.last == 2);  // relu, which nobody keeps
+}
+
+TEST_CASE("what a step's epilogue reads is not written over before, and lives until then") {
+  JobBuilder b;
+  const auto g = b.input("g", {4, 4});
+  const auto bias = b.step("scale", "bias", {g}, {{"factor", 2.0}}, {4, 4});
+  const auto relu = b.step("relu", "relu", {bias}, {}, {4, 4}, DType::kFloat32, bias);
+  b.step("matmul", "y", {g, g}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 4});
+  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.step("scale", "last", {g}, {{"factor", 3.0}}, {4, 4});
+  const plan::Job job = b.build();
+  const auto owners = share_memory(job, kAlike);
+  CHECK(owners[relu.index()] == relu);
+  const std::vector<Holding> holdings = list_holdings(job, owners);
+  REQUIRE(holdings.front().tensor == bias);
+  CHECK(holdings.front().block.last == 2);
+  CHECK(job[bias].last.value == 2);
+}
+
 }  // namespace
 }  // namespace flow::exec

@@ -205,6 +205,18 @@ TEST_CASE("Nothing is overwritten through a reshape that is read later") {
   CHECK(made.alias_of("positive") == "");
 }
 
+TEST_CASE("Nothing is overwritten that a later step's epilogue reads") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {4, 4});
+  const ValueId bias = maker.add("sigmoid", "bias", {maker.variable("v", {4})});
+  const ValueId positive = maker.add("relu", "positive", {bias});
+  const ValueId product = maker.add("matmul", "product", {x, maker.variable("w", {4, 4})});
+  maker.graph.results = {positive, maker.add("bias_add", "y", {product, bias})};
+  const Planned made = plan_of(maker);
+  CHECK(made.job.steps.back().posts.size() == 1);
+  CHECK(made.alias_of("positive") == "");
+}
+
 TEST_CASE("A step says where the file asked for it") {
   GraphMaker maker;
   const int32_t file = maker.sources.add("net.yaml", "a\nbc: relu\n");

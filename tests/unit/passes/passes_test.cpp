@@ -150,6 +150,37 @@ TEST_CASE("The rectifier's gradient stays where pooling reads something else") {
   CHECK(maker.nodes().find("pool:diff/relu_grad") == std::string::npos);
 }
 
+TEST_CASE("The rectifier's gradient stays where pooling's is read elsewhere too") {
+  GraphMaker maker;
+  maker.minimize(convolved(maker));
+  maker.run_passes("remove_dead");
+  maker.graph.results.push_back(maker.add("relu", "second", {maker.graph.find("conv1/relu:diff")}));
+  run_pass(maker, "move_relu_grad");
+  ir::verify(maker.graph);
+  CHECK(maker.nodes().find("pool1:diff/relu_grad") == std::string::npos);
+}
+
+TEST_CASE("A masked gradient that has a second reader is not fused away") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId norm = maker.layer("batch_normalization", "norm", dense(maker, "a", x));
+  maker.minimize(maker.add("relu", "y", {norm}));
+  maker.run_passes("move_relu_grad");
+  const ValueId masked = maker.graph.find(maker.graph[norm].name + ":diff");
+  REQUIRE(masked.valid());
+  const std::string operand = GENERATE("none", "first", "second");
+  if (operand == "first") maker.graph.results.push_back(maker.add("sigmoid", "reader", {masked}));
+  if (operand == "second")
+    maker.graph.results.push_back(
+        maker.add("add", "reader", {maker.variable("other", {8, 4}), masked}));
+  CAPTURE(operand, maker.nodes());
+  run_pass(maker, "fuse_relu_grad");
+  ir::verify(maker.graph);
+  const bool fused = operand == "none";
+  CHECK((maker.nodes().find("relu_grad(") == std::string::npos) == fused);
+  CHECK((maker.nodes().find("rectified=true") != std::string::npos) == fused);
+}
+
 TEST_CASE("bias_add and relu are fused onto the convolution") {
   GraphMaker maker;
   maker.graph.results = {convolved(maker)};
@@ -206,6 +237,26 @@ TEST_CASE("In mixed precision what is returned is not rounded") {
   maker.graph.results = {y, conv};
   maker.run_passes("narrow_products");
   CHECK_THAT(maker.nodes(), Catch::Contains("pool1:bfloat16 = cast(pool1)"));
+}
+
+TEST_CASE("A cast is raised over a pool's gradient, but not where windows overlap") {
+  GraphMaker maker;
+  maker.context.narrow = DType::kBFloat16;
+  const int64_t size = GENERATE(2, 3);
+  const auto convolution = [&](const char* name, ValueId in) {
+    return maker.layer("conv2d", name, in, {{"filters", int64_t{3}}, {"kernel_size", Integers{2}}});
+  };
+  const ValueId x = maker.input("x", {2, 1, 9, 9});
+  const ValueId pool = maker.add("max_pool2d", "pool", {convolution("a", x)},
+                                 {{"ksize", Integers{size}}, {"strides", Integers{2}}});
+  maker.minimize(convolution("b", pool));
+  maker.run_passes("narrow_products");
+  CAPTURE(maker.nodes());
+  const std::string nodes = maker.nodes();
+  const size_t at = nodes.find(" = max_pool2d_grad(");
+  REQUIRE(at != std::string::npos);
+  const std::string made = nodes.substr(at, nodes.find('\n', at) - at);
+  CHECK_THAT(made, Catch::Contains(size == 2 ? ": bfloat16[2, 3, 8, 8]" : ": float32[2, 3, 8, 8]"));
 }
 
 TEST_CASE("A cast stands before a product that hooks alone read, too") {
