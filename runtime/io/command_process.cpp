@@ -69,11 +69,14 @@ std::string CommandProcess::place(const CommandEvent* event) const {
                      owner_text(*event));
 }
 
-void CommandProcess::fail(const CommandEvent* event, const std::string& what) {
+void CommandProcess::fail(const CommandEvent* event, const std::string& what,
+                          const std::string& hint) {
   done_ = true;
   const std::string message = fmt::format("{} {}", place(event), what);
   if (options_.on_error == plan::CommandSink::OnError::kFail)
-    throw RunError(message, "`on_error: warn` goes on without it, `--no-commands` runs none");
+    throw RunError(message, hint.empty() ? "`on_error: warn` goes on without it, `--no-commands` "
+                                           "runs none"
+                                         : hint);
   if (context_.say) context_.say(message + "; going on without it");
 }
 

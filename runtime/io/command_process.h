@@ -29,7 +29,7 @@ class CommandProcess : public Command {
   std::string place(const CommandEvent* event) const;
   /// Throws, or is done with the command, as `on_error` says. `event`: null at the start and at
   /// the end.
-  void fail(const CommandEvent* event, const std::string& what);
+  void fail(const CommandEvent* event, const std::string& what, const std::string& hint = {});
   void say(const CommandEvent* event, const std::string& what) const;
   /// It did not do what it should in its time, and has been ended. A run that is asked to stop does
   /// not fail of that: it has its state to save.

@@ -21,7 +21,7 @@ class SpawnCommand : public CommandProcess {
     try {
       process.emplace(process_options(event_environment(context_.job, event, arrays)));
     } catch (const RunError& error) {
-      return fail(&event, error.what());
+      return fail(&event, error.what(), error.hint());
     }
     const Deadline deadline = deadline_in(options_.timeout);
     send(*process, {}, arrays, deadline);  // one that does not look at them has its reasons

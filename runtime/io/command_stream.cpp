@@ -27,7 +27,7 @@ void StreamCommand::start() {
   try {
     process_.emplace(process_options({}));
   } catch (const RunError& error) {
-    return fail(nullptr, error.what());
+    return fail(nullptr, error.what(), error.hint());
   }
   exchange(nullptr, start_line(context_.job, context_.plan_hash, names_, context_.resumed_from),
            {});

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "runtime/base/check.h"
+#include "runtime/io/programs.h"
 
 namespace flow::io {
 
@@ -162,7 +163,8 @@ Process::Process(const ProcessOptions& options)
   std::vector<std::string> environment = environment_with(options.environment);
   if (const int error = plan.spawn(pid_, words, environment); error != 0)
     throw RunError(
-        fmt::format("cannot be started in {}: {}", options.directory.string(), error_text(error)));
+        fmt::format("cannot be started in {}: {}", options.directory.string(), error_text(error)),
+        error == ENOENT ? hint_for_program(words[0]) : "");
   input_ = std::move(input.write);
   acknowledgements_ = std::move(acknowledgements.read);
 }

@@ -187,6 +187,13 @@ class Loads(Hooks):
 class Ends(Hooks):
     dies = "import os, sys, flowhook\nfor event in flowhook.events():\n    if event.step == 37:\n        {}\n"
 
+    def test_a_program_that_is_not_there_is_answered_with_one_like_it(self):
+        for mode in ("stream", "spawn"):
+            self.job([{"type": "command", "mode": mode, "run": ["pyhton3", "-c", "0"]}])
+            done = self.look("--quiet", "--force", status=3)
+            self.assertIn("the command `pyhton3 -c 0`", done.stderr)
+            self.assertIn("hint: did you mean `python3`?\n", done.stderr)
+
     def test_a_hook_that_dies_fails_the_run_with_its_line_and_step(self):
         hook = self.script("hook.py", self.dies.format("sys.exit(9)"))
         line, = self.job([{**hook, "ack": True}], steps=60)
