@@ -66,7 +66,7 @@ class Extender {
     open_.push_back(job.key);
     yaml::Entry* other = find_other(*extends);
     if (other) extend(*other);
-    if (other && !failed_.contains(other->key))
+    if (other && !failed_.contains(other->key) && may_copy(job.value))
       take_over(other->value, job.value);
     else
       give_up(job);
@@ -122,7 +122,6 @@ class Extender {
   }
 
   void take_over(const yaml::Node& other, yaml::Node& job) {
-    if (!may_copy(job)) return;
     yaml::Node merged = yaml::mapping_node({}, job.span);
     for (const yaml::Entry& entry : other.entries) {
       if (std::ranges::count(kTakenOver, entry.key) == 0) continue;
