@@ -24,6 +24,7 @@
 #include "runtime/exec/request_paths.h"
 #include "runtime/exec/run.h"
 #include "runtime/exec/run_files.h"
+#include "runtime/io/keeper.h"
 #include "runtime/plan/json.h"
 #include "runtime/plan/sharing.h"
 
@@ -317,6 +318,9 @@ int execute(const RunOptions& options) {
   if (!loaded) return kRequestWrong;
   const plan::Plan& plan = loaded->plan;
   const plan::Job& job = choose_job(plan, options);
+  std::optional<io::Keeper> keeper;  // which this process forks while it is small
+  const bool commands = !options.no_commands && !options.dry_run;
+  if (commands && !plan::commands_of(plan, job).empty()) keeper.emplace();
   const auto backend = make_backend(*loaded, job, options, gpu);
 
   ProgressBar bar(progress_style(options), job.name);
@@ -346,7 +350,8 @@ int execute(const RunOptions& options) {
                            .commands = !options.no_commands,
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say = say,
-                           .stop_signal = [] { return stop_signal.load(); }};
+                           .stop_signal = [] { return stop_signal.load(); },
+                           .keeper = keeper ? &*keeper : nullptr};
   request.inputs = inputs_of(options);
   check_directory_flags(options);
   if (options.directory) request.directory = *options.directory;

@@ -16,21 +16,40 @@
 
 namespace flow {
 
-double process_age() {
+namespace {
+
+/// A field of proc(5)'s stat, by its number there; empty where the system keeps none.
+std::string stat_field(size_t number) {
   std::string stat;
   try {
     stat = read_text("/proc/self/stat");
   } catch (const RunError&) {
-    return 0;
+    return {};
   }
-  constexpr size_t kStartTime = 20;  // the field's index after the name, which is in parentheses
-  const std::vector<std::string> fields = split(stat.substr(stat.rfind(')') + 1), ' ');
-  if (fields.size() <= kStartTime) return 0;
-  const double ticks = std::strtod(fields[kStartTime].c_str(), nullptr);
+  const size_t name_end = stat.rfind(')');  // of field 2, which may hold anything
+  if (name_end == std::string::npos) return {};
+  const std::vector<std::string> fields = split(stat.substr(name_end), ' ');
+  return number - 2 < fields.size() ? fields[number - 2] : std::string();
+}
+
+}  // namespace
+
+double process_age() {
+  constexpr size_t kStartTime = 22;
+  const std::string field = stat_field(kStartTime);
+  if (field.empty()) return 0;
+  const double ticks = std::strtod(field.c_str(), nullptr);
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
          ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+std::span<char> shown_words() {
+  constexpr size_t kArgStart = 48, kArgEnd = 49;
+  char* const begin = reinterpret_cast<char*>(std::stoull("0" + stat_field(kArgStart)));
+  char* const end = reinterpret_cast<char*>(std::stoull("0" + stat_field(kArgEnd)));
+  return begin < end ? std::span(begin, end) : std::span<char>();
 }
 
 uint64_t peak_memory() {

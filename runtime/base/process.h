@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace flow {
 
 /// Seconds since the process was started; 0 where the system keeps no account of it.
 double process_age();
+
+/// The memory of the words that programs like ps show for this process; empty where it is unknown.
+std::span<char> shown_words();
 
 /// The most bytes that it has had resident.
 uint64_t peak_memory();

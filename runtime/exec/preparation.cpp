@@ -115,7 +115,8 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .run_directory = fs::absolute(request.directory),
                       .output_to_stderr = request.json,
                       .say = request.say,
-                      .stopping = [asked = request.stop_signal] { return asked && asked() != 0; }};
+                      .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
+                      .keeper = request.keeper};
   if (request.resume) options.commands.resumed_from = first;
   return options;
 }

@@ -16,6 +16,10 @@
 #include "runtime/exec/profile.h"
 #include "runtime/plan/plan.h"
 
+namespace flow::io {
+class Keeper;
+}
+
 namespace flow::exec {
 
 /// What a call tells whoever shows progress. Called from the delivery thread, once a step.
@@ -48,6 +52,7 @@ struct RunRequest {
   std::function<void(const std::string&)> say = {};
   /// Checked between steps: a signal number asks the run to finish the step, save and stop.
   std::function<int()> stop_signal = {};
+  const io::Keeper* keeper = nullptr;  // ends commands when this process is killed; may be null
 };
 
 struct RunOutcome {

@@ -32,6 +32,7 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.acknowledges = options_.ack;
   if (context_.stopping) process.hurried = [this] { return is_hurried(); };
   process.patience = context_.patience;
+  process.keeper = context_.keeper;
   return process;
 }
 
@@ -99,6 +100,20 @@ void CommandProcess::fail_late(const CommandEvent* event, const std::string& mis
   done_ = true;
   say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended{}", missed,
                          shortest(context_.patience), event ? "; it has missed that event" : ""));
+}
+
+void CommandProcess::leave(std::unique_ptr<Process> process) {
+  std::erase_if(left_, [](const auto& other) { return other->group_has_ended(); });
+  if (!process->group_has_ended()) left_.push_back(std::move(process));
+}
+
+void CommandProcess::end_left() {
+  const Deadline moment = deadline_in(kMoment);
+  std::erase_if(left_, [&](const auto& process) { return process->await_group(moment); });
+  if (left_.empty()) return;
+  say(nullptr, "left processes in the background, which end with the run");
+  for (const auto& process : left_) process->ask_to_end();
+  left_.clear();
 }
 
 bool CommandProcess::is_hurried() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,8 +35,15 @@ class CommandProcess : public Command {
   /// It did not do what it should in its time, and has been ended. A run that is asked to stop does
   /// not fail of that: it has its state to save.
   void fail_late(const CommandEvent* event, const std::string& missed);
+  /// What a process leaves undone for a moment after its end, such as closing of pipes. In seconds.
+  static constexpr double kMoment = 1;
   /// Does what the exit status of an ended process asks for.
   void heed(const CommandEvent* event, const ExitStatus& status);
+
+  /// The process has ended. What it left in the background may stay until the end of the run.
+  void leave(std::unique_ptr<Process> process);
+  /// Ends that, and says so, unless it ends within a moment by itself.
+  void end_left();
 
   /// Asked while a process is awaited: is the run to stop? After a second of that says what it is
   /// waiting for.
@@ -49,6 +57,9 @@ class CommandProcess : public Command {
   bool ending_ = false;      // the run is over
   Deadline says_so_;         // when the run has been stopping for a while
   bool has_said_so_ = false;
+
+ private:
+  std::vector<std::unique_ptr<Process>> left_;  // that have ended, but not their groups
 };
 
 std::unique_ptr<Command> make_spawn(const plan::CommandSink& options, const CommandContext& context,
@@ -73,7 +84,7 @@ class StreamCommand : public CommandProcess {
   void part(const CommandEvent* event);
 
   std::vector<std::string> names_;
-  std::optional<Process> process_;
+  std::unique_ptr<Process> process_;
   bool heeded_ = false;  // its exit status
   Deadline end_;
 };

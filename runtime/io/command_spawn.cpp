@@ -12,21 +12,25 @@ class SpawnCommand : public CommandProcess {
   using CommandProcess::CommandProcess;
   void start() override {}
   void close(std::string_view) override {}
-  void await_end() override {}
+  void await_end() override { end_left(); }
 
   void deliver(const CommandEvent& event) override {
     if (done_) return;
     const std::vector<Encoded> arrays = encode(event);
-    std::optional<Process> process;
+    std::unique_ptr<Process> process;
     try {
-      process.emplace(process_options(event_environment(context_.job, event, arrays)));
+      process = std::make_unique<Process>(
+          process_options(event_environment(context_.job, event, arrays)));
     } catch (const RunError& error) {
       return fail(&event, error.what(), error.hint());
     }
     const Deadline deadline = deadline_in(options_.timeout);
     send(*process, {}, arrays, deadline);  // one that does not look at them has its reasons
     process->close_input();
-    if (const auto status = process->wait(deadline)) return heed(&event, *status);
+    if (const auto status = process->wait(deadline)) {
+      leave(std::move(process));
+      return heed(&event, *status);
+    }
     process->end();
     fail_late(&event, "end");
   }

@@ -12,8 +12,6 @@ namespace {
 
 using Reached = Process::Reached;
 
-/// A process that ends closes its pipes a moment before its status is known. In seconds.
-constexpr double kMoment = 1;
 /// How long the end of a command is awaited where it does not say. In seconds.
 constexpr double kEnd = 30;
 
@@ -25,7 +23,7 @@ void StreamCommand::announce(const std::string& name) {
 
 void StreamCommand::start() {
   try {
-    process_.emplace(process_options({}));
+    process_ = std::make_unique<Process>(process_options({}));
   } catch (const RunError& error) {
     return fail(nullptr, error.what(), error.hint());
   }
@@ -86,8 +84,12 @@ void StreamCommand::close(std::string_view status) {
 }
 
 void StreamCommand::await_end() {
-  if (!process_ || heeded_) return;
-  if (const auto status = process_->wait(end_)) return heed(nullptr, *status);
+  if (!process_) return;
+  if (const auto status = process_->wait(end_)) {
+    leave(std::move(process_));
+    if (!heeded_) heed(nullptr, *status);
+    return end_left();
+  }
   process_->end();
   fail(nullptr, fmt::format("did not end within {} s of the end of its input",
                             shortest(options_.timeout.value_or(kEnd))));

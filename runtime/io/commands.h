@@ -17,6 +17,8 @@
 
 namespace flow::io {
 
+class Keeper;
+
 /// What all commands of a run share.
 struct CommandContext {
   std::string job = {}, plan_hash = {};
@@ -26,7 +28,8 @@ struct CommandContext {
   bool output_to_stderr = false;
   std::function<void(const std::string&)> say = {};  // remarks; may be empty
   std::function<bool()> stopping = {};               // has the run been asked to stop? May be empty
-  double patience = 30;  // seconds that commands have then for what they are at
+  double patience = 30;            // seconds that commands have then for what they are at
+  const Keeper* keeper = nullptr;  // ends them when this process is killed; may be null
 };
 
 /// One command: a process for the whole run, or one for each event.

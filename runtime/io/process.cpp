@@ -1,12 +1,12 @@
-// Child processes by posix_spawn.
+// Child processes: their pipes, their ends, and those of what they started.
 #include "runtime/io/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@
 #include <thread>
 
 #include "runtime/base/check.h"
-#include "runtime/io/programs.h"
+#include "runtime/io/child.h"
+#include "runtime/io/keeper.h"
 
 namespace flow::io {
 
@@ -26,10 +27,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kAckDescriptor = 3;
-/// How long a process that was asked to end is given.
-constexpr double kGrace = 2;
 /// A pipe can outlive its process, in the hands of another one: so often it is asked for.
 constexpr milliseconds kLook{100};
+/// Seconds that what was killed takes at most to be gone, unless the system holds it.
+constexpr double kGone = 1;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
@@ -55,62 +56,11 @@ void make_nonblocking(const Descriptor& end) {
   FLOW_CHECK(::fcntl(end.get(), F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
-/// `error`: 0, or an errno.
-void require(int error) {
-  if (error != 0) throw RunError(fmt::format("cannot be started: {}", error_text(error)));
+/// A process whose parent ends becomes a child of this one, which so learns when a group is empty.
+void adopt_orphans() {
+  static const int adopted = ::prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L);
+  FLOW_CHECK(adopted == 0);
 }
-
-/// What posix_spawn is told: descriptors, directory, group and signals of the child.
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    require(::posix_spawn_file_actions_init(&actions_));
-    require(::posix_spawnattr_init(&attributes_));
-  }
-  ~SpawnPlan() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  void give(int descriptor, int as) {
-    require(::posix_spawn_file_actions_adddup2(&actions_, descriptor, as));
-  }
-  void close_from(int descriptor) {
-    require(::posix_spawn_file_actions_addclosefrom_np(&actions_, descriptor));
-  }
-  void work_in(const fs::path& directory) {
-    require(::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str()));
-  }
-  /// With default signals where flow ignores them.
-  void lead_a_group() {
-    sigset_t ignored;
-    sigemptyset(&ignored);
-    sigaddset(&ignored, SIGPIPE);
-    sigaddset(&ignored, SIGXFSZ);
-    require(::posix_spawnattr_setsigdefault(&attributes_, &ignored));
-    require(::posix_spawnattr_setpgroup(&attributes_, 0));
-    require(
-        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF));
-  }
-
-  /// 0, or the errno of what failed.
-  int spawn(pid_t& pid, std::vector<std::string>& words, std::vector<std::string>& environment) {
-    const auto pointers = [](std::vector<std::string>& texts) {
-      std::vector<char*> all;
-      for (std::string& text : texts) all.push_back(text.data());
-      all.push_back(nullptr);
-      return all;
-    };
-    return ::posix_spawnp(&pid, words[0].c_str(), &actions_, &attributes_, pointers(words).data(),
-                          pointers(environment).data());
-  }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
   std::vector<std::string> all;
@@ -145,26 +95,18 @@ std::string ExitStatus::str() const {
 }
 
 Process::Process(const ProcessOptions& options)
-    : hurried_(options.hurried), patience_(options.patience) {
+    : hurried_(options.hurried), patience_(options.patience), keeper_(options.keeper) {
+  adopt_orphans();
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
-  SpawnPlan plan;
-  plan.lead_a_group();
-  plan.work_in(options.directory);
-  plan.give(input.read.get(), STDIN_FILENO);
-  if (options.output_to_stderr) plan.give(STDERR_FILENO, STDOUT_FILENO);
-  if (options.acknowledges) {
-    acknowledgements = make_pipe();
-    plan.give(acknowledgements.write.get(), kAckDescriptor);
-  }
-  plan.close_from(kAckDescriptor + (options.acknowledges ? 1 : 0));
-
-  std::vector<std::string> words = options.words;
-  std::vector<std::string> environment = environment_with(options.environment);
-  if (const int error = plan.spawn(pid_, words, environment); error != 0)
-    throw RunError(
-        fmt::format("cannot be started in {}: {}", options.directory.string(), error_text(error)),
-        error == ENOENT ? hint_for_program(words[0]) : "");
+  if (options.acknowledges) acknowledgements = make_pipe();
+  pid_ = start_child({.words = options.words,
+                      .environment = environment_with(options.environment),
+                      .directory = options.directory,
+                      .standard_input = input.read.get(),
+                      .output_to_stderr = options.output_to_stderr,
+                      .third = acknowledgements.write.get(),
+                      .keeper = keeper_ ? keeper_->door() : -1});
   input_ = std::move(input.write);
   acknowledgements_ = std::move(acknowledgements.read);
 }
@@ -257,15 +199,35 @@ std::optional<ExitStatus> Process::wait(Deadline deadline) {
   return status();
 }
 
-void Process::end() {
-  if (pid_ < 0 || status()) return;
-  ::kill(-pid_, SIGTERM);
-  if (!wait(deadline_in(kGrace))) {
-    ::kill(-pid_, SIGKILL);
-    look(0);
-  } else {
-    ::kill(-pid_, SIGKILL);  // those of its group that did not hear
+bool Process::group_has_ended() {
+  if (group_ended_) return true;
+  if (!status()) return false;
+  while (::waitpid(-pid_, nullptr, WNOHANG) > 0) {
+    // One of those that are ours by now.
   }
+  // What is not waited for keeps the number of the group from being given to another one.
+  if (::kill(-pid_, 0) == 0 || errno != ESRCH) return false;
+  if (keeper_) keeper_->forget(pid_);
+  return group_ended_ = true;
+}
+
+bool Process::await_group(Deadline deadline) {
+  while (!group_has_ended() && !has_passed(deadline)) std::this_thread::sleep_for(milliseconds(2));
+  return group_ended_;
+}
+
+void Process::ask_to_end() {
+  if (group_has_ended() || asked_) return;
+  ::kill(-pid_, SIGTERM);
+  asked_ = deadline_in(kGrace);
+}
+
+void Process::end() {
+  ask_to_end();
+  if (await_group(asked_)) return;
+  ::kill(-pid_, SIGKILL);
+  look(0);
+  await_group(deadline_in(kGone));
 }
 
 }  // namespace flow::io

@@ -20,6 +20,8 @@ namespace flow::io {
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // nothing: never
 Deadline deadline_in(std::optional<double> seconds);
 
+class Keeper;
+
 /// How a process ended.
 struct ExitStatus {
   int code = 0;    // of one that exited
@@ -40,16 +42,18 @@ struct ProcessOptions {
   /// `patience` seconds. May be empty.
   std::function<bool()> hurried = {};
   double patience = 0;
+  const Keeper* keeper = nullptr;  // ends it when this process is killed; may be null
 };
 
 /// A program in a process group of its own, so that Ctrl-C at the terminal does not reach it, with
 /// a pipe on its standard input. It gets no other descriptor of ours than output and error, and
-/// SIGPIPE as programs expect it. REQUIRES: SIGPIPE is ignored here. One thread at a time.
+/// SIGPIPE as programs expect it. REQUIRES: SIGPIPE is ignored here. One thread at a time. The
+/// first one makes this process a subreaper (prctl(2)).
 class Process {
  public:
   /// RunError, "cannot be started ...", when it cannot.
   explicit Process(const ProcessOptions& options);
-  /// Kills what still runs.
+  /// Ends what still runs.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -71,7 +75,13 @@ class Process {
   std::optional<ExitStatus> status();
   /// Waits until it has ended.
   std::optional<ExitStatus> wait(Deadline deadline);
-  /// Asks its group to end, and makes it end soon after.
+  /// Has everything in its group ended, too?
+  bool group_has_ended();
+  /// Waits until it has.
+  bool await_group(Deadline deadline);
+  /// Asks its group to end.
+  void ask_to_end();
+  /// The same, and kills what has not ended `kGrace` seconds after that.
   void end();
 
  private:
@@ -82,11 +92,14 @@ class Process {
 
   const std::function<bool()> hurried_;
   const double patience_;
+  const Keeper* const keeper_;
   Deadline out_of_patience_;
   pid_t pid_ = -1;
   Descriptor input_, acknowledgements_;
   size_t newlines_ = 0;  // that were read and not yet waited for
   std::optional<ExitStatus> status_;
+  bool group_ended_ = false;
+  Deadline asked_;  // what was asked to end is killed then
 };
 
 }  // namespace flow::io

@@ -62,6 +62,22 @@ std::vector<const Job*> also_jobs(const Plan& plan, const Job& job) {
   return jobs;
 }
 
+std::vector<PlacedCommand> commands_of(const Plan& plan, const Job& job) {
+  std::vector<const Job*> jobs = also_jobs(plan, job);
+  jobs.insert(jobs.begin(), &job);
+  std::vector<PlacedCommand> commands;
+  const auto add = [&](const std::vector<Sink>& sinks, const std::string& where) {
+    for (const Sink& sink : sinks)
+      if (const auto* command = std::get_if<CommandSink>(&sink))
+        commands.push_back({*command, where});
+  };
+  for (const Job* one : jobs) {
+    for (const Hook& hook : one->hooks) add(hook.sinks, hook.where);
+    if (one->returns) add(one->returns->sinks, one->returns->where);
+  }
+  return commands;
+}
+
 bool needs_two_devices(const Plan& plan, const Job& job) {
   return has_two_devices(job) || std::ranges::any_of(also_jobs(plan, job), [&](const Job* other) {
            return has_two_devices(*other) || other->device != job.device;

@@ -17,6 +17,15 @@ std::optional<std::string> sharing_conflict(const Job& a, const Job& b);
 /// The jobs that `job` calls, in the order of its `also`. REQUIRES: the plan is checked.
 std::vector<const Job*> also_jobs(const Plan& plan, const Job& job);
 
+/// A command sink, and the hook or return that it belongs to.
+struct PlacedCommand {
+  const CommandSink& sink;
+  const std::string& where;
+};
+
+/// The commands of a job and of those that it calls. REQUIRES: the plan is checked.
+std::vector<PlacedCommand> commands_of(const Plan& plan, const Job& job);
+
 /// Does a run of the job, or of what it calls, compute on two devices? REQUIRES: the plan is
 /// checked.
 bool needs_two_devices(const Plan& plan, const Job& job);

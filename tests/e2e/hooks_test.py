@@ -1,10 +1,13 @@
 """Commands as hooks: what they read, how they end, what that means for the run."""
 import json
 import os
+import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import numpy as np
@@ -286,10 +289,89 @@ class Ends(Hooks):
         done = self.flowrun("train.yaml", "-o", "out", "--steps", 3, "--resume")
         self.assertEqual(done.stdout, "start None 2\nwatch 2 None\nend None None\n")
 
+    def test_exit_status_10_after_the_last_step_says_nothing(self):
+        self.train([f"{{watch: logits, to: {json.dumps({'type': 'command', 'run': 'cat > /dev/null; exit 10'})}}}"])
+        done = self.flowrun("train.yaml", "-o", "out", "--steps", 3)
+        self.assertNotIn("stop", done.stderr)
+        self.assertIn("train done, 3 steps", done.stderr)
+        self.assertEqual((self.record()["exit_status"], self.record()["error"]), (0, ""))
+
     def test_a_hook_of_a_run_that_fails_is_told(self):
         self.job([{"type": "command", "run": "tail -n 1 > last", "format": "text"}, {"type": "command", "run": "exit 3", "mode": "spawn"}])
         self.look(status=3)
         self.assertEqual(json.loads((self.dir / "last").read_text())["status"], "failed")
+
+
+class Processes(Hooks):
+    """Which processes are left when a run has ended."""
+
+    def members(self):
+        """The living processes of the groups whose leaders wrote their id into `groups`."""
+        path = self.dir / "groups"
+        groups = set(path.read_bytes().split()) if path.exists() else set()
+        found = []
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                fields = pathlib.Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+            except OSError:  # it has ended
+                continue
+            if fields[2] in groups and fields[0] not in b"ZX":
+                found.append(int(process))
+        return found
+
+    def until(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end, "this takes too long")
+            time.sleep(0.01)
+
+    # A pipeline, of which one part ignores SIGTERM; with its shell there are three processes.
+    stubborn = "echo $$ >> groups; (trap '' TERM; exec sleep 1000) | sleep 1000"
+
+    def killed(self, mode, end):
+        """Runs a job with such a command, ends it by `end`, and waits until the command has ended."""
+        self.job([{"type": "command", "mode": mode, "run": self.stubborn}], steps=10**9)
+        with subprocess.Popen([str(BIN / "flowrun"), "job.yaml", "-o", "out"], cwd=self.dir, start_new_session=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+            try:
+                self.until(lambda: len(self.members()) == 3)
+                end(run)
+                said = run.communicate(timeout=60)[0]
+            finally:
+                run.kill()
+        self.until(lambda: not self.members(), seconds=10)
+        return run.returncode, said
+
+    def test_a_command_and_what_it_started_end_with_a_run_that_is_killed(self):
+        for mode, end in (("stream", subprocess.Popen.kill), ("spawn", lambda run: os.killpg(run.pid, signal.SIGKILL)),
+                          ("stream", lambda run: run.send_signal(signal.SIGABRT))):
+            shutil.rmtree(self.dir / "out", ignore_errors=True)
+            self.assertIn(self.killed(mode, end)[0], (-signal.SIGKILL, -signal.SIGABRT))
+
+    def test_a_command_and_what_it_started_end_with_the_second_ctrl_c(self):
+        def twice(run):
+            run.send_signal(signal.SIGINT)
+            time.sleep(2.1)
+            self.assertIsNone(run.poll(), "the first one waits for the command")
+            self.assertEqual(len(self.members()), 3, "which does not hear of it")
+            run.send_signal(signal.SIGINT)
+        self.assertEqual(self.killed("spawn", twice)[0], -signal.SIGINT)
+
+    def test_what_ends_the_commands_is_not_killed_by_the_words_of_the_run(self):
+        def look_and_kill(run):  # as `pkill -9 -f flowrun` finds processes
+            children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+            words = [pathlib.Path(f"/proc/{child}/cmdline").read_bytes().rstrip(b"\0") for child in children]
+            self.assertIn(b"flow-keeper", words)
+            self.assertFalse([line for line in words if b"flowrun" in line])
+            run.kill()
+        self.killed("stream", look_and_kill)
+
+    def test_what_a_command_leaves_in_the_background_ends_with_the_run(self):
+        line, = self.job([{"type": "command", "mode": "spawn", "run": "echo $$ >> groups; sleep 1000 &"}], steps=3)
+        done = self.look()
+        self.assertEqual(self.members(), [])
+        self.assertEqual(re.findall(r".*background.*", done.stderr),
+                         [f"flowrun: job.yaml:{line}:10: the command `echo $$ >> groups; sleep 1000 &` left processes in the background, which end with the run"])
 
 
 class Care(Hooks):

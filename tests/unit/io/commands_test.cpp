@@ -1,6 +1,8 @@
 // Commands: who shares a process, and what their ends mean for a run.
 #include "runtime/io/commands.h"
 
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.h"
@@ -203,6 +205,44 @@ TEST_CASE("exit status 10 asks the run to stop") {
     CHECK(stage.said[0].ends_with("asks to stop"));
     stage.commands.end("stopped");
   }
+}
+
+TEST_CASE("exit status 10 after the last event says nothing") {
+  Stage stage;
+  const size_t place = stage.add(shell_sink("cat > /dev/null; exit 10"));
+  stage.commands.start();
+  stage.deliver(place, 2);
+  stage.commands.end("done");
+  CHECK_FALSE(stage.commands.asked_to_stop());
+  CHECK(stage.said.empty());
+}
+
+TEST_CASE("what commands leave in the background ends with the run, which is said once") {
+  for (const Mode mode : {Mode::kStream, Mode::kSpawn}) {
+    Stage stage;
+    plan::CommandSink sink = shell_sink("sleep 1000 & echo $! >> out");
+    sink.mode = mode;
+    const size_t place = stage.add(sink);
+    stage.commands.start();
+    for (int step = 0; step < 3 && mode == Mode::kSpawn; ++step) stage.deliver(place, step);
+    stage.commands.end("done");
+    CHECK(stage.said ==
+          std::vector<std::string>{
+              "job.yaml:9:7: the command `sleep 1000 & echo $! >> out` left processes "
+              "in the background, which end with the run"});
+    for (const std::string& pid : split(trimmed(stage.left()), '\n'))
+      CHECK(::kill(std::stoi(pid), 0) != 0);
+  }
+}
+
+TEST_CASE("what a command leaves in the background for a moment may end by itself") {
+  Stage stage;
+  plan::CommandSink sink = shell_sink("(sleep 0.2; echo whole > out) &");
+  sink.mode = Mode::kSpawn;
+  stage.deliver(stage.add(sink), 0);
+  stage.commands.end("done");
+  CHECK(stage.left() == "whole\n");
+  CHECK(stage.said.empty());
 }
 
 TEST_CASE("a hung command fails after its timeout, and is ended") {

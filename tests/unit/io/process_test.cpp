@@ -156,5 +156,65 @@ TEST_CASE("ending a child ends what it started, even if it does not want to") {
   ::close(reader);
 }
 
+TEST_CASE("a child that ignores SIGTERM ends with its parent that obeys") {
+  const Home home;
+  const fs::path fifo = home.directory / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  Process process(
+      home.shell("(trap '' TERM; echo > fifo; echo >&3; exec sleep 1000) > fifo & wait"));
+  REQUIRE(process.await_newline({}) == Reached::kDone);
+  process.end();
+  CHECK(process.status()->signal == SIGTERM);
+  CHECK(process.group_has_ended());
+  pollfd gone{reader, 0, 0};
+  CHECK(::poll(&gone, 1, 10'000) == 1);
+  ::close(reader);
+}
+
+TEST_CASE("what a child started has time to end well, too") {
+  const Home home;
+  Process process(
+      home.shell("(trap 'sleep 0.3; echo well > out; exit' TERM; echo >&3; while :; do sleep 0.01; "
+                 "done) & wait"));
+  REQUIRE(process.await_newline({}) == Reached::kDone);
+  process.end();
+  CHECK(process.status()->signal == SIGTERM);
+  CHECK(read_text(home.directory / "out") == "well\n");
+}
+
+TEST_CASE("what a child leaves in the background is seen, and its end") {
+  const Home home;
+  write_text_atomically(home.directory / "stay", "");
+  Process process(home.shell("while [ -e stay ]; do sleep 0.01; done & exit 0"));
+  REQUIRE(process.wait({})->good());
+  CHECK_FALSE(process.group_has_ended());
+  fs::remove(home.directory / "stay");
+  CHECK(process.await_group(deadline_in(60)));
+}
+
+TEST_CASE("a child starts with default signals, and as the user ignores them") {
+  const Home home;
+  const auto before = std::signal(SIGUSR1, SIG_IGN);
+  // The mask of ignored signals, bit 0 for signal 1.
+  const std::string mask = home.left_by("grep SigIgn /proc/self/status | cut -f 2 > out");
+  std::signal(SIGUSR1, before);
+  const uint64_t ignored = std::stoull(mask, nullptr, 16);
+  CHECK((ignored >> (SIGUSR1 - 1) & 1) == 1);
+  CHECK((ignored >> (SIGPIPE - 1) & 1) == 0);
+  CHECK(home.left_by("grep SigBlk /proc/self/status | cut -f 2 > out") == "0000000000000000\n");
+}
+
+TEST_CASE("a child's words may fill pages, and its program lies in PATH") {
+  const Home home;
+  ProcessOptions options = home.shell("");
+  options.words = {"sh", "-c", "echo $# > out", "sh"};
+  options.words.insert(options.words.end(), 20'000, "a word");
+  Process process(options);
+  CHECK(process.wait({})->good());
+  CHECK(read_text(home.directory / "out") == "20000\n");
+}
+
 }  // namespace
 }  // namespace flow::io

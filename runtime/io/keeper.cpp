@@ -1,0 +1,115 @@
+// The process that outlives a killed run for a moment. It was forked from a program that may have
+// had threads, so it makes system calls alone.
+#include "runtime/io/keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <span>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/base/process.h"
+
+namespace flow::io {
+
+namespace {
+
+constexpr const char* kKeeperName = "flow-keeper";
+
+/// The groups that live. Those beyond its size end with a run that ends by itself only.
+struct Groups {
+  std::array<pid_t, 65536> ids;
+  size_t count = 0;
+
+  void add(pid_t group) {
+    if (count < ids.size()) ids[count++] = group;
+  }
+  void remove(pid_t group) {
+    pid_t* const end = ids.data() + count;
+    pid_t* const found = std::find(ids.data(), end, group);
+    if (found == end) return;
+    *found = end[-1];
+    --count;
+  }
+  void signal(int signal) const {
+    for (size_t i = 0; i < count; ++i) ::kill(-ids[i], signal);
+  }
+  bool have_ended() const {
+    for (size_t i = 0; i < count; ++i)
+      if (::kill(-ids[i], 0) == 0) return false;
+    return true;
+  }
+};
+Groups groups;  // of the keeper
+
+/// Away from the terminal, from pipes that someone reads to their end, and from the name by which
+/// the run may be killed.
+void stand_aside(int door, std::span<char> shown) {
+  ::setsid();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_IGN);
+  ::dup2(door, STDIN_FILENO);
+  ::closefrom(STDOUT_FILENO);
+  if (::chdir("/") != 0) {
+    // Then this folder stays in use.
+  }
+  ::prctl(PR_SET_NAME, kKeeperName);
+  std::ranges::fill(shown, '\0');
+  if (!shown.empty()) std::strncpy(shown.data(), kKeeperName, shown.size() - 1);
+}
+
+[[noreturn]] void keep(int door, std::span<char> shown) {
+  stand_aside(door, shown);
+  pid_t told = 0;  // whole: shorter writes to a pipe than PIPE_BUF are never cut
+  while (::read(STDIN_FILENO, &told, sizeof told) == sizeof told)
+    told > 0 ? groups.add(told) : groups.remove(-told);
+  groups.signal(SIGTERM);
+  constexpr timespec kPause{0, 10'000'000};
+  for (int i = 0; i < kGrace * 100 && !groups.have_ended(); ++i) ::nanosleep(&kPause, nullptr);
+  groups.signal(SIGKILL);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Keeper::Keeper() {
+  const auto require = [](int result) {
+    if (result < 0)
+      throw RunError(
+          fmt::format("cannot start the process that ends the commands of a killed run: {}",
+                      std::generic_category().message(errno)),
+          "`--no-commands` runs none");
+    return result;
+  };
+  int ends[2];
+  require(::pipe2(ends, O_CLOEXEC));
+  const Descriptor inside(ends[0]);
+  door_ = Descriptor(ends[1]);
+  const std::span<char> shown = shown_words();
+  pid_ = require(::fork());
+  if (pid_ == 0) keep(inside.get(), shown);
+}
+
+Keeper::~Keeper() {
+  door_.close();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Keeper::forget(pid_t group) const {
+  const pid_t gone = -group;
+  if (::write(door_.get(), &gone, sizeof gone) < 0) {
+    // It was killed.
+  }
+}
+
+}  // namespace flow::io
