@@ -7,6 +7,7 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/environment_text.h"
 
 namespace flow::job {
 namespace {
@@ -17,8 +18,9 @@ constexpr std::array<std::string_view, 9> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT",
                                                    "FLOW_DTYPE",   "FLOW_SHAPE", "FLOW_MAIN_STEP"};
 
 /// The system ends its texts at a NUL.
-bool check_nul(Reader& reader, const yaml::Node& node, std::string_view what) {
-  if (node.scalar.find('\0') == std::string::npos) return true;
+bool check_nul(Reader& reader, const yaml::Node& node, const std::string& text,
+               std::string_view what) {
+  if (text.find('\0') == std::string::npos) return true;
   reader.error(Diagnosis::kCommand, node,
                fmt::format("{} holds a NUL, which no program can be given", what));
   return false;
@@ -29,7 +31,7 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   sink.shell = node.is_scalar();
   if (node.is_scalar()) {
     if (const auto line = read_text(reader, node, "`run`");
-        line && check_nul(reader, node, "`run`"))
+        line && check_nul(reader, node, *line, "`run`"))
       sink.run = {*line};
     return;
   }
@@ -41,8 +43,16 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   }
   for (const yaml::Node& word : node.items)
     if (reader.expect(word, yaml::Kind::kScalar, "a word of `run`") &&
-        check_nul(reader, word, "a word of `run`"))
+        check_nul(reader, word, word.scalar, "a word of `run`"))
       sink.run.push_back(word.scalar);
+}
+
+/// In a plan the environment stays what it is called: it may hold a password.
+void read_variable(Reader& reader, const yaml::Entry& entry, plan::CommandSink& sink) {
+  const yaml::Node& value = entry.value;
+  const std::string text =
+      value.unexpanded.empty() ? plan::with_doubled_dollars(value.scalar) : value.unexpanded;
+  if (check_nul(reader, value, text, fmt::format("`{}`", entry.key))) sink.env[entry.key] = text;
 }
 
 void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
@@ -55,9 +65,8 @@ void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink&
     else if (std::ranges::find(kTold, entry.key) != kTold.end())
       reader.error(Diagnosis::kCommand, entry.key_span,
                    fmt::format("`{}` is set by the run itself", entry.key));
-    else if (reader.expect(entry.value, yaml::Kind::kScalar, fmt::format("`{}`", entry.key)) &&
-             check_nul(reader, entry.value, fmt::format("`{}`", entry.key)))
-      sink.env[entry.key] = entry.value.scalar;
+    else if (reader.expect(entry.value, yaml::Kind::kScalar, fmt::format("`{}`", entry.key)))
+      read_variable(reader, entry, sink);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/job/callee.h"
 #include "compiler/job/sections.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/environment_text.h"
 
 namespace flow::job {
 namespace {
@@ -25,11 +26,16 @@ void collect_names(const yaml::Node& node, const Locals& locals, std::set<std::s
   }
 }
 
-/// A dollar sign in text whose variables were put in is written twice again.
-void say_dollars(yaml::Node& node) {
-  for (yaml::Node& item : node.items) say_dollars(item);
-  for (yaml::Entry& entry : node.entries) say_dollars(entry.value);
-  if (node.resolved && node.is_scalar()) node.scalar = join(split(node.scalar, '$'), "$$");
+/// A dollar sign in text whose variables were put in is written twice again. What commands and
+/// variables take of the environment is not written.
+void say_dollars(yaml::Node& node, bool unexpanded = false) {
+  for (yaml::Node& item : node.items) say_dollars(item, unexpanded);
+  for (yaml::Entry& entry : node.entries)
+    say_dollars(entry.value,
+                unexpanded || entry.key == "vars" || (entry.key == "env" && is_command(node)));
+  if (!node.resolved || !node.is_scalar()) return;
+  node.scalar = unexpanded && !node.unexpanded.empty() ? node.unexpanded
+                                                       : plan::with_doubled_dollars(node.scalar);
 }
 
 class Resolver {

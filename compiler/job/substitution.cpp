@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <utility>
 
 #include "compiler/job/expression.h"
 #include "compiler/job/values.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/environment_text.h"
 
 namespace flow::job {
 namespace {
@@ -17,16 +19,6 @@ constexpr size_t kMaxText = 65'536;
 /// Where the name that begins at `from` ends; `from` where none begins.
 size_t name_end(std::string_view text, size_t from) {
   return from + name_length(text.substr(std::min(from, text.size())));
-}
-
-/// The parenthesis that closes the one at `open`, or npos.
-size_t closing(std::string_view text, size_t open) {
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == '(') ++depth;
-    if (text[i] == ')' && --depth == 0) return i;
-  }
-  return std::string_view::npos;
 }
 
 /// For a dollar sign that no name follows.
@@ -50,32 +42,33 @@ std::string hint_for_expression(std::string_view text) {
 
 class Substitution {
  public:
-  Substitution(Reader& reader, Variables& variables, const Locals& locals)
-      : reader_(reader), variables_(variables), locals_(locals) {}
+  /// `optional`: an environment variable may be unset.
+  Substitution(Reader& reader, Variables& variables, const Locals& locals, bool optional)
+      : reader_(reader), variables_(variables), locals_(locals), optional_(optional) {}
 
   void replace(yaml::Node& node) {
     if (node.resolved) return;
     if (node.is_scalar()) return replace_scalar(node);
     for (yaml::Node& item : node.items) replace(item);
     const bool command = is_command(node);
-    for (yaml::Entry& entry : node.entries)
-      if (entry.key != "note" && !(command && entry.key == "run")) replace(entry.value);
+    for (yaml::Entry& entry : node.entries) {
+      // The sink's `run` belongs to a program that has variables of its own: it is left as written.
+      if (entry.key == "note" || (command && entry.key == "run")) continue;
+      const bool before = std::exchange(optional_, optional_ || (command && entry.key == "env"));
+      replace(entry.value);
+      optional_ = before;
+    }
   }
 
  private:
-  /// The sink's `run` belongs to a program that has variables of its own: it is left as written.
-  static bool is_command(const yaml::Node& node) {
-    const yaml::Node* type = node.find("type");
-    return type && type->is_scalar() && type->scalar == "command";
-  }
-
   void replace_scalar(yaml::Node& node) {
     if (node.scalar.find('$') == std::string::npos) return;
     const std::string_view text = node.scalar;
     if (text.size() > 1 && name_end(text, 1) == text.size())
       return replace_whole(node, text.substr(1));
     if (auto replaced = replaced_text(node)) {
-      node.scalar = std::move(*replaced);
+      node.scalar = std::move(replaced->text);
+      node.unexpanded = std::move(replaced->unexpanded);
       node.resolved = true;
     } else {
       reader_.diags.silence(node.span);  // the error has been told, the text means nothing
@@ -87,7 +80,8 @@ class Substitution {
     if (!value) return reader_.diags.silence(node.span);
     const Span use = node.span;
     const std::string variable = node.scalar;
-    if (!variables_.may_copy(*value, use)) return reader_.diags.silence(use);
+    if (!variables_.may_copy(*value, use) || !require_set(*value))
+      return reader_.diags.silence(use);
     yaml::Node copy = *value;  // before `node` changes: it may be a part of a variable itself
     reader_.origins.add(use, variable, copy.span);
     node = std::move(copy);
@@ -95,34 +89,49 @@ class Substitution {
     node.resolved = true;
   }
 
-  std::optional<std::string> replaced_text(const yaml::Node& node) {
+  /// A text with variables put in, and the same with the environment's by their names.
+  struct Replaced {
+    std::string text, unexpanded;  // empty where there are none
+  };
+
+  static Replaced plain(std::string text) { return {std::move(text), {}}; }
+
+  std::optional<Replaced> replaced_text(const yaml::Node& node) {
     const std::string_view text = node.scalar;
-    std::string out;
+    std::string out, unexpanded;
+    bool environment = false;
+    const auto add = [&](const Replaced& piece) {
+      out += piece.text;
+      environment |= !piece.unexpanded.empty();
+      unexpanded +=
+          piece.unexpanded.empty() ? plan::with_doubled_dollars(piece.text) : piece.unexpanded;
+    };
     for (size_t i = 0; i < text.size();) {
       const size_t next = std::min(text.find('$', i), text.size());
-      out += text.substr(i, next - i);
+      add(plain(std::string(text.substr(i, next - i))));
       i = next;
       if (i == text.size()) break;
       const auto piece = replaced_piece(node, i);
       if (!piece) return {};
-      out += *piece;
-      if (out.size() > kMaxText) {
+      add(*piece);
+      if (std::max(out.size(), unexpanded.size()) > kMaxText) {
         reader_.error(Diagnosis::kOutOfRange, node,
                       fmt::format("variables grow this text to more than {} bytes", kMaxText));
         return {};
       }
     }
-    return out;
+    if (!environment) unexpanded.clear();
+    return Replaced{std::move(out), std::move(unexpanded)};
   }
 
   /// The text that stands for what begins with the dollar sign at `i`, which is moved behind it.
-  std::optional<std::string> replaced_piece(const yaml::Node& node, size_t& i) {
+  std::optional<Replaced> replaced_piece(const yaml::Node& node, size_t& i) {
     const std::string_view text = node.scalar;
     const size_t dollar = i;
     const std::string_view rest = text.substr(dollar + 1);
     if (rest.starts_with("$")) {
       i += 2;
-      return "$";
+      return plain("$");
     }
     const bool environment = rest.starts_with("env(");
     if (!environment && !rest.starts_with("(")) {
@@ -141,7 +150,7 @@ class Substitution {
           .with_hint(hint_for_expression(text));
       return {};
     }
-    const size_t open = text.find('(', dollar), close = closing(text, open);
+    const size_t open = text.find('(', dollar), close = plan::closing_parenthesis(text, open);
     if (close == std::string_view::npos) {
       reader_
           .error(Diagnosis::kBadSubstitution, place(node, dollar, text.size()),
@@ -155,26 +164,53 @@ class Substitution {
     return environment ? from_environment(inside, span) : from_expression(node, inside, open + 1);
   }
 
-  std::optional<std::string> from_environment(std::string_view inside, Span span) {
-    const size_t split = inside.find(":-");
-    const std::string name(inside.substr(0, split));
-    if (!is_name(name)) {
+  std::optional<Replaced> from_environment(std::string_view inside, Span span) {
+    const auto reference = plan::read_reference(inside);
+    if (!reference) {
       reader_
           .error(Diagnosis::kBadSubstitution, span,
-                 fmt::format("`{}` is not the name of an environment variable", name))
+                 fmt::format("`{}` is not the name of an environment variable",
+                             shortened(inside.substr(0, inside.find(":-")))))
           .with_hint("write `$env(NAME)` or `$env(NAME:-default)`");
       return {};
     }
-    if (const char* value = std::getenv(name.c_str())) return value;
-    if (split != std::string_view::npos) return std::string(inside.substr(split + 2));
+    const auto value = reference->value();
+    if (!value && !optional_) {
+      report_unset(reference->name, span);
+      return {};
+    }
+    return Replaced{value.value_or(""), fmt::format("$env({})", inside)};
+  }
+
+  void report_unset(const std::string& name, Span span) {
     reader_
         .error(Diagnosis::kUnsetEnvironment, span, fmt::format("the environment has no `{}`", name))
         .with_hint(fmt::format("set it, or give a default: `$env({}:-default)`", name));
-    return {};
   }
 
-  std::optional<std::string> from_expression(const yaml::Node& node, std::string_view inside,
-                                             size_t offset) {
+  /// Where a variable's value is used: all that it reads of the environment must be there, but for
+  /// what becomes the environment of a command.
+  bool require_set(const yaml::Node& value) {
+    if (optional_) return true;
+    if (value.is_scalar()) {
+      const auto missing = plan::missing_variable(value.unexpanded);
+      if (!missing) return true;
+      const std::string reference = fmt::format("$env({})", *missing);
+      const size_t at = value.unexpanded.find(reference), end = at + reference.size();
+      report_unset(*missing, place(value, value.unexpanded, at, end));
+      reader_.diags.silence(value.span);
+      return false;
+    }
+    bool good =
+        std::ranges::all_of(value.items, [&](const auto& item) { return require_set(item); });
+    const bool command = is_command(value);
+    for (const yaml::Entry& entry : value.entries)
+      good = good && ((command && entry.key == "env") || require_set(entry.value));
+    return good;
+  }
+
+  std::optional<Replaced> from_expression(const yaml::Node& node, std::string_view inside,
+                                          size_t offset) {
     const bool truth = inside == "true" || inside == "false";
     if (is_name(inside) && !truth)
       return text_of(node, inside, place(node, offset, offset + inside.size()));
@@ -183,7 +219,7 @@ class Substitution {
       const size_t at = offset + missing.offset;
       return number_of(node, name, place(node, at, at + name.size()), missing);
     };
-    if (const auto value = evaluate(inside, lookup, error)) return to_text(*value);
+    if (const auto value = evaluate(inside, lookup, error)) return plain(to_text(*value));
     if (!error.message.empty()) {
       const size_t at = offset + error.offset;
       reader_.error(Diagnosis::kBadExpression, place(node, at, at + 1),
@@ -192,10 +228,10 @@ class Substitution {
     return {};
   }
 
-  std::optional<std::string> text_of(const yaml::Node& node, std::string_view name, Span span) {
+  std::optional<Replaced> text_of(const yaml::Node& node, std::string_view name, Span span) {
     const yaml::Node* value = find(node, name, span);
-    if (!value) return {};
-    if (value->is_scalar()) return value->scalar;
+    if (!value || !require_set(*value)) return {};
+    if (value->is_scalar()) return Replaced{value->scalar, value->unexpanded};
     reader_
         .error(Diagnosis::kVariableInText, span,
                fmt::format("`{}` is {}, which cannot stand inside text", name,
@@ -208,7 +244,10 @@ class Substitution {
   std::optional<ExpressionValue> number_of(const yaml::Node& node, std::string_view name, Span span,
                                            ExpressionError& error) {
     const yaml::Node* value = find(node, name, span);
-    if (!value) return {};
+    const bool before = std::exchange(optional_, false);  // nothing is no number
+    const bool set = value && require_set(*value);
+    optional_ = before;
+    if (!set) return {};
     const std::string& text = value->scalar;
     if (value->is_scalar() && (text == "true" || text == "false")) return text == "true";
     const auto number = value->is_scalar() ? parse_number(text) : std::nullopt;
@@ -235,22 +274,37 @@ class Substitution {
   /// The place of bytes [begin, end) of a scalar; the whole scalar where escapes or line breaks
   /// make its text differ from the source.
   static Span place(const yaml::Node& node, size_t begin, size_t end) {
+    return place(node, node.scalar, begin, end);
+  }
+
+  /// `text`: of the scalar before variables were put in.
+  static Span place(const yaml::Node& node, std::string_view text, size_t begin, size_t end) {
     const size_t quotes = node.quoted ? 2 : 0;
-    if (node.span.end - node.span.begin != node.scalar.size() + quotes) return node.span;
+    if (node.span.end - node.span.begin != text.size() + quotes) return node.span;
     const auto start = static_cast<uint32_t>(node.span.begin + quotes / 2);
     return {node.span.source, start + static_cast<uint32_t>(begin),
-            start + static_cast<uint32_t>(std::min(end, node.scalar.size()))};
+            start + static_cast<uint32_t>(std::min(end, text.size()))};
   }
 
   Reader& reader_;
   Variables& variables_;
   const Locals& locals_;
+  bool optional_;
 };
 
 }  // namespace
 
+bool is_command(const yaml::Node& node) {
+  const yaml::Node* type = node.find("type");
+  return type && type->is_scalar() && type->scalar == "command";
+}
+
 void Variables::substitute(yaml::Node& node, const Locals& locals) {
-  Substitution(reader_, *this, locals).replace(node);
+  Substitution(reader_, *this, locals, false).replace(node);
+}
+
+void Variables::substitute_declared(yaml::Node& value) {
+  Substitution(reader_, *this, {}, true).replace(value);
 }
 
 }  // namespace flow::job

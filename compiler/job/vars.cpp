@@ -36,7 +36,7 @@ void Variables::declare(yaml::Node& vars) {
       reader_.error(Diagnosis::kNameTaken, entry.key_span,
                     "`seed` is the file's `seed:` and cannot be declared");
     else if (reader_.check_name({entry.key, entry.key_span}))
-      substitute(entry.value);
+      substitute_declared(entry.value);
     // Declared in any case, so that its uses are not errors too.
     declared_[entry.key] = &entry.value;
   }

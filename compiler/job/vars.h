@@ -21,6 +21,9 @@ struct Local {
 };
 using Locals = std::vector<Local>;  // an earlier one hides a later one
 
+/// Is it a command sink?
+bool is_command(const yaml::Node& node);
+
 class Variables {
  public:
   /// Declares what the top-level mapping `file` says, each variable with those above it put in.
@@ -29,7 +32,8 @@ class Variables {
   /// Replaces every use of a variable in `node` by its value. A value that was put in whole keeps
   /// the place of its use at its top and the places of its declaration below; `reader.origins`
   /// learns of both. Uses that are errors are reported and left as they stand, and what they stand
-  /// in is silenced. A part that was replaced once is left alone.
+  /// in is silenced. A part that was replaced once is left alone. In `env:` of a command the
+  /// environment may lack what `$env` asks for: it is asked when the command starts.
   void substitute(yaml::Node& node, const Locals& locals = {});
 
   /// The value of a variable that is used at `span`; null after an error, which suggests the names
@@ -44,6 +48,8 @@ class Variables {
 
  private:
   void declare(yaml::Node& vars);
+  /// The same for the value of a variable, which `env:` may use.
+  void substitute_declared(yaml::Node& value);
 
   Reader& reader_;
   yaml::Node seed_;

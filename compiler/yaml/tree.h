@@ -23,6 +23,8 @@ struct Node {
   std::string scalar;   // kScalar, quotes and escapes resolved
   bool quoted = false;  // kScalar: quoting changes nothing but messages
   bool resolved = false;       // variables were put in: a dollar sign in it or below is one
+  std::string unexpanded;      // kScalar: the same with `$env(NAME)` where the environment was put
+                               // in, and doubled dollar signs; empty where it was not
   std::vector<Node> items;     // kList
   std::vector<Entry> entries;  // kMapping, in the order of the file
 

@@ -20,6 +20,7 @@
 #include "runtime/exec/nonfinite.h"
 #include "runtime/exec/request_paths.h"
 #include "runtime/exec/run_files.h"
+#include "runtime/plan/environment_text.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
 
@@ -82,6 +83,19 @@ std::future<void> begin_drawing(const RunRequest& request, State& state) {
   if (request.resume || loaded_from(request)) return {};
   return std::async(std::launch::async | std::launch::deferred,
                     [&] { state.initialize(request.root); });
+}
+
+/// What commands are to be given of the environment must be there.
+void require_environment(const RunRequest& request) {
+  for (const auto& [sink, where] : plan::commands_of(request.plan, request.job))
+    for (const auto& [name, text] : sink.env)
+      if (const auto missing = plan::missing_variable(text))
+        throw RequestError(
+            fmt::format("{}: `{}` of a command's `env` is `{}`, but the environment has no `{}`",
+                        where, name, shortened(text), *missing),
+            fmt::format("set {0}, give it a default in the job file: `$env({0}:-default)`, or run "
+                        "no commands: --no-commands",
+                        *missing));
 }
 
 /// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
@@ -165,6 +179,7 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
       called(backend, request, feed.positions()),
       job_(request.job) {
   const plan::Job& job = request.job;
+  if (request.commands) require_environment(request);
   end = end_of_run(job, feed, request.steps);
   deliveries = list_deliveries(job, feed.positions());
   save = save_target(request);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/text.h"
+#include "runtime/plan/environment_text.h"
 
 namespace flow::io {
 
@@ -25,7 +26,8 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.words = options_.run;
   if (options_.shell) process.words = {"/bin/sh", "-c", options_.run[0]};
   process.environment = std::move(told);
-  process.environment.insert(options_.env.begin(), options_.env.end());
+  for (const auto& [name, text] : options_.env)
+    process.environment.emplace(name, plan::with_environment(text));
   process.environment["FLOW_RUN_DIR"] = context_.run_directory.string();
   process.directory = context_.directory;
   process.output_to_stderr = context_.output_to_stderr;

@@ -1,10 +1,12 @@
 // What leaves a job: its return, hooks and their sinks.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "runtime/base/number_format.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
+#include "runtime/plan/environment_text.h"
 #include "runtime/plan/names.h"
 
 namespace flow::plan {
@@ -29,6 +31,10 @@ void check_command(const CommandSink& command, const Site& site) {
   for (const auto& [name, value] : command.env) {
     site.require(is_name(name), "a command's environment has no room for the name `{}`", name);
     site.require(!holds_nul(value), "`{}` of a command's environment holds a NUL", name);
+    site.require(
+        environment_parts(value).has_value(),
+        "`{}` of a command's environment has a `$` that begins neither `$$` nor `$env(NAME)`",
+        name);
   }
   site.require(!command.timeout || (*command.timeout > 0 && *command.timeout <= kLongestTimeout),
                "a command is given {} seconds", command.timeout.value_or(0));

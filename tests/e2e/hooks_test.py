@@ -333,12 +333,9 @@ class Processes(Hooks):
         self.job([{"type": "command", "mode": mode, "run": self.stubborn}], steps=10**9)
         with subprocess.Popen([str(BIN / "flowrun"), "job.yaml", "-o", "out"], cwd=self.dir, start_new_session=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
-            try:
-                self.until(lambda: len(self.members()) == 3)
-                end(run)
-                said = run.communicate(timeout=60)[0]
-            finally:
-                run.kill()
+            self.until(lambda: len(self.members()) == 3)
+            end(run)
+            said = run.communicate(timeout=60)[0]
         self.until(lambda: not self.members(), seconds=10)
         return run.returncode, said
 
@@ -372,6 +369,66 @@ class Processes(Hooks):
         self.assertEqual(self.members(), [])
         self.assertEqual(re.findall(r".*background.*", done.stderr),
                          [f"flowrun: job.yaml:{line}:10: the command `echo $$ >> groups; sleep 1000 &` left processes in the background, which end with the run"])
+
+
+class Secrets(Hooks):
+    """What commands are given of the environment: programs get it, files do not."""
+    secret = {"FLOW_E2E_TOKEN": "s3cret$(x)"}
+    env = {"A": "$env(FLOW_E2E_TOKEN)", "B": "$token", "C": "Bearer $(token) for $$5", "D": "$auth", "E": "$env(FLOW_E2E_UNSET:-a (b))", "F": "$steps"}
+    given = "s3cret$(x)|s3cret$(x)|Bearer s3cret$(x) for $5|Basic s3cret$(x)|a (b)|3|"
+
+    def setUp(self):
+        super().setUp()
+        sink = {"type": "command", "run": 'printf "%s|" "$A" "$B" "$C" "$D" "$E" "$F" >> told; cat > /dev/null', "env": self.env}
+        line, = self.job([sink], steps=3)
+        self.place = f"job.yaml:{line}:10: "
+        self.write("job.yaml", (self.dir / "job.yaml").read_text().replace("vars: {", 'vars: {token: $env(FLOW_E2E_TOKEN), auth: "Basic $(token)", '))
+
+    def test_a_command_gets_them_and_no_file_or_output_holds_them(self):
+        done = [self.look("--json", env=self.secret)]
+        self.assertEqual((self.dir / "told").read_text(), self.given)
+        (self.dir / "told").unlink()
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan", env=self.secret)
+        for words in (["job.plan", "--commands"], ["job.yaml", "--commands"], ["job.plan", "--format", "json"]):
+            done.append(self.call("flowc", "show", *words, env=self.secret))
+        self.assertIn("C=Bearer $env(FLOW_E2E_TOKEN) for $$5 ", done[1].stdout)
+        for form in ([], ["--full"], ["--minimal"]):
+            done.append(self.call("flowc", "config", "job.yaml", *form, env=self.secret))
+            self.write("again.yaml", done[-1].stdout)
+            self.call("flowc", "build", "again.yaml", "-o", "again.plan")
+            self.assertEqual(json.loads((self.dir / "again.plan").read_text())["hash"], json.loads((self.dir / "job.plan").read_text())["hash"])
+        for text in [one.stdout + one.stderr for one in done] + [text.decode(errors="replace") for text in self.files(".").values()]:
+            self.assertNotIn("s3cret", text)
+
+    def test_the_plan_reads_the_environment_of_its_own_run(self):
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan")
+        self.flowrun("job.plan", "-o", "out", env={"FLOW_E2E_TOKEN": "another"})
+        self.assertEqual((self.dir / "told").read_text(), self.given.replace("s3cret$(x)", "another"))
+
+    def test_one_that_is_not_set_is_refused_before_the_first_step(self):
+        self.call("flowc", "check", "job.yaml")
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan")
+        for source in ("job.yaml", "job.plan"):
+            done = self.flowrun(source, "-o", "out", status=2)
+            self.assertIn(self.place + "`A` of a command's `env` is `$env(FLOW_E2E_TOKEN)`, but the environment has no `FLOW_E2E_TOKEN`\n", done.stderr)
+            self.assertIn("hint: set FLOW_E2E_TOKEN, ", done.stderr)
+            self.assertEqual(self.files("out"), {})
+        self.look("--no-commands")
+
+    def test_one_of_a_called_job_is_refused_too(self):
+        self.write("also.yaml", (self.dir / "job.yaml").read_text() + """  main:
+    type: predict
+    inputs: {x: {shape: [2], dtype: float32, from: {type: random_uniform}}}
+    graph: {y: {op: relu, in: x}}
+    run: {steps: 2, also: [{job: look, every: {steps: 1}}]}
+""")
+        self.assertIn("the environment has no `FLOW_E2E_TOKEN`", self.flowrun("main", "also.yaml", status=2).stderr)
+
+    def test_a_run_goes_on_with_another_one(self):
+        self.train([f"{{watch: logits, to: {json.dumps({'type': 'command', 'run': 'echo $A >> told; cat > /dev/null', 'env': {'A': '$env(FLOW_E2E_TOKEN)'}})}}}"])
+        self.flowrun("train.yaml", "-o", "out", "--steps", 2, env=self.secret)
+        self.flowrun("train.yaml", "-o", "out", "--steps", 3, "--resume", env={"FLOW_E2E_TOKEN": "another"})
+        self.assertEqual((self.dir / "told").read_text(), "s3cret$(x)\nanother\n")
 
 
 class Care(Hooks):

@@ -80,6 +80,59 @@ TEST_CASE("the environment is read, with a default where it has nothing") {
   CHECK(reading.diags.error_count() == 1);
 }
 
+TEST_CASE("a text with the environment put in keeps what it asks for, also over variables") {
+  ::setenv("FLOW_TEST_VALUE", "7", 1);
+  ::unsetenv("FLOW_TEST_NOTHING");
+  Reading reading(
+      "vars: {v: $env(FLOW_TEST_VALUE), n: 2, w: \"a$$ $(v)/$(n)\"}\n"
+      "a: $v\nb: $w\nc: \"$(w)$env(FLOW_TEST_NOTHING:-(x))\"\nd: $(v * 2)\ne: $n\n");
+  put_in(reading);
+  CHECK(reading.diags.error_count() == 0);
+  const auto unexpanded = [&](const char* key) { return reading.tree.find(key)->unexpanded; };
+  CHECK(unexpanded("a") == "$env(FLOW_TEST_VALUE)");
+  CHECK(reading.at("b") == "a$ 7/2");
+  CHECK(unexpanded("b") == "a$$ $env(FLOW_TEST_VALUE)/2");
+  CHECK(reading.at("c") == "a$ 7/2(x)");
+  CHECK(unexpanded("c") == "a$$ $env(FLOW_TEST_VALUE)/2$env(FLOW_TEST_NOTHING:-(x))");
+  CHECK(reading.at("d") == "14");
+  CHECK(unexpanded("d") == "");
+  CHECK(unexpanded("e") == "");
+}
+
+TEST_CASE("an unset environment variable is an error where it is used, but for a command's env") {
+  ::unsetenv("FLOW_TEST_NOTHING");
+  const std::string vars = "vars: {t: $env(FLOW_TEST_NOTHING), u: \"Bearer $(t)\"}\n";
+  const auto errors_of = [&](const std::string& rest) {
+    Reading reading(vars + rest);
+    put_in(reading);
+    if (reading.diags.error_count() > 0) CHECK(reading.says("the environment has no"));
+    return reading.diags.error_count();
+  };
+  CHECK(errors_of("") == 0);
+  CHECK(errors_of(
+            "to: {type: command, run: x, env: {A: $t, B: $u, C: $env(FLOW_TEST_NOTHING)}}\n") == 0);
+  CHECK(errors_of("to: {type: command, run: x, env: {A: $t}}\nother: $t\nagain: $t\n") == 1);
+  CHECK(errors_of("other: x$(u)\n") == 1);
+  CHECK(errors_of("other: $(t + 1)\n") == 1);
+  CHECK(errors_of("to: {type: print, env: {A: $t}}\n") == 1);
+  CHECK(errors_of("to: {type: command, run: x, timeout: $t}\n") == 1);
+}
+
+TEST_CASE("a sink or its env may be a variable that needs the environment") {
+  ::unsetenv("FLOW_TEST_NOTHING");
+  Reading whole(
+      "vars:\n  sink: {type: command, run: x, env: {A: $env(FLOW_TEST_NOTHING)}}\n"
+      "  env: {A: $env(FLOW_TEST_NOTHING)}\n"
+      "to: [$sink, {type: command, run: x, env: $env}]\n");
+  put_in(whole);
+  CHECK(whole.diags.error_count() == 0);
+  Reading part(
+      "vars: {sink: {type: command, run: x, timeout: $env(FLOW_TEST_NOTHING), env: {}}}\n"
+      "to: $sink\n");
+  put_in(part);
+  CHECK(part.diags.error_count() == 1);
+}
+
 TEST_CASE("a name may be as long as a file") {
   const std::string name(1'000'000, 'a');
   Reading reading("vars: {x: 1}\nwhole: $" + name + "\ninside: $(" + name + " + 1)\ntext: n$" +
