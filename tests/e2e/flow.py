@@ -1,4 +1,6 @@
 """What the end-to-end tests share: the programs, run in a fresh directory, and NumPy as the outside judge."""
+import atexit
+import contextlib
 import functools
 import json
 import os
@@ -20,6 +22,33 @@ JOBS = SOURCE / "jobs"
 
 # A shell has what it starts in the background ignore Ctrl-C, and programs of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # of timeout(1): what was started is ended then, too
+
+
+class Program(subprocess.Popen):
+    """A process in a session of its own. It ends with its test, as does all that it started there."""
+    started = []
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **{"start_new_session": True, **options})
+        if options.get("start_new_session", True):
+            self.started.append(self)
+
+    def __exit__(self, kind, *rest):
+        if kind:  # else a failed check would wait for what runs for ever
+            self.kill()
+        return super().__exit__(kind, *rest)
+
+    @classmethod
+    def end_all(cls):
+        while cls.started:
+            program = cls.started.pop()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(program.pid, signal.SIGKILL)
+
+
+subprocess.Popen = Program  # which subprocess.run uses, too
+atexit.register(Program.end_all)
 
 
 @functools.cache
@@ -46,6 +75,7 @@ class FlowTest(unittest.TestCase):
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flow-e2e-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.addCleanup(Program.end_all)
 
     def call(self, program, *words, status=0, env=None, timeout=600):
         """Runs a program and checks its exit status; the finished process, its output as text."""
