@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "runtime/base/check.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
@@ -77,9 +78,13 @@ bool write_all(int descriptor, std::string_view text) {
 
 void hurry_when(std::function<bool()> stopping) { hurried = std::move(stopping); }
 
-void tell(const std::string& text) { write_all(STDERR_FILENO, text); }
+void tell(std::string_view text) { tell_painted(escaped_lines(text)); }
 
-void print(std::string_view text) {
+void tell_painted(std::string_view text) { write_all(STDERR_FILENO, text); }
+
+void print(std::string_view text) { print_painted(escaped_lines(text)); }
+
+void print_painted(std::string_view text) {
   if (!write_all(STDOUT_FILENO, text) && errno != EPIPE) throw RunError(kOutputLost);
 }
 
@@ -98,15 +103,15 @@ void tell_error(const char* program, const std::string& message, const std::stri
     return tell_line(line);
   }
   const bool color = wants_color(stderr);
-  tell(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
-                   color ? "\033[0m" : "", message));
-  if (!hint.empty()) tell(fmt::format("   hint: {}\n", hint));
+  tell_painted(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
+                           color ? "\033[0m" : "", escaped_message(message)));
+  if (!hint.empty()) tell(fmt::format("   hint: {}\n", escaped_message(hint)));
 }
 
 void tell_messages(const std::string& file, const std::string& messages, size_t errors) {
   if (!objects) {
-    tell(messages);
-    if (errors > 0) tell(fmt::format("{}: {}\n", file, counted(errors, "error")));
+    tell_painted(messages);
+    if (errors > 0) tell(fmt::format("{}: {}\n", escaped(file), counted(errors, "error")));
   } else if (!messages.empty()) {
     tell_line({{"event", errors > 0 ? "error" : "warning"}, {"text", trimmed(messages)}});
   }

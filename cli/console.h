@@ -40,11 +40,17 @@ bool write_all(int descriptor, std::string_view text);
 /// Once `stopping` is true, who reads nothing for two seconds is taken to have gone (EPIPE).
 void hurry_when(std::function<bool()> stopping);
 
-/// Writes to standard error. That nobody reads it any more is no reason to fail.
-void tell(const std::string& text);
+/// Writes to standard error, with what a terminal would obey escaped. That nobody reads it any more
+/// is no reason to fail.
+void tell(std::string_view text);
+/// The same as it is. REQUIRES: text of users in it is escaped.
+void tell_painted(std::string_view text);
 
-/// Writes to standard output. RunError where that cannot be, but for a reader that has seen enough.
+/// Writes to standard output, with what a terminal would obey escaped. RunError where that cannot
+/// be, but for a reader that has seen enough.
 void print(std::string_view text);
+/// The same as it is. REQUIRES: text of users in it is escaped.
+void print_painted(std::string_view text);
 /// The same with long lines folded to the terminal's columns.
 void print_folded(std::string_view text);
 

@@ -19,6 +19,7 @@
 #include "compiler/ops/describe.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
@@ -59,7 +60,8 @@ int check(const Options& options) {
     request.file = file;
     try {
       if (const auto result = compile_aloud(request)) {
-        print(fmt::format("{}: ok, {}\n", file, counted(result->plan->jobs.size(), "job")));
+        print(
+            fmt::format("{}: ok, {}\n", escaped(file), counted(result->plan->jobs.size(), "job")));
         continue;
       }
     } catch (const RunError& error) {  // the other files are checked all the same
@@ -122,7 +124,7 @@ int build(const Options& options) {
   const auto result = compile_aloud(request_of(options));
   if (!result) return kRequestWrong;
   write_output(options, plan::to_json(*result->plan), result->sources);
-  tell(fmt::format("{}: jobs {} for {}\n", options.output, job_names(*result->plan),
+  tell(fmt::format("{}: jobs {} for {}\n", escaped(options.output), job_names(*result->plan),
                    devices_of(*result->plan, options.device)));
   return kDone;
 }
@@ -235,9 +237,10 @@ int diff(const Options& options) {
   const std::vector<plan::Difference> found = plan::differences(a->plan, b->plan);
   for (const plan::Difference& difference : found) {
     if (difference.a && difference.b)
-      print(fmt::format("~ {}: {} -> {}\n", difference.path, *difference.a, *difference.b));
+      print(fmt::format("~ {}: {} -> {}\n", escaped(difference.path), escaped(*difference.a),
+                        escaped(*difference.b)));
     else
-      print(fmt::format("{} {}\n", difference.a ? "-" : "+", difference.path));
+      print(fmt::format("{} {}\n", difference.a ? "-" : "+", escaped(difference.path)));
   }
   print((found.empty() ? "the plans do the same" : counted(found.size(), "difference")) + "\n");
   return found.empty() ? kDone : kCheckFailed;
@@ -277,14 +280,15 @@ int init(const Options& options) {
   tell(fmt::format(
       "{}: written; flowc check {} checks it, flowrun {} runs it or lists its jobs, and editors "
       "complete it by {}\n",
-      path.string(), path.string(), path.string(), schema.string()));
+      escaped(path.string()), escaped(path.string()), escaped(path.string()),
+      escaped(schema.string())));
   // What such a file names lies beside the one that it was copied from.
   if (named->text.find("data/") != named->text.npos ||
       named->text.find("hooks/") != named->text.npos)
     tell(
         fmt::format("{}: the data and hooks that it reads are in flow's folder jobs/: copy them "
                     "beside it, or run it with --root FLOW/jobs\n",
-                    path.string()));
+                    escaped(path.string())));
   return kDone;
 }
 

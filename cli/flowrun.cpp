@@ -15,6 +15,7 @@
 #include "cli/run_directory.h"
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/text.h"
@@ -125,7 +126,7 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
     tell(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
-                     directory.string()));
+                     escaped(directory.string())));
     return;
   }
   if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
@@ -158,7 +159,8 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   } else if (outcome.exit_status == kDone || outcome.interrupted) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
-    tell(fmt::format("flowrun: what was written until then is in {}\n", directory.string()));
+    tell(fmt::format("flowrun: what was written until then is in {}\n",
+                     escaped(directory.string())));
   }
   // A shell loop stops when its command died of the signal.
   if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {
@@ -178,7 +180,7 @@ void tell_profile(const RunOptions& options, const exec::ProfileReport& profile)
 }
 
 void tell_remark(const RunOptions& options, const std::string& text) {
-  if (!options.json) return tell(fmt::format("flowrun: {}\n", text));
+  if (!options.json) return tell(fmt::format("flowrun: {}\n", escaped_message(text)));
   tell_line({{"event", "remark"}, {"text", text}});
 }
 
@@ -276,7 +278,8 @@ void tell_start(const RunOptions& options, const exec::RunRequest& request,
                {"directory", request.directory.string()}});
   if (options.quiet || options.json) return;
   tell(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
-                   why_cpu.empty() ? "" : " (" + why_cpu + ")", request.directory.string()));
+                   why_cpu.empty() ? "" : " (" + why_cpu + ")",
+                   escaped(request.directory.string())));
 }
 
 /// NAME and SPEC of each `--input NAME=SPEC`.

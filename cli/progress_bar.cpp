@@ -13,6 +13,7 @@
 
 #include "cli/console.h"
 #include "runtime/base/check.h"
+#include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json.h"
 
@@ -62,12 +63,12 @@ struct Output {
 }  // namespace
 
 std::string bar_text(const std::string& job, const exec::Progress& at, int64_t first, int width) {
-  const std::string count = count_text(at);
+  const std::string name = escaped(job), count = count_text(at);
   std::array<std::string, 3> more = details_of(at, first);
   const auto room =
       [&] {  // the last column stays free: some terminals go on to the next line there
         return width - 1 -
-               static_cast<int>(job.size() + count.size() + more[0].size() + more[1].size() +
+               static_cast<int>(name.size() + count.size() + more[0].size() + more[1].size() +
                                 more[2].size());
       };
   for (const size_t least : {0, 2, 1})
@@ -80,18 +81,18 @@ std::string bar_text(const std::string& job, const exec::Progress& at, int64_t f
         length * (static_cast<double>(at.step) / static_cast<double>(at.steps)));
     bar = fmt::format(" [{:<{}}]", std::string(full, '='), length);
   }
-  std::string text = job + bar + count + more[0] + more[1] + more[2];
+  std::string text = name + bar + count + more[0] + more[1] + more[2];
   text.resize(std::min(text.size(), static_cast<size_t>(std::max(0, width - 1))));
   return text;
 }
 
 std::string line_text(const std::string& job, const exec::Progress& at, int64_t first) {
   const std::array<std::string, 3> details = details_of(at, first);
-  return job + count_text(at) + details[0] + details[1] + details[2];
+  return escaped(job) + count_text(at) + details[0] + details[1] + details[2];
 }
 
 void ProgressBar::begin() {
-  if (style_ == Style::kBar) draw(job_ + "  starting", columns_of(stderr));
+  if (style_ == Style::kBar) draw(escaped(job_) + "  starting", columns_of(stderr));
 }
 
 void ProgressBar::show(const exec::Progress& progress) {

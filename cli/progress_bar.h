@@ -22,7 +22,8 @@ class ProgressBar {
  public:
   /// kLines: one after each 30 s, none in a shorter run.
   enum class Style { kBar, kLines, kJson, kSilent };
-  ProgressBar(Style style, std::string job, std::function<void(const std::string&)> write = tell)
+  ProgressBar(Style style, std::string job,
+              std::function<void(const std::string&)> write = tell_painted)
       : style_(style), job_(std::move(job)), write_(std::move(write)) {}
 
   /// Before the first step, which may be long in coming.

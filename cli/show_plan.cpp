@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cli/table.h"
-#include "compiler/diag/display.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/cost.h"
@@ -38,7 +37,7 @@ std::string source_text(const plan::InputSource& source) {
 
 std::string sink_text(const plan::Sink& sink) {
   if (const auto* command = std::get_if<plan::CommandSink>(&sink))
-    return "command " + escaped(io::command_text(*command));
+    return "command " + io::command_text(*command);
   if (const auto* npy = std::get_if<plan::NpySink>(&sink))
     return npy->per_step ? "npy, a file a step" : "npy";
   if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
@@ -91,8 +90,7 @@ void add_commands(Table& table, const std::string& whose, const std::string& whe
     if (!command) continue;
     std::string text = command->shell ? "sh: " : "";
     for (const auto& [name, value] : command->env) text += fmt::format("{}={} ", name, value);
-    table.row(
-        {whose, when, manner_text(*command), escaped(text + io::command_text(*command)), where});
+    table.row({whose, when, manner_text(*command), text + io::command_text(*command), where});
   }
 }
 

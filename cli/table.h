@@ -9,7 +9,8 @@ namespace flow::cli {
 /// Rows of cells, printed with each column as wide as its widest cell.
 class Table {
  public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// What a terminal would obey is escaped in them.
+  void row(std::vector<std::string> cells);
   /// Its cells are numbers, which end at one place.
   void align_right(size_t column);
   bool empty() const { return rows_.empty(); }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compiler/diag/diag.h"
-#include "compiler/diag/display.h"
+#include "runtime/base/display.h"
 
 namespace flow {
 namespace {

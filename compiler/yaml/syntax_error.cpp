@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <string>
 
-#include "compiler/diag/display.h"
 #include "compiler/yaml/forbidden.h"
 #include "runtime/base/check.h"
+#include "runtime/base/display.h"
 
 namespace flow::yaml {
 namespace {

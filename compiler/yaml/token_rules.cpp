@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "compiler/diag/display.h"
+#include "runtime/base/display.h"
 
 namespace flow::yaml {
 namespace {

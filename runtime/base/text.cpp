@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/base/display.h"
+
 namespace flow {
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
@@ -98,15 +100,32 @@ std::string quoted_alternatives(std::span<const std::string> words) {
   return text;
 }
 
+namespace {
+
+/// As one word of a shell; where a terminal would obey a character of it, in bash's form $'\x1b'.
+std::string in_quotes(const std::string& word) {
+  const bool printable = escaped(word) == word;
+  std::string quoted;
+  for (const char c : word) {
+    if (c == '\'')
+      quoted += printable ? "'\\''" : "\\'";
+    else if (c == '\\' && !printable)
+      quoted += "\\\\";
+    else
+      quoted += c;
+  }
+  return printable ? "'" + quoted + "'" : "$'" + escaped(quoted) + "'";
+}
+
+}  // namespace
+
 std::string command_line(std::span<const std::string> words) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
   std::vector<std::string> typed;
   for (const std::string& word : words) {
     const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    typed.push_back(plain ? word : quoted + "'");
+    typed.push_back(plain ? word : in_quotes(word));
   }
   return join(typed, " ");
 }

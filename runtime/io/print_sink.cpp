@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/base/display.h"
 #include "runtime/base/number_format.h"
 #include "runtime/io/delivered.h"
 #include "runtime/io/elements.h"
@@ -50,7 +51,7 @@ void append_json(const ArrayView& array, int axis, int64_t first, std::string& t
 }
 
 std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return escaped(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 class PrintSink : public Sink {
@@ -196,7 +197,7 @@ class PrintSink : public Sink {
   std::string text_line(const ArrayView& value) const {
     std::string line = call_ ? called_text(*call_) : "";
     if (!line.empty() && !label_.empty()) line += ' ';
-    line += label_;
+    line = escaped(line + label_);
     if (!line.empty()) line += ": ";
     line += value_text(value);
     if ((gradient_ || in_scope_) && !reduction_) {

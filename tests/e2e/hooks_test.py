@@ -444,7 +444,7 @@ class Care(Hooks):
             done = self.call("flowc", "show", source, "--commands")
             rows = [re.split(r"  +", line.strip()) for line in done.stdout.splitlines()]
             self.assertEqual(rows, [["job look: its commands run in the job file's directory"],
-                                    ["watch y", "every step", "one process", r"sh: A=b c rm -rf \x1b[8m/\x9b8m\u202e\n", f"job.yaml:{lines[0]}:10"],
+                                    ["watch y", "every step", "one process", r"sh: A=b c rm -rf \x1b[8m/\u009b8m\u202e\n", f"job.yaml:{lines[0]}:10"],
                                     ["watch y", "every step", "a process an event, 5 s", "python3 'a b.py'", f"job.yaml:{lines[1]}:10"]])
             self.call("flowc", "build", "job.yaml", "-o", "job.plan")
         self.assertIn("no commands", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "eval", "--commands").stdout)

@@ -14,8 +14,8 @@
 
 #include "compiler/compile.h"
 #include "compiler/diag/diag.h"
-#include "compiler/diag/display.h"
 #include "compiler/ops/op_def.h"
+#include "runtime/base/display.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 

@@ -35,6 +35,7 @@ TEST_CASE("at most three suggestions come, the nearest first") {
 TEST_CASE("words of a command are quoted where a shell would change them") {
   CHECK(command_line(Words{"flowrun", "-o", "a b", "it's", "", "x=@-", "$(y)"}) ==
         "flowrun -o 'a b' 'it'\\''s' '' x=@- '$(y)'");
+  CHECK(command_line(Words{"it's \\ \x1b[2J\n\u202e"}) == "$'it\\'s \\\\ \\x1b[2J\\n\\u202e'");
 }
 
 TEST_CASE("a whole number is all of a text") {

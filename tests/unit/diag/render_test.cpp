@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/diag/diag.h"
-#include "compiler/diag/display.h"
+#include "runtime/base/display.h"
 #include "runtime/base/text.h"
 
 using namespace flow;

@@ -25,7 +25,15 @@ int width_of(std::string_view text);
 /// that reorder the text around them.
 bool is_unprintable(const Character& character);
 
-/// The text with what is unprintable written as escapes: "\n", "\x1b", "\u202e".
+/// The text with what is unprintable written as escapes: "\n", "\x1b", "\u202e". Text that is
+/// escaped stays as it is, and JSON stays the same JSON.
 std::string escaped(std::string_view text);
+
+/// The same for a text of several lines: line ends stay.
+std::string escaped_lines(std::string_view text);
+
+/// The same for a message: a line end stays only before two blanks, as the lists in our messages
+/// have them. Text of a user cannot begin a line.
+std::string escaped_message(std::string_view text);
 
 }  // namespace flow

@@ -1,5 +1,5 @@
 // User's text on a terminal.
-#include "compiler/diag/display.h"
+#include "runtime/base/display.h"
 
 #include <fmt/format.h>
 
@@ -20,8 +20,9 @@ constexpr Range kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},  {0x3041, 0xA4C
                            {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
 constexpr Range kZeroWidth[] = {
     {0x0300, 0x036F}, {0x200B, 0x200D}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}};
-constexpr Range kUnprintable[] = {{0x0000, 0x001F}, {0x007F, 0x009F}, {0x200E, 0x200F},
-                                  {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF}};
+constexpr Range kUnprintable[] = {{0x0000, 0x001F}, {0x007F, 0x009F}, {0x061C, 0x061C},
+                                  {0x200E, 0x200F}, {0x2028, 0x202E}, {0x2066, 0x2069},
+                                  {0xFEFF, 0xFEFF}, {0xFFFE, 0xFFFF}};
 
 template <size_t N>
 bool any_contains(const Range (&ranges)[N], uint32_t code) {
@@ -50,7 +51,7 @@ std::string escape_of(const Character& character, char byte) {
     default:
       break;
   }
-  if (character.code < 0x100) return fmt::format("\\x{:02x}", character.code);
+  if (character.code < 0x20) return fmt::format("\\x{:02x}", character.code);
   return fmt::format("\\u{:04x}", character.code);
 }
 
@@ -93,15 +94,38 @@ bool is_unprintable(const Character& character) {
   return !character.valid || any_contains(kUnprintable, character.code);
 }
 
-std::string escaped(std::string_view text) {
+namespace {
+
+/// `keeps(at)`: the line end there stays.
+template <typename Keeps>
+std::string escaped_but(std::string_view text, Keeps keeps) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
+    size_t plain = at;  // most texts are long and plain
+    while (plain < text.size() && text[plain] >= ' ' && text[plain] <= '~') ++plain;
+    out += text.substr(at, plain - at);
+    at = plain;
+    if (at == text.size()) break;
     const Character character = character_at(text, at);
-    out += is_unprintable(character) ? escape_of(character, text[at])
-                                     : std::string(text.substr(at, character.bytes));
+    const bool stays = !is_unprintable(character) || (text[at] == '\n' && keeps(at));
+    out += stays ? std::string(text.substr(at, character.bytes)) : escape_of(character, text[at]);
     at += character.bytes;
   }
   return out;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  return escaped_but(text, [](size_t) { return false; });
+}
+
+std::string escaped_lines(std::string_view text) {
+  return escaped_but(text, [](size_t) { return true; });
+}
+
+std::string escaped_message(std::string_view text) {
+  return escaped_but(text, [&](size_t at) { return text.substr(at + 1).starts_with("  "); });
 }
 
 }  // namespace flow
