@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/json.h"
 
@@ -50,16 +51,9 @@ std::string index_text(const std::vector<int64_t>& index) { return Shape(index).
 using Cells = std::array<std::string, 7>;
 const Cells kTitles = {"array", "dtype", "shape", "max abs err", "max rel err", "over", "verdict"};
 
-/// A file's name may hold anything, also what a terminal would obey.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  return text;
-}
-
 Cells cells_of(const ArrayDifference& array) {
   const bool known = array.verdict != Verdict::kUnreadable;
-  return {printable(array.name),
+  return {escaped(array.name),
           known ? std::string(name_of(array.dtype)) : "-",
           known ? array.shape.str() : "-",
           error_text(array, array.absolute.error),
@@ -132,7 +126,7 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
       text += '\n';
       if (!array->failed()) continue;
       for (const std::string& reason : reasons(*array))
-        text += fmt::format("    {}\n", printable(reason));
+        text += fmt::format("    {}\n", escaped(reason));
     }
   }
   return text + diff_summary(comparison) + '\n';
@@ -149,6 +143,7 @@ std::string diff_summary(const io::Comparison& comparison) {
     text += fmt::format("{}{} {}", separator, count, count == 1 ? words.one : words.many);
     separator = ", ";
   }
+  if (!comparison.ignored.empty()) text += fmt::format("; {} ignored", comparison.ignored.size());
   return text;
 }
 
@@ -190,7 +185,7 @@ OrderedJson json_array(const ArrayDifference& array) {
 }  // namespace
 
 std::string first_text(const exec::FirstDifference& first) {
-  return fmt::format("of what differs was computed first: {}{}", printable(first.array),
+  return fmt::format("of what differs was computed first: {}{}", escaped(first.array),
                      first.step ? fmt::format(", at step {}", *first.step) : "");
 }
 
@@ -200,6 +195,7 @@ std::string diff_json(const io::Comparison& comparison, const std::string& golde
                    {"out", out},
                    {"failed", comparison.failed()},
                    {"summary", diff_summary(comparison)},
+                   {"ignored", comparison.ignored},
                    {"arrays", OrderedJson::array()}};
   if (first) json["first"]["array"] = first->array;
   if (first && first->step) json["first"]["step"] = *first->step;
@@ -211,47 +207,37 @@ std::string diff_json(const io::Comparison& comparison, const std::string& golde
 
 namespace {
 
-/// Names of files need not be UTF-8: what is not becomes U+FFFD.
-std::string utf8(const std::string& text) {
-  return OrderedJson::parse(
-             OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace))
-      .get<std::string>();
-}
-
-/// Text inside an XML attribute or element; what XML cannot hold becomes a question mark.
+/// Text inside an XML attribute or element. What XML cannot hold is escaped, as on a terminal.
 std::string xml(const std::string& text) {
-  std::string valid = utf8(text);
-  for (const std::string_view none : {"\uFFFE", "\uFFFF"})
-    for (size_t at = 0; (at = valid.find(none, at)) != valid.npos;)
-      valid.replace(at, none.size(), "?");
-  std::string escaped;
-  for (const char c : valid) {
+  std::string out;
+  for (const char c : escaped(text)) {
     if (c == '&')
-      escaped += "&amp;";
+      out += "&amp;";
     else if (c == '<')
-      escaped += "&lt;";
+      out += "&lt;";
     else if (c == '>')
-      escaped += "&gt;";
+      out += "&gt;";
     else if (c == '"')
-      escaped += "&quot;";
+      out += "&quot;";
     else
-      escaped += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+      out += c;
   }
-  return escaped;
+  return out;
 }
 
 std::string markdown(const std::string& text) {
-  std::string escaped;
-  for (const char c : utf8(text)) {
-    if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '_') escaped += '\\';
-    escaped += c == '\n' ? ' ' : c;
+  std::string out;
+  for (const char c : escaped(text)) {
+    if (std::string_view("|\\`*_<").find(c) != std::string_view::npos) out += '\\';
+    out += c;
   }
-  return escaped;
+  return out;
 }
 
 }  // namespace
 
-std::string diff_junit(const io::Comparison& comparison) {
+std::string diff_junit(const io::Comparison& comparison,
+                       const std::optional<exec::FirstDifference>& first) {
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<testsuite name=\"flowdiff\" tests=\"{}\" failures=\"{}\">\n",
@@ -262,7 +248,8 @@ std::string diff_junit(const io::Comparison& comparison) {
       text += "/>\n";
       continue;
     }
-    const std::vector<std::string> why = reasons(array);
+    std::vector<std::string> why = reasons(array);
+    if (first && first->array == array.name) why.push_back(first_text(*first));
     text += fmt::format(">\n    <failure message=\"{}{}\">", name_of_verdict(array.verdict),
                         why.empty() ? "" : ": " + xml(why.front()));
     for (const std::string& reason : why) text += xml(reason) + '\n';
@@ -271,7 +258,8 @@ std::string diff_junit(const io::Comparison& comparison) {
   return text + "</testsuite>\n";
 }
 
-std::string diff_markdown(const io::Comparison& comparison) {
+std::string diff_markdown(const io::Comparison& comparison,
+                          const std::optional<exec::FirstDifference>& first) {
   const auto line = [](const Cells& cells) {
     std::string text = "|";
     for (const std::string& cell : cells) text += ' ' + markdown(cell) + " |";
@@ -279,7 +267,8 @@ std::string diff_markdown(const io::Comparison& comparison) {
   };
   std::string text = line(kTitles) + "| --- | --- | --- | ---: | ---: | ---: | --- |\n";
   for (const ArrayDifference& array : comparison.arrays) text += line(cells_of(array));
-  return text + '\n' + diff_summary(comparison) + '\n';
+  text += '\n' + diff_summary(comparison) + '\n';
+  return first ? text + '\n' + markdown(first_text(*first)) + '\n' : text;
 }
 
 }  // namespace flow::cli

@@ -13,7 +13,7 @@ namespace flow::cli {
 /// line that sums up. `brief`: those that fail only.
 std::string diff_table(const io::Comparison& comparison, bool brief, bool color);
 
-/// "8 arrays: 5 equal, 2 within tolerance, 1 differs"
+/// "8 arrays: 5 equal, 2 within tolerance, 1 differs; 3 ignored"
 std::string diff_summary(const io::Comparison& comparison);
 
 /// "of what differs was computed first: watch/lenet/conv1/value, at step 20"
@@ -24,9 +24,11 @@ std::string diff_json(const io::Comparison& comparison, const std::string& golde
                       const std::string& out, const std::optional<exec::FirstDifference>& first);
 
 /// A JUnit test suite, a case an array.
-std::string diff_junit(const io::Comparison& comparison);
+std::string diff_junit(const io::Comparison& comparison,
+                       const std::optional<exec::FirstDifference>& first);
 
-/// A Markdown table and the summary.
-std::string diff_markdown(const io::Comparison& comparison);
+/// A Markdown table, the summary, and what was computed first.
+std::string diff_markdown(const io::Comparison& comparison,
+                          const std::optional<exec::FirstDifference>& first);
 
 }  // namespace flow::cli

@@ -6,13 +6,16 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/console.h"
 #include "cli/diff_report.h"
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/io/compare.h"
 
@@ -22,9 +25,9 @@ namespace {
 struct Options {
   std::string golden, out;
   std::optional<std::string> relative, absolute;
-  std::vector<std::string> tolerances;
+  std::vector<std::string> tolerances, ignored;
   std::optional<std::string> json, junit, markdown;
-  bool brief = false;
+  bool brief = false, append = false;
 };
 
 double read_tolerance(const std::string& text, const char* flag) {
@@ -57,21 +60,27 @@ io::ToleranceRules rules_of(const Options& options) {
 }
 
 /// A glob that matches nothing is a mistake that would loosen or tighten nothing in silence.
-void check_globs(const io::ToleranceRules& rules, const io::Comparison& comparison) {
-  std::vector<std::string> names;
+void check_globs(const Options& options, const io::ToleranceRules& rules,
+                 const io::Comparison& comparison) {
+  std::vector<std::string> names = comparison.ignored;
   for (const auto& array : comparison.arrays) names.push_back(array.name);
-  for (const auto& rule : rules.rules) {
-    const auto matches = [&](const std::string& name) { return glob_match(rule.glob, name); };
-    if (std::ranges::any_of(names, matches)) continue;
-    const auto near = suggest(rule.glob, names);
-    throw RequestError(fmt::format("--tol: no array matches `{}`", rule.glob),
+  if (names.empty()) return;
+  const auto check = [&names](const char* flag, const std::string& glob) {
+    const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
+    if (std::ranges::any_of(names, matches)) return;
+    const auto near = suggest(glob, names);
+    throw RequestError(fmt::format("{}: no array matches `{}`", flag, glob),
                        near.empty() ? "globs match the path below the folder, without .npy"
                                     : "did you mean " + quoted_alternatives(near) + "?");
-  }
+  };
+  for (const auto& rule : rules.rules) check("--tol", rule.glob);
+  for (const std::string& glob : options.ignored) check("--ignore", glob);
 }
 
 /// A report is not written over an array, a plan, or another report.
 void check_reports(const Options& options) {
+  if (options.append && !options.markdown)
+    throw RequestError("--md-append needs --md FILE", "name the file that the table is added to");
   std::vector<std::pair<const char*, fs::path>> reports;
   for (const auto& [flag, path] : {std::pair{"--json", options.json},
                                    {"--junit", options.junit},
@@ -92,31 +101,55 @@ void check_reports(const Options& options) {
   }
 }
 
+/// Adds a report to a file, as a paragraph of its own; all of it, or nothing.
+void append_report(const fs::path& path, const std::string& report) {
+  std::error_code unknown;
+  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
+    return write_text_atomically(path, report);  // a pipe or a terminal
+  File file = File::open_update(path);
+  const uint64_t before = file.size();
+  const std::string text = before > 0 ? '\n' + report : report;
+  try {
+    file.write_at(before, std::as_bytes(std::span(text)));
+  } catch (const RunError&) {
+    file.truncate(before);
+    throw;
+  }
+}
+
 int execute(const Options& options) {
   const io::ToleranceRules rules = rules_of(options);
   check_reports(options);
-  const io::Comparison comparison = io::compare_paths(options.golden, options.out, rules);
-  if (!comparison.arrays.empty()) check_globs(rules, comparison);
+  const io::Comparison comparison =
+      io::compare_paths(options.golden, options.out, rules, options.ignored);
+  check_globs(options, rules, comparison);
   const auto first = exec::first_difference(options.golden, comparison);
   bool to_output = false;  // a report takes the place of the table
-  const auto write = [&to_output](const std::string& path, const std::string& report) {
-    if (path != "-") return write_text_atomically(path, report);
+  const auto write = [&to_output](const std::string& path, const std::string& report,
+                                  bool append = false) {
+    if (path != "-")
+      return append ? append_report(path, report) : write_text_atomically(path, report);
     print(report);
     to_output = true;
   };
   if (options.json) write(*options.json, diff_json(comparison, options.golden, options.out, first));
-  if (options.junit) write(*options.junit, diff_junit(comparison));
-  if (options.markdown) write(*options.markdown, diff_markdown(comparison));
+  if (options.junit) write(*options.junit, diff_junit(comparison, first));
+  if (options.markdown) write(*options.markdown, diff_markdown(comparison, first), options.append);
   if (!to_output) {
-    print(diff_table(comparison, options.brief, wants_color(stdout)));
+    print_painted(diff_table(comparison, options.brief, wants_color(stdout)));
     if (first) print(fmt::format("{}\n", first_text(*first)));
   }
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
   if (!golden.empty() && !out.empty() && golden != out)
-    tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n", golden, out));
+    tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n",
+                     escaped(golden), escaped(out)));
   if (comparison.pairs() == 0) {
-    tell_error("flowdiff", "nothing was compared: no array is on both sides",
-               "GOLDEN and OUT are .npy files, folders of them, or run directories");
+    const bool all_ignored = comparison.arrays.empty() && !comparison.ignored.empty();
+    tell_error("flowdiff",
+               all_ignored ? "nothing was compared: --ignore matches every array"
+                           : "nothing was compared: no array is on both sides",
+               all_ignored ? "leave an array to compare"
+                           : "GOLDEN and OUT are .npy files, folders of them, or run directories");
     return kNothingCompared;
   }
   if (comparison.failed() == 0) return kDone;
@@ -135,10 +168,15 @@ void declare(CLI::App& app, Options& options) {
                  "both, for arrays that match, of any dtype; the last match wins; may be repeated")
       ->type_name("GLOB=R,A")
       ->allow_extra_args(false);
+  app.add_option("--ignore", options.ignored,
+                 "leave out arrays that match, also those that only one side has; may be repeated")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
   app.add_option("--json", options.json, "write what was found as JSON; `-` is standard output")
       ->type_name("FILE");
   app.add_option("--junit", options.junit, "write it as a JUnit test suite")->type_name("FILE");
   app.add_option("--md", options.markdown, "write it as a Markdown table")->type_name("FILE");
+  app.add_flag("--md-append", options.append, "add the Markdown to the end of its FILE");
   app.add_flag("--brief", options.brief, "show only arrays that fail");
   app.footer(
       "An element passes where |out - golden| <= A + R * |golden|; NaN equals NaN, an infinity\n"
@@ -150,6 +188,7 @@ void declare(CLI::App& app, Options& options) {
       "file cannot be read, 4 nothing compared, 70 defect.\n\n"
       "Examples:\n"
       "  flowdiff golden/returns out/returns\n"
+      "  flowdiff golden out --ignore 'watch/**' --md \"$GITHUB_STEP_SUMMARY\" --md-append\n"
       "  flowdiff runs/lenet-train-001 runs/lenet-train-002 --tol 'checkpoint/**=1e-4,1e-6'");
 }
 

@@ -57,6 +57,7 @@ ArrayDifference compare(const std::string& name, const ArrayView& golden, const 
 
 struct Comparison {
   std::vector<ArrayDifference> arrays;  // sorted by name
+  std::vector<std::string> ignored;     // names that were left out, sorted
   int64_t failed() const;
   int64_t unreadable() const;  // of those that failed
   int64_t pairs() const;       // arrays that both sides have
@@ -66,7 +67,9 @@ struct Comparison {
 
 /// Files, folders of .npy, or run directories (then returns/, watch/, also/ and, as checkpoint/,
 /// the newest checkpoint). A file that cannot be read is a verdict. RequestError when one of the
-/// paths does not exist or they are of different kinds.
-Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules);
+/// paths does not exist or they are of different kinds. Arrays that match a glob of `ignore` are
+/// left out, whichever side has them.
+Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules,
+                         const std::vector<std::string>& ignore = {});
 
 }  // namespace flow::io

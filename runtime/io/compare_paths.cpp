@@ -6,6 +6,7 @@
 #include <map>
 #include <new>
 
+#include "runtime/base/text.h"
 #include "runtime/io/checkpoint_folder.h"
 #include "runtime/io/compare.h"
 #include "runtime/io/npy.h"
@@ -135,15 +136,23 @@ int64_t Comparison::pairs() const {
   });
 }
 
-Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules) {
+Comparison compare_paths(const fs::path& golden, const fs::path& out, const ToleranceRules& rules,
+                         const std::vector<std::string>& ignore) {
   const Kind kind = kind_of(golden), out_kind = kind_of(out);
   if (kind != out_kind)
     throw RequestError(fmt::format("`{}` is {}, but `{}` is {}", golden.string(), words_for(kind),
                                    out.string(), words_for(out_kind)),
                        "compare like with like, for example RUN/returns with a folder");
   Comparison comparison;
+  const auto is_ignored = [&](const std::string& name) {
+    const auto matches = [&](const std::string& glob) { return glob_match(glob, name); };
+    if (!std::ranges::any_of(ignore, matches)) return false;
+    comparison.ignored.push_back(name);
+    return true;
+  };
   if (kind == Kind::kFile) {
-    comparison.arrays.push_back(compare_files(golden.stem().string(), golden, out, rules));
+    const std::string name = golden.stem().string();
+    if (!is_ignored(name)) comparison.arrays.push_back(compare_files(name, golden, out, rules));
     return comparison;
   }
   const Arrays ours = arrays_of(out, kind, comparison.out_checkpoint);
@@ -152,6 +161,7 @@ Comparison compare_paths(const fs::path& golden, const fs::path& out, const Tole
   all.insert(ours.begin(), ours.end());
   for (const auto& [name, path] : all) {
     using Verdict = ArrayDifference::Verdict;
+    if (is_ignored(name)) continue;
     if (!ours.contains(name)) {
       comparison.arrays.push_back(lone(name, Verdict::kMissing, path));
     } else if (!theirs.contains(name)) {

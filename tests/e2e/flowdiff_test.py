@@ -1,4 +1,5 @@
 """flowdiff: verdicts, reports, exit statuses. NumPy writes the arrays and judges the figures."""
+import errno
 import json
 import os
 import unittest
@@ -192,8 +193,12 @@ class Runs(FlowDiff):
         watched = ["--watch", "**", "--watch-diff", "**"]
         self.call("flowrun", "job.yaml", "-o", "golden", "--quiet", *watched)
         self.call("flowrun", "job.yaml", "-o", "faster", "--quiet", *watched, "--set", "vars.lr=0.2")
-        done = self.call("flowdiff", "golden", "faster", "--brief", "--rtol", 0, "--atol", 0, "--json", "diff.json", status=1)
-        self.assertIn("of what differs was computed first: watch/hidden/weight/value, at step 1", done.stdout)
+        done = self.call("flowdiff", "golden", "faster", "--brief", "--rtol", 0, "--atol", 0, "--json", "diff.json", "--md", "diff.md", "--junit", "diff.xml", status=1)
+        first = "of what differs was computed first: watch/hidden/weight/value, at step 1"
+        self.assertIn(first, done.stdout)
+        self.assertEqual((self.dir / "diff.md").read_text().splitlines()[-1], first)
+        told = [case.get("name") for case in ElementTree.parse(self.dir / "diff.xml").getroot() if first in (case.findtext("failure") or "")]
+        self.assertEqual(told, ["watch/hidden/weight/value"])
         self.assertEqual(json.loads((self.dir / "diff.json").read_text())["first"], {"array": "watch/hidden/weight/value", "step": 1})
         self.call("flowrun", "job.yaml", "-o", "sparse", "--quiet", "--watch", "logits:2", "--set", "vars.lr=0.2")
         self.call("flowrun", "job.yaml", "-o", "golden2", "--quiet", "--watch", "logits:2")
@@ -273,11 +278,28 @@ class Reports(FlowDiff):
         name = "a|b`c\\d*e_f\x1b[8mg\ufffe\uffff"
         self.pair(name, np.zeros(2), np.zeros(2))
         done = self.diff("--md", "report.md", "--json", "report.json", "--junit", "report.xml", status=1)
-        self.assertIn("a|b`c\\d*e_f?[8mg", done.stdout)
+        self.assertIn("a|b`c\\d*e_f\\x1b[8mg\\ufffe\\uffff", done.stdout)
         row, = (line for line in (self.dir / "report.md").read_text().splitlines() if line.startswith("| a\\|"))
         self.assertIn(r"| a\|b\`c\\d\*e\_f", row)
         self.assertIn(name, [array["name"] for array in json.loads((self.dir / "report.json").read_text())["arrays"]])
-        self.assertIn(name.replace("\x1b", "?").replace("\ufffe\uffff", "??"), [case.get("name") for case in ElementTree.parse(self.dir / "report.xml").getroot()])
+        self.assertIn("a|b`c\\d*e_f\\x1b[8mg\\ufffe\\uffff", [case.get("name") for case in ElementTree.parse(self.dir / "report.xml").getroot()])
+
+    def test_a_markdown_report_is_appended(self):
+        summary = {"GITHUB_STEP_SUMMARY": str(self.dir / "summary.md")}
+        self.diff("--md", "summary.md", "--md-append", status=1)
+        once = (self.dir / "summary.md").read_text()
+        self.diff("--md", "whole.md", status=1)
+        self.assertEqual(once, (self.dir / "whole.md").read_text())
+        self.diff("--md", summary["GITHUB_STEP_SUMMARY"], "--md-append", status=1)
+        self.assertEqual((self.dir / "summary.md").read_text(), once + "\n" + once)
+        self.diff("--md", "summary.md", status=1)
+        self.assertEqual((self.dir / "summary.md").read_text(), once)
+        self.assertEqual(self.diff("--md", "-", "--md-append", status=1).stdout, once)
+        self.assertIn("--md-append needs --md FILE", self.diff("--md-append", status=2).stderr)
+        self.assertIn("--md is empty", self.diff("--md", "", "--md-append", status=2).stderr)
+        full = self.faults(call="pwrite", path="summary.md", at=1, errno=errno.ENOSPC)
+        self.assertIn("cannot write", self.call("flowdiff", "golden", "out", "--md", "summary.md", "--md-append", env=full, status=3).stderr)
+        self.assertEqual((self.dir / "summary.md").read_text(), once)
 
     def test_brief_shows_failures_only(self):
         done = self.diff("--brief", status=1)
@@ -298,6 +320,44 @@ class Reports(FlowDiff):
 
     def test_a_report_that_cannot_be_written_fails(self):
         self.assertIn("nowhere/report.json", self.diff("--json", "nowhere/report.json", status=3).stderr)
+
+
+class Ignoring(FlowDiff):
+    def setUp(self):
+        super().setUp()
+        self.pair("returns/loss/value", np.zeros(2), np.zeros(2))
+        self.pair("watch/noise/value", np.zeros(2), np.ones(2))
+        self.save("golden/watch/gone/value", np.zeros(2))
+        self.save("out/watch/new/value", np.zeros(2))
+
+    def test_what_is_ignored_neither_differs_nor_is_missing_nor_extra(self):
+        done = self.diff("--ignore", "watch/**", "--json", "report.json", "--junit", "report.xml", "--md", "report.md")
+        self.assertEqual(done.stdout.splitlines()[-1], "1 array: 1 equal; 3 ignored")
+        self.assertNotIn("watch", done.stdout)
+        self.assertEqual((self.dir / "report.md").read_text().splitlines()[-1], "1 array: 1 equal; 3 ignored")
+        self.assertEqual(json.loads((self.dir / "report.json").read_text())["ignored"], ["watch/gone/value", "watch/new/value", "watch/noise/value"])
+        self.assertEqual(ElementTree.parse(self.dir / "report.xml").getroot().get("tests"), "1")
+
+    def test_several_globs_are_ignored(self):
+        done = self.diff("--ignore", "watch/n*/value", "--ignore", "**/gone/value")
+        self.assertEqual(done.stdout.splitlines()[-1], "1 array: 1 equal; 3 ignored")
+        self.assertIn("2 arrays: 1 equal, 1 missing; 2 ignored", self.diff("--ignore", "watch/n*/value", status=1).stdout)
+
+    def test_what_is_ignored_may_be_damaged(self):
+        (self.dir / "out/watch/noise/value.npy").write_bytes(b"no array")
+        self.diff("--ignore", "watch/**")
+
+    def test_nothing_is_left(self):
+        done = self.diff("--ignore", "**", status=4)
+        self.assertIn("nothing was compared: --ignore matches every array", done.stderr)
+        self.assertEqual(done.stdout, "0 arrays; 4 ignored\n")
+        self.save("x", np.zeros(2))
+        self.diff("--ignore", "x", golden="x.npy", out="x.npy", status=4)
+
+    def test_a_glob_that_matches_nothing_is_a_mistake(self):
+        done = self.diff("--ignore", "watch/noise/valu", status=2)
+        self.assertIn("--ignore: no array matches `watch/noise/valu`\n   hint: did you mean `watch/noise/value`", done.stderr)
+        self.diff("--ignore", "watch/**", "--tol", "watch/**=1,1")
 
 
 class Requests(FlowDiff):
