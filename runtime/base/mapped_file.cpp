@@ -7,12 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <thread>
 #include <utility>
 
+#include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 
@@ -26,19 +27,33 @@ struct MapRecord {
         size(map.size()),
         page(static_cast<size_t>(::sysconf(_SC_PAGESIZE))),
         loss(fmt::format("{} became shorter while it was read", path.string())),
-        message(fmt::format("{}: error: {}\n", ::program_invocation_short_name, loss)) {}
+        message(fmt::format("{}: error: {}\n", ::program_invocation_short_name, escaped(loss))) {}
 
   Descriptor file;
   const std::byte* begin;
   size_t size, page;
   std::string loss, message;
   std::atomic<bool> recovers = false, lost = false;
+
+  std::atomic<MapRecord*> next = nullptr;  // in the list of live maps
+  MapRecord* previous = nullptr;
 };
 
 namespace {
 
-/// The handler may take no lock and no memory. A map beyond these dies without a word.
-std::array<std::atomic<MapRecord*>, 1024> live_maps;
+/// All live maps. The handler walks this list without a lock, and counts itself while it does: a
+/// record that has left the list is freed only when no handler may still look at it.
+std::atomic<MapRecord*> first_map = nullptr;
+std::atomic<int> walking = 0;
+std::mutex changing_maps;  // for everyone but the handler
+
+class Walk {
+ public:
+  Walk() { ++walking; }
+  ~Walk() { --walking; }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+};
 
 /// Zeros from `at` to the end of the map, so that the reader goes on until it looks at `lost`.
 bool fill_up(const MapRecord& map, const std::byte* at) {
@@ -50,9 +65,9 @@ bool fill_up(const MapRecord& map, const std::byte* at) {
 
 void recover_or_leave(int signal, siginfo_t* info, void*) {
   const auto* at = static_cast<const std::byte*>(info->si_addr);
-  for (const auto& live : live_maps) {
-    MapRecord* map = live;
-    if (!map || at < map->begin || at >= map->begin + map->size) continue;
+  const Walk walk;
+  for (MapRecord* map = first_map; map; map = map->next) {
+    if (at < map->begin || at >= map->begin + map->size) continue;
     if (map->recovers && fill_up(*map, at)) {
       map->lost = true;
       return;
@@ -75,20 +90,22 @@ void watch_for_lost_pages() {
   });
 }
 
-std::unique_ptr<MapRecord> registered(std::unique_ptr<MapRecord> record) {
+std::unique_ptr<MapRecord> registered(std::unique_ptr<MapRecord> map) {
   watch_for_lost_pages();
-  for (auto& live : live_maps) {
-    MapRecord* none = nullptr;
-    if (live.compare_exchange_strong(none, record.get())) break;
-  }
-  return record;
+  const std::scoped_lock lock(changing_maps);
+  MapRecord* const next = first_map;
+  map->next = next;
+  if (next) next->previous = map.get();
+  first_map = map.get();
+  return map;
 }
 
 void unregister(MapRecord* map) {
-  for (auto& live : live_maps) {
-    MapRecord* own = map;
-    if (live.compare_exchange_strong(own, nullptr)) return;
-  }
+  const std::scoped_lock lock(changing_maps);
+  MapRecord* const next = map->next;
+  (map->previous ? map->previous->next : first_map) = next;
+  if (next) next->previous = map->previous;
+  while (walking > 0) std::this_thread::yield();
 }
 
 }  // namespace

@@ -2,10 +2,17 @@
 #include "runtime/base/file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/fresh_directory.h"
 
@@ -114,6 +121,64 @@ TEST_CASE("a map shows the file, and an empty file is an empty map") {
   const MappedFile moved = std::move(file);
   CHECK(text_of(moved.bytes()) == "hello");
   CHECK(MappedFile(directory / "empty").bytes().empty());
+}
+
+/// Lets this process have `files` open files for as long as it lives.
+class OpenFileLimit {
+ public:
+  explicit OpenFileLimit(rlim_t files) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit raised{std::max(before_.rlim_cur, std::min(files, before_.rlim_max)),
+                        before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &raised);
+  }
+  ~OpenFileLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  OpenFileLimit(const OpenFileLimit&) = delete;
+  OpenFileLimit& operator=(const OpenFileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("a file that shrinks is reported however many files are mapped") {
+  const FreshDirectory directory;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const OpenFileLimit limit(4096);
+  std::vector<MappedFile> files;
+  for (int i = 0; i < 1500; ++i) {
+    const fs::path path = directory / std::to_string(i);
+    File::create(path).truncate(2 * page);
+    files.emplace_back(path);
+  }
+  files.erase(files.begin() + 700, files.begin() + 800);
+  for (const size_t i : {0, 650, 1399}) {
+    const std::string name = std::to_string(i < 700 ? i : i + 100);
+    File::open_update(directory / name).truncate(0);
+    std::byte read{1};
+    CHECK_THROWS_WITH(files[i].recovering([&] { read = files[i].bytes()[page]; }),
+                      Catch::EndsWith(name + " became shorter while it was read"));
+    CHECK(read == std::byte{0});
+  }
+}
+
+TEST_CASE("maps come and go while another thread's map loses its file") {
+  const FreshDirectory directory;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  File::create(directory / "kept").truncate(page);
+  std::atomic<bool> done = false;
+  std::thread others([&] {
+    while (!done) {
+      const MappedFile kept(directory / "kept");
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    File::create(directory / "lost").truncate(page);
+    const MappedFile lost(directory / "lost");
+    File::open_update(directory / "lost").truncate(0);
+    CHECK_THROWS_AS(lost.recovering([&] { CHECK(lost.bytes()[0] == std::byte{0}); }), RunError);
+  }
+  done = true;
+  others.join();
 }
 
 TEST_CASE("descriptors are not inherited by other programs") {
