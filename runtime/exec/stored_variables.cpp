@@ -9,32 +9,27 @@
 
 namespace flow::exec {
 
-NpzVariables::NpzVariables(const fs::path& path) : path_(path), file_(path) {
-  const io::Npz npz(file_.bytes(), path.string());
-  for (const std::string& array : npz.arrays()) {
+NpzVariables::NpzVariables(const fs::path& path)
+    : path_(path), file_(path), npz_(file_.bytes(), path.string()) {
+  const std::vector<std::string> arrays = npz_.arrays();
+  for (const std::string& array : arrays)
     if (!plan::is_safe_name(array))
       throw RequestError(fmt::format("{}: `{}` is no name of a variable", path.string(), array),
                          "variables are called as in `flowc show`: net/conv1/weight");
-    members_.emplace(array, npz.read(array));
-  }
-  if (members_.empty()) throw RequestError(path.string() + " has no arrays");
+  if (arrays.empty()) throw RequestError(path.string() + " has no arrays");
 }
 
 std::vector<StoredVariables::Item> NpzVariables::items() const {
   std::vector<Item> items;
-  for (const auto& [array, member] : members_) {
-    const io::NpyHeader header = io::parse_npy_header(member.bytes, name_of(array));
+  for (const std::string& array : npz_.arrays()) {
+    const io::NpyHeader header = npz_.header(array);
     items.push_back({array, header.dtype, header.shape});
   }
   return items;
 }
 
 Array NpzVariables::read(const std::string& name) const {
-  return io::parse_npy(members_.at(name).bytes, name_of(name));
-}
-
-std::string NpzVariables::name_of(const std::string& array) const {
-  return fmt::format("{}: `{}`", path_.string(), array);
+  return io::parse_npy(npz_.read(name).bytes, fmt::format("{}: `{}`", path_.string(), name));
 }
 
 }  // namespace flow::exec

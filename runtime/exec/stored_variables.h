@@ -1,7 +1,6 @@
 // Variables that files hold, by name. Untrusted: checked as they are read.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -30,10 +29,10 @@ class StoredVariables {
   virtual bool is_replaced() const { return false; }
 };
 
-/// The arrays of an .npz file, called as the variables are.
+/// The arrays of an .npz file, called as the variables are. Each is unpacked when it is read.
 class NpzVariables : public StoredVariables {
  public:
-  /// RunError where the file is damaged or no .npz. RequestError where an array cannot be a
+  /// RunError where the file is damaged or not an .npz. RequestError where an array cannot be a
   /// variable by its name, or there are none.
   explicit NpzVariables(const fs::path& path);
 
@@ -42,11 +41,9 @@ class NpzVariables : public StoredVariables {
   Array read(const std::string& name) const override;
 
  private:
-  std::string name_of(const std::string& array) const;
-
   fs::path path_;
   MappedFile file_;
-  std::map<std::string, io::NpzMember> members_;
+  io::Npz npz_;
 };
 
 }  // namespace flow::exec

@@ -145,15 +145,8 @@ class FileColumn : public ColumnReader {
   RowConverter converter_;
 };
 
-Rows open_rows(const plan::Column& column, const fs::path& path) {
-  if (column.format == "idx") return read_idx_rows(path);
-  if (column.format == "npz") return read_npz_rows(path, column.array.value_or(""));
-  FLOW_CHECK(column.format == "npy", "format {}", column.format);
-  return read_npy_rows(path);
-}
-
-void check_rows(const plan::Column& column, const fs::path& path, const Rows& file) {
-  const Shape found = file.shape.from(1);
+void check_shape(const plan::Column& column, const fs::path& path, const Shape& shape) {
+  const Shape found = shape.from(1);
   if (!same_order(found, column.row_shape))
     throw RunError(
         fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
@@ -163,10 +156,9 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
               "input of their shape has them first"
             : "the column's `shape` and the input's must be that of a row in the file");
   for (const auto& [first, end] : column.rows)
-    if (end == kToTheLast ? first >= file.shape[0] : end > file.shape[0])
+    if (end == kToTheLast ? first >= shape[0] : end > shape[0])
       throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
-                                 file.shape[0], first,
-                                 end == kToTheLast ? "" : std::to_string(end)));
+                                 shape[0], first, end == kToTheLast ? "" : std::to_string(end)));
   for (const std::vector<double>& values : {column.mean, column.std}) {
     const size_t leading =
         column.row_shape.rank() > 0 ? static_cast<size_t>(column.row_shape[0]) : 1;
@@ -174,6 +166,14 @@ void check_rows(const plan::Column& column, const fs::path& path, const Rows& fi
       throw RunError(fmt::format("column `{}` has {} values of mean or std for {} channels",
                                  column.name, values.size(), leading));
   }
+}
+
+Rows open_rows(const plan::Column& column, const fs::path& path) {
+  const CheckShape check = [&](const Shape& shape) { check_shape(column, path, shape); };
+  if (column.format == "idx") return read_idx_rows(path, check);
+  if (column.format == "npz") return read_npz_rows(path, column.array.value_or(""), check);
+  FLOW_CHECK(column.format == "npy", "format {}", column.format);
+  return read_npy_rows(path, check);
 }
 
 /// For a file that could not be read in the column's format: what its first bytes are of.
@@ -209,9 +209,7 @@ std::string hint_for(const plan::Column& column, const fs::path& path, const fs:
 std::unique_ptr<ColumnReader> ColumnReader::open(const plan::Column& column, const fs::path& root) {
   const fs::path path = (root / column.path).lexically_normal();
   try {
-    Rows file = open_rows(column, path);
-    check_rows(column, path, file);
-    return std::make_unique<FileColumn>(column, path, std::move(file));
+    return std::make_unique<FileColumn>(column, path, open_rows(column, path));
   } catch (const RunError& error) {
     throw RunError(fmt::format("{}: {}", column.where, error.what()),
                    hint_for(column, path, root, error), error.exit_status());

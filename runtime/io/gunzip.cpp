@@ -6,13 +6,20 @@
 #include <algorithm>
 #include <new>
 
+#include "runtime/base/available_memory.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 
 namespace flow::io {
 
 namespace {
 
 constexpr size_t kPiece = size_t{1} << 30;  // zlib counts in 32 bits
+
+RunError damaged_stream(const std::string& name) {
+  return RunError(
+      fmt::format("{} is damaged: a deflate stream is no such stream, or of another size", name));
+}
 
 }  // namespace
 
@@ -70,25 +77,55 @@ bool Gunzip::at_end() {
   return read({&one_more, 1}) == 0;
 }
 
-std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
-                                         const std::string& name) {
-  const auto damaged = [&name] {
-    return RunError(
-        fmt::format("{} is damaged: a deflate stream is no such stream, or of another size", name));
-  };
-  if (size > Gunzip::bound(packed.size()) || packed.size() > UINT32_MAX || size > UINT32_MAX)
-    throw damaged();
-  auto bytes = std::make_unique_for_overwrite<std::byte[]>(size + 1);  // one more would be too many
+namespace {
+
+struct Inflated {
+  size_t bytes = 0;
+  bool ended = false;  // with the last packed byte
+};
+
+/// Unpacks a raw deflate stream until it ends, is damaged, or `into` is full. REQUIRES: both sizes
+/// fit 32 bits.
+Inflated inflate_into(std::span<const std::byte> packed, std::span<std::byte> into) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.get());
-  stream.avail_out = static_cast<uInt>(std::min<size_t>(size + 1, UINT32_MAX));
+  stream.next_out = reinterpret_cast<Bytef*>(into.data());
+  stream.avail_out = static_cast<uInt>(into.size());
   const int status = inflate(&stream, Z_FINISH);
-  const bool whole = status == Z_STREAM_END && stream.total_out == size && stream.avail_in == 0;
+  const Inflated result{stream.total_out, status == Z_STREAM_END && stream.avail_in == 0};
   inflateEnd(&stream);
-  if (!whole) throw damaged();
+  if (status == Z_MEM_ERROR) throw std::bad_alloc();
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<std::byte[]> memory_for(size_t size, size_t packed, const std::string& name) {
+  constexpr size_t kSmall = size_t{1} << 26;  // asking the system takes longer than this is worth
+  if (size > Gunzip::bound(packed)) throw damaged_stream(name);
+  if (size > kSmall)
+    if (const size_t available = available_memory(); size > available)
+      throw RunError(fmt::format("{} unpacks to {}; only {} of memory are available", name,
+                                 human_bytes(size), human_bytes(available)),
+                     "save it as an .npy, which is not unpacked");
+  return std::make_unique_for_overwrite<std::byte[]>(size);
+}
+
+std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
+                                         const std::string& name) {
+  if (packed.size() > UINT32_MAX || size >= UINT32_MAX) throw damaged_stream(name);
+  auto bytes = memory_for(size + 1, packed.size(), name);  // one more would be too many
+  const Inflated result = inflate_into(packed, {bytes.get(), size + 1});
+  if (!result.ended || result.bytes != size) throw damaged_stream(name);
+  return bytes;
+}
+
+std::vector<std::byte> inflate_start(std::span<const std::byte> packed, size_t most) {
+  std::vector<std::byte> bytes(most);
+  bytes.resize(
+      inflate_into(packed.first(std::min<size_t>(packed.size(), UINT32_MAX)), bytes).bytes);
   return bytes;
 }
 

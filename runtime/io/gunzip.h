@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace flow::io {
 
@@ -38,10 +39,18 @@ class Gunzip {
   bool ended_ = false;
 };
 
+/// Memory for `size` bytes that `packed` bytes unpack to. RunError where they cannot unpack to so
+/// much, or where the system has no such memory.
+std::unique_ptr<std::byte[]> memory_for(size_t size, size_t packed, const std::string& name);
+
 /// The `size` bytes that a raw deflate stream unpacks to. RunError when it is damaged, or of
 /// another size; nothing is allocated that the stream's own size does not warrant.
 std::unique_ptr<std::byte[]> inflate_raw(std::span<const std::byte> packed, size_t size,
                                          const std::string& name);
+
+/// The first `most` bytes of what a raw deflate stream unpacks to; fewer where it ends before, or
+/// is damaged.
+std::vector<std::byte> inflate_start(std::span<const std::byte> packed, size_t most);
 
 /// CRC-32 as zip archives have it.
 uint32_t zip_checksum(std::span<const std::byte> bytes);

@@ -21,6 +21,9 @@ struct NpyHeader {
   size_t data_bytes() const { return bytes_of(shape, dtype); }
 };
 
+/// The magic and the longest header that is read, which is NumPy's own limit.
+inline constexpr size_t kLongestNpyHeader = 12 + 10'000;
+
 /// Reads a header from the first bytes of a file. `name` is for messages. RunError for a wrong
 /// magic or version, a header that is no such dictionary, a dtype that we do not have (named),
 /// a negative or overflowing shape, a truncated text.

@@ -59,7 +59,8 @@ class HeaderParser {
       }
       if (!accept(',') && peek() != '}') malformed();
     }
-    if (peek() != '\0') malformed();
+    peek();
+    if (at_ < text_.size()) malformed();
     if (!descr || !order || !shape) fail("has a header without descr, fortran_order or shape");
     if (!header.shape.checked_elements())
       fail(fmt::format("has a shape that is too large: {}", header.shape.str()));
@@ -136,6 +137,7 @@ class HeaderParser {
     if (error == std::errc::result_out_of_range) fail("has a shape that is too large");
     if (error != std::errc()) malformed();
     if (value < 0) fail(fmt::format("has a negative extent: {}", value));
+    if (text_[at_] == '0' && value != 0) malformed();  // no number of Python begins so
     at_ = static_cast<size_t>(next - text_.data());
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote longs so
     return value;
@@ -147,7 +149,8 @@ class HeaderParser {
     while (!accept(')')) {
       extents.push_back(extent());
       if (extents.size() > kMaxRank) fail(fmt::format("has more than {} axes", kMaxRank));
-      if (!accept(',') && peek() != ')') malformed();
+      const bool comma = accept(',');
+      if (!comma && (peek() != ')' || extents.size() == 1)) malformed();  // `(3)` is a number
     }
     return Shape(std::move(extents));
   }
@@ -167,13 +170,16 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
     throw RunError(fmt::format("{} is not a .npy file: it begins with `{}`", name,
                                readable(text.substr(0, kMagic.size()))));
   if (text.size() < 12) throw RunError(name + " is truncated inside its header");
-  const size_t version = byte(6);
-  if (version < 1 || version > 3)
-    throw RunError(
-        fmt::format("{} is of .npy version {}; versions 1 to 3 are known", name, version));
+  const size_t version = byte(6), minor = byte(7);
+  if (version < 1 || version > 3 || minor != 0)
+    throw RunError(fmt::format("{} is of .npy version {}.{}; versions 1.0, 2.0 and 3.0 are known",
+                               name, version, minor));
   const size_t begin = version == 1 ? 10 : 12;
   size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
+  if (begin + length > kLongestNpyHeader)
+    throw RunError(fmt::format("{} has a header of {} bytes; at most {} are read", name, length,
+                               kLongestNpyHeader - begin));
   if (length > text.size() - begin) throw RunError(name + " is truncated inside its header");
   NpyHeader header = HeaderParser(text.substr(begin, length), name).parse();
   header.data_offset = begin + length;

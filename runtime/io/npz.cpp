@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ namespace {
 constexpr uint32_t kEndMark = 0x06054b50, kDirectoryMark = 0x02014b50, kFileMark = 0x04034b50;
 constexpr size_t kEndBytes = 22, kDirectoryBytes = 46, kFileBytes = 30;
 constexpr uint32_t kZip64 = 0xffffffff;
+constexpr uint32_t kStored = 0, kDeflated = 8;  // methods
 constexpr std::string_view kSuffix = ".npy";
 
 /// Little-endian numbers of a part of the archive, which begins with a mark.
@@ -48,8 +50,16 @@ std::vector<std::string> Npz::arrays() const {
   return names;
 }
 
+NpyHeader Npz::header(const std::string& array) const { return header_of(find(array), array); }
+
 NpzMember Npz::read(const std::string& array) const {
-  if (const auto found = files_.find(array); found != files_.end()) return unpack(found->second);
+  const Listed& file = find(array);
+  header_of(file, array);  // what it refuses is not worth unpacking
+  return unpack(file);
+}
+
+const Npz::Listed& Npz::find(const std::string& array) const {
+  if (const auto found = files_.find(array); found != files_.end()) return found->second;
   throw RunError(fmt::format("{} has no array `{}`", name_, array),
                  files_.empty() ? "it has no arrays at all"
                                 : fmt::format("its arrays: {}", join(arrays(), ", ")));
@@ -107,33 +117,50 @@ void Npz::refuse_zip64() const {
                  "save the array as an .npy");
 }
 
+NpyHeader Npz::header_of(const Listed& file, const std::string& array) const {
+  const std::string name = fmt::format("{}: `{}`", name_, array);
+  std::span<const std::byte> start = packed_bytes(file);
+  std::vector<std::byte> unpacked;
+  if (file.method == kDeflated)
+    start = unpacked = inflate_start(start, std::min<size_t>(file.unpacked, kLongestNpyHeader));
+  const NpyHeader header = parse_npy_header(start, name);
+  check_npy_length(header, file.unpacked, name);
+  return header;
+}
+
 NpzMember Npz::unpack(const Listed& file) const {
-  if (file.packed == kZip64 || file.unpacked == kZip64 || file.offset == kZip64) refuse_zip64();
-  if (file.flags & 1) throw RunError(fmt::format("{}: `{}` is encrypted", name_, file.name));
-  const std::span<const std::byte> packed = packed_bytes(file);
   NpzMember member;
-  if (file.method == 0) {
-    if (file.packed != file.unpacked) damaged("a stored file has two sizes");
-    member.bytes = packed;
-  } else if (file.method == 8) {
-    member.memory = inflate_raw(packed, file.unpacked, name_);
+  member.bytes = packed_bytes(file);
+  if (file.method == kDeflated) {
+    member.memory = inflate_raw(member.bytes, file.unpacked, name_);
     member.bytes = {member.memory.get(), file.unpacked};
-  } else {
-    throw RunError(fmt::format("{}: `{}` is packed by method {}, which flow does not read", name_,
-                               file.name, file.method),
-                   "numpy.savez and numpy.savez_compressed write what it reads");
   }
   if (zip_checksum(member.bytes) != file.checksum)
     throw RunError(fmt::format("{} is damaged: the checksum of `{}` is wrong", name_, file.name));
   return member;
 }
 
+void Npz::check_readable(const Listed& file) const {
+  if (file.packed == kZip64 || file.unpacked == kZip64 || file.offset == kZip64) refuse_zip64();
+  if (file.flags & 1) throw RunError(fmt::format("{}: `{}` is encrypted", name_, file.name));
+  if (file.method != kStored && file.method != kDeflated)
+    throw RunError(fmt::format("{}: `{}` is packed by method {}, which flow does not read", name_,
+                               file.name, file.method),
+                   "numpy.savez and numpy.savez_compressed write what it reads");
+  if (file.method == kStored && file.packed != file.unpacked)
+    damaged("a stored file has two sizes");
+}
+
 std::span<const std::byte> Npz::packed_bytes(const Listed& file) const {
+  check_readable(file);
   if (!fits(file.offset, kFileBytes) || Record(zip_, file.offset).word(0) != kFileMark)
     damaged("a file does not begin where the directory says");
   const Record header(zip_, file.offset);
-  const uint64_t begin = uint64_t{file.offset} + kFileBytes + header.half(26) + header.half(28);
+  const size_t name_length = header.half(26);
+  const uint64_t begin = uint64_t{file.offset} + kFileBytes + name_length + header.half(28);
   if (!fits(begin, file.packed)) damaged("a file is truncated");
+  if (const std::string_view name = header.text(kFileBytes, name_length); name != file.name)
+    damaged(fmt::format("`{}` of its directory is `{}` where the file begins", file.name, name));
   return zip_.subspan(begin, file.packed);
 }
 

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/io/npy.h"
+
 namespace flow::io {
 
 /// One file of an archive, unpacked.
@@ -28,8 +30,12 @@ class Npz {
 
   /// The names of its arrays, sorted.
   std::vector<std::string> arrays() const;
+  /// The header of an array, checked against the array's length. Nothing else is unpacked.
+  /// RunError as from `read`.
+  NpyHeader header(const std::string& array) const;
   /// An array, as an .npy; it was stored or deflated, and its checksum is checked. RunError where
-  /// it is damaged or encrypted, or there is none of that name.
+  /// it is damaged or encrypted, there is none of that name, or its header is refused: then before
+  /// the rest is unpacked.
   NpzMember read(const std::string& array) const;
 
  private:
@@ -45,7 +51,10 @@ class Npz {
   bool fits(uint64_t at, uint64_t length) const;
   size_t find_end() const;
   void list_files();
+  const Listed& find(const std::string& array) const;
+  NpyHeader header_of(const Listed& file, const std::string& array) const;
   NpzMember unpack(const Listed& file) const;
+  void check_readable(const Listed& file) const;
   std::span<const std::byte> packed_bytes(const Listed& file) const;
 
   std::span<const std::byte> zip_;

@@ -84,7 +84,7 @@ IdxHeader parse_idx_header(std::span<const std::byte> magic, std::span<const std
   throw RunError(name + " is truncated inside its header");
 }
 
-Rows plain_idx(MappedFile file, const std::string& name) {
+Rows plain_idx(MappedFile file, const std::string& name, const CheckShape& check) {
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < kMagicBytes) truncated_header(name);
   const size_t begin = kMagicBytes + extent_bytes(bytes, name);
@@ -95,10 +95,11 @@ Rows plain_idx(MappedFile file, const std::string& name) {
   if (data.size() != header.data_bytes())
     wrong_length(header, fmt::format("{} bytes", data.size()), data.size() > header.data_bytes(),
                  name);
+  check(header.shape);
   return {header.dtype, header.shape, true, data, std::move(file), nullptr};
 }
 
-Rows packed_idx(const MappedFile& file, const std::string& name) {
+Rows packed_idx(const MappedFile& file, const std::string& name, const CheckShape& check) {
   Gunzip gunzip(file.bytes(), name);
   std::array<std::byte, kMagicBytes> magic;
   if (gunzip.read(magic) < magic.size()) truncated_header(name);
@@ -108,8 +109,9 @@ Rows packed_idx(const MappedFile& file, const std::string& name) {
   const size_t wanted = header.data_bytes();
   if (wanted > Gunzip::bound(file.bytes().size()))
     wrong_length(header, fmt::format("{} bytes of gzip", file.bytes().size()), false, name);
+  check(header.shape);
   Rows rows = {header.dtype, header.shape, true,
-               {},           std::nullopt, std::make_unique_for_overwrite<std::byte[]>(wanted)};
+               {},           std::nullopt, memory_for(wanted, file.bytes().size(), name)};
   const std::span<std::byte> data(rows.memory.get(), wanted);
   const size_t found = gunzip.read(data);
   if (found < wanted) wrong_length(header, fmt::format("{} bytes", found), false, name);
@@ -118,11 +120,16 @@ Rows packed_idx(const MappedFile& file, const std::string& name) {
   return rows;
 }
 
+void check_header(const NpyHeader& header, const std::string& name, const CheckShape& check) {
+  if (header.shape.rank() == 0) throw RunError(name + " is a scalar, which has no rows");
+  check(header.shape);
+}
+
 /// The rows of an .npy in memory; without an owner where they are those bytes themselves.
-Rows npy_rows(std::span<const std::byte> bytes, const std::string& name) {
+Rows npy_rows(std::span<const std::byte> bytes, const std::string& name, const CheckShape& check) {
   const NpyHeader header = parse_npy_header(bytes, name);
   check_npy_length(header, bytes.size(), name);
-  if (header.shape.rank() == 0) throw RunError(name + " is a scalar, which has no rows");
+  check_header(header, name, check);
   Rows rows = {header.dtype, header.shape, header.big_endian, {}, std::nullopt, nullptr};
   rows.data = bytes.subspan(header.data_offset);
   if (!header.fortran_order) return rows;
@@ -136,28 +143,30 @@ Rows npy_rows(std::span<const std::byte> bytes, const std::string& name) {
 
 }  // namespace
 
-Rows read_idx_rows(const fs::path& path) {
+Rows read_idx_rows(const fs::path& path, const CheckShape& check) {
   MappedFile file(path);
   const std::string name = path.string();
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.empty()) throw RunError(name + " is empty");
   const bool packed =
       bytes.size() > 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
-  return packed ? packed_idx(file, name) : plain_idx(std::move(file), name);
+  return packed ? packed_idx(file, name, check) : plain_idx(std::move(file), name, check);
 }
 
-Rows read_npy_rows(const fs::path& path) {
+Rows read_npy_rows(const fs::path& path, const CheckShape& check) {
   MappedFile file(path);
-  Rows rows = npy_rows(file.bytes(), path.string());
+  Rows rows = npy_rows(file.bytes(), path.string(), check);
   if (!rows.memory) rows.file = std::move(file);
   return rows;
 }
 
-Rows read_npz_rows(const fs::path& path, const std::string& array) {
+Rows read_npz_rows(const fs::path& path, const std::string& array, const CheckShape& check) {
   MappedFile file(path);
-  const std::string name = path.string();
-  NpzMember member = Npz(file.bytes(), name).read(array);
-  Rows rows = npy_rows(member.bytes, fmt::format("{}: `{}`", name, array));
+  const Npz npz(file.bytes(), path.string());
+  const std::string name = fmt::format("{}: `{}`", path.string(), array);
+  check_header(npz.header(array), name, check);
+  NpzMember member = npz.read(array);
+  Rows rows = npy_rows(member.bytes, name, check);
   if (rows.memory) return rows;
   if (member.memory)
     rows.memory = std::move(member.memory);

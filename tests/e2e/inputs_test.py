@@ -2,10 +2,12 @@
 import io
 import itertools
 import os
+import struct
 import subprocess
 import threading
 import unittest
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -120,6 +122,41 @@ class NpzTest(FlowTest):
         (self.dir / "packed.npz").write_bytes(packed[:entry + 8] + bytes([packed[entry + 8] | 1]) + packed[entry + 9:])
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
         self.assertIn("packed.npz: `b.npy` is encrypted", done.stderr)
+
+    def test_an_array_whose_two_names_differ_is_refused_as_numpy_refuses_it(self):
+        whole = (self.dir / "d.npz").read_bytes()
+        at = whole.index(b"a.npy")
+        (self.dir / "d.npz").write_bytes(whole[:at] + b"z" + whole[at + 1:])
+        with self.assertRaisesRegex(zipfile.BadZipFile, "differ"):
+            np.load(self.dir / "d.npz")["a"]
+        done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
+        self.assertIn("d.npz is no .npz, or damaged: `a.npy` of its directory is `z.npy` where the file begins", done.stderr)
+
+    def pack(self, header, unpacked, rest):
+        """packed.npz with one array: its header, then `rest` as packed data, said to unpack to `unpacked` bytes."""
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        start = io.BytesIO()
+        np.lib.format.write_array_header_1_0(start, header)
+        packed = packer.compress(start.getvalue()) + packer.flush(zlib.Z_FULL_FLUSH) + rest
+        local = struct.pack("<4s5H3I2H", b"PK\3\4", 20, 0, 8, 0, 0, 0, len(packed), unpacked, 5, 0) + b"b.npy"
+        entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 8, 0, 0, 0, len(packed), unpacked, 5, 0, 0, 0, 0, 0, 0) + b"b.npy"
+        end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(local) + len(packed), 0)
+        (self.dir / "packed.npz").write_bytes(local + packed + entry + end)
+        return len(start.getvalue())
+
+    def test_an_array_that_does_not_fit_is_refused_before_it_is_unpacked(self):
+        """What follows the headers is damaged: nobody has looked at it."""
+        def header(shape, descr="<i8"):
+            return {"descr": descr, "fortran_order": False, "shape": shape}
+        self.pack(header((5, 7)), 128 + 5 * 7 * 8, b"\xff" * 100)
+        self.assertIn("has rows of [7], but [] is wanted", self.flowrun("predict", "job.yaml", "-o", "out", status=3).stderr)
+        self.pack(header((10**9,)), 128 + 40, b"\xff" * 100)
+        self.assertIn("`b` is truncated: 40 bytes of data where [1000000000] of int64 needs 8000000000",
+                      self.flowrun("predict", "job.yaml", "-o", "out", "--force", status=3).stderr)
+        self.pack(header((5,), "<c16"), 128 + 80, b"\xff" * 100)
+        self.assertIn("has dtype `<c16`", self.flowrun("predict", "job.yaml", "-o", "out", "--force", status=3).stderr)
+        self.pack(header((5,)), 128 + 40, b"\xff" * 100)
+        self.assertIn("is damaged: a deflate stream", self.flowrun("predict", "job.yaml", "-o", "out", "--force", status=3).stderr)
 
     def test_a_damaged_archive_never_passes(self):
         """Every byte changed and every length cut: refused, or the very same values."""

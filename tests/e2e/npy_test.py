@@ -1,7 +1,9 @@
 """What NumPy writes is read, what is written NumPy reads, and arrays print as NumPy prints them."""
 import itertools
 import os
+import tokenize
 import unittest
+import warnings
 
 import numpy as np
 
@@ -118,6 +120,38 @@ class Files(Probe):
             self.assertIn("in.npy", self.rewritten("in.npy", status=3))
         (self.dir / "in.npy").write_bytes(whole + b"x")
         self.assertIn("too long", self.rewritten("in.npy", status=3))
+
+
+    def judged(self, header, version=b"\1\0", data=bytes(24)):
+        """Is such a file read? NumPy and flow must agree."""
+        length = len(header).to_bytes(2 if version[0] == 1 else 4, "little")
+        (self.dir / "in.npy").write_bytes(b"\x93NUMPY" + version + length + header + data)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                array = np.load(self.dir / "in.npy")
+        except (ValueError, TypeError, tokenize.TokenError):
+            self.assertIn("in.npy", self.rewritten("in.npy", status=3), header)
+            return False
+        np.testing.assert_array_equal(self.rewritten("in.npy"), array, str(header))
+        return True
+
+    def test_headers_that_numpy_refuses_are_refused(self):
+        """Each is one change away from a header that both read."""
+        good = b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }"
+        for header in (good, good + b" \n", good.replace(b"6,", b"6L,"), good.replace(b"6,", b"3, 2"), good.replace(b"6,", b"00, 1")):
+            self.assertTrue(self.judged(header, data=bytes(24) if b"00" not in header else b""), header)
+        for header in (good + b"\0", good + b"\0" * 6 + b"\n", good.replace(b"6,", b"06,"), good.replace(b"6,", b"6"), good.replace(b", }", b", }}"),
+                       good.replace(b", }", b"\0, }"), good.replace(b"6,", b"6,,"), good.replace(b"False", b"0"),
+                       good.replace(b"'<f4'", b"'f4\0'"), good + b" " * 10_000):
+            self.assertFalse(self.judged(header), header)
+
+    def test_versions_that_numpy_refuses_are_refused(self):
+        good = b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n"
+        for major, minor in itertools.product((0, 1, 2, 3, 4, 255), (0, 1, 128)):
+            self.assertEqual(self.judged(good, bytes([major, minor])), minor == 0 and 1 <= major <= 3, (major, minor))
+        self.assertFalse(self.judged(good, b"\1\x80"))
+        self.assertIn("in.npy is of .npy version 1.128; versions 1.0, 2.0 and 3.0 are known", self.rewritten("in.npy", status=3))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ void convert_first_row(const flow::io::Rows& rows, flow::DType dtype) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    const flow::io::Rows rows =
-        flow::io::read_idx_rows(in_memory(std::as_bytes(std::span(data, size))));
+    const flow::io::Rows rows = flow::io::read_idx_rows(
+        in_memory(std::as_bytes(std::span(data, size))), [](const flow::Shape&) {});
     if (rows.shape[0] == 0) return 0;
     for (const flow::DType dtype : flow::all_dtypes()) convert_first_row(rows, dtype);
   } catch (const flow::RunError&) {

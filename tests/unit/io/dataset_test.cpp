@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "runtime/base/half.h"
+#include "runtime/base/visit.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 
@@ -298,6 +299,21 @@ TEST_CASE("damaged idx files are refused before anything is read") {
   CHECK(has(folder.refusal(idx({4294967295, 4294967295, 4294967295}, "")),
             "shape that is too large"));
   CHECK(has(folder.refusal(idx({4294967295, 28, 28}, "abc")), "is truncated: 3 bytes"));
+}
+
+TEST_CASE("a gzip stream that unpacks to more than the memory is refused before it is unpacked") {
+  const Folder folder;
+  std::string packed = gzip(idx({4294967295, 65535, 2}, ""));
+  packed[10] = '\0';  // not the last block
+  folder.write("x.idx", packed);
+  fs::resize_file(folder / "x.idx", uintmax_t{1} << 40);  // sparse: as much may be packed in it
+  CHECK(has(folder.refusal(column("x.idx", {65535, 2})), "unpacks to 512 TiB; only "));
+}
+
+TEST_CASE("an idx file whose rows do not fit is refused before it is unpacked") {
+  const Folder folder;
+  const std::string packed = gzip(idx({2, 3, 3}, ""));  // and its data are missing
+  CHECK(has(folder.refusal(packed), "has rows of [3, 3], but [2, 2] is wanted"));
 }
 
 TEST_CASE("damaged gzip streams are refused") {
