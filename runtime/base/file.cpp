@@ -120,6 +120,13 @@ void File::sync() {
     throw cannot("write", path_, errno);
 }
 
+void make_folders(const fs::path& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw cannot("make the directory", path, error.value());
+}
+
 std::string read_text(const fs::path& path) {
   File file = File::open_read(path);
   std::string text;

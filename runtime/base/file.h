@@ -71,6 +71,10 @@ class File {
   fs::path path_;
 };
 
+/// Makes a folder and those above it where they are missing. RunError that says why it cannot. The
+/// empty path is where the process is.
+void make_folders(const fs::path& path);
+
 /// The whole file as text. RunError when it cannot be read.
 std::string read_text(const fs::path& path);
 

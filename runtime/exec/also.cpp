@@ -82,8 +82,7 @@ void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
   if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
   deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
   if (!job_.train) return;
-  std::error_code ignored;
-  fs::create_directories(directory, ignored);
+  make_folders(directory);
   metrics_.emplace(directory / "metrics.jsonl", steps_);
 }
 

@@ -22,12 +22,6 @@ constexpr const char* kTakeAnother =
     "the checkpoint is damaged: take another; `--resume` takes the one before once its folder is "
     "removed";
 
-void make_folders(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw cannot("make", path, error.value());
-}
-
 /// Opens a directory to sync it, or all of the file system that it is in.
 template <typename Sync>
 void sync_through(const fs::path& directory, Sync sync) {
@@ -89,7 +83,7 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
 
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
   const fs::path parent = path.parent_path();
-  if (!parent.empty()) make_folders(parent);
+  make_folders(parent);
   // A name that is as long as names may be has no room for more.
   const std::string name = path.filename().string().substr(0, 200);
   const fs::path fresh = parent / fmt::format(".{}.{}{}", name, ::getpid(), kTemporarySuffix);

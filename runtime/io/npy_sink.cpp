@@ -97,10 +97,7 @@ class PerStepNpySink : public Sink {
         prefix_(context.gradient ? "diff_" : ""),
         begun_(directory_ / fmt::format(".{}step{}", prefix_, kTemporarySuffix)),
         delivered_(context.dtype, context.shape) {
-    std::error_code error;
-    fs::create_directories(directory_, error);
-    if (error)
-      throw RunError(fmt::format("cannot write {}: {}", directory_.string(), error.message()));
+    make_folders(directory_);
     if (context.resume_from > 0) drop_from(context.resume_from);
   }
 

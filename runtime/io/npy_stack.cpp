@@ -37,13 +37,13 @@ NpyStack::NpyStack(File file, DType dtype, Shape item_shape, bool concatenate, i
 
 NpyStack::NpyStack(const fs::path& path, DType dtype, Shape item_shape, bool concatenate)
     : NpyStack(File(), dtype, std::move(item_shape), concatenate, 0) {
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
-  file_ = File::create(path);  // says why, where the folder could not be made
+  make_folders(path.parent_path());
+  file_ = File::create(path);
   try {
     write_header();
   } catch (...) {
     // Without its header it is no file that NumPy reads.
+    std::error_code error;
     if (fs::is_regular_file(fs::symlink_status(path, error))) fs::remove(path, error);
     throw;
   }
