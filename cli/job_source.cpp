@@ -89,6 +89,16 @@ std::string read_file(const CompileRequest& request) {
   return text;
 }
 
+/// The plan of a run has its root relative to the folder that it is in.
+void resolve_root(plan::Plan& plan, const std::string& file) {
+  if (plan.root.empty() || fs::path(plan.root).is_absolute() || file == "-" || is_descriptor(file))
+    return;
+  std::error_code error;  // where there is no such folder, what reads from it says so
+  const fs::path root = fs::absolute(file).parent_path() / plan.root;
+  const fs::path found = fs::weakly_canonical(root, error);
+  plan.root = (error ? root : found).string();
+}
+
 }  // namespace
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
@@ -107,7 +117,9 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
       throw RequestError(
           fmt::format("{} is a plan: --set and --watch need the job file", request.file),
           "compile the job file with them, or run it directly");
-    return LoadedPlan{.plan = plan::from_json(text, request.file), .from_job_file = false};
+    LoadedPlan loaded{.plan = plan::from_json(text, request.file), .from_job_file = false};
+    resolve_root(loaded.plan, request.file);
+    return loaded;
   }
   std::optional<CompileResult> result = compile_aloud(request, std::move(text));
   if (!result) return {};

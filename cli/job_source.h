@@ -19,7 +19,8 @@ struct LoadedPlan {
 /// such file is there, with the name of the one that may have been meant.
 std::optional<CompileResult> compile_aloud(const CompileRequest& request);
 
-/// The plan of `request.file`: compiled aloud, or read as it is; nothing after compile errors.
+/// The plan of `request.file`: compiled aloud, or read; nothing after compile errors. A relative
+/// root in a plan is relative to the folder of the plan.
 /// Throws RequestError, too, when the request's overrides need a job file and this is a plan.
 std::optional<LoadedPlan> load(const CompileRequest& request);
 

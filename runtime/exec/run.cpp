@@ -32,6 +32,17 @@ constexpr const char* kCalmDown = "a smaller learning rate may do";
 
 std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
 
+/// The plan as it ran, with the root relative to the run: a project that moves takes its runs
+/// along.
+void write_plan(const RunRequest& request) {
+  plan::Plan plan = request.plan;
+  std::error_code error;
+  const fs::path root = request.root.empty() ? "." : request.root;
+  const fs::path way = fs::relative(root, request.directory, error);
+  plan.root = error || way.empty() ? fs::absolute(root).string() : way.string();
+  write_text_atomically(request.directory / kPlanFile, plan::to_json(plan));
+}
+
 class Run {
  public:
   Run(Backend& backend, const RunRequest& request, Preparation& prepared);
@@ -112,7 +123,7 @@ Ending Run::execute() {
     remove_temporaries(request_.directory);
     open_outputs();  // first: what is refused leaves the run's plan and record as they were
   }
-  write_text_atomically(request_.directory / kPlanFile, plan::to_json(request_.plan));
+  write_plan(request_);
   home_.emplace(request_.directory);
   saver_.emplace(request_, prepared_, *home_, metrics_, warning_);
   if (request_.resume)

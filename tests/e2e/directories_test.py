@@ -1,5 +1,7 @@
 """Run directories: what is made, taken, kept and refused; what a run reads from others and leaves for them."""
+import errno
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +10,76 @@ import unittest
 import numpy as np
 
 from flow import AFFINE, BIN, JOBS, ROWS, FlowTest, train_job
+
+
+class MovedProjects(FlowTest):
+    """A project is a folder with job files, data and runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("project/jobs/rows.yaml", ROWS)
+        self.write("project/jobs/train.yaml", train_job(4))
+        np.save(self.dir / "project/jobs/x.npy", np.ones((8, 3), np.float32))
+
+    def root_of(self, plan):
+        return json.loads((self.dir / plan).read_text())["root"]
+
+    def test_a_plan_of_a_run_finds_its_data_after_the_project_moved(self):
+        self.flowrun("project/jobs/rows.yaml", "-o", "project/runs/1", "--quiet")
+        self.assertEqual(self.root_of("project/runs/1/plan.json"), "../../jobs")
+        (self.dir / "project").rename(self.dir / "moved")
+        self.flowrun("moved/runs/1/plan.json", "-o", "moved/runs/2", "--quiet")
+        np.testing.assert_array_equal(self.load("moved/runs/2/returns/y/value.npy"), self.load("moved/runs/1/returns/y/value.npy"))
+        self.assertEqual(self.root_of("moved/runs/2/plan.json"), "../../jobs")
+        self.assertIn(str(self.dir / "moved/jobs"), self.call("flowc", "show", "moved/runs/1/plan.json", "--format", "json").stdout)
+        self.call("flowc", "diff", "moved/runs/1/plan.json", "moved/jobs/rows.yaml", status=0)
+
+    def test_a_plan_of_a_run_holds_the_root_that_was_given(self):
+        np.save(self.dir / "x.npy", np.zeros((4, 3), np.float32))
+        self.flowrun("project/jobs/rows.yaml", "-o", "out", "--root", ".", "--quiet")
+        self.assertEqual(self.root_of("out/plan.json"), "..")
+        self.flowrun("out/plan.json", "-o", "again", "--quiet")
+        self.assertEqual(self.load("again/returns/y/value.npy").sum(), 0)
+        self.flowrun("out/plan.json", "-o", "ones", "--root", "project/jobs", "--quiet")
+        self.assertEqual(self.load("ones/returns/y/value.npy").min(), 2)
+
+    def test_the_directory_of_the_run_may_be_behind_a_link(self):
+        (self.dir / "scratch/deep/er").mkdir(parents=True)
+        (self.dir / "project/runs").symlink_to(self.dir / "scratch/deep/er")
+        self.flowrun("project/jobs/rows.yaml", "-o", "project/runs/1", "--quiet")
+        for plan in ("project/runs/1/plan.json", "scratch/deep/er/1/plan.json"):
+            self.flowrun(plan, "-o", "out", "--force", "--quiet")
+
+    def test_a_run_of_a_moved_project_is_resumed_from_its_plan(self):
+        self.flowrun("project/jobs/train.yaml", "-o", "project/runs/1", "--quiet")
+        (self.dir / "project").rename(self.dir / "moved")
+        self.flowrun("moved/runs/1/plan.json", "-o", "moved/runs/1", "--resume", "--steps", 6, "--quiet")
+        self.assertEqual(self.root_of("moved/runs/1/plan.json"), "../../jobs")
+
+    def test_a_plan_from_standard_input_is_relative_to_where_the_program_is(self):
+        self.flowrun("project/jobs/rows.yaml", "-o", "project/runs/1", "--quiet")
+        (self.dir / "project/runs/2").mkdir()
+        with open(self.dir / "project/runs/1/plan.json") as plan:
+            subprocess.run([BIN / "flowrun", "-", "-o", "out", "--quiet"], cwd=self.dir / "project/runs/2", stdin=plan, check=True, timeout=60)
+
+
+class FoldersThatCannotBeMade(FlowTest):
+    def test_the_reason_is_that_of_the_folder(self):
+        """Not that a file in a folder that is not there cannot be written."""
+        job = train_job(4) + "    returns: {value: loss}\n    hooks: [{watch: logits, to: {type: npy, layout: per_step}}]\n"
+        self.write("job.yaml", job)
+        for folder in ("out", "out/returns/loss", "out/watch/logits", "out/checkpoints"):
+            shutil.rmtree(self.dir / "out", ignore_errors=True)
+            full = self.faults(call="mkdir", path=folder, at=1, errno=errno.ENOSPC)
+            done = self.call("flowrun", "job.yaml", "-o", "out", "--quiet", env=full, status=2 if folder == "out" else 3)
+            self.assertRegex(done.stderr, f"error: .*cannot make the directory {folder}\\S*: No space left on device", folder)
+
+    def test_a_file_in_the_way_is_named(self):
+        self.write("job.yaml", train_job(2))
+        self.write("file", "")
+        for path, why in (("file/out", "Not a directory"), (f"deep/{'x' * 300}/out", "File name too long")):
+            done = self.flowrun("job.yaml", "-o", path, status=2)
+            self.assertIn(f"cannot make the directory {path}: {why}\n   hint: name another with -o DIR\n", done.stderr)
 
 
 class Directories(FlowTest):
