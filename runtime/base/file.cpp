@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
+
+#include "runtime/base/folder.h"
 
 namespace flow {
 
@@ -35,8 +38,10 @@ RunError cannot(std::string_view action, const fs::path& path, int code) {
       remedy(code));
 }
 
-void Descriptor::close() {
-  if (is_open()) ::close(std::exchange(descriptor_, -1));
+int Descriptor::close() {
+  if (!is_open()) return 0;
+  // Closed also where a signal interrupts; to try again could close another thread's.
+  return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
 }
 
 File File::open_read(const fs::path& path) {
@@ -47,9 +52,15 @@ File File::open_read(const fs::path& path) {
   return file;
 }
 
-File File::create(const fs::path& path, const fs::path& told_as) {
-  fs::path name = told_as;  // first: without memory for it there is no empty file
-  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", told_as), std::move(name)};
+File File::create(const fs::path& path) {
+  fs::path name = path;  // first: without memory for it there is no empty file
+  return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", path), std::move(name)};
+}
+
+File File::create_new(const fs::path& path, const fs::path& told_as) {
+  fs::path name = told_as;
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  return {open_or_fail(path, flags, "write", told_as), std::move(name)};
 }
 
 File File::open_update(const fs::path& path) {
@@ -127,6 +138,10 @@ void make_folders(const fs::path& path) {
   if (error) throw cannot("make the directory", path, error.value());
 }
 
+void File::close() {
+  if (const int error = descriptor_.close(); error != 0) throw cannot("write", path_, error);
+}
+
 std::string read_text(const fs::path& path) {
   File file = File::open_read(path);
   std::string text;
@@ -153,23 +168,40 @@ fs::path followed(fs::path path) {
   return path;
 }
 
+fs::path temporary_beside(const fs::path& path) {
+  uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) throw cannot("write", path, errno);
+  // A name that is as long as names may be has no room for more.
+  const std::string name = path.filename().string().substr(0, 200);
+  return path.parent_path() / fmt::format(".{}.{:016x}{}", name, random, kTemporarySuffix);
+}
+
+Replacement::Replacement(const fs::path& path)
+    : path_(path), temporary_(temporary_beside(path)), file_(File::create_new(temporary_, path)) {}
+
+Replacement::~Replacement() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void Replacement::commit() {
+  file_.close();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw cannot("write", path_, errno);
+  temporary_.clear();
+}
+
 void write_text_atomically(const fs::path& path, std::string_view text) {
   std::error_code unknown;
-  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown))
-    return File::create(path).write(text);
-  const fs::path target = followed(path);
-  fs::path temporary = target;
-  temporary += fmt::format(".{}{}", ::getpid(), kTemporarySuffix);
-  try {
-    File file = File::create(temporary, path);
+  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown)) {
+    File file = File::create(path);
     file.write(text);
-    file.sync();
-    file.close();
-    if (::rename(temporary.c_str(), target.c_str()) != 0) throw cannot("write", path, errno);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
+    return file.close();
   }
+  const fs::path target = followed(path);
+  Replacement fresh(target);
+  fresh.file().write(text);
+  fresh.file().sync();
+  fresh.commit();
+  Folder(target.parent_path()).sync();
 }
 
 }  // namespace flow

@@ -30,7 +30,8 @@ class Descriptor {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
-  void close();
+  /// Closes it; 0, or the errno of what was written before and could not be kept.
+  int close();
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
 
@@ -44,9 +45,9 @@ class File {
   File() = default;
   static File open_read(const fs::path& path);
   /// Creates or truncates.
-  static File create(const fs::path& path) { return create(path, path); }
-  /// The same; messages call it `told_as`.
-  static File create(const fs::path& path, const fs::path& told_as);
+  static File create(const fs::path& path);
+  /// Creates a file that is not there yet, nor a link in its place; messages call it `told_as`.
+  static File create_new(const fs::path& path, const fs::path& told_as);
   /// Opens for reading and writing, keeping what is there; creates when missing.
   static File open_update(const fs::path& path);
 
@@ -61,7 +62,8 @@ class File {
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   void truncate(uint64_t size);
   void sync();
-  void close() { descriptor_.close(); }
+  /// RunError where the system could not keep what was written. Without it that goes unnoticed.
+  void close();
 
  private:
   File(Descriptor descriptor, fs::path path)
@@ -87,9 +89,30 @@ fs::path followed(fs::path path);
 /// Of temporary files and folders, whose names end so.
 inline constexpr const char* kTemporarySuffix = ".tmp";
 
-/// Writes a temporary beside `path`, syncs it and renames it over `path`: readers see the old
-/// text or the new one, never a part. Links are followed; what is no file (/dev/stdout, a pipe) is
-/// written to as it is.
+/// A name for a temporary file or folder beside `path` that nobody can guess:
+/// ".NAME.0123456789abcdef.tmp".
+fs::path temporary_beside(const fs::path& path);
+
+/// A new file under a temporary name, which `commit` moves to `path`: readers see the old file or
+/// the new one, never a part. Removed if it is never committed.
+class Replacement {
+ public:
+  explicit Replacement(const fs::path& path);
+  ~Replacement();
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  File& file() { return file_; }
+  /// Closes the file and renames it over `path`.
+  void commit();
+
+ private:
+  const fs::path path_;
+  fs::path temporary_;  // empty once committed
+  File file_;
+};
+
+/// Replaces the file at `path`, and returns when the new one is on the disk. Follows links. Writes
+/// directly to what is no regular file (/dev/stdout, a pipe).
 void write_text_atomically(const fs::path& path, std::string_view text);
 
 struct MapRecord;

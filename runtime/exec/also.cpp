@@ -107,6 +107,11 @@ void CalledJob::end_call(Ending& ending) {
   }
 }
 
+void CalledJob::close() {
+  deliverer_->close();
+  if (metrics_) metrics_->close();
+}
+
 Ending CalledJob::call(const CallSite& site) {
   const auto keep_books = [&](const StepRecord& record) {
     if (record.loss) log(record, site);
@@ -235,6 +240,10 @@ bool CalledJobs::asked_to_stop() const {
 
 void CalledJobs::end(std::string_view status) {
   for (const auto& job : jobs_) job->end(status);
+}
+
+void CalledJobs::close() {
+  for (const auto& job : jobs_) job->close();
 }
 
 }  // namespace flow::exec

@@ -68,6 +68,8 @@ class CalledJob {
   bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
   /// Ends its commands, which are told how the run ended: done, stopped or failed.
   void end(std::string_view status) { deliverer_->commands().end(status); }
+  /// Closes its files. RunError where the system could not keep what was written.
+  void close();
 
  private:
   Ending call(const CallSite& site);
@@ -119,6 +121,7 @@ class CalledJobs {
   Ending call_at(const CallSite& site);
   bool asked_to_stop() const;
   void end(std::string_view status);
+  void close();
 
   std::vector<std::unique_ptr<CalledJob>>& jobs() { return jobs_; }
   const std::vector<std::unique_ptr<CalledJob>>& jobs() const { return jobs_; }

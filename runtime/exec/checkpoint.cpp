@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +11,7 @@
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
+#include "runtime/base/folder.h"
 #include "runtime/io/npy.h"
 
 namespace flow::exec {
@@ -21,15 +22,6 @@ constexpr const char* kSuffix = ".npy";
 constexpr const char* kTakeAnother =
     "the checkpoint is damaged: take another; `--resume` takes the one before once its folder is "
     "removed";
-
-/// Opens a directory to sync it, or all of the file system that it is in.
-template <typename Sync>
-void sync_through(const fs::path& directory, Sync sync) {
-  const Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // What a file system cannot sync needs none.
-  if (!descriptor.is_open() || (sync(descriptor.get()) != 0 && errno != EINVAL && errno != EROFS))
-    throw cannot("sync", directory, errno);
-}
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
 void exchange(const fs::path& fresh, const fs::path& path) {
@@ -57,12 +49,10 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
     if (error) throw cannot("write", path, error.value());
   } else if (io::is_checkpoint(path)) {
     exchange(fresh, path);
-    fs::remove_all(fresh, error);
   } else {
     throw RunError(fmt::format("{} is there, and is no checkpoint", path.string()),
                    "save to another path");
   }
-  sync_through(path.parent_path().empty() ? "." : path.parent_path(), ::fsync);
 }
 
 void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record) {
@@ -74,9 +64,9 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
     record.checksums[name] = digest({reinterpret_cast<const char*>(value.data), value.bytes()},
                                     fnv1a64(io::npy_header(value.dtype, value.shape)));
   }
-  File::create(folder / io::kCheckpointRecord).write(plan::to_json(record));
-  // Once for all files and folders; one by one each would cost a commit of the journal.
-  sync_through(folder, ::syncfs);
+  File file = File::create(folder / io::kCheckpointRecord);
+  file.write(plan::to_json(record));
+  file.close();
 }
 
 }  // namespace
@@ -84,19 +74,22 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
 void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
   const fs::path parent = path.parent_path();
   make_folders(parent);
-  // A name that is as long as names may be has no room for more.
-  const std::string name = path.filename().string().substr(0, 200);
-  const fs::path fresh = parent / fmt::format(".{}.{}{}", name, ::getpid(), kTemporarySuffix);
+  const fs::path fresh = temporary_beside(path);
+  if (::mkdir(fresh.c_str(), 0777) != 0) throw cannot("make", fresh, errno);
   std::error_code ignored;
-  fs::remove_all(fresh, ignored);
   try {
-    make_folders(fresh);
+    const Folder folder(fresh);
     write_files(fresh, state, record);
+    folder.sync_file_system();
     move_into_place(fresh, path);
   } catch (...) {
     fs::remove_all(fresh, ignored);
     throw;
   }
+  Folder(parent).sync();
+  // An older checkpoint is here now. It goes once the new one has its name for good: before, a
+  // power cut could give the name back to a folder without files.
+  fs::remove_all(fresh, ignored);
 }
 
 Checkpoint::Checkpoint(const fs::path& path) : path_(path) {

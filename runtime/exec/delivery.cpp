@@ -211,4 +211,9 @@ void Deliverer::finish(bool goes_on) {
       if (!goes_on || sink->held().empty()) sink->end_call();
 }
 
+void Deliverer::close() {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->close();
+}
+
 }  // namespace flow::exec

@@ -97,6 +97,8 @@ class Deliverer {
   Sums sums() const;
   /// After the last step. Where the run goes on from a checkpoint, `sums` are told there.
   void finish(bool goes_on);
+  /// Closes the sinks' files. RunError where the system could not keep what was written.
+  void close();
   CommandDelivery& commands() { return commands_; }
   const CommandDelivery& commands() const { return commands_; }
 

@@ -28,6 +28,8 @@ class MetricsLog {
   const Length& length() const { return length_; }
   /// Removes what was appended after it had that length.
   void cut(const Length& length);
+  /// After the last line. RunError where the system could not keep what was written.
+  void close() { file_.close(); }
 
  private:
   void write(std::string line);

@@ -55,6 +55,7 @@ class Run {
   Ending execute_until(int64_t step, const Ending& before);
   bool asked_to_stop() const;
   void end_commands();
+  void keep_outputs();
   int stop_signal() const;
   bool saves(int64_t step) const;
   bool call_others(Ending& ending);
@@ -65,6 +66,7 @@ class Run {
   std::string save_after_failure(const Ending& ending);
   [[noreturn]] void fail(const Ending& ending);
   void conclude(const Ending& ending);
+  void record_failure(const std::exception& error);
   void write_record(int exit_status, const std::string& error) const;
   void write_profile();
 
@@ -100,14 +102,9 @@ RunOutcome Run::run() {
     conclude(execute());
     if (profile_) write_profile();
     end_commands();
+    keep_outputs();
   } catch (const std::exception& error) {
-    deliverer_.reset();  // ends the commands
-    try {
-      // Without a plan the directory is no run's.
-      if (home_) write_record(exit_status_of(error), error.what());
-    } catch (const std::exception&) {
-      // The first failure is the one to tell.
-    }
+    record_failure(error);
     throw;
   }
   const char* by = outcome_.stopped_by_command ? "a command stopped it" : "interrupted";
@@ -115,6 +112,20 @@ RunOutcome Run::run() {
                outcome_.interrupted ? fmt::format("{} after {}", by, steps_text(outcome_.steps))
                                     : outcome_.error);
   return outcome_;
+}
+
+/// What failed first is the error to report, whatever fails here.
+void Run::record_failure(const std::exception& error) {
+  const auto attempt = [](auto action) {
+    try {
+      action();
+    } catch (const std::exception&) {
+    }
+  };
+  deliverer_.reset();  // ends the commands
+  if (!home_) return;  // without a plan the directory is no run's
+  attempt([&] { home_->sync(); });
+  attempt([&] { write_record(exit_status_of(error), error.what()); });
 }
 
 Ending Run::execute() {
@@ -126,10 +137,12 @@ Ending Run::execute() {
   write_plan(request_);
   home_.emplace(request_.directory);
   saver_.emplace(request_, prepared_, *home_, metrics_, warning_);
-  if (request_.resume)
+  if (request_.resume) {
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
-  else
+    Folder(request_.directory).sync();            // nor may it come back in a power cut
+  } else {
     open_outputs();
+  }
   crew_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
   Ending ending;
@@ -208,6 +221,15 @@ void Run::end_commands() {
     throw error.hinting(fmt::format("all {} were done before that{}", steps_text(outcome_.steps),
                                     job_.train ? ", and the last state is saved" : ""));
   }
+}
+
+/// Returns when all outputs are on the disk: run.json, which comes next, says how the run ended,
+/// and may not outlive them in a power cut.
+void Run::keep_outputs() {
+  deliverer_->close();
+  prepared_.called.close();
+  if (metrics_) metrics_->close();
+  home_->sync();
 }
 
 /// A command that wants no more stops the run as a signal does.

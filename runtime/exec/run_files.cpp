@@ -29,7 +29,7 @@ std::optional<std::pair<uint64_t, uint64_t>> identity_of(const fs::path& path) {
 }  // namespace
 
 SameDirectory::SameDirectory(fs::path path)
-    : path_(std::move(path)), identity_(identity_of(path_)) {}
+    : path_(std::move(path)), folder_(path_), identity_(identity_of(path_)) {}
 
 void SameDirectory::require() const {
   if (identity_of(path_) == identity_) return;
@@ -41,7 +41,8 @@ void remove_temporaries(const fs::path& directory) {
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    const std::string name = entry.path().filename().string();
+    const std::string file = entry.path().filename().string();
+    const std::string_view name = std::string_view(file).substr(file.starts_with('.') ? 1 : 0);
     const bool ours = std::ranges::any_of(kWritten, [&](const char* written) {
       return name.starts_with(std::string(written) + '.');
     });

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/base/file.h"
+#include "runtime/base/folder.h"
 
 namespace flow::exec {
 
@@ -39,12 +39,17 @@ bool is_written(const fs::path& path, const fs::path& directory);
 /// into another run's.
 class SameDirectory {
  public:
+  /// RunError where there is none.
   explicit SameDirectory(fs::path path);
   /// RunError where the path leads to another one now, or to none.
   void require() const;
+  /// Returns when all that lies in it is on the disk. RunError when that fails, or when anything
+  /// written since this was made could not be kept.
+  void sync() const { folder_.sync_file_system(); }
 
  private:
   fs::path path_;
+  Folder folder_;
   std::optional<std::pair<uint64_t, uint64_t>> identity_;  // device and number
 };
 

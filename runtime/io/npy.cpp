@@ -78,6 +78,7 @@ void write_npy(const fs::path& path, const ArrayView& array) {
   File file = File::create(path);
   file.write(npy_header(array.dtype, array.shape));
   file.write(std::span(array.data, array.bytes()));
+  file.close();
 }
 
 }  // namespace flow::io

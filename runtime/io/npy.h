@@ -78,6 +78,8 @@ class NpyStack {
                          int64_t length);
   /// REQUIRES: dtype and shape are the item's; a concatenated item may have fewer rows.
   void append(const ArrayView& item);
+  /// After the last append. RunError where the system could not keep what was written.
+  void close() { file_.close(); }
   int64_t length() const { return length_; }  // of the first axis
   const fs::path& path() const { return file_.path(); }
 

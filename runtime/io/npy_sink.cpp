@@ -1,11 +1,10 @@
 // Values as .npy files: stacked as the run goes, or one file a step.
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "runtime/io/delivered.h"
 #include "runtime/io/npy.h"
@@ -60,6 +59,11 @@ class StackedNpySink : public Sink {
     steps_.append({DType::kInt64, Shape{}, reinterpret_cast<const std::byte*>(&event.step)});
   }
 
+  void close() override {
+    values_.close();
+    steps_.close();
+  }
+
  private:
   StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps)
       : StackedNpySink(context, values, steps, kept_of(context, values, steps)) {}
@@ -91,11 +95,12 @@ class StackedNpySink : public Sink {
 };
 
 class PerStepNpySink : public Sink {
+  static constexpr std::string_view kSuffix = ".npy";
+
  public:
   explicit PerStepNpySink(const SinkContext& context)
       : directory_(context.directory),
         prefix_(context.gradient ? "diff_" : ""),
-        begun_(directory_ / fmt::format(".{}step{}", prefix_, kTemporarySuffix)),
         delivered_(context.dtype, context.shape) {
     make_folders(directory_);
     if (context.resume_from > 0) drop_from(context.resume_from);
@@ -105,29 +110,37 @@ class PerStepNpySink : public Sink {
     // Whole files alone have their names: somebody may be waiting for them.
     const fs::path path = directory_ / fmt::format("{}{:06}.npy", prefix_, event.step);
     const ArrayView value = delivered_(event.value);
-    File file = File::create(begun_, path);
-    file.write(npy_header(value.dtype, value.shape));
-    file.write(std::span(value.data, value.bytes()));
-    file.close();
-    if (std::rename(begun_.c_str(), path.c_str()) != 0) throw cannot("write", path, errno);
+    Replacement fresh(path);
+    fresh.file().write(npy_header(value.dtype, value.shape));
+    fresh.file().write(std::span(value.data, value.bytes()));
+    fresh.commit();
   }
 
  private:
   /// The step of one of this sink's files, or -1.
-  int64_t step_of(const std::string& name) const {
+  int64_t step_of(std::string_view name) const {
     int64_t step = -1;
     if (!name.starts_with(prefix_)) return -1;
     const auto [end, error] =
         std::from_chars(name.data() + prefix_.size(), name.data() + name.size(), step);
-    return error == std::errc() && std::string_view(end) == ".npy" ? step : -1;
+    return error == std::errc() && std::string_view(end, name.data() + name.size()) == kSuffix
+               ? step
+               : -1;
+  }
+
+  /// Is it one of this sink's files that a killed run had begun? ".000020.npy.0123456789abcdef.tmp"
+  bool is_begun(std::string_view name) const {
+    if (!name.starts_with('.') || !name.ends_with(kTemporarySuffix)) return false;
+    const size_t end = name.find(kSuffix);
+    return end != std::string_view::npos && step_of(name.substr(1, end + kSuffix.size() - 1)) >= 0;
   }
 
   void drop_from(int64_t step) const try {
     std::vector<fs::path> dropped;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory_))
-      if (step_of(entry.path().filename().string()) >= step) dropped.push_back(entry.path());
+      if (const std::string name = entry.path().filename(); step_of(name) >= step || is_begun(name))
+        dropped.push_back(entry.path());
     for (const fs::path& path : dropped) fs::remove(path);
-    fs::remove(begun_);
   } catch (const fs::filesystem_error& error) {
     throw RunError(
         fmt::format("cannot go on in {}: {}", directory_.string(), error.code().message()));
@@ -135,7 +148,6 @@ class PerStepNpySink : public Sink {
 
   fs::path directory_;
   std::string prefix_;
-  fs::path begun_;  // the file that is being written
   Delivered delivered_;
 };
 

@@ -62,6 +62,8 @@ class Sink {
   virtual void end_epoch() {}
   /// After the last event of the run, or of a call where a job is called several times in one.
   virtual void end_call() {}
+  /// After all events. RunError where the system could not keep what was written.
+  virtual void close() {}
 };
 
 /// stacked: value.npy and steps.npy, or diff.npy and diff_steps.npy; allocates nothing in deliver.

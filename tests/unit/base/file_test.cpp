@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/file_calls.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow {
@@ -110,6 +111,41 @@ TEST_CASE("an atomic write that fails leaves nothing") {
   fs::create_directory(directory / "a");
   CHECK_THROWS_AS(write_text_atomically(directory / "a", "text"), RunError);
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a text is on the disk before it has its name, and its name before the call returns") {
+  const FreshDirectory directory;
+  const FileCalls calls(directory.path());
+  write_text_atomically(directory / "a", "text");
+  CHECK(calls.list() == std::vector<std::string>{"fsync .a.tmp", "rename a", "fsync ."});
+}
+
+TEST_CASE("what a file system loses when a file is closed is an error of the write") {
+  const FreshDirectory directory;
+  FileCalls calls(directory.path());
+  write_text_atomically(directory / "a", "old");
+  calls.fail("close .a.tmp", EDQUOT);
+  CHECK_THROWS_WITH(write_text_atomically(directory / "a", "new"),
+                    Catch::Contains("cannot write") && Catch::Contains("Disk quota exceeded"));
+  CHECK(read_text(directory / "a") == "old");
+  CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("nobody can guess a temporary name, or have it lead elsewhere") {
+  const FreshDirectory directory;
+  const fs::path one = temporary_beside(directory / "a"), other = temporary_beside(directory / "a");
+  CHECK(one != other);
+  CHECK(one.filename().string().starts_with(".a."));
+  CHECK(one.extension() == kTemporarySuffix);
+  CHECK(temporary_beside(std::string(255, 'x')).string().size() <= 255);
+
+  write_text_atomically(directory / "precious", "mine");
+  fs::create_symlink("precious", directory / "link");
+  fs::create_symlink("missing", directory / "broken");
+  for (const char* name : {"precious", "link", "broken"})
+    CHECK_THROWS_AS(File::create_new(directory / name, directory / name), RunError);
+  CHECK(read_text(directory / "precious") == "mine");
+  CHECK_FALSE(fs::exists(directory / "missing"));
 }
 
 TEST_CASE("a map shows the file, and an empty file is an empty map") {
