@@ -286,6 +286,7 @@ void Preparation::resume_from(const RunRequest& request) {
   if (request.load || !request.load_partial.empty())
     throw RequestError("--resume and --load: a resumed run goes on from its own checkpoint",
                        "leave one of them out");
+  require_own_files(request.directory);
   const auto newest = io::CheckpointFolder(request.directory).newest();
   if (!newest)
     throw RequestError(

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,51 @@ std::optional<std::pair<uint64_t, uint64_t>> identity_of(const fs::path& path) {
   if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
   return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
 }
+
+/// Looks through what a resumed run reads and writes.
+class OwnFiles {
+ public:
+  explicit OwnFiles(const fs::path& directory)
+      : directory_(directory), real_(fs::weakly_canonical(directory)) {}
+
+  void require() {
+    for (const char* name : kWritten) look_at(fs::directory_entry(real_ / name));
+  }
+
+ private:
+  void look_at(const fs::directory_entry& entry) {
+    std::error_code gone;
+    if (entry.is_symlink(gone)) return look_behind(entry.path());
+    if (entry.is_regular_file(gone) || !entry.exists(gone)) return;
+    if (!entry.is_directory(gone)) refuse(entry.path(), "neither a file nor a folder", "remove it");
+    if (!seen_.insert(entry.path()).second) return;  // links may lead in circles
+    std::error_code error;
+    for (const fs::directory_entry& below : fs::directory_iterator(entry.path(), error))
+      look_at(below);
+    if (error) throw cannot("read", entry.path(), error.value());
+  }
+
+  void look_behind(const fs::path& link) {
+    constexpr const char* kRemedy = "replace the link with the file or folder that it leads to";
+    std::error_code broken;
+    const fs::path target = fs::canonical(link, broken);
+    if (broken) refuse(link, "a broken link", "remove it");
+    if (!is_within(target, real_))
+      refuse(link, fmt::format("a link to {}, outside the run directory", target.string()),
+             kRemedy);
+    look_at(fs::directory_entry(target));
+  }
+
+  [[noreturn]] void refuse(const fs::path& path, const std::string& what,
+                           const std::string& remedy) const {
+    const fs::path shown = directory_ / path.lexically_relative(real_);
+    throw RequestError(fmt::format("cannot resume: {} is {}", shown.string(), what),
+                       remedy + ", or start a new run with -o DIR");
+  }
+
+  const fs::path directory_, real_;
+  std::set<fs::path> seen_;
+};
 
 }  // namespace
 
@@ -51,6 +97,8 @@ void remove_temporaries(const fs::path& directory) {
   }
   for (const fs::path& path : found) fs::remove(path, ignored);
 }
+
+void require_own_files(const fs::path& directory) { OwnFiles(directory).require(); }
 
 bool lies_in(const fs::path& path, const fs::path& folder) {
   std::error_code ignored;

@@ -29,6 +29,11 @@ inline constexpr std::array kWritten = {"checkpoints",  kRunRecord, "metrics.jso
 /// writing.
 void remove_temporaries(const fs::path& directory);
 
+/// RequestError where a resumed run would write to something else than its own files: where what a
+/// run writes into `directory` is a link that leads out of it, or neither a file nor a folder. The
+/// directory itself may be a link. No run begins with such links: it takes an empty directory.
+void require_own_files(const fs::path& directory);
+
 /// Is `path` the directory `folder`, or somewhere below it, links followed?
 bool lies_in(const fs::path& path, const fs::path& folder);
 

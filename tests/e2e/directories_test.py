@@ -272,9 +272,55 @@ jobs:
         (self.dir / "a/metrics.jsonl").unlink()
         os.mkfifo(self.dir / "a/metrics.jsonl")
         before = {name: (self.dir / "a" / name).read_text() for name in ("plan.json", "run.json")}
-        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--set", "jobs.train.run.steps=3", status=3)
-        self.assertIn("metrics.jsonl", done.stderr)
+        done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--set", "jobs.train.run.steps=3", status=2)
+        self.assertIn("a/metrics.jsonl is neither a file nor a folder", done.stderr)
         self.assertEqual(before, {name: (self.dir / "a" / name).read_text() for name in before})
+
+    def resumed(self, **options):
+        return self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 4, "--quiet", **options)
+
+    def test_a_resume_writes_nothing_where_a_link_leads_out_of_the_run_directory(self):
+        self.write("job.yaml", train_job(2) + "    hooks: [{watch: loss}]\n")
+        self.write("precious/loss/value.npy", "mine")
+        self.write("precious.txt", "mine")
+        plants = {"metrics.jsonl": "../precious.txt", "run.json": "../precious.txt", "watch": "../precious", "watch/loss": "../../precious/loss",
+                  "watch/loss/value.npy": "../../../precious/loss/value.npy", "checkpoints": "../moved/checkpoints",
+                  "checkpoints/000002": "../../moved/checkpoints/000002", "metrics.jsonl ": "../not there yet"}
+        for name, target in plants.items():
+            self.flowrun("job.yaml", "-o", "out", "--force", "--quiet")
+            shutil.rmtree(self.dir / "moved", ignore_errors=True)
+            shutil.copytree(self.dir / "out", self.dir / "moved")
+            planted = self.dir / "out" / name.strip()
+            shutil.rmtree(planted) if planted.is_dir() else planted.unlink()
+            planted.symlink_to(target)
+            before = self.files(".")
+            said = self.resumed(status=2).stderr
+            self.assertIn(f"cannot resume: out/{name.strip()} is a ", said)
+            self.assertIn("or start a new run with -o DIR", said)
+            self.assertEqual(self.files("."), before)
+            planted.unlink()
+
+    def test_a_resume_waits_for_no_pipe(self):
+        self.write("job.yaml", train_job(2) + "    hooks: [{watch: loss}]\n")
+        for name in ("metrics.jsonl", "plan.json", "watch/loss/value.npy", "checkpoints/000002/logits/bias.npy"):
+            shutil.rmtree(self.dir / "out", ignore_errors=True)
+            self.flowrun("job.yaml", "-o", "out", "--quiet")
+            (self.dir / "out" / name).unlink()
+            os.mkfifo(self.dir / "out" / name)
+            before = self.files("out")
+            self.assertIn(f"cannot resume: out/{name} is neither a file nor a folder", self.resumed(status=2, timeout=60).stderr)
+            self.assertEqual(self.files("out"), before)
+
+    def test_links_within_a_run_directory_and_to_it_are_fine(self):
+        self.write("job.yaml", train_job(2))
+        (self.dir / "disk").mkdir()
+        (self.dir / "out").symlink_to("disk")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        (self.dir / "disk/checkpoints").rename(self.dir / "disk/kept")
+        (self.dir / "disk/checkpoints").symlink_to("kept")
+        (self.dir / "disk/kept/circle").symlink_to("..")
+        self.resumed()
+        self.assertTrue((self.dir / "disk/kept/000004/checkpoint.json").is_file())
 
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
