@@ -248,6 +248,32 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   CHECK_THAT(both.refusal(), Catch::Contains("leave one of them out"));
 }
 
+TEST_CASE("data that changed at their beginning, middle or end are refused by a resumed run") {
+  const FreshDirectory home;
+  const fs::path data = home / "x.npy";
+  write_rows(data, (1 << 20) / 8);
+  const auto run = [&](bool resume) {
+    TestRun made(long_job(), home.path());
+    made.request.steps = 2;
+    made.request.resume = resume;
+    return made.refusal();
+  };
+  REQUIRE(run(false) == "no error");
+  REQUIRE(run(true) == "no error");
+  File file = File::open_update(data);
+  const uint64_t size = file.size();
+  const uint64_t middle = (size - 4096) / 63 * 32 + 100;  // also where 64 blocks are a sample
+  for (const uint64_t place : {uint64_t{200}, middle, size - 1}) {
+    std::byte before{};
+    file.read_at(place, {&before, 1});
+    const std::byte other = before ^ std::byte{1};
+    file.write_at(place, {&other, 1});
+    CHECK_THAT(run(true), Catch::Contains("data"));
+    file.write_at(place, {&before, 1});
+  }
+  CHECK(run(true) == "no error");
+}
+
 TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
@@ -300,6 +326,28 @@ TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh") {
     CHECK(numbers(run / "watch/net/w/value.npy") == w);
     CHECK(numbers(run / "watch/net/w/momentum/value.npy") == std::vector<double>{0, 0});
     CHECK(numbers(run / "returns/loss/steps.npy").front() == 0);
+  }
+}
+
+TEST_CASE("a run is loaded by its newest checkpoint") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 10);
+  plan::Job job = long_job();
+  job.run.checkpoint.every_steps = 9;
+  TestRun trained(job, home.path(), "train");
+  trained.run();
+  REQUIRE(names_in(trained / "checkpoints") ==
+          std::vector<std::string>{"000009", "000018", "000020"});
+  fs::remove_all(trained / "checkpoints/000020");
+  REQUIRE(numbers(trained / "checkpoints/000009/net/w.npy") !=
+          numbers(trained / "checkpoints/000018/net/w.npy"));
+  for (const char* name : {"train", "train/checkpoints"}) {
+    job.hooks = {watch(kW, "net/w", {{0, 1, 1}})};
+    TestRun run(job, home.path(), "out");
+    run.request.load = (home / name).string();
+    run.run();
+    CHECK(numbers(run / "watch/net/w/value.npy") ==
+          numbers(trained / "checkpoints/000018/net/w.npy"));
   }
 }
 
