@@ -7,8 +7,8 @@ set -euo pipefail
 packages=(
   # build: compiler, CMake, Ninja
   g++ cmake ninja-build ccache ca-certificates
-  # libraries: YAML, command line, JSON, formatting, compression, CPU kernels
-  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libdnnl-dev
+  # libraries: YAML, command line, JSON, formatting, compression, file hashes, CPU kernels
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libxxhash-dev libdnnl-dev
 )
 if [[ "${1:-}" == test ]]; then
   # the test framework, the second compiler and its fuzzer, formatting, judges (NumPy, ONNX, a

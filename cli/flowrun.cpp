@@ -301,6 +301,9 @@ void check_directory_flags(const RunOptions& options) {
                        "leave one of them out");
   if (options.resume && !options.directory)
     throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+  if (options.verify_data && !options.resume)
+    throw RequestError("--verify-data needs --resume: a new run reads its data anyway",
+                       "leave it out");
 }
 
 /// Makes the request's directory this run's own, as long as the lock is held: that of `-o`, or else
@@ -344,6 +347,7 @@ int execute(const RunOptions& options) {
                            .load_partial = options.load_partial,
                            .steps = options.steps,
                            .resume = options.resume,
+                           .verify_data = options.verify_data,
                            .threads = options.threads,
                            .eager = options.eager,
                            .profile = options.profile,

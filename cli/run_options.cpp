@@ -78,6 +78,8 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
       ->type_name("PATH");
   app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
+  app.add_flag("--verify-data", options.verify_data,
+               "with --resume: read all data files again, not only those that changed");
   app.add_option("--steps", options.steps, "stop at this global step")
       ->type_name("N")
       ->check(count(0, plan::kMostSteps));

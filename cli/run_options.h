@@ -23,6 +23,7 @@ struct RunOptions {
   std::string device = "auto";
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
+  bool verify_data = false;
   bool eager = false, profile = false, no_commands = false;
 };
 

@@ -19,6 +19,7 @@ namespace flow::exec {
 namespace {
 
 constexpr const char* kSuffix = ".npy";
+constexpr const char* kFilesRecord = "files.json";
 constexpr const char* kTakeAnother =
     "the checkpoint is damaged: take another; `--resume` takes the one before once its folder is "
     "removed";
@@ -55,7 +56,14 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
   }
 }
 
-void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record) {
+void write_whole(const fs::path& path, const std::string& text) {
+  File file = File::create(path);
+  file.write(text);
+  file.close();
+}
+
+void write_files(const fs::path& folder, const State& state, plan::CheckpointRecord& record,
+                 const std::optional<plan::FilesRecord>& files) {
   for (const State::Entry& entry : state.entries()) {
     const std::string name = entry.tensor->name + kSuffix;
     const ArrayView value = entry.value.view();
@@ -64,14 +72,14 @@ void write_files(const fs::path& folder, const State& state, plan::CheckpointRec
     record.checksums[name] = digest({reinterpret_cast<const char*>(value.data), value.bytes()},
                                     fnv1a64(io::npy_header(value.dtype, value.shape)));
   }
-  File file = File::create(folder / io::kCheckpointRecord);
-  file.write(plan::to_json(record));
-  file.close();
+  if (files) write_whole(folder / kFilesRecord, plan::to_json(*files));
+  write_whole(folder / io::kCheckpointRecord, plan::to_json(record));
 }
 
 }  // namespace
 
-void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record) {
+void write_checkpoint(const fs::path& path, const State& state, plan::CheckpointRecord record,
+                      const std::optional<plan::FilesRecord>& files) {
   const fs::path parent = path.parent_path();
   make_folders(parent);
   const fs::path fresh = temporary_beside(path);
@@ -79,7 +87,7 @@ void write_checkpoint(const fs::path& path, const State& state, plan::Checkpoint
   std::error_code ignored;
   try {
     const Folder folder(fresh);
-    write_files(fresh, state, record);
+    write_files(fresh, state, record, files);
     folder.sync_file_system();
     move_into_place(fresh, path);
   } catch (...) {
@@ -100,6 +108,17 @@ Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
   text_ = read_text(record);
   try {
     record_ = plan::checkpoint_from_json(text_, record.string());
+  } catch (const RequestError& error) {
+    throw RequestError(error.what(), kTakeAnother);
+  }
+}
+
+std::optional<plan::FilesRecord> Checkpoint::files() const {
+  const fs::path path = path_ / kFilesRecord;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  try {
+    return plan::files_from_json(read_text(path), path.string());
   } catch (const RequestError& error) {
     throw RequestError(error.what(), kTakeAnother);
   }

@@ -13,7 +13,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint.h"
-#include "runtime/exec/data_digests.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/initialize.h"
 #include "runtime/exec/load.h"
@@ -96,6 +95,12 @@ void require_environment(const RunRequest& request) {
             fmt::format("set {0}, give it a default in the job file: `$env({0}:-default)`, or run "
                         "no commands: --no-commands",
                         *missing));
+
+/// The same of hashing the data: a resumed run knows some of it, and waits for the rest.
+std::future<DataFiles> begin_hashing(const RunRequest& request) {
+  if (request.resume || !request.job.train) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [&] { return hash_data(request, {}); });
 }
 
 /// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
@@ -183,12 +188,13 @@ Preparation::Preparation(Backend& backend, const RunRequest& request)
   end = end_of_run(job, feed, request.steps);
   deliveries = list_deliveries(job, feed.positions());
   save = save_target(request);
-  if (job.train) data = data_digests(request);
+  std::future<DataFiles> hashed = begin_hashing(request);
   start_variables(request);
 
   program = prepare_program(backend, request, job, feed, deliveries, first, end, {});
   state.write_to(job, *program);
   called.prepare(backend, request, *program, state);
+  if (hashed.valid()) data = hashed.get();
   const std::map<std::string, std::string> libraries = backend.libraries();
   if (const auto products = libraries.find("products"); request.say && products != libraries.end())
     request.say("products are computed " + products->second);
@@ -268,16 +274,38 @@ void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
 }
 
 constexpr const char* kOtherData =
-    "a run on other data begins with --load and an -o DIR of its own";
+    "to train on other data, start a new run with --load and another -o DIR";
 
-void require_data(const Checkpoint& checkpoint, const std::map<std::string, std::string>& data) {
-  if (!checkpoint.record().data) return;  // an older version wrote it
-  for (const auto& [name, digest] : *checkpoint.record().data)
-    if (const auto found = data.find(name); found == data.end() || found->second != digest)
-      throw RequestError(fmt::format("{} was written by a run on other data: what `{}` is read "
-                                     "from has changed",
+/// What the checkpoint says of data files. Nothing of the older form, whose digests are shorter and
+/// of parts of a file.
+DataFiles data_before(const Checkpoint& checkpoint) {
+  constexpr size_t kDigits = 32;
+  DataFiles data;
+  const std::optional<plan::FilesRecord> files = checkpoint.files();
+  if (!checkpoint.record().data) return data;
+  for (const auto& [name, digest] : *checkpoint.record().data) {
+    if (digest.size() != kDigits) continue;
+    data[name].digest = digest;
+    if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
+  }
+  return data;
+}
+
+void require_same_data(const Checkpoint& checkpoint, const DataFiles& before,
+                       const DataFiles& data) {
+  for (const auto& [name, file] : before) {
+    const auto found = data.find(name);
+    if (found == data.end())
+      throw RequestError(fmt::format("cannot resume {}: the data of `{}` are no file now",
                                      checkpoint.path().string(), name),
                          kOtherData);
+    if (found->second.digest != file.digest)
+      throw RequestError(
+          fmt::format("cannot resume {}: the data of `{}` changed: {} has digest {}, expected {}",
+                      checkpoint.path().string(), name, found->second.path.string(),
+                      found->second.digest, file.digest),
+          kOtherData);
+  }
 }
 
 }  // namespace
@@ -317,7 +345,10 @@ void Preparation::resume_from(const RunRequest& request) {
                     newest->string(), job->job().name,
                     counted(static_cast<uint64_t>(job->steps()), "step")),
         kOtherData);
-  require_data(checkpoint, data);
+  if (!request.job.train) return;
+  const DataFiles before = data_before(checkpoint);
+  data = hash_data(request, request.verify_data ? DataFiles() : before);
+  require_same_data(checkpoint, before, data);
 }
 
 /// Once a column, also where several jobs read it.

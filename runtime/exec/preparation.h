@@ -3,14 +3,15 @@
 #pragma once
 
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/base/file.h"
 #include "runtime/exec/also.h"
 #include "runtime/exec/backend.h"
+#include "runtime/exec/data_files.h"
 #include "runtime/exec/delivery.h"
 #include "runtime/exec/feed.h"
 #include "runtime/exec/run.h"
@@ -27,12 +28,12 @@ struct Preparation {
   /// for MNIST.
   std::future<void> drawn;
   Feed feed;
-  int64_t first = 0;                        // the first global step: not 0 in a resumed run
-  int64_t end = 0;                          // the global step at which the run is complete
-  Sums sums;                                // that print sinks of a resumed run go on from
-  int64_t metrics_rows = 0;                 // of metrics.jsonl that a resumed run keeps
-  std::optional<fs::path> save;             // where the final copy goes
-  std::map<std::string, std::string> data;  // of train jobs: data_digests
+  int64_t first = 0;             // the first global step: not 0 in a resumed run
+  int64_t end = 0;               // the global step at which the run is complete
+  Sums sums;                     // that print sinks of a resumed run go on from
+  int64_t metrics_rows = 0;      // of metrics.jsonl that a resumed run keeps
+  std::optional<fs::path> save;  // where the final copy goes
+  DataFiles data;                // of train jobs
   std::vector<Delivery> deliveries;
   std::unique_ptr<Program> program;
   CalledJobs called;

@@ -41,6 +41,7 @@ struct RunRequest {
   std::vector<std::string> load_partial = {};  // globs: variables that `load` need not have
   std::optional<int64_t> steps = {};           // --steps
   bool resume = false;
+  bool verify_data = false;  // --verify-data: read all data files again, unchanged ones too
   int threads = 0;
   bool eager = false, profile = false;                 // as in PrepareOptions
   std::vector<std::string> overrides = {};             // for run.json

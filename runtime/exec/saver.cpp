@@ -46,7 +46,7 @@ void Saver::save(int64_t steps, const Sums& sums) {
   check_trained(steps);
   home_.require();
   folder_.clear(steps);
-  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, sums));
+  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, sums), files());
   kept_ = steps;
   try {
     folder_.prune(job_.run.checkpoint.keep);
@@ -98,8 +98,16 @@ plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
   if (!sums.empty()) record.sums = sums;
   if (metrics_) record.metrics_rows = metrics_->length().rows;
   record.inputs = given_inputs(request_);
-  record.data = prepared_.data;
+  record.data.emplace();
+  for (const auto& [name, file] : prepared_.data) (*record.data)[name] = file.digest;
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
+  return record;
+}
+
+plan::FilesRecord Saver::files() const {
+  plan::FilesRecord record;
+  for (const auto& [name, file] : prepared_.data)
+    if (file.stamp) record.data[name] = *file.stamp;
   return record;
 }
 

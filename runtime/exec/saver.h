@@ -59,6 +59,7 @@ class Saver {
 
  private:
   plan::CheckpointRecord record(int64_t steps, const Sums& sums) const;
+  plan::FilesRecord files() const;
   void check_trained(int64_t steps);
 
   const RunRequest& request_;

@@ -326,6 +326,7 @@ inline constexpr bool kSpread<CheckpointRecord> = true;
 
 void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("also", record.also);
+  text.optional("checksum", record.checksum);
   text("checksums", record.checksums);
   text.optional("data", record.data);
   text("epoch", record.epoch);
@@ -338,6 +339,22 @@ void fields(auto& text, Is<CheckpointRecord> auto& record) {
   text("seed", record.seed);
   text("step", record.step);
   text.optional("sums", record.sums);
+  text("version", record.version);
+}
+
+void fields(auto& text, Is<FileStamp> auto& stamp) {
+  text("changed", stamp.changed);
+  text("inode", stamp.inode);
+  text("modified", stamp.modified);
+  text("size", stamp.size);
+}
+
+template <>
+inline constexpr bool kSpread<FilesRecord> = true;
+
+void fields(auto& text, Is<FilesRecord> auto& record) {
+  text("checksum", record.checksum);
+  text("data", record.data);
   text("version", record.version);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/plan/json_text.h"
 #include "runtime/plan/json_writer.h"
 #include "runtime/plan/names.h"
+#include "runtime/plan/seal.h"
 
 namespace flow::plan {
 
@@ -55,17 +56,31 @@ std::string to_json_line(const CalledMetrics& metrics) {
                      number(metrics.loss), number(metrics.learning_rate));
 }
 
-std::string to_json(const CheckpointRecord& record) {
-  return JsonWriter(JsonWriter::Remarks::kKept).write(record);
+namespace {
+
+template <typename Record>
+std::string sealed(Record record) {
+  record.checksum = kUnsealed;
+  return seal(JsonWriter(JsonWriter::Remarks::kKept).write(record));
 }
+
+[[noreturn]] void refuse_damaged(const std::string& path, const std::string& what) {
+  throw RequestError(fmt::format("{}: {}", path, what), "the checkpoint is damaged");
+}
+
+void require_sealed(const std::string& text, const std::string& path) {
+  if (!is_sealed(text)) refuse_damaged(path, "the text does not match its checksum");
+}
+
+}  // namespace
+
+std::string to_json(const CheckpointRecord& record) { return sealed(record); }
 
 CheckpointRecord checkpoint_from_json(const std::string& text, const std::string& path) {
   const Json json = parse_json(text, path);
   CheckpointRecord record;
   JsonReader(json, path).read(record);
-  const auto refuse = [&path](const std::string& what) {
-    throw RequestError(fmt::format("{}: {}", path, what), "the checkpoint is damaged");
-  };
+  const auto refuse = [&path](const std::string& what) { refuse_damaged(path, what); };
   if (record.version != CheckpointRecord().version)
     refuse(fmt::format("the checkpoint has version {}, this flow reads version {}", record.version,
                        CheckpointRecord().version));
@@ -80,6 +95,17 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   for (const auto& [job, steps] : record.also) check_count(fmt::format("step of `{}`", job), steps);
   for (const auto& [file, checksum] : record.checksums)
     if (!is_safe_name(file)) refuse(fmt::format("`{}` is no name of a file of a checkpoint", file));
+  if (record.checksum) require_sealed(text, path);
+  return record;
+}
+
+std::string to_json(const FilesRecord& record) { return sealed(record); }
+
+FilesRecord files_from_json(const std::string& text, const std::string& path) {
+  const Json json = parse_json(text, path);
+  FilesRecord record;
+  JsonReader(json, path).read(record);
+  require_sealed(text, path);
   return record;
 }
 

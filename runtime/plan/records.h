@@ -55,6 +55,14 @@ struct CalledMetrics {
 /// {"step":4,"epoch":1,"job":"tune","job_step":2,"loss":7.31,"learning_rate":0.1}
 std::string to_json_line(const CalledMetrics& metrics);
 
+/// A file as it was when it was read; one that changes gets another stamp.
+struct FileStamp {
+  uint64_t size = 0, inode = 0;
+  int64_t modified = 0, changed = 0;  // nanoseconds since 1970
+
+  bool operator==(const FileStamp&) const = default;
+};
+
 /// checkpoint.json: what makes a directory of .npy files a checkpoint.
 struct CheckpointRecord {
   std::string job;
@@ -67,7 +75,7 @@ struct CheckpointRecord {
   /// What `--input` gave, by input: "random_uniform:5:6"; of files "@" alone. Nothing: an older
   /// form.
   std::optional<std::map<std::string, std::string>> inputs;
-  /// exec::data_digests; nothing: an older form.
+  /// Digests of the data files, by column or input; nothing: an older form.
   std::optional<std::map<std::string, std::string>> data;
   /// By sink: what has been summed up and not told yet (exec::Sums); nothing where that is nothing.
   std::optional<std::map<std::string, std::vector<uint64_t>>> sums;
@@ -75,10 +83,24 @@ struct CheckpointRecord {
   std::optional<int64_t> metrics_rows;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
   int version = 1;                               // of this file's form
+  std::optional<std::string> checksum = {};      // of its text, see seal.h; nothing: an older form
 };
+/// With its checksum.
 std::string to_json(const CheckpointRecord& record);
-/// RequestError naming `path` when it is not one.
+/// RequestError naming `path` when it is not one, or damaged.
 CheckpointRecord checkpoint_from_json(const std::string& text, const std::string& path);
+
+/// files.json of a checkpoint: what is true of this run on this machine alone, so that
+/// checkpoint.json of two equal runs are equal.
+struct FilesRecord {
+  std::map<std::string, FileStamp> data;  // of CheckpointRecord::data: those that are known
+  int version = 1;
+  std::string checksum = {};
+};
+/// With its checksum.
+std::string to_json(const FilesRecord& record);
+/// RequestError naming `path` when it is not one, or damaged.
+FilesRecord files_from_json(const std::string& text, const std::string& path);
 
 /// run.json: written last.
 struct RunRecord {

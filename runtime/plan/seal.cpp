@@ -1,24 +1,34 @@
-// The checksum by which a plan's text notices that any byte of it was changed.
+// The checksum by which the text of a plan or record notices that any byte of it was changed.
 #include "runtime/plan/seal.h"
+
+#include <optional>
 
 #include "runtime/base/digest.h"
 
 namespace flow::plan {
 namespace {
 
-constexpr std::string_view kBefore = "{\n  \"checksum\": \"";
+constexpr std::string_view kBefore = "\n  \"checksum\": \"";
+
+/// Where the digits begin; nothing where the text has none.
+std::optional<size_t> digits_in(std::string_view text) {
+  const size_t line = text.find(kBefore);
+  if (line == text.npos || text.size() - line < kBefore.size() + kUnsealed.size()) return {};
+  return line + kBefore.size();
+}
 
 }  // namespace
 
 std::string seal(std::string text) {
-  if (!text.starts_with(kBefore) || text.size() < kBefore.size() + kUnsealed.size()) return text;
+  const auto at = digits_in(text);
+  if (!at) return text;
   // The checksum is over the text without it; every single changed byte changes it.
-  text.replace(kBefore.size(), kUnsealed.size(), kUnsealed);
-  return text.replace(kBefore.size(), kUnsealed.size(), digest(text));
+  text.replace(*at, kUnsealed.size(), kUnsealed);
+  return text.replace(*at, kUnsealed.size(), digest(text));
 }
 
 bool is_sealed(std::string_view text) {
-  return text.starts_with(kBefore) && seal(std::string(text)) == text;
+  return digits_in(text) && seal(std::string(text)) == text;
 }
 
 }  // namespace flow::plan

@@ -1,4 +1,4 @@
-// The checksum by which a plan's text notices that any byte of it was changed.
+// The checksum by which the text of a plan or record notices that any byte of it was changed.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace flow::plan {
 /// What stands for the checksum until the text is sealed.
 inline constexpr std::string_view kUnsealed = "0000000000000000";
 
-/// Writes the checksum of the whole text into its second line, `"checksum": "<16 hex digits>",`.
+/// Writes the checksum of the whole text into its line `  "checksum": "<16 hex digits>",`.
 /// A text without that line comes back as it was.
 std::string seal(std::string text);
 

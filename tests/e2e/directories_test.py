@@ -325,7 +325,7 @@ jobs:
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
         names = set(self.files("out"))
-        checkpoint = {f"checkpoints/000003/{name}" for name in ("checkpoint.json", "mlp/hidden/bias.npy", "mlp/hidden/weight.npy",
+        checkpoint = {f"checkpoints/000003/{name}" for name in ("checkpoint.json", "files.json", "mlp/hidden/bias.npy", "mlp/hidden/weight.npy",
                                                                "mlp/output/bias.npy", "mlp/output/weight.npy")}
         self.assertEqual(names, {"plan.json", "run.json", "metrics.jsonl"} | checkpoint)
         lines = self.metrics("out")

@@ -123,6 +123,10 @@ class FlowTest(unittest.TestCase):
         """The newest checkpoint of a run directory."""
         return max((self.dir / run / "checkpoints").iterdir())
 
+    def state(self, checkpoint):
+        """What two equal runs leave alike in a checkpoint: all but files.json, which has the times of this run's files."""
+        return {name: data for name, data in self.files(checkpoint).items() if not name.endswith("files.json")}
+
     def files(self, folder):
         root = self.dir / folder
         return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}

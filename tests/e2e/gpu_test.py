@@ -29,8 +29,8 @@ class Gpu(FlowTest):
 
     def same_files(self, one, other, *folders):
         for folder in folders:
-            self.assertEqual(self.files(f"{one}/{folder}"), self.files(f"{other}/{folder}"), folder)
-            self.assertTrue(self.files(f"{one}/{folder}"))
+            self.assertEqual(self.state(f"{one}/{folder}"), self.state(f"{other}/{folder}"), folder)
+            self.assertTrue(self.state(f"{one}/{folder}"))
 
     def test_a_job_takes_the_gpu_by_itself_and_says_which(self):
         done = self.run_job("out")

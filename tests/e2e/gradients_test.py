@@ -70,7 +70,7 @@ class Gradients(FlowTest):
                 graph = "\n".join("      " + line for line in lines.splitlines())
                 self.write("job.yaml", JOB.format(inputs=inputs, optimizer=optimizer, graph=graph))
                 self.flowrun("job.yaml", "-o", "plain", "--force", "--quiet")
-                trained = self.files("plain/checkpoints/000003")
+                trained = self.state("plain/checkpoints/000003")
                 for watched in (["--watch-diff", "**"], ["--watch-diff", "x"], ["--watch", "**", "--watch-diff", "**"]):
                     self.flowrun("job.yaml", "-o", "watched", "--force", "--quiet", *watched)
                     found = self.files("watched/checkpoints/000003")

@@ -326,7 +326,7 @@ class StreamTest(FlowTest):
         self.flowrun("count", "job.yaml", "-o", "parts", "--quiet", "--steps", 2)
         self.feed(records(self.x))
         self.flowrun("count", "job.yaml", "-o", "parts", "--quiet", "--resume")
-        self.assertEqual(self.files("whole/checkpoints/000005"), self.files("parts/checkpoints/000005"))
+        self.assertEqual(self.state("whole/checkpoints/000005"), self.state("parts/checkpoints/000005"))
 
 
 class GeneratorTest(FlowTest):

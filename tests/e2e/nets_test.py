@@ -103,7 +103,7 @@ class Nets(FlowTest):
         self.falls(self.losses("train", "siamese.yaml", 40, "vars.batch=20"))
         self.predict("eval", "siamese.yaml")
         names = {path.name for path in self.checkpoint("out").iterdir()}
-        self.assertEqual(names, {"encode", "checkpoint.json"})      # one set of variables for both images
+        self.assertEqual(names, {"encode", "checkpoint.json", "files.json"})      # one set of variables for both images
 
     def test_the_two_networks_of_the_gan_take_turns(self):
         losses = self.losses("judge", "gan.yaml", 10, "vars.batch=20")

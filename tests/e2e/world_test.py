@@ -75,7 +75,7 @@ class World(FlowTest):
             steps, = re.findall(rf"the state after (\d+) steps? is in {name}/rescued, for `--load`", done.stderr)
             self.assertEqual(list((self.dir / name / "checkpoints").glob("*")), [])  # no run may go on from there
             self.flowrun("job.yaml", "-o", f"{name}-whole", "--quiet", "--no-commands", "--steps", steps)
-            whole, rescued = self.files(self.checkpoint(f"{name}-whole")), self.files(f"{name}/rescued")
+            whole, rescued = self.state(self.checkpoint(f"{name}-whole")), self.files(f"{name}/rescued")
             del whole["checkpoint.json"], rescued["checkpoint.json"]
             self.assertEqual(whole, rescued)
             self.flowrun("job.yaml", "-o", f"{name}-next", "--quiet", "--no-commands", "--steps", 1, "--load", f"{name}/rescued")
@@ -106,7 +106,7 @@ class World(FlowTest):
         self.assertIn("hint: `--resume` goes on after 5 steps", done.stderr)
         run("parts", records(rows), "--resume")
         run("whole", records(rows))
-        self.assertEqual(self.files("whole/checkpoints/000008"), self.files("parts/checkpoints/000008"))
+        self.assertEqual(self.state("whole/checkpoints/000008"), self.state("parts/checkpoints/000008"))
         np.testing.assert_array_equal(self.load("parts/returns/loss/value.npy"), self.load("whole/returns/loss/value.npy"))
 
     def test_a_resumed_run_is_given_the_same_inputs(self):
@@ -172,10 +172,10 @@ class World(FlowTest):
     def test_a_checkpoint_without_its_record_is_written_anew(self):
         self.write("job.yaml", train_job(10).replace("steps: 10}", "steps: 10, checkpoint: {every: {steps: 5}}}"))
         self.flowrun("job.yaml", "-o", "out", "--quiet")
-        before = self.files("out/checkpoints/000010")
+        before = self.state("out/checkpoints/000010")
         (self.dir / "out/checkpoints/000010/checkpoint.json").unlink()
         self.flowrun("job.yaml", "-o", "out", "--resume", "--quiet")
-        self.assertEqual(self.files("out/checkpoints/000010"), before)
+        self.assertEqual(self.state("out/checkpoints/000010"), before)
 
     def test_a_dry_run_of_a_resumed_one_looks_where_it_is(self):
         self.write("job.yaml", train_job(4))
@@ -318,13 +318,74 @@ jobs:
         self.flowrun(*resume, "s=@moved.npy", "--steps", 110)
         np.save(self.dir / "other.npy", slices + 1)
         told = self.flowrun(*resume, "s=@other.npy", status=2).stderr
-        self.assertIn("was written by a run on other data: what `s` is read from has changed", told)
+        self.assertRegex(told, "cannot resume out/checkpoints/000110: the data of `s` changed: other.npy has digest [0-9a-f]{32}, expected [0-9a-f]{32}\n")
         np.save(self.dir / "x.npy", rows + 1)
         told = self.flowrun(*resume, "s=@moved.npy", status=2).stderr
-        self.assertIn("what `d.x` is read from has changed", told)
-        self.assertIn("hint: a run on other data begins with --load", told)
+        self.assertIn("the data of `d.x` changed: ", told)
+        self.assertIn("hint: to train on other data, start a new run with --load", told)
         np.save(self.dir / "x.npy", rows)
         self.flowrun(*resume, "s=@moved.npy")
+
+    def test_one_changed_byte_anywhere_in_the_data_is_noticed(self):
+        self.write("job.yaml", train_job(4))
+        reads = ("job.yaml", "--set", "jobs.train.inputs.x.from={npy: x.npy}", "-o", "out", "--quiet")
+        np.save(self.dir / "x.npy", np.random.default_rng(1).normal(size=(40_000, 8, 6)).astype(np.float32))
+        self.flowrun(*reads, "--steps", 2)
+        whole = (self.dir / "x.npy").read_bytes()
+        for at in (5_000, 3_333_333, len(whole) - 20_000):
+            (self.dir / "x.npy").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertIn("the data of `x` changed", self.flowrun(*reads, "--resume", status=2).stderr)
+        (self.dir / "x.npy").write_bytes(whole)
+        self.flowrun(*reads, "--resume")
+
+    def test_unchanged_data_are_not_read_again_unless_asked(self):
+        self.write("job.yaml", train_job(4))
+        np.save(self.dir / "x.npy", np.ones((10, 8, 6), np.float32))
+        time.sleep(2.2)  # a file that changed just now is always read
+        reads = ("job.yaml", "--set", "jobs.train.inputs.x.from={npy: x.npy}", "-o", "out", "--quiet", "--resume")
+        self.flowrun(*reads[:-1], "--steps", 2)
+        record = self.dir / "out/checkpoints/000002/checkpoint.json"
+        text = record.read_text()
+        digest = json.loads(text)["data"]["x"]
+        # A digest of other data shows whether the file was read.
+        record.write_text(re.sub(r'  "checksum": "\w+",\n', "", text).replace(digest, "0" * 32))
+        said = self.flowrun(*reads, "--verify-data", status=2).stderr
+        self.assertIn(f"/x.npy has digest {digest}, expected {'0' * 32}", said)
+        self.flowrun(*reads, "--steps", 2)
+        os.utime(self.dir / "x.npy")
+        self.assertIn("the data of `x` changed", self.flowrun(*reads, status=2).stderr)
+        record.write_text(text)
+        self.flowrun(*reads)
+        self.assertIn("--verify-data needs --resume", self.flowrun(*reads[:-1], "--verify-data", status=2).stderr)
+
+    def test_the_data_of_called_jobs_are_hashed_too(self):
+        job = train_job(4).replace("steps: 4}", "steps: 4, also: [{job: eval, every: {steps: 2}}]}")
+        self.write("job.yaml", job + """  eval:
+    type: predict
+    inputs: {x: {shape: [8, 6], dtype: float32, from: {npy: held_out.npy}}}
+    graph:
+      hidden: {op: dense, units: 8, in: x, activation: relu}
+    returns: {value: hidden, to: npy}
+""")
+        np.save(self.dir / "held_out.npy", np.ones((1, 8, 6), np.float32))
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 2)
+        np.save(self.dir / "held_out.npy", np.zeros((1, 8, 6), np.float32))
+        said = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--resume", status=2).stderr
+        self.assertIn("the data of `eval:x` changed: ", said)
+
+    def test_a_checkpoint_of_the_older_form_is_resumed(self):
+        self.write("job.yaml", train_job(4))
+        np.save(self.dir / "x.npy", np.ones((10, 8, 6), np.float32))
+        reads = ("job.yaml", "--set", "jobs.train.inputs.x.from={npy: x.npy}", "-o", "out", "--quiet")
+        self.flowrun(*reads, "--steps", 2)
+        folder = self.dir / "out/checkpoints/000002"
+        (folder / "files.json").unlink()
+        record = json.loads((folder / "checkpoint.json").read_text())
+        del record["checksum"]
+        record["data"]["x"] = "0123456789abcdef"
+        (folder / "checkpoint.json").write_text(json.dumps(record))
+        self.flowrun(*reads, "--resume")
+        self.assertEqual(len(json.loads((self.dir / "out/checkpoints/000004/checkpoint.json").read_text())["data"]["x"]), 32)
 
     def test_output_waits_for_a_slow_reader_also_where_it_does_not_block(self):
         expected = self.call("flowc", "schema").stdout

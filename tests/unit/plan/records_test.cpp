@@ -94,6 +94,26 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
              Catch::Matchers::Contains("has version 2, this flow reads version 1"));
 }
 
+TEST_CASE("one changed digit of a checkpoint's record is noticed; the older form has no checksum") {
+  const std::string said = "c/checkpoint.json: the text does not match its checksum";
+  CHECK(checkpoint_refusal(edited_checkpoint("600", "601")) == said);
+  CHECK(checkpoint_refusal(edited_checkpoint("[1,0,", "[1,2,")) == said);  // a sum of a print sink
+  const std::string text = to_json(checkpoint());
+  const size_t line = text.find("  \"checksum\"");
+  CHECK(
+      checkpoint_refusal(std::string(text).erase(line, text.find('\n', line) + 1 - line)).empty());
+}
+
+TEST_CASE("the record of a checkpoint's files comes back as it was, or is refused") {
+  FilesRecord record;
+  record.data = {{"d.x", {1000, 77, 1'700'000'000'123'456'789, 1'700'000'000'123'456'790}}};
+  const std::string text = to_json(record);
+  CHECK(files_from_json(text, "c/files.json").data == record.data);
+  std::string changed = text;
+  changed.replace(changed.find("77"), 2, "78");
+  CHECK_THROWS_AS(files_from_json(changed, "c/files.json"), RequestError);
+}
+
 TEST_CASE("the record of a run is JSON whatever bytes the command line held") {
   RunRecord record;
   record.job = "train";
