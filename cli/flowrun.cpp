@@ -23,6 +23,7 @@
 #include "runtime/exec/mixed.h"
 #include "runtime/exec/module.h"
 #include "runtime/exec/request_paths.h"
+#include "runtime/exec/resumable.h"
 #include "runtime/exec/run.h"
 #include "runtime/exec/run_files.h"
 #include "runtime/io/keeper.h"
@@ -216,11 +217,11 @@ class DefaultDirectory {
 };
 
 /// What an earlier run wrote goes only when this one is known to start, and does not read it.
-void check_force(exec::Backend& backend, const exec::RunRequest& request) {
+void check_removal(exec::Backend& backend, const exec::RunRequest& request, const char* flag) {
   for (const fs::path& path : exec::paths_read(request))
     if (exec::is_written(path, request.directory))
       throw RequestError(
-          fmt::format("--force would remove {}, which this run reads", path.string()),
+          fmt::format("{} would remove {}, which this run reads", flag, path.string()),
           "write to another directory");
   exec::RunRequest silent = request;  // the run itself will say it
   silent.say = {};
@@ -306,6 +307,33 @@ void check_directory_flags(const RunOptions& options) {
                        "leave it out");
 }
 
+/// A run that is resumed loads its own checkpoint; one flag for all its starts must mean the same
+/// in the first as in the next.
+void check_resumed_load(const exec::RunRequest& request) {
+  if (request.resume && request.job.train && (request.load || !request.load_partial.empty()))
+    throw RequestError("--resume and --load: a resumed run loads its own checkpoint",
+                       "leave one of them out; `run: {checkpoint: {load: PATH}}` in the job file "
+                       "counts for a start from step 0 alone");
+}
+
+/// Where the directory has nothing to resume, the run starts from step 0, which it says.
+exec::Resumable begin_resume(exec::RunRequest& request) {
+  const exec::Resumable found = exec::find_resumable(request);
+  request.resume = found == exec::Resumable::kCheckpoint;
+  if (!request.resume)
+    request.say(
+        fmt::format("nothing to resume in {}: starting from step 0", request.directory.string()));
+  return found;
+}
+
+DirectoryLock resume_directory(exec::Backend& backend, exec::RunRequest& request) {
+  DirectoryLock lock = lock_directory(request.directory);
+  if (begin_resume(request) == exec::Resumable::kUnsaved)
+    check_removal(backend, request, "--resume");
+  if (!request.resume) remove_run(request.directory);
+  return lock;
+}
+
 /// Makes the request's directory this run's own, as long as the lock is held: that of `-o`, or else
 /// a new one.
 DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backend,
@@ -314,8 +342,9 @@ DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backen
     request.directory = make_default_directory(options.file, request.job.name);
     return DirectoryLock(request.directory);
   }
-  if (options.force && fs::exists(request.directory)) check_force(backend, request);
-  return take_directory(request.directory, options.force, options.resume);
+  if (options.resume) return resume_directory(backend, request);
+  if (options.force && fs::exists(request.directory)) check_removal(backend, request, "--force");
+  return take_directory(request.directory, options.force);
 }
 
 int execute(const RunOptions& options) {
@@ -361,9 +390,11 @@ int execute(const RunOptions& options) {
                            .keeper = keeper ? &*keeper : nullptr};
   request.inputs = inputs_of(options);
   check_directory_flags(options);
+  check_resumed_load(request);
   if (options.directory) request.directory = *options.directory;
   if (options.dry_run) {
-    if (options.directory) check_directory(*options.directory, options.force, options.resume);
+    if (options.directory && !options.resume) check_directory(*options.directory, options.force);
+    if (options.resume) begin_resume(request);
     tell_memory(options, exec::dry_run(*backend, request));
     return kDone;
   }

@@ -41,12 +41,11 @@ void move_aside(const fs::path& directory, const fs::path& aside) {
   }
 }
 
-/// What a run wrote. A folder without a plan has seen no run, and what has such names is
-/// somebody's.
+}  // namespace
+
 void remove_run(const fs::path& directory) {
   std::error_code error;
-  const fs::path aside =
-      directory / ".flow-removed";  // by which a removal that was cut short is known
+  const fs::path aside = directory / exec::kRemovedFolder;
   const bool ran =
       fs::is_regular_file(directory / exec::kPlanFile, error) || fs::exists(aside, error);
   for (const char* name : exec::kWritten)
@@ -63,8 +62,6 @@ void remove_run(const fs::path& directory) {
   if (error) refuse_removal(aside, error);
   exec::remove_temporaries(directory);
 }
-
-}  // namespace
 
 DirectoryLock::DirectoryLock(const fs::path& path)
     : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -88,16 +85,14 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
   throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
 }
 
-void check_directory(const fs::path& path, bool force, bool resume) {
+void check_directory(const fs::path& path, bool force) {
   if (path.empty()) throw RequestError("-o is empty", "name a directory: -o DIR");
   std::error_code error;
   const bool directory = fs::is_directory(path, error);
-  if (resume && !directory)
-    throw RequestError(fmt::format("nothing to resume in {}: it is no directory", path.string()));
   if (!directory && fs::exists(path, error))
     throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
                        "name another with -o DIR");
-  if (!directory || force || resume) return;
+  if (!directory || force) return;
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
   if (empty) return;
@@ -107,17 +102,20 @@ void check_directory(const fs::path& path, bool force, bool resume) {
                                  resumable ? ", --resume continues it" : ""));
 }
 
-DirectoryLock take_directory(const fs::path& path, bool force, bool resume) {
-  check_directory(path, force, resume);
-  if (resume) return DirectoryLock(path);
+DirectoryLock lock_directory(const fs::path& path) {
   std::error_code error;
+  if (path.empty() || (fs::exists(path, error) && !fs::is_directory(path, error)))
+    check_directory(path, false);
   fs::create_directories(path, error);
   if (error) refuse(path, error);
-  DirectoryLock directory(path);
-  check_directory(path, force, resume);  // another run may have been quicker
-  const bool empty = fs::is_empty(path, error);
-  if (error) refuse(path, error);
-  if (!empty) remove_run(path);
+  return DirectoryLock(path);
+}
+
+DirectoryLock take_directory(const fs::path& path, bool force) {
+  check_directory(path, force);
+  DirectoryLock directory = lock_directory(path);
+  check_directory(path, force);  // another run may have been quicker
+  remove_run(path);
   return directory;
 }
 

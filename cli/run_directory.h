@@ -23,11 +23,17 @@ class DirectoryLock {
 };
 
 /// Reports what take_directory would refuse, and makes nothing.
-void check_directory(const fs::path& path, bool force, bool resume);
+void check_directory(const fs::path& path, bool force);
 
-/// Makes `path`, or takes it when it is empty. A directory that is not empty is refused
-/// (RequestError) unless `force`: then what an earlier run wrote there is removed first, and
-/// nothing else is; or `resume`: then it is taken as it is.
-[[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force, bool resume);
+/// Makes `path` where it is absent, and locks it. RequestError when it is something else.
+[[nodiscard]] DirectoryLock lock_directory(const fs::path& path);
+
+/// The same; a directory that is not empty is refused (RequestError) unless `force`: then what an
+/// earlier run wrote there is removed first, and nothing else is.
+[[nodiscard]] DirectoryLock take_directory(const fs::path& path, bool force);
+
+/// Removes what a run wrote. A folder without a plan has seen no run: what has such names there is
+/// somebody's, and refused.
+void remove_run(const fs::path& directory);
 
 }  // namespace flow::cli

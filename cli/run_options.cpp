@@ -77,7 +77,7 @@ void add_options(CLI::App& app, RunOptions& options) {
            "variables that may be missing or misshapen there: they start anew");
   app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
       ->type_name("PATH");
-  app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits");
+  app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits, or start it");
   app.add_flag("--verify-data", options.verify_data,
                "with --resume: read all data files again, not only those that changed");
   app.add_option("--steps", options.steps, "stop at this global step")

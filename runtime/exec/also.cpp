@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/preparation.h"
+#include "runtime/exec/run_files.h"
 #include "runtime/plan/sharing.h"
 
 namespace flow::exec {
@@ -74,6 +75,18 @@ bool CalledJob::resume_from(int64_t steps, int64_t calls) {
   return steps_of(steps / std::max<int64_t>(1, steps_a_call_)) == steps && steps <= steps_of(calls);
 }
 
+std::vector<std::string> CalledJob::growing_files() const {
+  std::vector<std::string> files = exec::growing_files(deliveries_);
+  if (job_.train) files.emplace_back(kMetricsFile);
+  for (std::string& file : files) file = (fs::path("also") / job_.name / file).string();
+  return files;
+}
+
+void CalledJob::list_files(std::vector<io::GrowingFile>& files) const {
+  for (io::GrowingFile& file : deliverer_->outputs().files) files.push_back(std::move(file));
+  if (metrics_) files.push_back(metrics_->file());
+}
+
 void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
   of_run_ = of_run;
   const fs::path directory = request.directory / "also" / job_.name;
@@ -83,7 +96,7 @@ void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
   deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
   if (!job_.train) return;
   make_folders(directory);
-  metrics_.emplace(directory / "metrics.jsonl", steps_);
+  metrics_.emplace(directory / kMetricsFile, steps_);
 }
 
 Ending CalledJob::call_until(int64_t calls, const CallSite& site) {

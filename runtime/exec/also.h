@@ -57,6 +57,10 @@ class CalledJob {
   /// Own steps when `calls` calls are complete.
   int64_t steps_of(int64_t calls) const { return steps_of_epochs(calls, steps_a_call_); }
 
+  /// Those of its outputs that grow, below the run directory.
+  std::vector<std::string> growing_files() const;
+  /// The same as they are now.
+  void list_files(std::vector<io::GrowingFile>& files) const;
   /// Makes the outputs, under DIR/also/JOB. `of_run`: the metrics of the main job, which outlive
   /// this; null: it has none.
   void begin(const RunRequest& request, MetricsLog* of_run);

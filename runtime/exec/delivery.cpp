@@ -68,6 +68,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.in_scope = !delivery.scope.empty();
   context.directory = options.directory / delivery.folder;
   context.resume_from = options.resume_from;
+  context.digests = options.digests;
   context.delivered_before = delivery.count(options.resume_from);
   context.calls_before = options.calls_before;
   context.keep_reduced = options.keep_reduced;
@@ -198,11 +199,13 @@ void Deliverer::end_call(int64_t steps) {
   commands_.end_pass(steps - 1, positions_.at(steps - 1).epoch, call_);
 }
 
-Sums Deliverer::sums() const {
-  Sums sums;
+OutputState Deliverer::outputs() const {
+  OutputState outputs;
   for (const auto& [name, sink] : sums_)
-    if (auto held = sink->held(); !held.empty()) sums[name] = std::move(held);
-  return sums;
+    if (auto held = sink->held(); !held.empty()) outputs.sums[name] = std::move(held);
+  for (const Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->list_files(outputs.files);
+  return outputs;
 }
 
 void Deliverer::finish(bool goes_on) {

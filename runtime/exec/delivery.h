@@ -59,6 +59,15 @@ uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& jo
 /// What print sinks have summed up and not told, by sink: numbers for a run that goes on.
 using Sums = std::map<std::string, std::vector<uint64_t>>;
 
+/// What a checkpoint says of the outputs after its step.
+struct OutputState {
+  Sums sums;
+  std::vector<io::GrowingFile> files;
+};
+
+/// The files below the run directory to which these deliveries append.
+std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries);
+
 struct SinkOptions {
   fs::path directory;  // of the run
   int64_t resume_from = 0;
@@ -67,7 +76,8 @@ struct SinkOptions {
   bool json = false;
   bool run_commands = true;
   io::CommandContext commands = {};
-  Sums sums = {};  // of the checkpoint, when resuming
+  Sums sums = {};        // of the checkpoint, when resuming
+  bool digests = false;  // for the files of an OutputState
   /// As in io::SinkContext.
   std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
 };
@@ -94,8 +104,8 @@ class Deliverer {
   void begin_call(const plan::CallPlace& place) { call_ = place; }
   /// `steps`: that the job has made then, over all calls.
   void end_call(int64_t steps);
-  Sums sums() const;
-  /// After the last step. Where the run goes on from a checkpoint, `sums` are told there.
+  OutputState outputs() const;
+  /// After the last step. Where the run goes on from a checkpoint, sums are told there.
   void finish(bool goes_on);
   /// Closes the sinks' files. RunError where the system could not keep what was written.
   void close();

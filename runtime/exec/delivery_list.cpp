@@ -179,6 +179,18 @@ std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& pos
   return list;
 }
 
+std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries) {
+  std::vector<std::string> files;
+  for (const Delivery& delivery : deliveries)
+    for (const plan::Sink& sink : delivery.sinks) {
+      const auto* npy = std::get_if<plan::NpySink>(&sink);
+      if (!npy || npy->per_step) continue;
+      const auto [values, steps] = io::stacked_files(delivery.folder, delivery.gradient);
+      files.insert(files.end(), {values.string(), steps.string()});
+    }
+  return files;
+}
+
 uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
                     int64_t end) {
   double bytes = 0;  // a hostile plan may ask for more than 64 bits count

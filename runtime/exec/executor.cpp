@@ -323,7 +323,7 @@ void Executor::deliver() {
       const Timed timed(run_.profile, Activity::kDeliver, step);
       failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
     }
-    if (record.saves) record.sums = run_.deliverer.sums();
+    if (record.saves) record.outputs = run_.deliverer.outputs();
     if (failure) {
       check_failure_ = *failure;
       record.saves = false;

@@ -44,7 +44,7 @@ struct StepRecord {
   double seconds = 0;                // since the first call
   bool saves = false;                // the state after it is captured
   bool delivers = false;             // something of it leaves: the delivery thread's work
-  Sums sums = {};                    // where it saves: what print sinks hold after it
+  OutputState outputs = {};          // where it saves: what its checkpoint says of them
 };
 
 /// Threads of the crew that execute() takes.

@@ -10,8 +10,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/rounding.h"
-#include "runtime/exec/run_files.h"
-#include "runtime/plan/serialize.h"
 
 namespace flow::exec {
 
@@ -152,17 +150,7 @@ std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& 
   return read_fitting(stored, items, wanted);
 }
 
-void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
-            State& state) {
-  const fs::path run = checkpoint.path().parent_path().parent_path();
-  const std::string command[] = {"flowrun", job.name,     (run / kPlanFile).string(),
-                                 "-o",      run.string(), "--resume"};
-  if (checkpoint.record().resume_hash != hash)
-    throw RequestError(
-        fmt::format("{} was written by another job than this `{}`: what it computes has changed",
-                    checkpoint.path().string(), job.name),
-        fmt::format("`{}` goes on with the plan of that run; --load starts a new one",
-                    command_line(command)));
+void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state) {
   const Items items = items_by_name(checkpoint);
   const std::vector<State::Entry*> wanted = list_wanted(state, true);
   require_fitting(checkpoint, items, wanted, job, {}, "");

@@ -23,9 +23,7 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
 std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
                                 const std::vector<std::string>& optional = {});
 
-/// Reads everything, slots too, exactly. RequestError when `checkpoint` is of another job: what
-/// computes, which `hash` names, differs.
-void resume(const Checkpoint& checkpoint, const plan::Job& job, const std::string& hash,
-            State& state);
+/// Reads everything, slots too, exactly.
+void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state);
 
 }  // namespace flow::exec

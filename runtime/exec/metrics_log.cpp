@@ -28,6 +28,7 @@ MetricsLog::MetricsLog(const fs::path& path, int64_t rows) {
     const MappedFile file(path);  // which no pipe can be
     const std::span<const std::byte> bytes = file.bytes();
     length_ = length_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, rows);
+    digest_.add(bytes.first(length_.bytes));
   }
   if (length_.rows == 0) {
     file_ = File::create(path);
@@ -41,12 +42,16 @@ MetricsLog::MetricsLog(const fs::path& path, int64_t rows) {
 void MetricsLog::write(std::string line) {
   line += '\n';
   file_.write_at(length_.bytes, std::as_bytes(std::span(line)));
+  digest_.add(std::as_bytes(std::span(line)));
   length_ = {length_.rows + 1, length_.bytes + line.size()};
 }
 
 void MetricsLog::cut(const Length& length) {
   file_.truncate(length.bytes);
   length_ = length;
+  const MappedFile file(file_.path());
+  digest_ = {};
+  digest_.add(file.bytes());
 }
 
 }  // namespace flow::exec

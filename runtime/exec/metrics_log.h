@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/base/content_digest.h"
 #include "runtime/base/file.h"
+#include "runtime/io/sink.h"
 #include "runtime/plan/records.h"
 
 namespace flow::exec {
@@ -30,12 +32,14 @@ class MetricsLog {
   void cut(const Length& length);
   /// After the last line. RunError where the system could not keep what was written.
   void close() { file_.close(); }
+  io::GrowingFile file() const { return {file_.path(), length_.bytes, digest_.text()}; }
 
  private:
   void write(std::string line);
 
   File file_;
   Length length_;
+  ContentDigest digest_;
 };
 
 }  // namespace flow::exec

@@ -18,6 +18,7 @@
 #include "runtime/exec/load.h"
 #include "runtime/exec/nonfinite.h"
 #include "runtime/exec/request_paths.h"
+#include "runtime/exec/resume_checks.h"
 #include "runtime/exec/run_files.h"
 #include "runtime/plan/environment_text.h"
 #include "runtime/plan/serialize.h"
@@ -95,6 +96,7 @@ void require_environment(const RunRequest& request) {
             fmt::format("set {0}, give it a default in the job file: `$env({0}:-default)`, or run "
                         "no commands: --no-commands",
                         *missing));
+}
 
 /// The same of hashing the data: a resumed run knows some of it, and waits for the rest.
 std::future<DataFiles> begin_hashing(const RunRequest& request) {
@@ -136,6 +138,7 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .say = request.say,
                       .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
                       .keeper = request.keeper};
+  options.digests = request.job.train;  // it leaves checkpoints
   if (request.resume) options.commands.resumed_from = first;
   return options;
 }
@@ -246,73 +249,22 @@ void Preparation::start_variables(const RunRequest& request) {
     request.say("not loaded, but started anew: " + join(anew, ", "));
 }
 
-std::map<std::string, std::string> given_inputs(const RunRequest& request) {
-  std::map<std::string, std::string> given;
-  for (const auto& [name, text] : request.inputs) given[name] = text.starts_with('@') ? "@" : text;
-  return given;
-}
-
 namespace {
 
-/// A run goes on with what it was begun with; a file may have moved.
-void require_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
-  const auto refuse = [&](const std::string& name, const std::string& had, const std::string& has) {
-    throw RequestError(fmt::format("{} was written by a run {} of input `{}`, this one has {}",
-                                   checkpoint.path().string(), had, name, has),
-                       "a resumed run is given the same `--input` again");
-  };
-  if (!checkpoint.record().inputs) return;  // an older version wrote it
-  const std::map<std::string, std::string> given = given_inputs(request);
-  for (const auto& [name, text] : *checkpoint.record().inputs)
-    if (const auto found = given.find(name); found == given.end())
-      refuse(name, fmt::format("with `--input {}={}`", name, text), "none");
-    else if (found->second != text)
-      refuse(name, fmt::format("with `--input {}={}`", name, text), found->second);
-  for (const auto& [name, text] : given)
-    if (!checkpoint.record().inputs->contains(name))
-      refuse(name, "without an `--input`", fmt::format("`{}`", text));
-}
-
-constexpr const char* kOtherData =
-    "to train on other data, start a new run with --load and another -o DIR";
-
-/// What the checkpoint says of data files. Nothing of the older form, whose digests are shorter and
-/// of parts of a file.
-DataFiles data_before(const Checkpoint& checkpoint) {
-  constexpr size_t kDigits = 32;
-  DataFiles data;
-  const std::optional<plan::FilesRecord> files = checkpoint.files();
-  if (!checkpoint.record().data) return data;
-  for (const auto& [name, digest] : *checkpoint.record().data) {
-    if (digest.size() != kDigits) continue;
-    data[name].digest = digest;
-    if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
-  }
-  return data;
-}
-
-void require_same_data(const Checkpoint& checkpoint, const DataFiles& before,
-                       const DataFiles& data) {
-  for (const auto& [name, file] : before) {
-    const auto found = data.find(name);
-    if (found == data.end())
-      throw RequestError(fmt::format("cannot resume {}: the data of `{}` are no file now",
-                                     checkpoint.path().string(), name),
-                         kOtherData);
-    if (found->second.digest != file.digest)
-      throw RequestError(
-          fmt::format("cannot resume {}: the data of `{}` changed: {} has digest {}, expected {}",
-                      checkpoint.path().string(), name, found->second.path.string(),
-                      found->second.digest, file.digest),
-          kOtherData);
-  }
+/// The files that a resumed run appends to.
+std::vector<std::string> growing_files_of(const RunRequest& request, const Preparation& prepared) {
+  std::vector<std::string> files = growing_files(prepared.deliveries);
+  if (request.job.train) files.emplace_back(kMetricsFile);
+  for (const auto& job : prepared.called.jobs())
+    for (std::string& file : job->growing_files()) files.push_back(std::move(file));
+  return files;
 }
 
 }  // namespace
 
 void Preparation::resume_from(const RunRequest& request) {
   if (request.load || !request.load_partial.empty())
-    throw RequestError("--resume and --load: a resumed run goes on from its own checkpoint",
+    throw RequestError("--resume and --load: a resumed run loads its own checkpoint",
                        "leave one of them out");
   require_own_files(request.directory);
   const auto newest = io::CheckpointFolder(request.directory).newest();
@@ -321,9 +273,11 @@ void Preparation::resume_from(const RunRequest& request) {
         fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",
                     request.directory.string()),
         "a run begins anew without --resume; --force removes what an earlier one wrote there");
+  constexpr const char* kOtherData = "a run on other data begins with --load and another -o DIR";
   const Checkpoint checkpoint(*newest);
-  require_inputs(checkpoint, request);
-  resume(checkpoint, request.job, plan::resume_hash(request.plan, request.job), state);
+  require_same_job(checkpoint, request);
+  require_same_inputs(checkpoint, request);
+  resume(checkpoint, request.job, state);
   first = checkpoint.record().step;
   sums = checkpoint.record().sums.value_or(Sums());
   // An older version wrote losses and nothing else.
@@ -345,10 +299,8 @@ void Preparation::resume_from(const RunRequest& request) {
                     newest->string(), job->job().name,
                     counted(static_cast<uint64_t>(job->steps()), "step")),
         kOtherData);
-  if (!request.job.train) return;
-  const DataFiles before = data_before(checkpoint);
-  data = hash_data(request, request.verify_data ? DataFiles() : before);
-  require_same_data(checkpoint, before, data);
+  if (request.job.train) data = require_same_data(checkpoint, request);
+  require_same_outputs(checkpoint, request.directory, growing_files_of(request, *this));
 }
 
 /// Once a column, also where several jobs read it.

@@ -51,9 +51,6 @@ struct Preparation {
   void say_untrained(const RunRequest& request) const;
 };
 
-/// What `--input` gives, as checkpoints keep it: of a file `@` alone, for it may have moved.
-std::map<std::string, std::string> given_inputs(const RunRequest& request);
-
 /// The program of a job, for steps [first, end), on the variables of its neighbours.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const Feed& feed,

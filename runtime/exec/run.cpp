@@ -58,6 +58,8 @@ class Run {
   void keep_outputs();
   int stop_signal() const;
   bool saves(int64_t step) const;
+  OutputState outputs() const { return with_books(deliverer_->outputs()); }
+  OutputState with_books(OutputState outputs) const;
   bool call_others(Ending& ending);
   bool has_metrics() const;
   void keep_books(const StepRecord& record);
@@ -157,7 +159,7 @@ Ending Run::execute() {
 }
 
 void Run::open_outputs() {
-  if (has_metrics()) metrics_.emplace(request_.directory / "metrics.jsonl", prepared_.metrics_rows);
+  if (has_metrics()) metrics_.emplace(request_.directory / kMetricsFile, prepared_.metrics_rows);
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
   options.sums = prepared_.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
@@ -243,6 +245,14 @@ bool Run::saves(int64_t step) const {
   return saver_->wanted_after(step) && !prepared_.called.due_at(step + 1);
 }
 
+/// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
+/// steps of this one are delivered.
+OutputState Run::with_books(OutputState outputs) const {
+  if (metrics_) outputs.files.push_back(metrics_->file());
+  for (const auto& job : prepared_.called.jobs()) job->list_files(outputs.files);
+  return outputs;
+}
+
 /// Calls what is due after the last step, and saves if that is due too. False when the run ends.
 bool Run::call_others(Ending& ending) {
   const int64_t steps = ending.steps;
@@ -257,7 +267,7 @@ bool Run::call_others(Ending& ending) {
   if (ending.cut_short()) return false;
   if (saver_->wanted_after(steps - 1)) {
     prepared_.capture();
-    saver_->save(steps, deliverer_->sums());
+    saver_->save(steps, outputs());
   }
   return true;
 }
@@ -275,7 +285,7 @@ void Run::keep_books(const StepRecord& record) {
                                             shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) saver_->save(steps_, record.sums);
+  if (record.saves) saver_->save(steps_, with_books(record.outputs));
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
@@ -292,9 +302,9 @@ void Run::say_skipped(const StepRecord& record) const {
 
 void Run::save_last(const Ending& ending) {
   prepared_.capture();
-  if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, deliverer_->sums());
+  if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, outputs());
   if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
-    saver_->save_copy(*prepared_.save, ending.steps, deliverer_->sums());
+    saver_->save_copy(*prepared_.save, ending.steps, outputs());
     outcome_.saved = prepared_.save;
   }
 }
@@ -308,7 +318,7 @@ std::string Run::save_after_failure(const Ending& ending) {
   try {
     prepared_.capture();
     if (ending.delivered) {
-      saver_->save_last(ending.steps, deliverer_->sums());
+      saver_->save_last(ending.steps, outputs());
       return fmt::format("`--resume` goes on after {}", steps_text(ending.steps));
     }
     return fmt::format("the state after {} is in {}, for `--load`", steps_text(ending.steps),

@@ -20,6 +20,15 @@ bool is_within(const fs::path& path, const fs::path& folder) {
          folder.end();
 }
 
+bool is_temporary(const fs::directory_entry& entry) {
+  const std::string file = entry.path().filename().string();
+  const std::string_view name = std::string_view(file).substr(file.starts_with('.') ? 1 : 0);
+  const bool ours = std::ranges::any_of(
+      kWritten, [&](const char* written) { return name.starts_with(std::string(written) + '.'); });
+  std::error_code ignored;
+  return ours && name.ends_with(kTemporarySuffix) && entry.is_regular_file(ignored);
+}
+
 /// Device and number of what the path leads to; nothing where that is no directory.
 std::optional<std::pair<uint64_t, uint64_t>> identity_of(const fs::path& path) {
   struct stat status {};
@@ -83,18 +92,19 @@ void SameDirectory::require() const {
                  "end a run before its directory is removed");
 }
 
+bool has_leftovers_only(const fs::path& directory) {
+  std::error_code unreadable;
+  const fs::directory_iterator entries(directory, unreadable);
+  return !unreadable && std::all_of(begin(entries), end(entries), [](const auto& entry) {
+    return is_temporary(entry) || entry.path().filename() == kRemovedFolder;
+  });
+}
+
 void remove_temporaries(const fs::path& directory) {
   std::vector<fs::path> found;
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    const std::string file = entry.path().filename().string();
-    const std::string_view name = std::string_view(file).substr(file.starts_with('.') ? 1 : 0);
-    const bool ours = std::ranges::any_of(kWritten, [&](const char* written) {
-      return name.starts_with(std::string(written) + '.');
-    });
-    if (ours && name.ends_with(kTemporarySuffix) && entry.is_regular_file(ignored))
-      found.push_back(entry.path());
-  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
+    if (is_temporary(entry)) found.push_back(entry.path());
   for (const fs::path& path : found) fs::remove(path, ignored);
 }
 

@@ -16,12 +16,18 @@ inline constexpr const char* kPlanFile = "plan.json";
 /// What a run writes last: how it ended.
 inline constexpr const char* kRunRecord = "run.json";
 
+/// A line for each logged step of a train job.
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
+
+/// Where what a removal takes away goes first: by it one that was cut short is known.
+inline constexpr const char* kRemovedFolder = ".flow-removed";
+
 /// Where the state goes that a failed run leaves and no run may go on from.
 inline constexpr const char* kRescued = "rescued";
 
 /// All that a run writes into its directory. The order in which it is removed: without checkpoints
 /// nothing is resumed whose outputs are gone.
-inline constexpr std::array kWritten = {"checkpoints",  kRunRecord, "metrics.jsonl",
+inline constexpr std::array kWritten = {"checkpoints",  kRunRecord, kMetricsFile,
                                         "profile.json", "returns",  "watch",
                                         "also",         kRescued,   kPlanFile};
 
@@ -33,6 +39,9 @@ void remove_temporaries(const fs::path& directory);
 /// run writes into `directory` is a link that leads out of it, or neither a file nor a folder. The
 /// directory itself may be a link. No run begins with such links: it takes an empty directory.
 void require_own_files(const fs::path& directory);
+
+/// Is nothing in the directory but what a start or a removal leaves that was cut short?
+bool has_leftovers_only(const fs::path& directory);
 
 /// Is `path` the directory `folder`, or somewhere below it, links followed?
 bool lies_in(const fs::path& path, const fs::path& folder);

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/nonfinite.h"
+#include "runtime/exec/resume_checks.h"
 #include "runtime/plan/serialize.h"
 #include "runtime/plan/sharing.h"
 
@@ -42,11 +43,11 @@ bool Saver::wanted_after(int64_t step) const {
   return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
 }
 
-void Saver::save(int64_t steps, const Sums& sums) {
+void Saver::save(int64_t steps, const OutputState& outputs) {
   check_trained(steps);
   home_.require();
   folder_.clear(steps);
-  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, sums), files());
+  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, outputs.sums), files(outputs));
   kept_ = steps;
   try {
     folder_.prune(job_.run.checkpoint.keep);
@@ -55,13 +56,13 @@ void Saver::save(int64_t steps, const Sums& sums) {
   }
 }
 
-fs::path Saver::save_last(int64_t steps, const Sums& sums) {
-  if (kept_ != steps) save(steps, sums);
+fs::path Saver::save_last(int64_t steps, const OutputState& outputs) {
+  if (kept_ != steps) save(steps, outputs);
   return folder_.at(steps);
 }
 
-void Saver::save_copy(const fs::path& path, int64_t steps, const Sums& sums) const {
-  write_checkpoint(path, prepared_.state, record(steps, sums));
+void Saver::save_copy(const fs::path& path, int64_t steps, const OutputState& outputs) const {
+  write_checkpoint(path, prepared_.state, record(steps, outputs.sums));
 }
 
 fs::path Saver::rescue(int64_t steps) {
@@ -104,10 +105,13 @@ plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
   return record;
 }
 
-plan::FilesRecord Saver::files() const {
+plan::FilesRecord Saver::files(const OutputState& outputs) const {
   plan::FilesRecord record;
   for (const auto& [name, file] : prepared_.data)
     if (file.stamp) record.data[name] = *file.stamp;
+  for (const io::GrowingFile& file : outputs.files)
+    record.outputs[file.path.lexically_relative(request_.directory).string()] = {file.bytes,
+                                                                                 file.digest};
   return record;
 }
 

@@ -45,21 +45,21 @@ class Saver {
   /// Is a checkpoint wanted after step `step`?
   bool wanted_after(int64_t step) const;
   /// Writes the checkpoint after so many steps, and removes those beyond what is to be kept.
-  /// `sums`: what print sinks hold then.
-  void save(int64_t steps, const Sums& sums);
+  /// `outputs`: as they are then.
+  void save(int64_t steps, const OutputState& outputs);
   /// The state changed since it was saved, though no step was made.
   void changed() { kept_.reset(); }
   /// The last checkpoint, where it is not there already; returns its place.
-  fs::path save_last(int64_t steps, const Sums& sums);
+  fs::path save_last(int64_t steps, const OutputState& outputs);
   /// The copy for `--save`.
-  void save_copy(const fs::path& path, int64_t steps, const Sums& sums) const;
+  void save_copy(const fs::path& path, int64_t steps, const OutputState& outputs) const;
   /// For `--load`, beside the checkpoints: the outputs of its last steps are lost, so that no run
   /// may go on from it. Returns its place.
   fs::path rescue(int64_t steps);
 
  private:
   plan::CheckpointRecord record(int64_t steps, const Sums& sums) const;
-  plan::FilesRecord files() const;
+  plan::FilesRecord files(const OutputState& outputs) const;
   void check_trained(int64_t steps);
 
   const RunRequest& request_;

@@ -48,6 +48,14 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   return steps;
 }
 
+std::optional<fs::path> CheckpointFolder::find_damaged() const {
+  std::error_code missing;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, missing))
+    if (step_of(entry.path().filename().string()) && !is_checkpoint(entry.path()))
+      return entry.path();
+  return std::nullopt;
+}
+
 std::optional<fs::path> CheckpointFolder::newest() const {
   const std::vector<int64_t> all = steps();
   if (all.empty()) return std::nullopt;

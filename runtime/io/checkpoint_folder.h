@@ -20,6 +20,8 @@ class CheckpointFolder {
   explicit CheckpointFolder(const fs::path& run_directory) : path_(run_directory / "checkpoints") {}
 
   fs::path at(int64_t step) const;
+  /// A folder that is named as a checkpoint and has no record, if there is one.
+  std::optional<fs::path> find_damaged() const;
   /// Steps of those that are whole, ascending. RunError where the folder is there and cannot be
   /// read.
   std::vector<int64_t> steps() const;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "runtime/base/array.h"
+#include "runtime/base/content_digest.h"
 #include "runtime/base/file.h"
 
 namespace flow::io {
@@ -80,7 +82,13 @@ class NpyStack {
   void append(const ArrayView& item);
   /// After the last append. RunError where the system could not keep what was written.
   void close() { file_.close(); }
+  /// Keeps a digest of the data from here on, what is there included. RunError when that cannot be
+  /// read.
+  void keep_digest();
   int64_t length() const { return length_; }  // of the first axis
+  size_t data_bytes() const { return static_cast<size_t>(length_) * entry_bytes_; }
+  /// REQUIRES: it is kept.
+  std::string digest() const { return digest_.value().text(); }
   const fs::path& path() const { return file_.path(); }
 
  private:
@@ -95,6 +103,7 @@ class NpyStack {
   std::string header_;        // as it stands in the file
   size_t digits_at_ = 0;      // where the first extent stands in the header
   std::string after_digits_;  // what follows it
+  std::optional<ContentDigest> digest_;
 };
 
 }  // namespace flow::io

@@ -50,8 +50,11 @@ bool has_entries(const fs::path& path) {
 class StackedNpySink : public Sink {
  public:
   explicit StackedNpySink(const SinkContext& context)
-      : StackedNpySink(context, context.directory / (context.gradient ? "diff.npy" : "value.npy"),
-                       context.directory / (context.gradient ? "diff_steps.npy" : "steps.npy")) {}
+      : StackedNpySink(context, stacked_files(context.directory, context.gradient)) {
+    if (!context.digests) return;
+    values_.keep_digest();
+    steps_.keep_digest();
+  }
 
   void deliver(const Event& event) override {
     // Values first: after a crash there may be a value without its step, never the reverse.
@@ -64,9 +67,15 @@ class StackedNpySink : public Sink {
     steps_.close();
   }
 
+  void list_files(std::vector<GrowingFile>& files) const override {
+    for (const NpyStack* stack : {&values_, &steps_})
+      files.push_back({stack->path(), stack->data_bytes(), stack->digest()});
+  }
+
  private:
-  StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps)
-      : StackedNpySink(context, values, steps, kept_of(context, values, steps)) {}
+  StackedNpySink(const SinkContext& context, const std::pair<fs::path, fs::path>& files)
+      : StackedNpySink(context, files.first, files.second,
+                       kept_of(context, files.first, files.second)) {}
   StackedNpySink(const SinkContext& context, const fs::path& values, const fs::path& steps,
                  const std::optional<Kept>& kept)
       : delivered_(context.dtype, context.shape),
@@ -152,6 +161,11 @@ class PerStepNpySink : public Sink {
 };
 
 }  // namespace
+
+std::pair<fs::path, fs::path> stacked_files(const fs::path& directory, bool gradient) {
+  return {directory / (gradient ? "diff.npy" : "value.npy"),
+          directory / (gradient ? "diff_steps.npy" : "steps.npy")};
+}
 
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context) {
   if (options.per_step) return std::make_unique<PerStepNpySink>(context);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
 
 #include "runtime/io/npy.h"
 
@@ -91,8 +92,21 @@ void NpyStack::append(const ArrayView& item) {
   }
   file_.write_at(header_.size() + static_cast<uint64_t>(length_) * entry_bytes_,
                  std::span(item.data, item.bytes()));
+  if (digest_) digest_->add(std::span(item.data, item.bytes()));
   length_ += concatenate_ ? item.shape[0] : 1;
   write_header();
+}
+
+void NpyStack::keep_digest() {
+  constexpr size_t kBlock = 1 << 20;
+  digest_.emplace();
+  std::vector<std::byte> block(std::min(kBlock, data_bytes()));
+  for (size_t done = 0; done < data_bytes(); done += block.size()) {
+    const std::span<std::byte> part(block.data(), std::min(block.size(), data_bytes() - done));
+    if (file_.read_at(header_.size() + done, part) < part.size())
+      throw RunError(fmt::format("{} became shorter while it was read", path().string()));
+    digest_->add(part);
+  }
 }
 
 void NpyStack::write_header() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/array.h"
@@ -25,6 +26,13 @@ struct Event {
   std::optional<plan::CallPlace> call = {};  // of a job that another one calls
 };
 
+/// A file that grows as a run goes, as it is now.
+struct GrowingFile {
+  fs::path path;
+  uint64_t bytes = 0;  // of an .npy without its header
+  std::string digest;  // ContentDigest's, of them
+};
+
 /// What a sink is told about the values it will get.
 struct SinkContext {
   std::string job;
@@ -38,6 +46,7 @@ struct SinkContext {
   bool in_scope = false;    // one of many that a `watch_scope` gives
   fs::path directory;       // DIR/returns/loss, DIR/watch/lenet/conv1
   int64_t resume_from = 0;  // keep what was written for steps below; 0: a fresh run
+  bool digests = false;     // for list_files
   // What was delivered of steps below resume_from, and of how many epochs: print's `every` goes on.
   int64_t delivered_before = 0, epochs_before = 0, calls_before = 0;
   /// Is told each number that a print sink reduces and prints; may be empty.
@@ -58,6 +67,8 @@ class Sink {
   /// Before the first event: goes on from what such a sink held; one of another kind starts anew.
   /// RequestError where it is damaged.
   virtual void resume(std::span<const uint64_t>) {}
+  /// Adds the files that it appends to. REQUIRES: `digests` in the context.
+  virtual void list_files(std::vector<GrowingFile>&) const {}
   /// After the last step of an epoch, whether it had an event or not.
   virtual void end_epoch() {}
   /// After the last event of the run, or of a call where a job is called several times in one.
@@ -70,6 +81,8 @@ class Sink {
 /// per_step: 000020.npy, or diff_000020.npy. bfloat16 is written as float32. Files are made (or,
 /// when resuming, cut) here; RunError when that fails.
 std::unique_ptr<Sink> make_npy_sink(const plan::NpySink& options, const SinkContext& context);
+/// The values and steps of a stacked one, in its directory.
+std::pair<fs::path, fs::path> stacked_files(const fs::path& directory, bool gradient);
 
 /// A line an event: `LABEL: VALUE`, with ` (shape) dtype` after the array of a gradient or a scope;
 /// of a called job `JOB epoch N LABEL: VALUE`, or `JOB step N` where its caller counts steps. Or,

@@ -349,12 +349,18 @@ void fields(auto& text, Is<FileStamp> auto& stamp) {
   text("size", stamp.size);
 }
 
+void fields(auto& text, Is<OutputRecord> auto& output) {
+  text("bytes", output.bytes);
+  text("digest", output.digest);
+}
+
 template <>
 inline constexpr bool kSpread<FilesRecord> = true;
 
 void fields(auto& text, Is<FilesRecord> auto& record) {
   text("checksum", record.checksum);
   text("data", record.data);
+  text("outputs", record.outputs);
   text("version", record.version);
 }
 

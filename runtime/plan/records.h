@@ -90,10 +90,19 @@ std::string to_json(const CheckpointRecord& record);
 /// RequestError naming `path` when it is not one, or damaged.
 CheckpointRecord checkpoint_from_json(const std::string& text, const std::string& path);
 
+/// An output of a run as it was at a checkpoint.
+struct OutputRecord {
+  uint64_t bytes = 0;  // of an .npy without its header
+  std::string digest;  // of them
+
+  bool operator==(const OutputRecord&) const = default;
+};
+
 /// files.json of a checkpoint: what is true of this run on this machine alone, so that
 /// checkpoint.json of two equal runs are equal.
 struct FilesRecord {
-  std::map<std::string, FileStamp> data;  // of CheckpointRecord::data: those that are known
+  std::map<std::string, FileStamp> data;        // of CheckpointRecord::data: those that are known
+  std::map<std::string, OutputRecord> outputs;  // by path below the run directory
   int version = 1;
   std::string checksum = {};
 };

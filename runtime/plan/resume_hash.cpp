@@ -59,15 +59,18 @@ void leave_out_watched(Job& job) {
 
 }  // namespace
 
-std::string resume_hash(const Job& job) {
+Job resumed_part(const Job& job) {
   Job bare = job;
   bare.hooks.clear();
   if (bare.returns) bare.returns->sinks.clear();
   bare.run = {};
   bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees
   leave_out_watched(bare);
-  const std::string text = JsonWriter(JsonWriter::Remarks::kLeftOut).write(bare);
-  return digest(text);
+  return bare;
+}
+
+std::string resume_hash(const Job& job) {
+  return digest(JsonWriter(JsonWriter::Remarks::kLeftOut).write(resumed_part(job)));
 }
 
 }  // namespace flow::plan

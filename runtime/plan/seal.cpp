@@ -27,8 +27,6 @@ std::string seal(std::string text) {
   return text.replace(*at, kUnsealed.size(), digest(text));
 }
 
-bool is_sealed(std::string_view text) {
-  return digits_in(text) && seal(std::string(text)) == text;
-}
+bool is_sealed(std::string_view text) { return digits_in(text) && seal(std::string(text)) == text; }
 
 }  // namespace flow::plan

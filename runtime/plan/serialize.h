@@ -18,7 +18,11 @@ Plan from_json(std::string_view text, const std::string& path);
 /// 16 hex digits over everything but root, notes and `where`: names what runs.
 std::string hash(const Plan& plan);
 
-/// The same for one job, hooks, sinks and the run section also left out: what `--resume` compares.
+/// The job without what may change before a run is resumed: hooks, sinks and the run section, but
+/// for `shuffle`.
+Job resumed_part(const Job& job);
+
+/// The same as `hash` for that part of one job: what `--resume` compares.
 std::string resume_hash(const Job& job);
 
 }  // namespace flow::plan

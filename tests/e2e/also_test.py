@@ -364,7 +364,8 @@ class AlsoTest(FlowTest):
     def test_what_is_called_belongs_to_what_resumes(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 3)
         done = self.flowrun("train", "job.yaml", "-o", "out", "--resume", *self.ALTERNATING, status=2)
-        self.assertIn("what it computes has changed", done.stderr)
+        self.assertIn("job `train` computes something else than the run", done.stderr)
+        self.assertIn("\n  job tune: none in the run, called now\n", done.stderr)
 
     def test_a_called_job_that_fails_fails_the_run(self):
         np.save(self.dir / "ty.npy", np.full(10, 7, np.int32))

@@ -322,6 +322,128 @@ jobs:
         self.resumed()
         self.assertTrue((self.dir / "disk/kept/000004/checkpoint.json").is_file())
 
+    def test_resume_starts_a_run_where_there_is_none(self):
+        self.write("job.yaml", train_job(3))
+        (self.dir / "empty").mkdir()
+        for out in ("absent", "empty", "a/b"):
+            done = self.flowrun("job.yaml", "-o", out, "--resume")
+            self.assertIn(f"flowrun: nothing to resume in {out}: starting from step 0\n", done.stderr)
+            self.assertEqual([line["step"] for line in self.metrics(out)], [0, 1, 2])
+            done = self.flowrun("job.yaml", "-o", out, "--resume", "--steps", 5)
+            self.assertNotIn("step 0", done.stderr)
+            self.assertEqual(len(self.metrics(out)), 5)
+
+    def test_resume_starts_a_run_again_that_left_no_checkpoint(self):
+        self.write("job.yaml", train_job(3) + "    returns: {value: loss, to: npy}\n")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        whole = self.files("out/returns")
+        self.write("out/precious.txt", "mine")
+        for killed in (True, False):
+            shutil.rmtree(self.dir / "out/checkpoints")
+            (self.dir / "out/checkpoints/.000003.99.tmp/hidden").mkdir(parents=True)
+            (self.dir / "out/returns/loss/value.npy").write_bytes(b"half of it")
+            if killed:
+                (self.dir / "out/run.json").unlink()
+            done = self.flowrun("job.yaml", "-o", "out", "--resume")
+            self.assertIn("nothing to resume in out: starting from step 0", done.stderr)
+            self.assertEqual(self.files("out/returns"), whole)
+            self.assertEqual([path.name for path in (self.dir / "out/checkpoints").iterdir()], ["000003"])
+        self.assertEqual((self.dir / "out/precious.txt").read_text(), "mine")
+        # A removal, or a start, that was cut short.
+        for left in ("cut/.flow-removed/metrics.jsonl", "begun/plan.json.123.tmp"):
+            self.write(left, "half")
+            self.flowrun("job.yaml", "-o", left.split("/")[0], "--resume", "--quiet")
+            self.assertFalse((self.dir / "cut/.flow-removed").exists())
+
+    def test_resume_of_a_predict_job_runs_it_again(self):
+        self.write("one.yaml", AFFINE)
+        for value in ("0:1", "5:6"):
+            self.flowrun("one.yaml", "--input", f"x=random_uniform:{value}", "-o", "out", "--resume", "--quiet")
+        self.assertGreater(self.load("out/returns/y/value.npy").min(), 9)
+
+    def test_resume_refuses_any_other_directory_and_leaves_it_alone(self):
+        self.write("job.yaml", train_job(3))
+        self.write("precious/letter.txt", "dear")
+        self.flowrun("job.yaml", "-o", "other", "--quiet", "--set", "vars.lr=0.2")
+        shutil.rmtree(self.dir / "other/checkpoints")
+        self.write("broken/plan.json", "{")
+        self.flowrun("job.yaml", "-o", "damaged", "--quiet")
+        (self.dir / "damaged/checkpoints/000003/checkpoint.json").unlink()
+        shutil.copytree(self.dir / "damaged", self.dir / "rescued")
+        shutil.rmtree(self.dir / "rescued/checkpoints")
+        self.write("rescued/rescued/checkpoint.json", "{}")
+        for out, said in (("precious", "cannot resume precious: it is not empty and has no plan.json"),
+                          ("other", "it holds another run than of this job `train`\n  command line: `--set vars.lr=0.2` in the run, none now\n"
+                                    "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: --force removes"),
+                          ("broken", "cannot resume broken: broken/plan.json:1:2: this is not JSON"),
+                          ("damaged", "damaged/checkpoints/000003 has no checkpoint.json\n   hint: restore that file"),
+                          ("rescued", "the run failed before its first checkpoint\n   hint: `--load rescued/rescued`"),
+                          ("job.yaml", "job.yaml is a file, not a directory")):
+            before = self.files(".")
+            done = self.flowrun("job.yaml", "-o", out, "--resume", status=2)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(self.files("."), before)
+
+    def test_resume_takes_no_run_of_another_job_of_the_plan(self):
+        self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 2, "--quiet")
+        shutil.rmtree(self.dir / "out/checkpoints")
+        for killed in (False, True):
+            if killed:
+                (self.dir / "out/run.json").unlink()
+            done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--load", "none", "--resume", status=2)
+            self.assertIn("cannot resume out: it holds another run than of this job `eval`", done.stderr)
+
+    def test_a_resumed_start_that_cannot_begin_removes_nothing(self):
+        self.write("rows.yaml", ROWS)
+        np.save(self.dir / "x.npy", np.ones((8, 3), np.float32))
+        self.flowrun("rows.yaml", "-o", "out", "--quiet")
+        before = self.files("out")
+        os.rename(self.dir / "x.npy", self.dir / "y.npy")
+        self.flowrun("rows.yaml", "-o", "out", "--resume", status=3)
+        self.assertEqual(self.files("out"), before)
+
+    def test_a_load_beside_resume_is_refused_in_the_first_start_as_in_the_next(self):
+        self.write("job.yaml", train_job(3))
+        self.flowrun("job.yaml", "-o", "base", "--quiet")
+        said = self.flowrun("job.yaml", "-o", "out", "--resume", "--load", "base", status=2).stderr
+        self.assertIn("--resume and --load: a resumed run loads its own checkpoint", said)
+        self.assertFalse((self.dir / "out").exists())
+        loads = ("job.yaml", "-o", "out", "--resume", "--quiet", "--set", "+jobs.train.run.checkpoint={load: base}")
+        self.flowrun(*loads, "--steps", 2)
+        self.flowrun(*loads)
+
+    def test_a_refused_resume_lists_what_differs(self):
+        mlp = ("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 2)
+        self.flowrun(*mlp, "--quiet")
+        for sets, lines in ((["seed=2"], ["seed: 1 in the run, 2 now"]),
+                            (["vars.lr=0.2"], ["optimizer.learning_rate: 0.1 in the run, 0.2 now"]),
+                            (["+jobs.train.optimizer.momentum=0.9"], ["optimizer.momentum: none in the run, 0.9 now"]),
+                            (["+jobs.train.run.shuffle=true"], ["run.shuffle: false in the run, true now"]),
+                            (["data.mnist_train.images.scale=1/128"],
+                             ["data.mnist_train.images.scale: 0.00392156862745098 in the run, 0.0078125 now"]),
+                            (["vars.batch=50"], ["inputs.images.shape: [100,1,28,28] in the run, [50,1,28,28] now"]),
+                            (["jobs.train.inputs.labels.from={type: random_int, low: 0, high: 10}"],
+                             ["inputs.labels.from: mnist_train.labels in the run, random_int now"]),
+                            (["networks.mlp.graph.hidden.units=64"], ["mlp/hidden/weight.shape: [512,784] in the run, [64,784] now"]),
+                            (["networks.mlp.graph.hidden.activation=tanh"], ["mlp/hidden/relu: relu in the run, none now",
+                                                                            "mlp/hidden/tanh: none in the run, tanh now"]),
+                            (["vars.init.stddev=0.2", "seed=3"], ["seed: 1 in the run, 3 now",
+                                                                  "mlp/hidden/weight.initializer.stddev: 0.1 in the run, 0.2 now"])):
+            words = [word for one in sets for word in ("--set", one)]
+            said = self.flowrun(*mlp, *words, "--resume", status=2).stderr
+            self.assertIn("cannot resume out/checkpoints/000002: job `train` computes something else than the run\n"
+                          f"  command line: none in the run, {' '.join(f'`--set {one}`' for one in sets)} now\n", said)
+            for line in lines:
+                self.assertIn(f"  {line}\n", said)
+            self.assertLessEqual(said.count(" in the run, "), 10)
+            self.assertIn("hint: continue the run as it was with `flowrun train out/plan.json -o out --resume`", said)
+        deep = [word for name in ("hidden", "output") for word in ("--set", f"networks.mlp.graph.{name}.kernel_initializer={{type: random_uniform, min: 0, max: 1}}")]
+        said = self.flowrun(*mlp, *deep, "--set", "seed=2", "--set", "vars.batch=20", "--resume", status=2).stderr
+        self.assertRegex(said, r"\n  and \d+ more\n")
+        (self.dir / "out/plan.json").unlink()
+        said = self.flowrun(*mlp, "--set", "seed=2", "--resume", status=2).stderr
+        self.assertNotIn(" in the run, ", said)
+
     def test_train_leaves_its_plan_metrics_record_and_last_state(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 3, "--save", "final")
         names = set(self.files("out"))

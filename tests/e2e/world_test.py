@@ -113,10 +113,10 @@ class World(FlowTest):
         job = train_job(4)
         self.write("job.yaml", job)
         np.save(self.dir / "x.npy", np.ones((8, 6), np.float32))
-        for begun, again, said in ((["x=random_uniform:5:6"], [], "with `--input x=random_uniform:5:6` of input `x`, this one has none"),
-                                   (["x=random_uniform:5:6"], ["x=iota"], "this one has iota"),
-                                   ([], ["x=iota"], "without an `--input` of input `x`, this one has `iota`"),
-                                   (["x=@x.npy"], ["x=iota"], "with `--input x=@` of input `x`")):
+        for begun, again, said in ((["x=random_uniform:5:6"], [], "its inputs differ\n  --input x: random_uniform:5:6 in the run, none now"),
+                                   (["x=random_uniform:5:6"], ["x=iota"], "--input x: random_uniform:5:6 in the run, iota now"),
+                                   ([], ["x=iota"], "--input x: none in the run, iota now"),
+                                   (["x=@x.npy"], ["x=iota"], "--input x: @ in the run, iota now")):
             flags = [[word for one in given for word in ("--input", one)] for given in (begun, again)]
             self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--steps", 2, *flags[0])
             self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--resume", *flags[1], status=2).stderr)
@@ -134,7 +134,8 @@ class World(FlowTest):
         self.write("job.yaml", train_job(4) + "    returns: {value: loss, to: npy}\n")
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         os.rename(self.dir / "out/returns/loss/steps.npy", self.dir / "kept")
-        self.assertIn("steps.npy", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3).stderr)
+        said = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3).stderr
+        self.assertIn("cannot resume out/checkpoints/000004: out/returns/loss/steps.npy is missing, expected 32 bytes in it", said)
         self.assertEqual(len(self.load("out/returns/loss/value.npy")), 4)
         os.rename(self.dir / "kept", self.dir / "out/returns/loss/steps.npy")
         self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--quiet")
@@ -147,7 +148,8 @@ class World(FlowTest):
         os.truncate(values, values.stat().st_size - 4)
         left = values.read_bytes()
         done = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3)
-        self.assertRegex(done.stderr, "cannot go on with out/returns/loss/value.npy: it ends after \d+ bytes, within what was delivered")
+        self.assertIn("out/returns/loss/value.npy was shortened: 124 bytes of data, expected 128", done.stderr)
+        self.assertIn("hint: restore the file; or start again from step 0 with --force", done.stderr)
         self.assertEqual(values.read_bytes(), left)
 
     def test_a_file_a_step_is_kept_up_to_the_checkpoint_that_is_resumed(self):
@@ -182,7 +184,10 @@ class World(FlowTest):
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         self.assertIn("at the peak", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--dry-run").stdout)
         self.assertIn("out is not empty", self.flowrun("job.yaml", "-o", "out", "--dry-run", status=2).stderr)
-        self.assertIn("nothing to resume in none", self.flowrun("job.yaml", "-o", "none", "--resume", "--dry-run", status=2).stderr)
+        fresh = self.flowrun("job.yaml", "-o", "none", "--resume", "--dry-run")
+        self.assertIn("nothing to resume in none: starting from step 0", fresh.stderr)
+        self.assertIn("at the peak", fresh.stdout)
+        self.assertFalse((self.dir / "none").exists())
 
     def test_data_that_shrink_while_they_are_read_are_named(self):
         self.write("job.yaml", ROWS.replace("    returns:", "    run: {epochs: 1000}\n    hooks: [{watch: y, to: {type: command, mode: spawn, run: 'sleep 0.02'}}]\n    returns:"))
@@ -235,11 +240,74 @@ class World(FlowTest):
         self.write("job.yaml", train_job(2))
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         for begun in ("value.npy", "steps.npy"):
-            shutil.rmtree(self.dir / "out/watch", ignore_errors=True)
+            self.flowrun("job.yaml", "-o", "out", "--quiet", "--force")
             self.write(f"out/watch/loss/{begun}", "")
-            steps = json.loads((self.dir / "out/run.json").read_text())["last_step"]
-            self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", steps + 2, "--quiet", "--watch", "loss")
-            self.assertEqual(self.load("out/watch/loss/steps.npy").tolist(), [steps, steps + 1])
+            self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 4, "--quiet", "--watch", "loss")
+            self.assertEqual(self.load("out/watch/loss/steps.npy").tolist(), [2, 3])
+
+    def test_damaged_outputs_are_noticed_and_named(self):
+        job = train_job(4).replace("steps: 4}", "steps: 4, also: [{job: eval, every: {steps: 2}}]}")
+        self.write("job.yaml", job + """    returns: {value: loss, to: npy}
+    hooks: [{watch: hidden, every: 2}, {watch_diff: hidden}]
+  eval:
+    type: predict
+    inputs: {x: {shape: [8, 6], dtype: float32, from: {type: iota}}}
+    graph:
+      hidden: {op: dense, units: 8, in: x, activation: relu}
+    returns: {value: hidden, to: npy}
+""")
+        self.flowrun("train", "job.yaml", "-o", "out", "--quiet")
+        again = ("train", "job.yaml", "-o", "out", "--quiet", "--resume", "--steps", 6)
+        for name in ("metrics.jsonl", "returns/loss/value.npy", "returns/loss/steps.npy", "watch/hidden/value.npy", "watch/hidden/diff.npy",
+                     "watch/hidden/diff_steps.npy", "also/eval/returns/hidden/value.npy"):
+            path = self.dir / "out" / name
+            whole = path.read_bytes()
+            changed = whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:]
+            for damaged, said in ((changed, "was changed: the digest of"), (whole[:-10], "was shortened:"), (None, "is missing, expected")):
+                path.unlink()
+                if damaged is not None:
+                    path.write_bytes(damaged)
+                before = self.files("out")
+                done = self.flowrun(*again, status=3)
+                self.assertIn(f"cannot resume out/checkpoints/000004: out/{name} {said}", done.stderr)
+                self.assertEqual("or resume without the hook" in done.stderr, name.startswith("watch"), done.stderr)
+                self.assertEqual(self.files("out"), before)
+            path.write_bytes(whole)
+        # A header that counts fewer entries than there were.
+        steps = self.dir / "out/returns/loss/steps.npy"
+        whole = steps.read_bytes()
+        steps.write_bytes(whole.replace(b"(4,)", b"(2,)"))
+        self.assertIn("was shortened: 16 bytes of data, expected 32", self.flowrun(*again, status=3).stderr)
+        steps.write_bytes(whole)
+        (self.dir / "out/watch/hidden/diff.npy").unlink()
+        self.flowrun(*again, "--set", "~jobs.train.hooks.1")
+        self.assertEqual(self.load("out/returns/loss/steps.npy").tolist(), list(range(6)))
+
+    def test_what_comes_after_the_checkpoint_is_cut_and_may_be_damaged(self):
+        self.write("job.yaml", train_job(9).replace("steps: 9}", "steps: 9, checkpoint: {every: {steps: 4}}}") + "    returns: {value: loss, to: npy}\n")
+        self.flowrun("job.yaml", "-o", "whole", "--quiet")
+        self.flowrun("job.yaml", "-o", "out", "--quiet")
+        shutil.rmtree(self.dir / "out/checkpoints/000009")
+        for name in ("metrics.jsonl", "returns/loss/value.npy"):
+            path = self.dir / "out" / name
+            path.write_bytes(path.read_bytes()[:-2] + b"??")
+        self.flowrun("job.yaml", "-o", "out", "--quiet", "--resume")
+        for folder in ("returns", "checkpoints/000009/hidden"):
+            self.assertEqual(self.files(f"out/{folder}"), self.files(f"whole/{folder}"))
+        self.assertEqual([line["step"] for line in self.metrics("out")], list(range(9)))
+        self.flowrun("job.yaml", "-o", "out", "--quiet", "--resume", "--steps", 10)
+
+    def test_a_sum_of_a_print_sink_that_was_changed_is_noticed(self):
+        self.write("job.yaml", train_job(4) + "    hooks: [{watch: loss, to: {type: print, reduce: mean, over: run}}]\n")
+        run = ("job.yaml", "-o", "out", "--quiet")
+        self.flowrun(*run)
+        record = self.dir / "out/checkpoints/000004/checkpoint.json"
+        text = record.read_text()
+        last = re.search(r'"sums": .*?(\d)\]', text)
+        record.write_text(text[:last.start(1)] + str((int(last[1]) + 1) % 10) + text[last.end(1):])
+        said = self.flowrun(*run, "--resume", "--steps", 6, status=2).stderr
+        self.assertIn("out/checkpoints/000004/checkpoint.json: the text does not match its checksum", said)
+        self.assertIn("the checkpoint is damaged: take another", said)
 
     def test_a_reader_that_has_seen_enough_changes_no_status(self):
         self.write("job.yaml", train_job(2))

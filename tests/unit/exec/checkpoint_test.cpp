@@ -234,10 +234,10 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   };
   plan::Job other = long_job();
   other.seed = 2;
-  CHECK_THAT(refusal(other), Catch::Contains("was written by another job than this `train`"));
+  CHECK_THAT(refusal(other), Catch::Contains("job `train` computes something else than the run"));
   const std::string run = (home / "out").string();
-  CHECK_THAT(refusal(other), Catch::Contains("`flowrun train " + run + "/plan.json -o " + run +
-                                             " --resume` goes on"));
+  CHECK_THAT(refusal(other), Catch::Contains("continue the run as it was with `flowrun train " +
+                                             run + "/plan.json -o " + run + " --resume`"));
   CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no whole checkpoint"));
   write_rows(home / "x.npy", 6);
   CHECK_THAT(refusal(long_job()), Catch::Contains("the data have another length"));

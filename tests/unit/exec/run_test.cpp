@@ -40,7 +40,8 @@ TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record"
         std::set<std::string>{"plan.json", "run.json", "metrics.jsonl", "returns/loss/value.npy",
                               "returns/loss/steps.npy", "watch/y/value.npy", "watch/y/steps.npy",
                               "watch/net/w/value.npy", "watch/net/w/steps.npy",
-                              "checkpoints/000004/checkpoint.json", "checkpoints/000004/net/w.npy",
+                              "checkpoints/000004/checkpoint.json", "checkpoints/000004/files.json",
+                              "checkpoints/000004/net/w.npy",
                               "checkpoints/000004/net/w/momentum.npy"});
   // By hand: m = 0.5 m + mean(x), w -= m/8, with means (1, 2) and (5, 6) in turn.
   std::vector<double> w = {0.5, 0.5}, slot = {0, 0}, losses;
