@@ -50,8 +50,10 @@ void end_terminated() {
 
 void end_faulted(int signal, siginfo_t* info, void*) {
   constexpr uintptr_t kNearNull = 1 << 20;  // the largest code is shorter
-  if (errno == ENOMEM && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) leave();
-  ::sigaction(signal, &fault_before, nullptr);  // another reason: the signal comes again
+  const bool faulted = info->si_code > 0;   // and was not sent by a process
+  if (faulted && errno == ENOMEM && reinterpret_cast<uintptr_t>(info->si_addr) < kNearNull) leave();
+  ::sigaction(signal, &fault_before, nullptr);  // another reason: the fault comes again
+  if (!faulted) ::raise(signal);
 }
 
 }  // namespace
