@@ -47,8 +47,10 @@ double process_age() {
 
 std::span<char> shown_words() {
   constexpr size_t kArgStart = 48, kArgEnd = 49;
-  char* const begin = reinterpret_cast<char*>(std::stoull("0" + stat_field(kArgStart)));
-  char* const end = reinterpret_cast<char*>(std::stoull("0" + stat_field(kArgEnd)));
+  const auto address = [](size_t field) {  // null where it cannot be read
+    return reinterpret_cast<char*>(std::strtoull(stat_field(field).c_str(), nullptr, 10));
+  };
+  char *const begin = address(kArgStart), *const end = address(kArgEnd);
   return begin < end ? std::span(begin, end) : std::span<char>();
 }
 

@@ -100,7 +100,7 @@ TEST_CASE("a command is a program or a shell line, with what it is given and how
   CHECK(std::get<plan::CommandSink>(sinks[0]) == line);
   plan::CommandSink program;
   program.run = {"python3", "$x", "5"};
-  program.env = {{"RATE", "1/10"}, {"TWO", "$2"}};
+  program.env = {{"RATE", "1/10"}, {"TWO", "$$2"}};  // a dollar sign stays escaped
   program.mode = plan::CommandSink::Mode::kSpawn;
   program.format = plan::CommandSink::Format::kText;
   program.on_error = plan::CommandSink::OnError::kWarn;
