@@ -81,6 +81,7 @@ TEST_CASE("NaN in the data reaches the result and the variables, whatever is fus
   for (const std::string& activation : activation_names()) {
     const OpDef* op = find_op(activation);
     if (!op || !op->elementwise || !op->gradient) continue;  // such as none and transpose
+    if (op->name == "clip_by_value") continue;  // it has bounds, which no activation is given
     INFO(activation << ", " << precision);
     for (const NanJob& one : nan_jobs(activation, precision))
       for (const int threads : {1, 3}) require_nan_reaches_result(one, {threads});

@@ -72,7 +72,7 @@ bool same_numbers(const Array& a, const Array& b) {
 }
 
 /// The reference's numbers, in float32 and in 16 bits, in any order of lanes.
-void require_reference(const KernelCase& one) {
+void require_same_numbers(const KernelCase& one) {
   INFO(one.str());
   for (const KernelCase& run :
        {one, rounded(one, DType::kFloat16), rounded(one, DType::kBFloat16)}) {
@@ -91,10 +91,10 @@ TEST_CASE("maxima and their gradients are the reference's, whatever the windows"
     const DType places = g.size[0] * g.size[1] > 256 ? DType::kInt32 : DType::kUInt8;
     const KernelCase forward =
         g.pool("max_pool2d", {ties(random, g.x)}, {{kF, g.y()}, {places, g.y()}});
-    require_reference(forward);
+    require_same_numbers(forward);
     const Array taken = run_kernel(forward, {cpu::reference_kernels()}).outputs[1];
     // Whole numbers: sums of them are exact in 16 bits.
-    require_reference(g.pool("max_pool2d_grad", {ties(random, g.y()), taken}, {{kF, g.x}}));
+    require_same_numbers(g.pool("max_pool2d_grad", {ties(random, g.y()), taken}, {{kF, g.x}}));
   }
 }
 
