@@ -147,7 +147,7 @@ std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar,
             delete static_cast<Output*>(cookie);
             return 0;
           }};
-  auto output = std::make_unique<Output>(bar, std::move(on_closed));
+  auto output = std::make_unique<Output>(Output{bar, std::move(on_closed)});
   std::unique_ptr<std::FILE, CloseFile> file(::fopencookie(output.get(), "w", functions));
   if (!file) throw std::bad_alloc();
   output.release();
