@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kTakenOver = {"placement", "precision", "determinism",
                                                         "inputs", "graph"};
-constexpr size_t kMostJobs = 64;          // each extended by the one before
+constexpr size_t kMostJobs = 64;        // each extended by the one before
 constexpr size_t kMostNodes = 200'000;  // copied
 
 /// A copy without notes and deletions, which are those of the job that says them.
