@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the CUDA module for every architecture, twenty epochs of
-# both networks for three seeds, faults at most calls of the system, and a longer fuzzing. About
-# half an hour on two cores.
+# both networks for three seeds, faults at most calls of the system, a longer fuzzing, and the tests
+# run on planted defects. About half an hour on two cores, and some hours for the planted defects.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,3 +25,4 @@ for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
 tests/fuzz/run.sh "${1:-600}"
+/usr/bin/python3 tests/mutation/run.py
