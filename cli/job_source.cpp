@@ -93,7 +93,7 @@ std::string read_file(const CompileRequest& request) {
 void resolve_root(plan::Plan& plan, const std::string& file) {
   if (plan.root.empty() || fs::path(plan.root).is_absolute() || file == "-" || is_descriptor(file))
     return;
-  std::error_code error;  // where there is no such folder, what reads from it says so
+  std::error_code error;  // a missing folder is reported when it is read
   const fs::path root = fs::absolute(file).parent_path() / plan.root;
   const fs::path found = fs::weakly_canonical(root, error);
   plan.root = (error ? root : found).string();

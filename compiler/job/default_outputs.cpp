@@ -17,7 +17,7 @@ Node* graph_of(Node& network) {
   return graph && !graph->entries.empty() ? graph : nullptr;
 }
 
-/// The last one that is no deletion; null where there is none.
+/// The last entry that is not a deletion, or null.
 const yaml::Entry* last_entry(const yaml::Node& graph) {
   const auto found = std::find_if_not(graph.entries.rbegin(), graph.entries.rend(), is_deletion);
   return found == graph.entries.rend() ? nullptr : &*found;

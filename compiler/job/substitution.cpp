@@ -244,7 +244,7 @@ class Substitution {
   std::optional<ExpressionValue> number_of(const yaml::Node& node, std::string_view name, Span span,
                                            ExpressionError& error) {
     const yaml::Node* value = find(node, name, span);
-    const bool before = std::exchange(optional_, false);  // nothing is no number
+    const bool before = std::exchange(optional_, false);  // an absent value is not a number
     const bool set = value && require_set(*value);
     optional_ = before;
     if (!set) return {};

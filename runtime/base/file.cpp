@@ -53,7 +53,7 @@ File File::open_read(const fs::path& path) {
 }
 
 File File::create(const fs::path& path) {
-  fs::path name = path;  // first: without memory for it there is no empty file
+  fs::path name = path;  // first: a failed copy must not leave an empty file
   return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", path), std::move(name)};
 }
 

@@ -1,11 +1,13 @@
 // Calls of so many rows that kernels cut them into several chunks.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "tests/property/kernel_case.h"
+#include "tests/property/tolerance.h"
 
 namespace flow::test {
 
@@ -72,6 +74,14 @@ inline KernelCase cancelling_rmsprop() {
   one.inputs = {g, random_array(random, f, shape), g, g};
   for (float& square : one.inputs[2].as<float>()) square *= square;
   return one;
+}
+
+/// What the reference makes, within the op's tolerance.
+inline void require_near_reference(const KernelCase& one, const KernelRun& found) {
+  INFO(one.str());
+  const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
+  for (size_t i = 0; i < one.results.size(); ++i)
+    require_near(one, found.outputs[i], expected.outputs[i]);
 }
 
 /// Finite, and no step longer than the least root allows.
