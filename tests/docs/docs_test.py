@@ -14,6 +14,7 @@ The first word behind the opening fence says what a block is; the second is a fi
 
     ```yaml lenet.yaml         writes ~/work/lenet.yaml (any language, also in folders: ```python hooks/mean.py); a page may write
                                a file again, later commands then see the new text
+    ```yaml lenet.yaml append  adds to the end of that file
     ```yaml                    without a name: a fragment, which must parse as YAML. Prefer whole files
     ```python                  without a name: must compile. ```json must parse, as a whole or line by line
     ```console                 commands and their output, see below
@@ -28,7 +29,7 @@ rest of the page. The lines below a command are its standard output and error to
 - A command fails the test unless it exits with 0. If it should fail, the last line shown is `[exit status 2]`.
 - Numbers with a decimal point or an exponent may differ by a tenth, sizes (`12 MiB`) by a quarter: CPUs differ.
 - Durations (`12 s`, `3.1 ms`), rates (`50 steps/s`), dates, process ids and long hexadecimal digests may be anything. VOLATILE lists
-  the patterns. The reason in `on cpu (REASON)` is cut out.
+  the patterns. Lines of progress are left out. The reason in `on cpu (REASON)` is cut out.
 
 `--update` keeps a shown output that still matches. It replaces others by the real output and keeps their `...`: as many lines above and
 below as before.
@@ -79,12 +80,13 @@ VOLATILE = [
     (r"\b[0-9a-f]{16,}\b", "DIGEST"),
     (r"\b(pid|process) \d+", r"\1 PID"),
     (r"\b[\d,.]+ ?((?:steps|rows|calls|images)/s|(?:steps|rows) (?:a|per) second)", "RATE"),
-    (r"\b\d[\d,]*(\.\d+)? ?(ns|us|µs|ms|s|min|h)\b", "TIME"),
+    (r"\b(\d+ (h|min) )*\d[\d,]*(\.\d+)? ?(ns|us|µs|ms|s|min|h)\b", "TIME"),
     (r'"seconds": ?[\d.e+-]+', '"seconds":TIME'),
 ]
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.]|\.\d)")
 SIZE = re.compile(r"(?<![\w.])([\d,]+(?:\.\d+)?) ?([KMG]i?B|B|bytes)\b")
 UNIT = {"B": 1, "bytes": 1, "KB": 1e3, "KiB": 2**10, "MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}
+PROGRESS = re.compile(r"flowrun: \w+ (epoch )?[\d,/ ]+ .*(left|/s)")  # of a slow machine: after each 30 s
 FREE = {"text", "cpp", "cmake", "diff"}
 FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
 
@@ -100,7 +102,10 @@ class Block:
 
     def __init__(self, info, first):
         self.language, _, self.name = info.strip().partition(" ")
-        self.name = self.name.strip()
+        self.name, _, mode = self.name.strip().partition(" ")
+        if mode not in ("", "append"):
+            raise AssertionError(f"line {first}: unknown word `{mode}`; expected `append` or nothing")
+        self.append = mode == "append"
         self.first = first
         self.lines = []
 
@@ -237,7 +242,7 @@ class Shell:
         for entry in SOURCE.iterdir():
             if entry.name not in (".git", "runs", "out"):
                 (self.home / "flow" / entry.name).symlink_to(entry)
-        kept = {name: value for name, value in os.environ.items() if name in ("TMPDIR", "LD_LIBRARY_PATH")}
+        kept = {name: value for name, value in os.environ.items() if name in ("TMPDIR", "LD_LIBRARY_PATH", "ONEDNN_MAX_CPU_ISA")}
         self.env = {**kept, "PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(self.home), "LC_ALL": "C.UTF-8", "TERM": "dumb", "USER": "you",
                     "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": "-1"}
         self.folder = str(self.work)
@@ -267,6 +272,7 @@ class Shell:
             state.unlink()
         text = re.sub(r"\bon cpu \([^)\n]*\)", "on cpu", text.replace(str(self.home), "/home/you"))
         lines = [line.split("\r")[-1].rstrip() for line in text.splitlines()]
+        lines = [line for line in lines if not PROGRESS.match(line)]
         while lines and not lines[-1]:
             lines.pop()
         return lines + ([f"[exit status {status}]"] if status else [])
@@ -323,7 +329,7 @@ def run_page(path, update=False):
             elif block.name:
                 file = shell.work / block.name
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(block.text())
+                file.write_text((file.read_text() if block.append else "") + block.text())
                 if block.text().startswith("#!"):
                     file.chmod(0o755)
             elif message := check_still(block):
