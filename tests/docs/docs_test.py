@@ -93,7 +93,7 @@ FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
 
 def pages():
     """The documents of the checkout."""
-    return sorted([SOURCE / name for name in ("CONTRIBUTING.md", "CHANGELOG.md") if (SOURCE / name).exists()] +
+    return sorted([SOURCE / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") if (SOURCE / name).exists()] +
                   list((SOURCE / "docs").rglob("*.md")))
 
 
