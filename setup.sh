@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs every Debian package that building, testing and running need, and, where there is a CUDA
-# toolkit, fetches the headers of cuDNN's front end; quick when all are there.
+# Installs every Debian package that building, testing and running need. With a CUDA toolkit it also
+# downloads the headers of cuDNN's front end. Takes no time when everything is installed.
 # Usage: ./setup.sh [test]     `test` adds what only the tests use.
 set -euo pipefail
 
@@ -18,7 +18,7 @@ if [[ "${1:-}" == test ]]; then
 fi
 
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-[[ -x $nvcc ]] && packages+=(curl unzip)
+[[ -x $nvcc ]] && packages+=(python3-pip)
 
 install_packages() {
   local package missing=() run=()
@@ -40,29 +40,30 @@ install_packages() {
     "${missing[@]}" >/dev/null
 }
 
-# NVIDIA's headers (Apache licence) travel in a Python wheel, of which the rest is not needed.
-# Without them the build leaves the CUDA module out.
-fetch_cudnn_frontend() {
-  local folder version=1.32.0 wheel temporary
+# NVIDIA publishes these headers (Apache licence) in a Python wheel. Nothing else of the wheel is
+# used. Without the headers the build leaves the CUDA module out.
+download_cudnn_frontend() {
+  local folder version=1.32.0 temporary
   local sha256=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
-  local name=nvidia_cudnn_frontend-$version-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl
-  local url=https://files.pythonhosted.org/packages/11/02/660e2dd9f9d9f940e1641443771730612c3aadaafbc5ef7a93cc313d519d
   folder=$(dirname "$0")/build/cudnn-frontend
   [[ -e $folder/$version ]] && return
   mkdir -p "$folder"
-  temporary=$(mktemp -d "$folder/fetching.XXXXXX")
-  wheel=$temporary/wheel.zip
-  if curl -fsSL --retry 2 --connect-timeout 10 --max-time 300 -o "$wheel" "$url/$name" &&
-    echo "$sha256  $wheel" | sha256sum --check --status &&
-    unzip -q "$wheel" 'include/*' -d "$temporary"; then
+  temporary=$(mktemp -d "$folder/download.XXXXXX")
+  echo "nvidia-cudnn-frontend==$version --hash=sha256:$sha256" >"$temporary/requirements.txt"
+  if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    --only-binary :all: --implementation cp --python-version 3.11 --abi cp311 \
+    --platform manylinux_2_28_x86_64 --require-hashes -r "$temporary/requirements.txt" \
+    -d "$temporary" 2>"$temporary/log" &&
+    /usr/bin/python3 -m zipfile -e "$temporary"/*.whl "$temporary/wheel"; then
     rm -rf "$folder/include"
-    mv "$temporary/include" "$folder/include"
+    mv "$temporary/wheel/include" "$folder/include"
     touch "$folder/$version"
   else
-    echo "setup.sh: cuDNN's front end $version could not be fetched: no CUDA module" >&2
+    echo "setup.sh: cannot download nvidia-cudnn-frontend $version: the CUDA module is left out" >&2
+    tail -n 1 "$temporary/log" >&2
   fi
   rm -rf "$temporary"
 }
 
 install_packages
-if [[ -x $nvcc ]]; then fetch_cudnn_frontend; fi
+if [[ -x $nvcc ]]; then download_cudnn_frontend; fi
