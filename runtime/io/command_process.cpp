@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/text.h"
+#include "runtime/io/python_script.h"
 #include "runtime/plan/environment_text.h"
 
 namespace flow::io {
@@ -36,6 +37,14 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.patience = context_.patience;
   process.keeper = context_.keeper;
   return process;
+}
+
+void CommandProcess::check_numpy() {
+  if (options_.shell || !lacks_numpy(process_options({}))) return;
+  fail(nullptr, fmt::format("needs NumPy, which `{}` cannot import", options_.run[0]),
+       fmt::format("install it (`{} -m pip install numpy`), or run a Python that has it, such as "
+                   "/usr/bin/python3 with the package python3-numpy",
+                   options_.run[0]));
 }
 
 std::vector<Encoded> CommandProcess::encode(const CommandEvent& event) const {

@@ -35,6 +35,8 @@ class CommandProcess : public Command {
   /// It did not do what it should in its time, and has been ended. A run that is asked to stop does
   /// not fail of that: it has its state to save.
   void fail_late(const CommandEvent* event, const std::string& missed);
+  /// Fails when the command is a Python script that needs NumPy and its Python has none.
+  void check_numpy();
   /// What a process leaves undone for a moment after its end, such as closing of pipes. In seconds.
   static constexpr double kMoment = 1;
   /// Does what the exit status of an ended process asks for.

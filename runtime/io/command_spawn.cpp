@@ -10,7 +10,7 @@ namespace {
 class SpawnCommand : public CommandProcess {
  public:
   using CommandProcess::CommandProcess;
-  void start() override {}
+  void start() override { check_numpy(); }
   void close(std::string_view) override {}
   void await_end() override { end_left(); }
 

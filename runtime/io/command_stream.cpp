@@ -22,6 +22,8 @@ void StreamCommand::announce(const std::string& name) {
 }
 
 void StreamCommand::start() {
+  check_numpy();
+  if (done_) return;
   try {
     process_ = std::make_unique<Process>(process_options({}));
   } catch (const RunError& error) {

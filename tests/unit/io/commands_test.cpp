@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "runtime/base/text.h"
 #include "tests/support/fresh_directory.h"
@@ -232,6 +233,31 @@ TEST_CASE("what commands leave in the background ends with the run, which is sai
                             "/dev/null` left processes in the background, which end with the run"});
     for (const std::string& pid : split(trimmed(stage.left()), '\n'))
       CHECK(::kill(std::stoi(pid), 0) != 0);
+  }
+}
+
+TEST_CASE("a script that needs NumPy fails before the run when its Python has none") {
+  const bool has_numpy = GENERATE(true, false);
+  const std::string line =
+      GENERATE("import numpy as np", "from flowhook import events", "import os");
+  CAPTURE(has_numpy, line);
+  Stage stage;
+  const fs::path python = stage.directory / "python3";
+  std::ofstream(python) << "#!/bin/sh\n[ \"$1\" = -c ] && exit " << (has_numpy ? 0 : 3)
+                        << "\ncat > /dev/null\n";
+  fs::permissions(python, fs::perms::owner_all);
+  std::ofstream(stage.directory / "hook.py") << "# A hook.\n" << line << "\n";
+  plan::CommandSink sink = shell_sink("");
+  sink.shell = false;
+  sink.run = {python.string(), "hook.py"};
+  sink.mode = GENERATE(Mode::kStream, Mode::kSpawn);
+  stage.add(sink);
+  if (has_numpy || line == "import os") {
+    CHECK_NOTHROW(stage.commands.start());
+    stage.commands.end("done");
+  } else {
+    CHECK_THAT(stage.failure([&] { stage.commands.start(); }),
+               Catch::EndsWith("needs NumPy, which `" + python.string() + "` cannot import"));
   }
 }
 
