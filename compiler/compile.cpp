@@ -74,7 +74,7 @@ void check_size(job::Reader& reader, const job::Job& job, const ir::Graph& graph
     bytes += bytes_of(value.shape, value.dtype);
     if (bytes <= plan::kMostBytes) continue;
     reader.error(Diagnosis::kTensorTooLarge, value.span.valid() ? value.span : job.name.span,
-                 fmt::format("with `{}`, {}, the tensors of job `{}` take {}, at most {} work",
+                 fmt::format("with `{}` {}, the tensors of job `{}` take {}; expected at most {}",
                              value.name, value.shape.str(), job.name.text, human_bytes(bytes),
                              human_bytes(plan::kMostBytes)));
     return;
@@ -130,8 +130,8 @@ void check_job_option(job::Reader& reader, const CompileRequest& request, const 
   const int32_t source = reader.sources.add_words("command line", *request.job);
   reader
       .error(Diagnosis::kUnknownJob, {source, 0, static_cast<uint32_t>(request.job->size())},
-             fmt::format("the file has no job `{}`", *request.job))
-      .with_hint(job::suggestion(*request.job, names, "its jobs are"));
+             fmt::format("unknown job `{}`", *request.job))
+      .with_hint(job::suggestion(*request.job, names, "available jobs:"));
 }
 
 /// What the compiler makes, the runtime must accept.

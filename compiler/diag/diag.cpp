@@ -103,7 +103,7 @@ std::vector<Diag> Diags::folded() const {
   }
   for (const auto& [at, places] : others)
     if (const std::string lines = lines_of(places, folded[at].span, *sources_); !lines.empty())
-      folded[at].with_note("likewise in " + lines);
+      folded[at].with_note("also at " + lines);
   return folded;
 }
 

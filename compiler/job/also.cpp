@@ -50,14 +50,14 @@ void check_also_names(Reader& reader, const File& file) {
       const std::string& name = job.run.also[i].job;
       const Span span = job.also_spans[i];
       if (name == job.name.text)
-        reader.error(Diagnosis::kAlso, span, fmt::format("`{}` cannot call itself", name));
+        reader.error(Diagnosis::kAlso, span, fmt::format("job `{}` cannot call itself", name));
       else if (std::ranges::find(names, name) == names.end())
-        reader.error(Diagnosis::kUnknownJob, span, fmt::format("the file has no job `{}`", name))
-            .with_hint(suggestion(name, names, "its jobs are"));
+        reader.error(Diagnosis::kUnknownJob, span, fmt::format("unknown job `{}`", name))
+            .with_hint(suggestion(name, names, "available jobs:"));
       for (size_t k = 0; k < i; ++k)
         if (job.run.also[k].job == name)
-          reader.error(Diagnosis::kAlso, span, fmt::format("`{}` stands twice in `also`", name))
-              .label(job.also_spans[k], "the other one");
+          reader.error(Diagnosis::kAlso, span, fmt::format("duplicate job `{}` in `also`", name))
+              .label(job.also_spans[k], "first listed here");
     }
   }
 }
@@ -75,8 +75,9 @@ void check_also_plans(Reader& reader, const File& file, const std::vector<plan::
         if (!conflict) continue;
         reader.error(Diagnosis::kAlso, job.also_spans[i], *conflict)
             .with_hint(
-                "jobs of one run use the same variables: their shapes, dtypes and placement agree, "
-                "and one job alone trains a variable with slots");
+                "use the same shapes, dtypes and placement in all jobs of a run, and train a "
+                "variable "
+                "with optimizer slots in only one of them");
         break;
       }
       together.push_back(other);

@@ -21,7 +21,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
   const std::vector<std::string>& words = padding_words();
   const Bounds bounds{.min = 0, .max = INT32_MAX};
   const auto bad = [&](const yaml::Node& where) -> std::optional<Attribute> {
-    reader.error(Diagnosis::kBadScalar, where, fmt::format("{} cannot be read", what))
+    reader.error(Diagnosis::kBadScalar, where, fmt::format("cannot parse {}", what))
         .with_hint("write `valid`, `same`, `same_lower`, `1`, `[1, 1]` or `[[0, 1], [0, 1]]`");
     return {};
   };
@@ -30,7 +30,7 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
     if (!parse_number(node.scalar)) {
       reader
           .error(Diagnosis::kUnknownChoice, node,
-                 fmt::format("{} is `{}`, it must be {} or numbers", what, node.scalar,
+                 fmt::format("{} is `{}`; expected numbers, {}", what, node.scalar,
                              quoted_alternatives(words)))
           .with_hint(suggestion(node.scalar, words));
       return {};
@@ -55,7 +55,9 @@ std::optional<Attribute> read_padding(Reader& reader, const yaml::Node& node,
 std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node& node,
                                                const std::string& what, Bounds bounds) {
   const auto bad = [&](const yaml::Node& where) -> std::optional<std::vector<int64_t>> {
-    reader.error(Diagnosis::kBadScalar, where, fmt::format("{} is no list of pairs", what))
+    reader
+        .error(Diagnosis::kBadScalar, where,
+               fmt::format("cannot parse {}; expected a list of pairs", what))
         .with_hint("write one pair for each axis: `[[0, 0], [1, 2]]`");
     return {};
   };
@@ -75,22 +77,25 @@ std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   if (node.is_scalar() && node.scalar.starts_with('[') && node.scalar.ends_with(']'))
     return node.scalar;
-  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is no index in quotes", what))
-      .with_hint("write it as NumPy does, in quotes: `\"[:, 0, 1:-1]\"`");
+  reader
+      .error(Diagnosis::kBadScalar, node,
+             fmt::format("cannot parse {}; expected a quoted index", what))
+      .with_hint("write it as in NumPy, in quotes: `\"[:, 0, 1:-1]\"`");
   return {};
 }
 
 std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
   const std::vector<std::string> names = activation_names();
-  if (!reader.expect(node, yaml::Kind::kScalar, what,
-                     "write the name of an op of one operand; with attributes it is an entry"))
+  if (!reader.expect(
+          node, yaml::Kind::kScalar, what,
+          "write the name of an op with one operand; an op with attributes needs its own entry"))
     return {};
   if (std::ranges::find(names, node.scalar) != names.end()) return node.scalar;
   reader
       .error(Diagnosis::kUnknownOp, node,
-             fmt::format("{} is `{}`, which is no op of one operand", what, node.scalar))
-      .with_hint(suggestion(node.scalar, names, "there are"));
+             fmt::format("{} is `{}`; expected an op with one operand", what, node.scalar))
+      .with_hint(suggestion(node.scalar, names, "valid ops:"));
   return {};
 }
 
@@ -143,7 +148,7 @@ void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef
   if (node.is_scalar() && parse_number(node.scalar)) {
     reader
         .error(Diagnosis::kWrongKind, node,
-               fmt::format("`{}` is a number, which may be `l1` or `l2`", def.name))
+               fmt::format("`{}` is a number; expected `l1` or `l2`", def.name))
         .with_hint(fmt::format("write `{{l2: {}}}`", node.scalar));
     return;
   }
@@ -151,7 +156,7 @@ void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef
                       regularizer_section().keys);
   if (!fields.is_mapping()) return;
   if (!fields.find("l1") && !fields.find("l2"))
-    reader.error(Diagnosis::kMissingKey, node, fmt::format("`{}` needs `l1` or `l2`", def.name));
+    reader.error(Diagnosis::kMissingKey, node, fmt::format("`{}` requires `l1` or `l2`", def.name));
   for (const KeyDef& part : regularizer_section().keys)
     if (const auto value = fields.number(part.name))
       entry.attributes.set(fmt::format("{}.{}", def.name, part.name), *value);

@@ -51,10 +51,9 @@ class Binder {
     if (value.rows > 0)
       reader_
           .error(Diagnosis::kPlacement, span,
-                 fmt::format("`{}` of {} carries its rows along axis {}, ListNumpy needs them "
-                             "along axis 0",
+                 fmt::format("the batch axis of `{}` {} is {}; expected axis 0 for ListNumpy",
                              value.name, value.shape.str(), value.rows))
-          .with_hint("`transpose` moves them to the front");
+          .with_hint("use `transpose` to move it to the front");
   }
 
   void bind_hook(const Hook& hook) {
@@ -62,7 +61,7 @@ class Binder {
     const bool diff = hook.kind == Hook::Kind::kWatchDiff;
     if (diff && !job_.train) {
       reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
-                    fmt::format("`{}` is a predict job, which has no gradients", job_.name.text));
+                    fmt::format("predict job `{}` has no gradients", job_.name.text));
       return;
     }
     if (is_glob(hook.pattern.text)) return bind_glob(hook);
@@ -70,7 +69,7 @@ class Binder {
     if (!found.value.valid()) return;
     if (diff && !is_float(instance_.graph[found.value].dtype)) {
       reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
-                    fmt::format("`{}` is {}, which has no gradient", hook.pattern.text,
+                    fmt::format("`{}` is {}; expected a float tensor", hook.pattern.text,
                                 name_of(instance_.graph[found.value].dtype)));
       return;
     }
@@ -97,8 +96,8 @@ class Binder {
       std::erase_if(names, [this](const std::string& name) { return !is_made(name); });
       reader_
           .error(Diagnosis::kNothingMatched, hook.pattern.span,
-                 fmt::format("nothing is made under `{}`", scope))
-          .with_hint(suggestion(scope, names, "names are"));
+                 fmt::format("no tensor under `{}`", scope))
+          .with_hint(suggestion(scope, names, "available names:"));
     }
     for (const ir::ValueId value : made)
       watch(hook, plan::Hook::Kind::kWatch, instance_.graph[value].name, value);
@@ -140,7 +139,7 @@ class Binder {
       reader_
           .error(Diagnosis::kNothingMatched, hook.pattern.span,
                  fmt::format("no tensor matches `{}`", hook.pattern.text))
-          .with_hint("`*` stays inside one part of a name, `**` crosses `/`");
+          .with_hint("use `**` to match `/` too; `*` matches within one part of a name");
   }
 
   void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {
@@ -181,13 +180,13 @@ class Binder {
       const bool itself = at->second == watched.hook;
       Diag& diag = reader_.error(
           Diagnosis::kOutputTaken, watched.hook->pattern.span,
-          itself ? fmt::format("several tensors would be written as `{}`", watched.name)
-                 : fmt::format("another hook writes `{}` too", watched.name));
+          itself ? fmt::format("several tensors would be written to `{}`", watched.name)
+                 : fmt::format("two hooks write `{}`", watched.name));
       if (!itself) diag.label(at->second->pattern.span, "the other hook");
       const bool named = can_be_named(*watched.hook) || can_be_named(*at->second);
-      diag.with_hint(itself  ? "`as:` names the output of a single tensor"
-                     : named ? "`as: NAME` gives the output of one of them another name"
-                             : "`to: none`, or another sink, in one of them");
+      diag.with_hint(itself  ? "use `as:` for a single tensor only"
+                     : named ? "rename the output of one of them with `as: NAME`"
+                             : "set `to: none` or another sink in one of them");
     }
   }
 
@@ -249,7 +248,7 @@ void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bin
     if (found == hooks.end()) continue;
     if (hook.kind == Hook::Kind::kWatchScope && !found->second.none.empty())
       reader.diags.warning(Diagnosis::kScopeWithoutGradient, hook.pattern.span,
-                           fmt::format("without a gradient, and left out of the scope's: {}",
+                           fmt::format("the scope skips tensors without a gradient: {}",
                                        join(found->second.none, ", ")));
     // A glob may match some tensors without a gradient, but not only such.
     if (found->second.some) continue;

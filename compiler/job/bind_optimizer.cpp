@@ -39,11 +39,11 @@ class OptimizerBinder {
   bool is_loss(const Name& name, ir::ValueId loss) {
     const ir::Value& value = instance_.graph[loss];
     if (is_float(value.dtype) && value.role == plan::Role::kResult) return true;
-    reader_.error(Diagnosis::kNotALoss, name.span,
-                  is_float(value.dtype)
-                      ? fmt::format("`{}` is not computed, it cannot be minimised", value.name)
-                      : fmt::format("`{}` is {}, a loss is a float tensor", value.name,
-                                    name_of(value.dtype)));
+    reader_.error(
+        Diagnosis::kNotALoss, name.span,
+        is_float(value.dtype)
+            ? fmt::format("`{}` is not computed; expected the result of an op", value.name)
+            : fmt::format("`{}` is {}; expected a float tensor", value.name, name_of(value.dtype)));
     return false;
   }
 
@@ -55,10 +55,10 @@ class OptimizerBinder {
     if (shape.elements() == other.elements()) return;
     reader_
         .error(Diagnosis::kNotALoss, loss.span,
-               fmt::format("`{}` is {} and `{}` is {}, losses must have equally many elements",
+               fmt::format("`{}` is {} and `{}` is {}; expected the same number of elements",
                            loss.name, shape.str(), first.name, other.str()))
         .label(first.span, "the other loss")
-        .with_hint("`{op: reduce_mean}` makes a scalar of a loss");
+        .with_hint("reduce each loss to a scalar with `{op: reduce_mean}`");
     good_ = false;
   }
 
@@ -68,7 +68,7 @@ class OptimizerBinder {
       if (variable.trainable) trainable.push_back(variable.value);
     if (trainable.empty() && !instance_.poisoned()) {
       reader_.error(Diagnosis::kNoVariables, optimizer_.minimize.front().span,
-                    fmt::format("`{}` has no trainable variable", job_.name.text));
+                    fmt::format("job `{}` has no trainable variable", job_.name.text));
       good_ = false;
     }
     training_.variables = optimizer_.variables
@@ -129,7 +129,7 @@ class OptimizerBinder {
     reader_
         .error(Diagnosis::kNothingMatched, glob.span,
                fmt::format("no {} matches `{}`", what, glob.text))
-        .with_hint(suggestion(glob.text, names, "there are"));
+        .with_hint(suggestion(glob.text, names, "available variables:"));
     good_ = false;
   }
 

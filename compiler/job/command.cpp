@@ -1,4 +1,4 @@
-// A command sink: a program that is given what fires.
+// A command sink: a program that receives events.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace flow::job {
 namespace {
 
-/// What the run itself tells its commands.
+/// Environment variables that the run sets for its commands.
 constexpr std::array<std::string_view, 9> kTold = {"FLOW_RUN_DIR", "FLOW_EVENT", "FLOW_JOB",
                                                    "FLOW_NAME",    "FLOW_STEP",  "FLOW_EPOCH",
                                                    "FLOW_DTYPE",   "FLOW_SHAPE", "FLOW_MAIN_STEP"};
@@ -22,7 +22,7 @@ bool check_nul(Reader& reader, const yaml::Node& node, const std::string& text,
                std::string_view what) {
   if (text.find('\0') == std::string::npos) return true;
   reader.error(Diagnosis::kCommand, node,
-               fmt::format("{} holds a NUL, which no program can be given", what));
+               fmt::format("{} contains a NUL character, which no program can receive", what));
   return false;
 }
 
@@ -37,13 +37,13 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   }
   if (!reader.expect(node, yaml::Kind::kList, "`run`")) return;
   if (node.items.empty() || (node.items[0].is_scalar() && node.items[0].scalar.empty())) {
-    reader.error(Diagnosis::kCommand, node, "`run` names no program")
+    reader.error(Diagnosis::kCommand, node, "`run` has no program")
         .with_hint("write a program and its arguments, or one line for the shell");
     return;
   }
   for (const yaml::Node& word : node.items)
-    if (reader.expect(word, yaml::Kind::kScalar, "a word of `run`") &&
-        check_nul(reader, word, word.scalar, "a word of `run`"))
+    if (reader.expect(word, yaml::Kind::kScalar, "an argument of `run`") &&
+        check_nul(reader, word, word.scalar, "an argument of `run`"))
       sink.run.push_back(word.scalar);
 }
 
@@ -61,10 +61,10 @@ void read_environment(Reader& reader, const yaml::Node& node, plan::CommandSink&
     if (reader.take_note(entry)) continue;
     if (!is_name(entry.key))
       reader.error(Diagnosis::kBadName, entry.key_span,
-                   fmt::format("`{}` is no name of an environment variable", entry.key));
+                   fmt::format("invalid environment variable name `{}`", entry.key));
     else if (std::ranges::find(kTold, entry.key) != kTold.end())
       reader.error(Diagnosis::kCommand, entry.key_span,
-                   fmt::format("`{}` is set by the run itself", entry.key));
+                   fmt::format("reserved environment variable `{}`; flowrun sets it", entry.key));
     else if (reader.expect(entry.value, yaml::Kind::kScalar, fmt::format("`{}`", entry.key)))
       read_variable(reader, entry, sink);
   }
@@ -80,12 +80,11 @@ std::optional<double> read_timeout(Reader& reader, const yaml::Node& node) {
   if (seconds && *seconds > 0 && *seconds <= plan::kLongestTimeout) return seconds;
   reader
       .error(Diagnosis::kCommand, node,
-             seconds ? fmt::format("`timeout` is `{}`, it must be more than 0s and at most {:.0f}s",
+             seconds ? fmt::format("`timeout` is `{}`; expected more than 0s and at most {:.0f}s",
                                    *text, plan::kLongestTimeout)
-                     : fmt::format("`timeout` is `{}`, which is no number of seconds", *text))
-      .with_hint(seconds ? ""
-                         : fmt::format("write seconds as in `{}s`, or `none`",
-                                       parse_number(*text) ? *text : "30"));
+                     : fmt::format("`timeout` is `{}`; expected a number of seconds", *text))
+      .with_hint(
+          seconds ? "" : fmt::format("write `{}s`, or `none`", parse_number(*text) ? *text : "30"));
   return {};
 }
 
@@ -105,8 +104,8 @@ plan::Sink read_command(const Fields& fields) {
   if (sink.ack && sink.mode == plan::CommandSink::Mode::kSpawn)
     reader
         .error(Diagnosis::kCommand, fields.key_span("ack"),
-               "a command that is spawned for each event has no use for `ack`")
-        .with_hint("its exit says that it is done; leave `ack` out");
+               "`ack` is not supported with `mode: spawn`")
+        .with_hint("delete `ack`: the exit of the command acknowledges the event");
   return sink;
 }
 

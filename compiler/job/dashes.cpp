@@ -34,11 +34,12 @@ bool has_calls(const yaml::Node& list) {
 void join_items(Reader& reader, yaml::Node& list, const Section& section) {
   const bool nameless = section.each && section.each->type == KeyType::kEntry && has_calls(list);
   std::vector<yaml::Entry> entries = nameless ? std::vector<yaml::Entry>() : joined(list);
-  if (entries.empty() && !nameless) return;  // who reads it says what is wrong
+  if (entries.empty() && !nameless) return;  // its reader reports the error
   reader
-      .error(Diagnosis::kWrongKind, list, fmt::format("{} is a list, not a mapping", section.what))
-      .with_hint(nameless ? "write each as `NAME: {op: ...}`, without a dash"
-                          : "write its entries without dashes, in one column");
+      .error(Diagnosis::kWrongKind, list,
+             fmt::format("{} is a list; expected a mapping", section.what))
+      .with_hint(nameless ? "write each entry as `NAME: {op: ...}`, without a dash"
+                          : "write the entries without dashes, aligned in one column");
   list = yaml::mapping_node(std::move(entries), list.span);
 }
 

@@ -24,7 +24,7 @@ std::vector<double> read_channels(const Fields& fields, std::string_view key, co
       check_channels(reader, key, span, values->size(), column.plan.row_shape))
     return {};
   if (values->empty())
-    reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is an empty list", key));
+    reader.error(Diagnosis::kBadColumn, *node, fmt::format("`{}` is empty; expected numbers", key));
   return *values;
 }
 
@@ -38,7 +38,7 @@ std::string hint_for_rows(const yaml::Node& node) {
   if (ends.size() == 1) ends.insert(ends.begin(), "0");
   const std::string range = join(ends, "..");
   return ends.size() == 2 && parse_range(range) ? fmt::format("write `{}`", range)
-                                                : "`0..50000` takes rows 0 to 49999";
+                                                : "write `0..50000` for rows 0 to 49999";
 }
 
 /// A range, or a list of them, of which some may be empty: a fold may begin with what is held out.
@@ -51,14 +51,15 @@ void read_rows(const Fields& fields, Column& column) {
     const auto range = parse_range(item.scalar);
     if (!range || range->first < 0 || range->second < range->first) {
       const bool ends = node->is_list() && parse_integer(item.scalar);  // [0, 100]
-      reader.error(Diagnosis::kRowRange, item, fmt::format("`{}` is no range of rows", item.scalar))
+      reader
+          .error(Diagnosis::kRowRange, item, fmt::format("invalid range of rows `{}`", item.scalar))
           .with_hint(hint_for_rows(ends ? *node : item));
       return;
     }
     if (range->first < range->second) column.plan.rows.push_back(*range);
   }
   if (column.plan.rows.empty())
-    reader.error(Diagnosis::kRowRange, *node, "`rows` takes no row")
+    reader.error(Diagnosis::kRowRange, *node, "`rows` selects no rows")
         .with_hint(hint_for_rows(*node));
 }
 
@@ -72,15 +73,16 @@ void read_file_of(const Fields& fields, Column& column) {
     if (fields.is_mapping())
       reader
           .error(Diagnosis::kBadColumn, fields.owner(),
-                 fmt::format("`{}` says no file to read", column.plan.name))
+                 fmt::format("column `{}` has no file", column.plan.name))
           .with_hint("add `idx: PATH`, `npy: PATH` or `npz: PATH`");
     return;
   }
   if (formats.size() > 1)
     reader
         .error(Diagnosis::kBadColumn, fields.key_span(formats[1]),
-               fmt::format("`{}` has both `{}` and `{}`", column.plan.name, formats[0], formats[1]))
-        .label(fields.key_span(formats[0]), "the other one");
+               fmt::format("column `{}` has both `{}` and `{}`; expected one of them",
+                           column.plan.name, formats[0], formats[1]))
+        .label(fields.key_span(formats[0]), "also set here");
   column.plan.format = formats[0];
   column.plan.path = fields.text(formats[0]).value_or("");
   const bool npz = fields.find("npz") != nullptr;
@@ -88,12 +90,12 @@ void read_file_of(const Fields& fields, Column& column) {
     column.plan.array = fields.text("array").value_or("");
   else if (array)
     reader.error(Diagnosis::kBadColumn, fields.key_span("array"),
-                 fmt::format("`array` names an array of an `npz`, not of an `{}`", formats[0]));
+                 fmt::format("`array` requires `npz`, not `{}`", formats[0]));
   else if (npz)
     reader
         .error(Diagnosis::kBadColumn, fields.key_span("npz"),
-               fmt::format("`{}` does not say which array of the `npz`", column.plan.name))
-        .with_hint("add `array: NAME`, as numpy.savez was told it");
+               fmt::format("column `{}` requires `array` with `npz`", column.plan.name))
+        .with_hint("add `array: NAME`, the name given to numpy.savez");
 }
 
 Column read_column(Reader& reader, const yaml::Entry& entry) {
@@ -125,7 +127,7 @@ Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t val
   return &reader
               .error(Diagnosis::kBadColumn, span,
                      fmt::format("`{}` has {} values for rows of shape {}", key, values, row.str()))
-              .with_hint("give one number, or one for each leading channel");
+              .with_hint("write one number, or one for each leading channel");
 }
 
 std::optional<std::pair<int64_t, int64_t>> parse_range(std::string_view text) {
@@ -153,7 +155,7 @@ std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node) {
     }
     if (dataset.columns.empty())
       reader.error(Diagnosis::kBadColumn, entry.key_span,
-                   fmt::format("the dataset `{}` has no columns", entry.key));
+                   fmt::format("dataset `{}` has no columns", entry.key));
   }
   return datasets;
 }

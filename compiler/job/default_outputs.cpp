@@ -65,17 +65,16 @@ void DefaultOutputs::write_output(Reader& reader, yaml::Entry& network) const {
   if (kept)
     reader.diags
         .warning(Diagnosis::kDefaultOutput, last.key_span,
-                 fmt::format("`{}` is added to the network `{}`, which still returns `{}`",
+                 fmt::format("`{}` is added to network `{}`, but the network still returns `{}`",
                              last.key, network.key, output))
-        .label(first.span, "the last entry of the file that begins the graph")
+        .label(first.span, "last entry of the file that begins the graph")
         .with_hint(
             fmt::format("write `output: {}` or `output: {}` in the network", output, last.key));
   else
     reader.diags
-        .warning(
-            Diagnosis::kDefaultOutput, network.key_span,
-            fmt::format("the network `{}` returns `{}`, because its last entry `{}` is deleted",
-                        network.key, output, first.text))
+        .warning(Diagnosis::kDefaultOutput, network.key_span,
+                 fmt::format("network `{}` returns `{}`, because its last entry `{}` is deleted",
+                             network.key, output, first.text))
         .label(first.span, "the deleted entry")
         .with_hint(fmt::format("write `output: {}` in the network", output));
   network.value.entries.push_back({"output", first.span, yaml::scalar_node(output, first.span)});

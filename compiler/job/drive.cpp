@@ -45,7 +45,7 @@ void check_channels_of(Reader& reader, const Column& column, const Input& input)
   const auto check = [&](std::string_view key, Span span, size_t values) {
     if (values <= 1) return;
     if (Diag* error = check_channels(reader, key, span, values, input.shape.from(1)))
-      error->label(input.shape_span, "the batch, then the shape of a row");
+      error->label(input.shape_span, "batch size, then the shape of a row");
   };
   check("mean", column.mean_span, column.plan.mean.size());
   check("std", column.std_span, column.plan.std.size());
@@ -171,9 +171,9 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
     if (other.shape.from(1) == input.shape.from(1)) continue;
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
-               fmt::format("`{}` reads rows of {} from `{}`, but `{}` reads {}", input.name.text,
-                           input.shape.from(1).str(), column->plan.name, other.name.text,
-                           other.shape.from(1).str()))
+               fmt::format("`{}` reads rows of shape {} from `{}`, but `{}` reads {}",
+                           input.name.text, input.shape.from(1).str(), column->plan.name,
+                           other.name.text, other.shape.from(1).str()))
         .label(other.shape_span, "the other input");
   }
 }

@@ -39,11 +39,11 @@ const Signature* find_callee(Reader& reader, const yaml::Node& op, const Network
   }
   if (const Signature* network = networks.find(op.scalar)) return network;
   std::vector<std::string> names = networks.names();
-  const std::string others = names.empty() ? "" : listed("; the file's networks are", names);
+  const std::string others = names.empty() ? "" : listed("; networks of the file:", names);
   for (const OpDef* other : written_ops()) names.emplace_back(other->name);
   const std::string near = suggestion(op.scalar, names);
-  reader.error(Diagnosis::kUnknownOp, op, fmt::format("no op or network `{}`", op.scalar))
-      .with_hint(near.empty() ? "`flowc ops` lists the ops" + others : near);
+  reader.error(Diagnosis::kUnknownOp, op, fmt::format("unknown op or network `{}`", op.scalar))
+      .with_hint(near.empty() ? "run `flowc ops` for a list of ops" + others : near);
   return nullptr;
 }
 
@@ -96,14 +96,14 @@ class EntryReader {
       if (field.key == "op" || std::ranges::find(known, field.key) != known.end()) continue;
       if (reader_.take_note(field)) continue;
       error(Diagnosis::kUnknownAttribute, field.key_span,
-            fmt::format("{} has no `{}`", callee(), field.key))
-          .with_hint(meant_.suggest(field.key, known, "it takes"));
+            fmt::format("unknown key `{}` of {}", field.key, callee()))
+          .with_hint(meant_.suggest(field.key, known, "valid keys:"));
     }
   }
 
   std::optional<Operand> read_operand(const yaml::Node& node, std::string_view key) {
     if (reader_.expect(node, yaml::Kind::kScalar, fmt::format("`{}`", key),
-                       "an op has an entry of its own, whose name stands here"))
+                       "write the name of an entry, and give the op its own entry"))
       return Operand{node.scalar, node.span};
     entry_.poisoned = true;
     return {};
@@ -131,10 +131,11 @@ class EntryReader {
       else
         error(Diagnosis::kMissingOperand, entry_.op.span,
               !reader_.sources[entry_.name.span.source].is_file()
-                  ? "an entry of `--set` has to say what it reads"
-              : added_ ? "an entry that is added to an extended job has no entry above to read"
-                       : "there is no entry above to read")
-            .with_hint(fmt::format("say what {} reads: `{}: NAME`", callee(), ports_[0].name));
+                  ? "an entry of `--set` has no default operand"
+              : added_ ? "an entry added to an extended job has no entry above to read"
+                       : "no entry above to read")
+            .with_hint(
+                fmt::format("write the operand of {}: `{}: NAME`", callee(), ports_[0].name));
     }
   }
 
@@ -167,9 +168,9 @@ class EntryReader {
   void too_many() {
     const auto named = std::ranges::count(entry_.operands, true, &Operand::given);
     error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("`in` has {}{}, {} takes {}", counted(in_.size(), "operand"),
-                      named > 0 ? fmt::format(" beside {} given by name", named) : "", callee(),
-                      ports_.empty() ? "none" : std::to_string(ports_.size())));
+          fmt::format("`in` has {}{}; {} takes {}", counted(in_.size(), "operand"),
+                      named > 0 ? fmt::format(" in addition to {} given by name", named) : "",
+                      callee(), ports_.empty() ? "none" : std::to_string(ports_.size())));
   }
 
   void too_few(const std::vector<std::string>& missing) {
@@ -177,7 +178,7 @@ class EntryReader {
     for (const Port& port : ports_) names.push_back(port.name);
     const auto needed = static_cast<size_t>(std::ranges::count(ports_, false, &Port::optional));
     error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
-          fmt::format("{} needs {}, {} given", callee(), counted(needed, "operand"),
+          fmt::format("{} requires {}; found {}", callee(), counted(needed, "operand"),
                       needed - missing.size()))
         .with_hint(missing_hint(names, missing));
   }
@@ -189,8 +190,7 @@ class EntryReader {
                          });
     if (ports_.back().variadic) return "write `in: [a, b]`";
     if (!by_name) return fmt::format("write `in: [{}]`", join(names, ", "));
-    return fmt::format("{} missing: {}", missing.size() == 1 ? "this is" : "these are",
-                       join(missing, ", "));
+    return fmt::format("add `{}: NAME`", join(missing, ": NAME` and `"));
   }
 
   /// Of a bool, `true` and `false` are the numbers 1 and 0.
@@ -222,8 +222,8 @@ class EntryReader {
       if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name) &&
           !(node_.find("variables") && job::is_of_variables(def)))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
-              fmt::format("{} needs `{}`", callee(), def.name))
-            .with_hint(fmt::format("`{}`: {}", def.name, def.doc));
+              fmt::format("{} requires `{}`", callee(), def.name))
+            .with_hint(fmt::format("add `{}`: {}", def.name, def.doc));
   }
 
   /// `variables: ENTRY`, which decides alone whether they are trained.
@@ -231,9 +231,8 @@ class EntryReader {
     const yaml::Node* node = node_.find("variables");
     if (!node || !takes_variables()) return;
     if (entry_.def && entry_.def->name == "variable") {
-      error(Diagnosis::kBadAttribute, node->span, "a variable that is another one")
-          .with_hint(fmt::format("read `{}` itself: an entry may be read as often as you like",
-                                 node->scalar));
+      error(Diagnosis::kBadAttribute, node->span, "a `variable` entry cannot share variables")
+          .with_hint(fmt::format("read `{}` directly; several entries can read it", node->scalar));
       return;
     }
     if (const auto name = read_text(reader_, *node, "`variables`"))
@@ -242,10 +241,10 @@ class EntryReader {
       entry_.poisoned = true;
     for (const yaml::Entry& field : node_.entries)
       if (is_of_variables(field.key))
-        error(Diagnosis::kBadAttribute, field.key_span,
-              fmt::format("`{}` is said where the variables are made, not where they are shared",
-                          field.key))
-            .label(node->span, "they are shared here");
+        error(
+            Diagnosis::kBadAttribute, field.key_span,
+            fmt::format("unexpected `{}`; set it on the entry that owns the variables", field.key))
+            .label(node->span, "shared here");
   }
 
   /// Whether a key says how variables start or are trained, and not what the entry computes.
@@ -267,7 +266,7 @@ class EntryReader {
         arguments.emplace_back(param.name.text, *given);
       else if (!param.fallback && !meant_.contains(param.name.text))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
-              fmt::format("{} needs `{}`", callee(), param.name.text))
+              fmt::format("{} requires `{}`", callee(), param.name.text))
             .label(param.name.span, "the param");
     }
     for (const auto& [name, value] : arguments)
@@ -305,10 +304,12 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
     const auto meant = std::ranges::find_if(field.value.entries, [](const yaml::Entry& given) {
       return !meant_by(given.key, {"op"}).empty();
     });
-    reader.error(Diagnosis::kMissingKey, field.key_span, fmt::format("`{}` needs `op`", field.key))
+    reader
+        .error(Diagnosis::kMissingKey, field.key_span,
+               fmt::format("entry `{}` requires `op`", field.key))
         .with_hint(meant == field.value.entries.end()
                        ? std::string()
-                       : fmt::format("did you mean `op` by `{}`?", meant->key));
+                       : fmt::format("did you mean `op` instead of `{}`?", meant->key));
     return entry;
   }
   if (!reader.expect(*op, yaml::Kind::kScalar, "`op`")) return entry;

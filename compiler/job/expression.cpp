@@ -43,7 +43,7 @@ class Evaluator {
     Value value = conditional();
     skip_space();
     if (!failed_ && at_ < text_.size())
-      fail(at_, fmt::format("`{}` does not belong here", text_.substr(at_, 1)));
+      fail(at_, fmt::format("unexpected `{}`", text_.substr(at_, 1)));
     if (!failed_ && no_value_) error_ = *no_value_;
     if (failed_ || no_value_) return {};
     return value;
@@ -88,13 +88,13 @@ class Evaluator {
   }
 
   Value conditional() {
-    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deep");
+    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deeply");
     const std::optional<ExpressionError> before = std::exchange(no_value_, {});
     Value value = disjunction();
     if (take_word("if")) {
       const auto of_value = std::exchange(no_value_, {});
       const Value condition = disjunction();
-      if (!take_word("else")) return fail(at_, "`if` needs `else`");
+      if (!take_word("else")) return fail(at_, "`if` requires `else`");
       const auto of_condition = std::exchange(no_value_, {});
       const Value other = conditional();
       if (is_true(condition)) no_value_ = of_value;
@@ -149,7 +149,7 @@ class Evaluator {
       else if (take(">"))
         right = sum(), result = less(right, left);
       else if (take("="))
-        return fail(from, "`=` assigns nothing here; `==` compares");
+        return fail(from, "unexpected `=`; expected `==`");
       else
         break;
       any = true;
@@ -192,7 +192,7 @@ class Evaluator {
   }
 
   Value unary() {
-    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deep");
+    if (++depth_ > kMaxNesting) return fail(at_, "the expression is nested too deeply");
     skip_space();
     const size_t from = at_;
     Value value;
@@ -219,14 +219,14 @@ class Evaluator {
     if (at_ >= text_.size()) return fail(at_, "the expression ends too early");
     if (take("(")) {
       const Value value = conditional();
-      return take(")") ? value : fail(from, "this parenthesis is not closed");
+      return take(")") ? value : fail(from, "unclosed parenthesis");
     }
     if (const std::string_view word = peek_word(); !word.empty()) {
       at_ += word.size();
       if (word == "min" || word == "max") return extreme(from, word == "min");
       if (word == "true" || word == "false") return word == "true";
       if (take("("))
-        return fail(from, fmt::format("`{}` is no function, there are `min` and `max`", word));
+        return fail(from, fmt::format("unknown function `{}`; expected `min` or `max`", word));
       ExpressionError missing{from, {}};
       const auto value = lookup_(word, missing);
       return value ? *value : fail(from, missing.message);
@@ -247,10 +247,9 @@ class Evaluator {
                         : part_of_number(end)))
       ++end;
     const std::string_view word = text_.substr(from, end - from);
-    if (word.empty())
-      return fail(from, fmt::format("`{}` does not belong here", text_.substr(from, 1)));
+    if (word.empty()) return fail(from, fmt::format("unexpected `{}`", text_.substr(from, 1)));
     const auto value = parse_number(word);
-    if (!value) return fail(from, fmt::format("`{}` is not a number", word));
+    if (!value) return fail(from, fmt::format("unexpected `{}`; expected a number", word));
     at_ = end;
     if (word.find_first_of(".eE") != std::string_view::npos) return *value;
     if (const auto whole = parse_integer(word)) return *whole;
@@ -258,13 +257,13 @@ class Evaluator {
   }
 
   Value extreme(size_t from, bool smallest) {
-    if (!take("(")) return fail(from, "`min` and `max` are followed by values in parentheses");
+    if (!take("(")) return fail(from, "`min` and `max` require values in parentheses");
     Value best = conditional();
     while (take(",")) {
       const Value next = conditional();
       if (smallest ? less(next, best) : less(best, next)) best = next;
     }
-    return take(")") ? best : fail(from, "this parenthesis is not closed");
+    return take(")") ? best : fail(from, "unclosed parenthesis");
   }
 
   Value finite(size_t from, double value) {

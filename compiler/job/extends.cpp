@@ -86,16 +86,14 @@ class Extender {
     const auto name = read_text(reader_, extends, "`extends`");
     if (!name) return nullptr;
     if (name->find('$') != std::string::npos) {
-      error(extends, fmt::format("`extends` is `{}`, but jobs are extended before variables are "
-                                 "known",
-                                 *name))
-          .with_hint("write the name of a job");
+      error(extends, fmt::format("`extends` is `{}`; expected the name of a job", *name))
+          .with_hint("write the name itself: jobs are extended before variables are known");
       return nullptr;
     }
     yaml::Entry* other = jobs_.find_entry(*name);
     if (!other || is_deletion(*other) || *name == "note") {
-      reader_.error(Diagnosis::kUnknownJob, extends, fmt::format("the file has no job `{}`", *name))
-          .with_hint(suggestion(*name, names(), "its jobs are"));
+      reader_.error(Diagnosis::kUnknownJob, extends, fmt::format("unknown job `{}`", *name))
+          .with_hint(suggestion(*name, names(), "available jobs:"));
       return nullptr;
     }
     return may_extend(extends, *other) ? other : nullptr;
@@ -105,19 +103,19 @@ class Extender {
     if (const auto from = std::ranges::find(open_, other.key); from != open_.end()) {
       std::vector<std::string> cycle(from, open_.end());
       cycle.push_back(other.key);
-      error(extends, fmt::format("the job `{}` extends itself: {}", other.key, join(cycle, " -> ")))
-          .with_hint("one of them writes its own `inputs` and `graph`");
+      error(extends, fmt::format("job `{}` extends itself: {}", other.key, join(cycle, " -> ")))
+          .with_hint("write `inputs` and `graph` in one of these jobs");
       return false;
     }
     if (other.value.is_scalar()) {
-      error(extends, fmt::format("`{}` is `{}`, expected a job that is written out", other.key,
-                                 other.value.scalar))
-          .label(other.value.span, "the job");
+      error(extends,
+            fmt::format("job `{}` is `{}`; expected a mapping", other.key, other.value.scalar))
+          .label(other.value.span, "defined here");
       return false;
     }
     if (open_.size() < kMostJobs) return true;
     reader_.error(Diagnosis::kNesting, extends,
-                  fmt::format("jobs extend each other more than {} deep", kMostJobs));
+                  fmt::format("jobs extend each other more than {} levels deep", kMostJobs));
     return false;
   }
 
@@ -142,12 +140,11 @@ class Extender {
     if (own.is_mapping() == theirs.value.is_mapping()) return;
     const yaml::Node& variable = own.is_mapping() ? theirs.value : own;
     if (!variable.scalar.starts_with('$')) return;
-    error(variable, fmt::format("`{}` is `{}`, but jobs are extended before variables are known",
-                                theirs.key, variable.scalar))
-        .with_hint("write its entries in place of the variable");
+    error(variable, fmt::format("`{}` is `{}`; expected a mapping", theirs.key, variable.scalar))
+        .with_hint("write the entries here: jobs are extended before variables are known");
   }
 
-  /// As the language lists them, for who reads the job as it is understood.
+  /// In the order of the language reference, for readers of the resolved job.
   static void sort_keys(yaml::Node& job) {
     static const std::vector<std::string> kOrder = names_of(job_section().keys);
     std::ranges::stable_sort(job.entries, {}, [](const yaml::Entry& entry) {
@@ -161,7 +158,7 @@ class Extender {
     if (!too_many_)
       reader_.error(
           Diagnosis::kOutOfRange, *job.find("extends"),
-          fmt::format("jobs that extend others grow the file to more than {} values", kMostNodes));
+          fmt::format("extended jobs expand the file to more than {} values", kMostNodes));
     too_many_ = true;
     return false;
   }

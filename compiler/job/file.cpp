@@ -21,13 +21,15 @@ void read_version(const Fields& fields) {
   Reader& reader = fields.reader();
   const yaml::Node* version = fields.find("flow");
   if (!version) {
-    reader.error(Diagnosis::kFlowVersion, fields.owner(), "the file does not say `flow: 1`")
-        .with_hint("every job file says in which version of the language it is written");
+    reader
+        .error(Diagnosis::kFlowVersion, fields.owner(),
+               "missing language version; expected `flow: 1`")
+        .with_hint("begin the file with `flow: 1`");
   } else if (!version->is_scalar() || version->scalar != "1") {
     reader.error(Diagnosis::kFlowVersion, *version,
-                 version->is_scalar()
-                     ? fmt::format("`flow` is `{}`, this program reads version 1", version->scalar)
-                     : "`flow` is not a version");
+                 fmt::format("`flow` is {}; expected version 1",
+                             version->is_scalar() ? "`" + version->scalar + "`"
+                                                  : std::string(yaml::name_of(version->kind))));
   }
 }
 
@@ -38,12 +40,12 @@ void read_training(const Fields& fields, Job& job) {
   if (optimizer) {
     job.optimizer = read_optimizer(reader, *optimizer, key, job.precision);
     if (job.train) return;
-    reader.error(Diagnosis::kOptimizerUnused, key, "a predict job has no `optimizer`");
+    reader.error(Diagnosis::kOptimizerUnused, key, "unexpected `optimizer` in a predict job");
   } else if (job.train) {
     reader
         .error(Diagnosis::kNoOptimizer, fields.owner(),
-               fmt::format("the train job `{}` needs an `optimizer`", job.name.text))
-        .with_hint("optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}");
+               fmt::format("train job `{}` requires an `optimizer`", job.name.text))
+        .with_hint("add `optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}`");
   }
 }
 
@@ -57,10 +59,9 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   reader.check_name(job.name);
   const Fields fields(reader, entry.value, entry.key_span, job_section());
   if (const yaml::Node* extends = fields.find("extends")) {
-    reader
-        .error(Diagnosis::kBadExtends, *extends,
-               "`extends` stands in a variable, but jobs are extended before variables are known")
-        .with_hint("write the job out below `jobs`");
+    reader.error(Diagnosis::kBadExtends, *extends, "`extends` is not supported in a variable")
+        .with_hint(
+            "write the job itself under `jobs`: jobs are extended before variables are known");
     reader.diags.silence(entry.key_span);
   }
   const auto type = fields.word("type");  // where it is an error, what else is there tells
@@ -104,7 +105,8 @@ File read_file(Reader& reader, yaml::Node& node) {
   file.networks = std::move(networks.made());
   file.uncalled = networks.uncalled();
   if (file.jobs.empty())
-    reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"), "`jobs` is empty");
+    reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"),
+                 "`jobs` is empty; expected a job");
   check_also_names(reader, file);
   if (!reader.diags.has_errors()) variables.warn_of_unused();
   return file;
@@ -119,10 +121,10 @@ void warn_of_unused(Reader& reader, const File& file) {
   for (const Dataset& dataset : file.datasets)
     if (!datasets.contains(dataset.name.text))
       reader.diags.warning(Diagnosis::kUnusedDeclaration, dataset.name.span,
-                           fmt::format("no job reads the dataset `{}`", dataset.name.text));
+                           fmt::format("unused dataset `{}`", dataset.name.text));
   for (const Name& network : file.uncalled)
     reader.diags.warning(Diagnosis::kUnusedDeclaration, network.span,
-                         fmt::format("no entry calls the network `{}`", network.text));
+                         fmt::format("unused network `{}`", network.text));
 }
 
 }  // namespace flow::job

@@ -107,18 +107,19 @@ class GraphReader {
     if (copies->second == 0) {
       reader_
           .error(Diagnosis::kUnknownTensor, operand.span,
-                 fmt::format("{}: `{}` reads all copies of `{}`, which has no `repeat`",
+                 fmt::format("{}: `{}` reads the copies of `{}`, which has no `repeat`",
                              entry.name.text, operand.text, name))
-          .with_hint("`cell/*` stands for `cell/0`, `cell/1` and so on where `cell` says `repeat`");
+          .with_hint(
+              "use `cell/*` for `cell/0`, `cell/1` and so on of an entry `cell` with `repeat`");
       return false;
     }
     const auto& defs = entry.def ? entry.def->operands : std::vector<OperandDef>{};
     if (defs.empty() || !defs.back().variadic || operands.size() + 1 < defs.size()) {
       reader_
           .error(Diagnosis::kOperandCount, operand.span,
-                 fmt::format("{}: `{}` is {}, `{}` takes one there", entry.name.text, operand.text,
+                 fmt::format("{}: `{}` is {}; `{}` takes one here", entry.name.text, operand.text,
                              counted(copies->second, "operand"), entry.op.text))
-          .with_hint("`stack` and `concat` join as many as there are");
+          .with_hint("use `stack` or `concat` to join them");
       return false;
     }
     const yaml::Node one = yaml::scalar_node(operand.text, operand.span);
@@ -134,7 +135,7 @@ class GraphReader {
     entry.poisoned = true;
     reader_
         .error(Diagnosis::kOperandCount, repeat,
-               fmt::format("{}: `repeat` chains copies by their first operand, and there is none",
+               fmt::format("{}: `repeat` requires a first operand to chain the copies",
                            entry.name.text))
         .with_hint("write the entry several times");
   }
@@ -145,7 +146,7 @@ class GraphReader {
       if (input.text == name.text)
         reader_
             .error(Diagnosis::kNameTaken, name.span,
-                   fmt::format("`{}` is an input; an entry cannot have its name", input.text))
+                   fmt::format("entry `{}` has the name of an input", input.text))
             .label(input.span, "the input");
   }
 

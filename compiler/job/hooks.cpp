@@ -36,13 +36,13 @@ std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) 
     if (const auto range = parse_steps(item.scalar))
       ranges.push_back(*range);
     else
-      reader.error(Diagnosis::kStepList, item, fmt::format("`{}` names no steps", item.scalar))
+      reader.error(Diagnosis::kStepList, item, fmt::format("invalid steps `{}`", item.scalar))
           .with_hint(
-              "write a step, `5..8` for 5, 6 and 7, `5..` from 5 on, or `100..1000/100` for "
+              "write a step, `5..8` for 5, 6 and 7, `5..` for 5 and later, or `100..1000/100` for "
               "every 100th");
   }
   if (node.is_list() && node.items.empty())
-    reader.error(Diagnosis::kStepList, node, "`steps` is empty, the hook would never fire");
+    reader.error(Diagnosis::kStepList, node, "`steps` is empty; expected at least one step");
   return ranges;
 }
 
@@ -52,8 +52,8 @@ void read_when(const Fields& fields, Hook& hook) {
   if (every && steps)
     reader
         .error(Diagnosis::kStepList, fields.key_span("steps"),
-               "a hook has `every` or `steps`, not both")
-        .label(fields.key_span("every"), "the other one");
+               "a hook has both `every` and `steps`; expected one of them")
+        .label(fields.key_span("every"), "also set here");
   if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
   if (steps) hook.steps = read_steps(reader, *steps);
 }
@@ -69,7 +69,7 @@ void read_output(const Fields& fields, Hook& hook) {
     hook.output = Name{*text, as->span};
   else
     fields.reader().error(Diagnosis::kBadName, *as,
-                          fmt::format("`as` is `{}`, which is not a name", *text));
+                          fmt::format("`as` is `{}`; expected a name", *text));
 }
 
 /// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.
@@ -85,11 +85,12 @@ const Section* section_of(Reader& reader, const yaml::Node& node, Span start) {
       found = &*named;
     else if (kind_key(*found) != entry.key)
       reader.error(Diagnosis::kUnknownKey, entry.key_span,
-                   fmt::format("a hook has `{}` or `{}`, not both", kind_key(*found), entry.key));
+                   fmt::format("a hook has both `{}` and `{}`; expected one of them",
+                               kind_key(*found), entry.key));
   }
   if (!found)
     reader.error(Diagnosis::kMissingKey, start,
-                 "a hook needs `watch`, `watch_diff` or `watch_scope`");
+                 "a hook requires `watch`, `watch_diff` or `watch_scope`");
   return found;
 }
 
@@ -127,7 +128,7 @@ std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train
   hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
   hook.span = fields.key_span(key);
   if (!reader.expect(*fields.find(key), yaml::Kind::kScalar, fmt::format("`{}`", key),
-                     "a hook watches one name or glob; others have hooks of their own"))
+                     "write one hook for each name or glob"))
     return {};
   const auto pattern = fields.text(key);
   read_when(fields, hook);
@@ -170,7 +171,7 @@ std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
   hook.span = span(0, text.size());
   hook.sinks = read_sinks(reader, nullptr);
   if (hook.pattern.text.empty()) {
-    reader.error(Diagnosis::kBadOverride, hook.span, fmt::format("`{}` needs a name", option));
+    reader.error(Diagnosis::kBadOverride, hook.span, fmt::format("`{}` requires a name", option));
     return {};
   }
   if (colon == text.size()) return hook;

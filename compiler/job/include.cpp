@@ -49,12 +49,12 @@ class Includer {
     if (++files_ > kMaxFiles) {
       if (files_ == kMaxFiles + 1)
         reader_.error(Diagnosis::kBadInclude, item,
-                      fmt::format("more than {} files are included", kMaxFiles));
+                      fmt::format("more than {} included files", kMaxFiles));
       return {};
     }
     std::error_code ignored;
     if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
-      reader_.error(Diagnosis::kBadInclude, item, fmt::format("{} is no file", path));
+      reader_.error(Diagnosis::kBadInclude, item, fmt::format("{} is not a file", path));
       return {};
     }
     try {
@@ -64,7 +64,7 @@ class Includer {
       return parse(reader_.sources.add(path, std::move(text)));
     } catch (const RunError& error) {
       reader_.error(Diagnosis::kBadInclude, item, error.what())
-          .with_hint(absolute ? "" : "paths are relative to the file that includes");
+          .with_hint(absolute ? "" : "write a path relative to the including file");
       return {};
     }
   }
@@ -74,10 +74,8 @@ class Includer {
     if (!text || text->find('$') == std::string::npos) return text;
     reader_
         .error(Diagnosis::kBadInclude, item,
-               fmt::format("`{}` has a dollar sign, and files are included before variables are "
-                           "known",
-                           *text))
-        .with_hint("write the path as it is");
+               fmt::format("`{}` contains a dollar sign; expected a plain path", *text))
+        .with_hint("write the path itself: files are included before variables are known");
     return {};
   }
 
@@ -103,7 +101,7 @@ class Includer {
     // The version is a statement of each file about itself.
     if (const yaml::Node* version = tree.find("flow"); version && version->scalar != "1")
       reader_.error(Diagnosis::kFlowVersion, *version,
-                    "`flow` is not `1`, which this program reads");
+                    "unsupported language version; expected `flow: 1`");
     tree.erase("flow");
     return tree;
   }

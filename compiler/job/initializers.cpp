@@ -27,8 +27,8 @@ std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::No
   if (made.values.contains("max") && made.values.contains("min") &&
       made.values["min"] >= made.values["max"])
     reader.error(Diagnosis::kOutOfRange, *given.fields().find("max"),
-                 fmt::format("`min` is {} and `max` {}, it must be larger",
-                             shortest(made.values["min"]), shortest(made.values["max"])));
+                 fmt::format("`max` is {}; expected more than `min`, {}",
+                             shortest(made.values["max"]), shortest(made.values["min"])));
   return made;
 }
 

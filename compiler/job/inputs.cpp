@@ -20,10 +20,12 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   const bool is_file = text.ends_with(".npy");
   if (dot == std::string::npos || is_file) {
     reader
-        .error(Diagnosis::kBadSource, node, fmt::format("`from` is `{}`, which is no source", text))
-        .with_hint(is_file ? fmt::format("a file is written `{{npy: {}}}`", text)
+        .error(Diagnosis::kBadSource, node,
+               fmt::format("unknown source `{}`; expected a dataset column, a generator or a file",
+                           text))
+        .with_hint(is_file ? fmt::format("write the file as `{{npy: {}}}`", text)
                    : find_variety(generators(), text)
-                       ? fmt::format("a generator is written `{{type: {}}}`", text)
+                       ? fmt::format("write the generator as `{{type: {}}}`", text)
                        : "write `dataset.column`, `{npy: PATH}` or `{type: GENERATOR}`");
     return nullptr;
   }
@@ -33,9 +35,10 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   std::vector<std::string> names;
   if (dataset == datasets.end()) {
     for (const Dataset& other : datasets) names.push_back(other.name.text);
-    reader.error(Diagnosis::kUnknownDataset, node, fmt::format("no dataset `{}`", dataset_name))
-        .with_hint(names.empty() ? "the file has no `data:`"
-                                 : suggestion(dataset_name, names, "the datasets are"));
+    reader
+        .error(Diagnosis::kUnknownDataset, node, fmt::format("unknown dataset `{}`", dataset_name))
+        .with_hint(names.empty() ? "add a `data:` section to the file"
+                                 : suggestion(dataset_name, names, "available datasets:"));
     return nullptr;
   }
   for (const Column& column : dataset->columns) {
@@ -44,9 +47,9 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
   }
   reader
       .error(Diagnosis::kUnknownColumn, node,
-             fmt::format("the dataset `{}` has no column `{}`", dataset_name, column_name))
+             fmt::format("unknown column `{}` of dataset `{}`", column_name, dataset_name))
       .label(dataset->name.span, "the dataset")
-      .with_hint(suggestion(column_name, names, "its columns are"));
+      .with_hint(suggestion(column_name, names, "available columns:"));
   return nullptr;
 }
 
@@ -59,9 +62,9 @@ void check_row_shape(Reader& reader, const Input& input, const Column& column) {
   fits.insert(fits.end(), row.begin(), row.end());
   reader
       .error(Diagnosis::kRowShape, input.shape_span,
-             fmt::format("`{}` is {}, but a row of `{}` is {}", input.name.text, input.shape.str(),
-                         column.plan.name, row.str()))
-      .label(column.span, "the row's shape")
+             fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
+                         input.shape.str(), column.plan.name, row.str()))
+      .label(column.span, "the shape of a row")
       .with_hint(fmt::format("write `shape: {}`", Shape(fits).str()));
 }
 
@@ -75,8 +78,8 @@ void read_column_source(Reader& reader, const yaml::Node& node,
   if (input.shape.rank() == 0) {
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
-               fmt::format("`{}` is [], but rows come in batches", input.name.text))
-        .with_hint("the leading dimension is the batch: `shape: [100]`");
+               fmt::format("`{}` has shape []; expected a batch dimension", input.name.text))
+        .with_hint("write the batch size first: `shape: [100]`");
     input.poisoned = true;
     return;
   }
@@ -126,7 +129,9 @@ void read_source(Reader& reader, const yaml::Node& node, const std::vector<Datas
     if (const auto path = fields.text("npy")) input.source = plan::FromNpy{*path};
     return;
   }
-  reader.error(Diagnosis::kBadSource, node, "`from` is no source")
+  reader
+      .error(Diagnosis::kBadSource, node,
+             "unknown source; expected a dataset column, a generator or a file")
       .with_hint("write `dataset.column`, `{npy: PATH}` or `{type: random_uniform}`");
 }
 
@@ -145,9 +150,9 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   input.rows = *fields.flag("rows");
   if (const yaml::Node* from = fields.find("from")) read_source(reader, *from, datasets, input);
   if (!input.rows && std::holds_alternative<plan::FromDataset>(input.source))
-    reader.error(Diagnosis::kRowShape, fields.key_span("rows"),
-                 fmt::format("`{}` takes rows from a dataset, they lie along its leading axis",
-                             input.name.text));
+    reader.error(
+        Diagnosis::kRowShape, fields.key_span("rows"),
+        fmt::format("`{}` reads rows of a dataset; expected `rows: true`", input.name.text));
   if (input.shape.rank() == 0) input.rows = false;
   return input;
 }
@@ -161,10 +166,10 @@ void check_batches(Reader& reader, const std::vector<Input>& inputs) {
     if (input.shape[0] == first->shape[0]) continue;
     reader
         .error(Diagnosis::kBatchMismatch, input.shape_span,
-               fmt::format("the batch of `{}` is {}, that of `{}` is {}", input.name.text,
+               fmt::format("`{}` has batch size {}, but `{}` has {}", input.name.text,
                            input.shape[0], first->name.text, first->shape[0]))
-        .label(first->shape_span, "the other batch")
-        .with_hint("inputs from datasets advance together, their leading dimensions agree");
+        .label(first->shape_span, "the other batch size")
+        .with_hint("use the same leading dimension for all inputs that read datasets");
   }
 }
 

@@ -24,8 +24,8 @@ void Usage::warn(Reader& reader) const {
     if (!read_.contains(place))
       reader.diags
           .warning(Diagnosis::kUnusedResult, entry.span,
-                   fmt::format("no one reads the result of `{}`", entry.text))
-          .with_hint("return it, watch it, or leave it out");
+                   fmt::format("unused result of `{}`", entry.text))
+          .with_hint("return it, watch it, or delete the entry");
 }
 
 Instance::Instance(Reader& reader, const File& file, const Job& job, const Target& target,
@@ -61,7 +61,7 @@ void Instance::add_inputs() {
 bool Instance::may_make(const Name& entry) {
   if (entries_.size() < kMaxEntries) return true;
   reader_.error(Diagnosis::kOutOfRange, entry.span,
-                fmt::format("the job `{}` has more than {} entries", job_.name.text, kMaxEntries));
+                fmt::format("job `{}` has more than {} entries", job_.name.text, kMaxEntries));
   return false;
 }
 
@@ -140,9 +140,9 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
   if (!entry.poisoned)
     reader_
         .error(Diagnosis::kUnknownTensor, entry.variables->span,
-               fmt::format("{}: `{}` is no entry whose variables can be shared", entry.name.text,
+               fmt::format("{}: `{}` has no variables to share", entry.name.text,
                            entry.variables->text))
-        .with_hint("`variables` names an entry, not one of its tensors");
+        .with_hint("name an entry, not one of its tensors");
   return {};
 }
 
@@ -263,10 +263,11 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
   if (dtype == DType::kBool || (is_integer(dtype) && !whole)) {
     reader_
         .error(Diagnosis::kDTypeMismatch, operand.span,
-               fmt::format("{}: the number `{}` meets an operand of {}", call.entry.name.text,
+               fmt::format("{}: `{}` does not fit an operand of {}", call.entry.name.text,
                            operand.text, name_of(dtype)))
-        .with_hint(dtype == DType::kBool ? "`{op: cast, dtype: int32}` converts that one first"
-                                         : "a whole number, or a `cast` of that one first");
+        .with_hint(dtype == DType::kBool
+                       ? "convert the other operand first: `{op: cast, dtype: int32}`"
+                       : "write an integer, or `cast` the other operand first");
     return false;
   }
   // The node keeps a double, which may be 2^63: beyond all integers.
@@ -274,9 +275,8 @@ bool Instance::check_number(const Call& call, const Operand& operand, DType dtyp
   if (kept && can_hold(dtype, value)) return true;
   reader_
       .error(Diagnosis::kDTypeMismatch, operand.span,
-             fmt::format("{}: the number `{}` is no {}{}, as the other operand is",
-                         call.entry.name.text, operand.text, name_of(dtype),
-                         kept ? "" : " that is kept exactly"))
+             fmt::format("{}: `{}` is {} {}, the dtype of the other operand", call.entry.name.text,
+                         operand.text, kept ? "out of range for" : "not exact in", name_of(dtype)))
       .with_hint(holds(dtype));
   return false;
 }
@@ -361,8 +361,8 @@ void Instance::report_unknown(const Name& name, std::string_view what, const Sco
   }
   reader_
       .error(Diagnosis::kUnknownTensor, name.span,
-             fmt::format("{}: no tensor `{}`", what, name.text))
-      .with_hint(inner.empty() ? suggestion(name.text, candidates, "there are")
+             fmt::format("{}: unknown tensor `{}`", what, name.text))
+      .with_hint(inner.empty() ? suggestion(name.text, candidates, "available tensors:")
                                : fmt::format("did you mean {}?", quoted_alternatives(inner)));
 }
 

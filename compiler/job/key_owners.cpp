@@ -1,4 +1,4 @@
-// Which mappings of a job file have a key: for who wrote it into another.
+// The mappings of a job file that have a key, for hints about misplaced keys.
 #include <fmt/format.h>
 
 #include <set>

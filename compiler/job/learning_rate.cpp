@@ -5,6 +5,7 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/values.h"
 #include "compiler/job/variety.h"
+#include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
@@ -14,7 +15,7 @@ void check_boundaries(Reader& reader, const yaml::Node& node,
   for (size_t i = 1; i < boundaries.size(); ++i) {
     if (boundaries[i] > boundaries[i - 1]) continue;
     reader.error(Diagnosis::kPiecewise, node.items[i],
-                 fmt::format("boundary {} follows {}, boundaries must grow", boundaries[i],
+                 fmt::format("boundary {} after {}; expected increasing boundaries", boundaries[i],
                              boundaries[i - 1]));
     return;
   }
@@ -35,8 +36,9 @@ void read_pieces(const Fields& fields, std::string_view key, size_t more,
   if (schedule.rates.size() == wanted) return;
   fields.reader()
       .error(Diagnosis::kPiecewise, given,
-             fmt::format("{} {} for {} boundaries, there must be {}", schedule.rates.size(),
-                         more == 0 ? "factors" : "values", schedule.boundaries.size(), wanted))
+             fmt::format("{}; expected {}, {}",
+                         counted(schedule.rates.size(), more == 0 ? "factor" : "value"), wanted,
+                         more == 0 ? "one for each boundary" : "one more than boundaries"))
       .label(boundaries.span, "the boundaries");
 }
 

@@ -32,10 +32,10 @@ void report(Reader& reader, const yaml::Node& mapping, const yaml::Entry& deleti
   if (!deletes(deletion)) {
     reader
         .error(Diagnosis::kBadDeletion, deletion.value,
-               fmt::format("`{}` is {}, expected `true`", deletion.key,
+               fmt::format("`{}` is {}; expected `true`", deletion.key,
                            deletion.value.is_scalar() ? fmt::format("`{}`", deletion.value.scalar)
                                                       : yaml::name_of(deletion.value.kind)))
-        .with_hint("`true` deletes the key; remove the line to keep it");
+        .with_hint("write `true` to delete the key, or remove the line to keep it");
     return;
   }
   std::vector<std::string> keys;
@@ -43,8 +43,9 @@ void report(Reader& reader, const yaml::Node& mapping, const yaml::Entry& deleti
     if (!is_deletion(entry) && entry.key != key) keys.push_back(entry.key);
   reader
       .error(Diagnosis::kBadDeletion, deletion.key_span,
-             fmt::format("`{}` deletes nothing: no included file or extended job has `{}` here",
-                         deletion.key, key))
+             fmt::format(
+                 "`{}` deletes nothing; expected `{}` here in an included file or extended job",
+                 deletion.key, key))
       .with_hint(suggestion(key, keys));
 }
 

@@ -32,7 +32,7 @@ std::vector<Name> read_input_names(Reader& reader, const yaml::Node& node) {
       names.push_back(name);
     else
       reader.error(Diagnosis::kNameTaken, name.span,
-                   fmt::format("the input `{}` stands here twice", name.text));
+                   fmt::format("duplicate input `{}`", name.text));
   }
   return names;
 }
@@ -46,7 +46,7 @@ void read_output(Reader& reader, const yaml::Node* node, const std::string& last
     return;
   }
   if (!reader.expect(*node, yaml::Kind::kScalar, "`output`",
-                     "a network has one; its other entries are read as `CALL/ENTRY`"))
+                     "write one name; read other entries as `CALL/ENTRY`"))
     return;
   std::vector<std::string> names;
   for (const Entry& entry : network.graph.entries) names.push_back(entry.name.text);
@@ -56,9 +56,9 @@ void read_output(Reader& reader, const yaml::Node* node, const std::string& last
   }
   reader
       .error(Diagnosis::kUnknownTensor, *node,
-             fmt::format("`output` is `{}`, which is no entry of `{}`", node->scalar,
+             fmt::format("`output` is `{}`; expected an entry of `{}`", node->scalar,
                          network.name.text))
-      .with_hint(suggestion(node->scalar, names, "its entries are"));
+      .with_hint(suggestion(node->scalar, names, "available entries:"));
 }
 
 /// Text that equal values have, and no others.
@@ -105,7 +105,7 @@ void Networks::declare_one(const yaml::Entry& entry) {
   reader_.check_name(signature.name);
   if (find_written_op(entry.key))
     reader_.error(Diagnosis::kNameTaken, entry.key_span,
-                  fmt::format("`{}` is an op; a network cannot have its name", entry.key));
+                  fmt::format("network `{}` has the name of an op", entry.key));
   const Fields fields(reader_, entry.value, entry.key_span, network_section());
   if (const yaml::Node* found = fields.require("inputs")) {
     yaml::Node inputs = *found;
@@ -130,7 +130,7 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
       if (input.text == entry.key)
         reader_
             .error(Diagnosis::kNameTaken, entry.key_span,
-                   fmt::format("`{}` is an input; a param cannot have its name", entry.key))
+                   fmt::format("param `{}` has the name of an input", entry.key))
             .label(input.span, "the input");
     variables_.substitute(entry.value);
     Signature::Param& param = signature.params.emplace_back(Signature::Param{name, {}});
@@ -145,8 +145,8 @@ void Networks::check_taken(const Name& name, std::string_view what) {
   for (const KeyDef& key : training_keys(nullptr))
     if (key.name == name.text)
       reader_.error(Diagnosis::kReservedName, name.span,
-                    fmt::format("every call of a network takes `{}`; {} cannot have its name",
-                                name.text, what));
+                    fmt::format("{} cannot have the name `{}`, a key of every network call", what,
+                                name.text));
 }
 
 const Signature* Networks::find(std::string_view name) const {
@@ -198,7 +198,7 @@ bool Networks::may_read(const Declaration& declaration, Span call) {
   }
   if (path_.size() == kMaxCalls) {
     reader_.error(Diagnosis::kNesting, declaration.signature.name.span,
-                  fmt::format("networks call each other more than {} deep", kMaxCalls));
+                  fmt::format("networks call each other more than {} levels deep", kMaxCalls));
     return false;
   }
   if (made_.size() < kMaxMade) return variables_.may_copy(*declaration.node, call);
@@ -213,7 +213,7 @@ void Networks::report_recursion(const Declaration& declaration, Span call) {
   std::vector<std::string> cycle(from, path_.end());
   cycle.push_back(name);
   reader_.error(Diagnosis::kRecursion, call,
-                fmt::format("the network `{}` calls itself: {}", name, join(cycle, " -> ")));
+                fmt::format("network `{}` calls itself: {}", name, join(cycle, " -> ")));
 }
 
 Network Networks::read_body(const Declaration& declaration, const Locals& locals) {
@@ -230,7 +230,7 @@ Network Networks::read_body(const Declaration& declaration, const Locals& locals
   if (!graph.is_mapping()) return network;
   if (graph.entries.empty()) {
     reader_.error(Diagnosis::kMissingKey, signature.name.span,
-                  fmt::format("the network `{}` has no entries", signature.name.text));
+                  fmt::format("network `{}` has no entries", signature.name.text));
     return network;
   }
   const yaml::Node* output = declaration.node->find("output");

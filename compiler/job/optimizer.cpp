@@ -16,17 +16,18 @@ namespace {
 std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
   std::vector<Name> losses;
   if (node.is_list() && node.items.empty())
-    reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty, it must name a loss");
+    reader.error(Diagnosis::kNotALoss, node, "`minimize` is empty; expected a loss");
   for (const yaml::Node& item : yaml::each_of(node)) {
-    if (!reader.expect(item, yaml::Kind::kScalar, "`minimize`",
-                       "write names, as in `[a, b]`; `{op: multiply, in: [a, 0.3]}` weighs one"))
+    if (!reader.expect(
+            item, yaml::Kind::kScalar, "`minimize`",
+            "write names, as in `[a, b]`; use `{op: multiply, in: [a, 0.3]}` to weight one"))
       continue;
     const auto name = read_text(reader, item, "`minimize`");
     if (!name) continue;
     if (std::ranges::find(losses, *name, &Name::text) == losses.end())
       losses.push_back({*name, item.span});
     else
-      reader.error(Diagnosis::kNotALoss, item, fmt::format("`minimize` lists `{}` twice", *name));
+      reader.error(Diagnosis::kNotALoss, item, fmt::format("duplicate loss `{}`", *name));
   }
   return losses;
 }
@@ -53,8 +54,8 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
     if (entry.value.is_scalar() && parse_number(entry.value.scalar) == 0.0)
       reader
           .error(Diagnosis::kOutOfRange, entry.value,
-                 fmt::format("{} is 0, it must be above 0", what))
-          .with_hint("`trainable: false` at its layer leaves a variable as it is");
+                 fmt::format("{} is 0; expected more than 0", what))
+          .with_hint("set `trainable: false` on the layer to freeze its variables");
     else if (const auto scale =
                  read_number(reader, entry.value, what, learning_rate_scales().each->bounds))
       scales.push_back({{entry.key, entry.key_span}, *scale});
@@ -69,10 +70,11 @@ std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& 
   const Variety* variety = pick_variety(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
   if (!plan::narrow_of(precision))
-    reader.error(Diagnosis::kLossScale, key,
-                 fmt::format("`loss_scale` is for `precision: mixed_float16` or `mixed_bfloat16`, "
-                             "the job computes in {}",
-                             precision));
+    reader.error(
+        Diagnosis::kLossScale, key,
+        fmt::format(
+            "`loss_scale` with `precision: {}`; expected `mixed_float16` or `mixed_bfloat16`",
+            precision));
   return variety ? read_values(fields, *variety).numbers : std::map<std::string, double>();
 }
 
@@ -81,12 +83,12 @@ void check_together(const Fields& fields, const VarietyValues& values) {
   Reader& reader = fields.reader();
   const yaml::Node* nesterov = fields.find("nesterov");
   if (nesterov && values.number("nesterov") == 1 && values.number("momentum") == 0)
-    reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` needs a `momentum` above 0");
+    reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` requires a `momentum` above 0");
   if (fields.find("includes") && fields.find("excludes"))
     reader
         .error(Diagnosis::kBothGlobs, fields.key_span("excludes"),
-               "`includes` and `excludes` are given, at most one may be")
-        .label(fields.key_span("includes"), "the other");
+               "both `includes` and `excludes`; expected at most one of them")
+        .label(fields.key_span("includes"), "also set here");
 }
 
 void read_own_keys(const Fields& fields, const Variety& variety, Optimizer& optimizer) {

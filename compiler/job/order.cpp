@@ -64,9 +64,8 @@ class Sorter {
       if (index != reader_entry) others.push_back(name);
     reader_
         .error(Diagnosis::kUnknownTensor, owner.span,
-               fmt::format("{}: `variables` names no entry of this graph: `{}`", entry.name.text,
-                           first))
-        .with_hint(suggestion(first, others, "there are"));
+               fmt::format("{}: unknown entry `{}` in `variables`", entry.name.text, first))
+        .with_hint(suggestion(first, others, "available entries:"));
   }
 
   void find_read(size_t reader_entry, const Operand& operand) {
@@ -84,8 +83,8 @@ class Sorter {
     entry.poisoned = true;
     if (input) {
       reader_.error(Diagnosis::kUnknownTensor, operand.span,
-                    fmt::format("{}: `{}` is an input, there is no `{}`", entry.name.text, first,
-                                operand.text));
+                    fmt::format("{}: unknown tensor `{}`; `{}` is an input", entry.name.text,
+                                operand.text, first));
       return;
     }
     std::vector<std::string> others = names_;
@@ -94,10 +93,10 @@ class Sorter {
         std::ranges::find(others, first.substr(0, first.find('['))) != others.end();
     reader_
         .error(Diagnosis::kUnknownTensor, operand.span,
-               fmt::format("{}: no input or entry `{}`", entry.name.text, first))
-        .with_hint(indexed ? "further results of an op follow a dot, as in `parts.out1`; "
-                             "`op: slice` takes a part of a tensor"
-                           : suggestion(first, others, "there are"));
+               fmt::format("{}: unknown input or entry `{}`", entry.name.text, first))
+        .with_hint(indexed ? "use a dot for secondary outputs, as in `parts.out1`, and "
+                             "`op: slice` for a part of a tensor"
+                           : suggestion(first, others, "available names:"));
   }
 
   /// Depth first, with a stack of its own: graphs may be long chains.
@@ -133,7 +132,7 @@ class Sorter {
     }
     cycle.push_back(cycle.front());
     reader_.error(Diagnosis::kCycle, read.span,
-                  fmt::format("entries read each other: {}", join(cycle, " <- ")));
+                  fmt::format("cyclic dependency: {}", join(cycle, " <- ")));
   }
 
   Reader& reader_;

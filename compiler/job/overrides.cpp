@@ -54,13 +54,15 @@ class Override {
     if (equals == std::string::npos || equals == begin) {
       reader_
           .error(Diagnosis::kBadOverride, span(0, text_.size()),
-                 equals == begin ? "the path is empty" : "there is no `=`")
+                 equals == begin ? "missing path" : "missing `=`")
           .with_hint("write PATH=YAML, as in `vars.lr=0.02`, `+PATH=YAML` or `~PATH`");
       return;
     }
     if (!split_path(begin, equals)) return;
     if (path_[0] == "include") {
-      reader_.error(Diagnosis::kBadOverride, span_of(0), "files are included before this is set")
+      reader_
+          .error(Diagnosis::kBadOverride, span_of(0),
+                 "cannot override `include`: files are included before overrides apply")
           .with_hint("set the keys themselves, or include another file in the job file");
       return;
     }
@@ -69,8 +71,8 @@ class Override {
     if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);
     const std::string given = trimmed(std::string_view(text_).substr(equals + 1));
     if (given.empty() || given == "~" || given == "null") {
-      reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "there is no value")
-          .with_hint("empty text is written `\"\"`, `~PATH` deletes");
+      reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "missing value")
+          .with_hint("write `\"\"` for an empty string, or `~PATH` to delete");
       return;
     }
     const size_t before = reader_.diags.error_count();
@@ -98,7 +100,7 @@ class Override {
     for (const std::string& part : path_) {
       starts_.push_back(begin);
       if (part.empty()) {
-        reader_.error(Diagnosis::kBadOverride, span(begin, begin), "a part of the path is empty");
+        reader_.error(Diagnosis::kBadOverride, span(begin, begin), "empty part in the path");
         return false;
       }
       begin += part.size() + 1;
@@ -115,8 +117,9 @@ class Override {
     copies.add(reader_.sources[source_].name(), std::move(document));
     yaml::Node parsed = yaml::parse(copies, source_, reader_.diags);
     if (parsed.is_mapping() && parsed.entries.size() > 1)
-      reader_.error(Diagnosis::kBadOverride, span(begin, text_.size()), "there are several values")
-          .with_hint("each has a --set of its own");
+      reader_
+          .error(Diagnosis::kBadOverride, span(begin, text_.size()), "several values; expected one")
+          .with_hint("use a separate --set for each");
     yaml::Node* value = parsed.is_mapping() ? parsed.find("v") : nullptr;
     return value ? std::move(*value) : yaml::Node{};
   }
@@ -169,7 +172,7 @@ class Override {
                                           path_.end());
       reader_
           .error(Diagnosis::kOverridePath, span_of(part),
-                 fmt::format("{} is the text `{}` and has no parts", parent, text))
+                 fmt::format("{} is the string `{}`; expected a mapping or list", parent, text))
           .with_hint(variable ? fmt::format("set `vars.{}.{}`", text.substr(1), join(rest, "."))
                               : "");
       return;
@@ -177,9 +180,9 @@ class Override {
     if (node.is_list()) {
       reader_
           .error(Diagnosis::kOverridePath, span_of(part),
-                 fmt::format("{} has {}, counted from 0, and no `{}`", parent,
-                             counted(node.items.size(), "item"), path_[part]))
-          .with_hint(fmt::format("`+{}=...` adds one", join(head(part), ".")));
+                 fmt::format("unknown item `{}` of {}, which has {}, counted from 0", path_[part],
+                             parent, counted(node.items.size(), "item")))
+          .with_hint(fmt::format("write `+{}=...` to add one", join(head(part), ".")));
       return;
     }
     std::vector<std::string> keys;
@@ -192,9 +195,9 @@ class Override {
     const yaml::Node* vars = part == 0 ? file_.find("vars") : nullptr;
     reader_
         .error(Diagnosis::kOverridePath, span_of(part),
-               fmt::format("{} has no `{}`", parent, path_[part]))
+               fmt::format("unknown key `{}` in {}", path_[part], parent))
         .with_hint(vars && vars->find(path_[0]) ? fmt::format("did you mean `vars.{}`?", path_[0])
-                                                : suggestion(path_[part], keys, "it has"));
+                                                : suggestion(path_[part], keys, "available keys:"));
   }
 
   void set(yaml::Node value) {
@@ -233,9 +236,9 @@ class Override {
     } else if (found || (there && named_by_user(head(last)))) {
       reader_
           .error(Diagnosis::kOverridePath, span_of(last),
-                 fmt::format("`{}` is there already", join(path_, ".")))
-          .label(there->span, "it stands here")
-          .with_hint(fmt::format("without `+` it is replaced: --set {}", text_.substr(1)));
+                 fmt::format("`{}` already exists", join(path_, ".")))
+          .label(there->span, "defined here")
+          .with_hint(fmt::format("remove `+` to replace it: --set {}", text_.substr(1)));
     } else if (!parent->is_mapping()) {
       no_such(*parent, last);
     } else {

@@ -30,14 +30,14 @@ void check_ids(Reader& reader, const Placement& placement, plan::DeviceKind devi
   if (device == plan::DeviceKind::kCpu && end > plan::kMaxDevices)
     reader
         .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names device {}, CPU devices are 0 to {}", end - 1,
+               fmt::format("`ids` names CPU device {}; expected 0 to {}", end - 1,
                            plan::kMaxDevices - 1))
-        .with_hint("name fewer devices: each takes its part of the batch");
+        .with_hint("name fewer devices: they share the batch");
   if (device == plan::DeviceKind::kGpu && end > 1)
     reader
         .error(Diagnosis::kPlacement, placement.ids_span,
-               fmt::format("`ids` names GPU {}, a job runs on GPU 0", end - 1))
-        .with_hint("write \"0:0\"; CUDA_VISIBLE_DEVICES chooses which GPU that is");
+               fmt::format("`ids` names GPU {}; expected GPU 0", end - 1))
+        .with_hint("write `\"0:0\"`, and select a GPU with CUDA_VISIBLE_DEVICES");
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const
   Placement placement;
   placement.ids_span = key;
   if (node.is_scalar()) {
-    reader.error(Diagnosis::kWrongKind, node, "`placement` is a text, not a mapping")
+    reader.error(Diagnosis::kWrongKind, node, "`placement` is a string; expected a mapping")
         .with_hint("write `{device: cpu}` or `{device: gpu, ids: \"0:0\"}`");
     return placement;
   }
@@ -60,8 +60,8 @@ Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const
     if (!devices)
       reader
           .error(Diagnosis::kPlacement, *ids,
-                 fmt::format("`ids` is `{}`, which names no devices", *text))
-          .with_hint("write `machine:first-last`, as in `\"0:0\"`; there is one machine, 0");
+                 fmt::format("`ids` is `{}`; expected `machine:first-last`", *text))
+          .with_hint("write `\"0:0\"` or `\"0:0-3\"`: the only machine is 0");
     placement.has_ids = devices.has_value();
     placement.first = devices ? devices->first : 0;
     placement.devices = devices ? devices->second - devices->first + 1 : 1;
@@ -85,10 +85,10 @@ void place(Reader& reader, const Job& job, const Target& target, plan::Job& made
         input.shape[0] % placement.devices != 0)
       reader
           .error(Diagnosis::kPlacement, input.shape_span,
-                 fmt::format("{} rows cannot be shared evenly by {} devices", input.shape[0],
+                 fmt::format("{} rows cannot be split evenly among {} devices", input.shape[0],
                              placement.devices))
           .label(placement.ids_span, "the devices")
-          .with_hint("`rows: false` on the input gives all of it to each");
+          .with_hint("set `rows: false` on the input to copy it to each device");
 }
 
 void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
@@ -100,10 +100,10 @@ void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,
     return;
   reader
       .error(Diagnosis::kPlacement, placement.ids_span,
-             fmt::format("{}: `ids` names {}, the job `{}` has {}", entry.name.text,
+             fmt::format("{}: `ids` names {}, but job `{}` has {}", entry.name.text,
                          counted(static_cast<uint64_t>(placement.devices), "CPU device"),
                          job.name.text, devices))
-      .with_hint("leave `ids` out: the devices of the job share the rows of all its tensors");
+      .with_hint("delete `ids`: the devices of the job share the rows of all tensors");
 }
 
 }  // namespace flow::job

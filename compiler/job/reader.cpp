@@ -31,7 +31,7 @@ std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
       return with(format->name);
   for (const std::string_view key : {"value", "type", "job"})
     if (find_key(keys, key) && is_name(node.scalar)) return with(key);
-  return listed("its keys are", names_of(keys));
+  return listed("valid keys:", names_of(keys));
 }
 
 }  // namespace
@@ -55,14 +55,15 @@ Diag& Reader::error(Diagnosis diagnosis, Span span, std::string message) {
 bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
                     std::string hint) {
   if (node.kind == kind) return true;
-  const std::string_view wanted = kind == yaml::Kind::kScalar ? "one value" : yaml::name_of(kind);
+  const std::string_view wanted =
+      kind == yaml::Kind::kScalar ? "a single value" : yaml::name_of(kind);
   const bool number = node.is_scalar() && parse_number(node.scalar);
   Diag& diag = error(Diagnosis::kWrongKind, node,
-                     fmt::format("{} is {}, not {}", what,
+                     fmt::format("{} is {}; expected {}", what,
                                  number ? "a number" : yaml::name_of(node.kind), wanted));
   const bool dashed = !node.entries.empty() && node.entries.front().key.starts_with('-');
   if (kind == yaml::Kind::kList && dashed)
-    diag.with_hint(fmt::format("an item has a blank behind its dash: `- {}: ...`",
+    diag.with_hint(fmt::format("write a space after the dash: `- {}: ...`",
                                node.entries.front().key.substr(1)));
   else if (kind == yaml::Kind::kList && node.is_scalar() && !node.scalar.empty())
     diag.with_hint(fmt::format("write `[{}]`", as_written(node)));
@@ -83,13 +84,12 @@ std::span<const std::string_view> reserved_names() {
 
 bool Reader::check_name(const Name& name) {
   if (!is_name(name.text)) {
-    diags.error(Diagnosis::kBadName, name.span, fmt::format("`{}` is not a name", name.text))
-        .with_hint("names begin with a letter or `_` and go on with letters, digits and `_`");
+    diags.error(Diagnosis::kBadName, name.span, fmt::format("invalid name `{}`", name.text))
+        .with_hint("start a name with a letter or `_`, followed by letters, digits and `_`");
     return false;
   }
   if (std::ranges::count(reserved_names(), name.text) == 0) return true;
-  diags.error(Diagnosis::kReservedName, name.span,
-              fmt::format("`{}` is reserved and cannot be a name", name.text));
+  diags.error(Diagnosis::kReservedName, name.span, fmt::format("reserved name `{}`", name.text));
   return false;
 }
 
@@ -101,7 +101,7 @@ bool Reader::take_note(const yaml::Entry& entry) {
 
 namespace {
 
-/// What is said of the words that may be meant, `near`.
+/// A hint for an unknown word; `near`: similar ones.
 std::string hint_for(std::string_view word, const std::vector<std::string>& near,
                      const std::vector<std::string>& candidates, std::string_view lead) {
   if (const auto advice = advice_on(word, candidates); !advice.empty()) return std::string(advice);
@@ -155,7 +155,7 @@ Fields::Fields(Reader& reader, const yaml::Node& node, Span owner, std::string w
     if (reader.take_note(entry) || find_key(keys_, entry.key)) continue;
     reader.diags
         .error(Diagnosis::kUnknownKey, entry.key_span,
-               fmt::format("{} has no key `{}`", what_, entry.key))
+               fmt::format("unknown key `{}` in {}", entry.key, what_))
         .with_hint(hint_for_unknown(entry.key, names));
   }
 }
@@ -165,7 +165,7 @@ std::string Fields::hint_for_unknown(const std::string& key,
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   const std::vector<std::string> owners = owners_of(key);
   constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing
-  if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "its keys are");
+  if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");
   return fmt::format("`{}` is a key of {}", key, fmt::join(owners, " and of "));
 }
 
@@ -175,12 +175,12 @@ const yaml::Node* Fields::find(std::string_view key) const {
 
 namespace {
 
-/// "`dtype`: of its elements (`float32` or ...)"
+/// "add `dtype`: of its elements (`float32` or ...)"
 std::string meaning_of(const KeyDef& def) {
   const auto words = def.type == KeyType::kDType ? dtype_names() : def.words;
   const std::string alternatives =
       quoted_alternatives(std::vector<std::string>(words.begin(), words.end()));
-  return fmt::format("`{}`: {}{}", def.name, def.doc,
+  return fmt::format("add `{}`: {}{}", def.name, def.doc,
                      words.empty() ? "" : fmt::format(" ({})", alternatives));
 }
 
@@ -189,7 +189,7 @@ std::string meaning_of(const KeyDef& def) {
 const yaml::Node* Fields::require(std::string_view key) const {
   const yaml::Node* found = find(key);
   if (!found && node_.is_mapping() && !meant_.contains(key))
-    reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} needs `{}`", what_, key))
+    reader_.error(Diagnosis::kMissingKey, owner_, fmt::format("{} requires `{}`", what_, key))
         .with_hint(meaning_of(definition(key)));
   return found;
 }

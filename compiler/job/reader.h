@@ -55,8 +55,8 @@ class Reader {
     return error(diagnosis, node.span, std::move(message));
   }
 
-  /// True when the node is of that kind; else an error: "`inputs` is a text, not a list". `hint`:
-  /// what to write instead, perhaps.
+  /// True when the node is of that kind; else an error: "`inputs` is a string; expected a list".
+  /// `hint`: what to write instead, perhaps.
   bool expect(const yaml::Node& node, yaml::Kind kind, std::string_view what,
               std::string hint = {});
 

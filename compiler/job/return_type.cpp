@@ -24,7 +24,7 @@ class ReturnTypeParser {
       if (!declared.type) return {};
     }
     if (inner && !take(']')) return fail("`]`");
-    if (skip_space(), at_ < text_.size()) return fail("the end");
+    if (skip_space(), at_ < text_.size()) return fail("no more text");
     return declared;
   }
   const std::string& wrong() const { return wrong_; }
@@ -33,9 +33,8 @@ class ReturnTypeParser {
   std::nullopt_t fail(std::string_view expected) {
     skip_space();
     if (wrong_.empty())
-      wrong_ = at_ < text_.size()
-                   ? fmt::format("{} is expected at `{}`", expected, text_.substr(at_))
-                   : fmt::format("{} is expected at its end", expected);
+      wrong_ = at_ < text_.size() ? fmt::format("expected {} at `{}`", expected, text_.substr(at_))
+                                  : fmt::format("expected {} at the end", expected);
     return std::nullopt;
   }
 

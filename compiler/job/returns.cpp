@@ -34,7 +34,7 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
   if (plan::is_safe_key(key)) return true;
   reader.error(Diagnosis::kBadName, entry.key_span,
-               fmt::format("`{}` cannot be a key: keys name folders", key));
+               fmt::format("invalid key `{}`; expected the name of a folder", key));
   return false;
 }
 
@@ -42,7 +42,7 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
   if (depth > kDeepestReturn) {
     reader.error(Diagnosis::kNesting, node,
-                 fmt::format("a return nests at most {} deep", kDeepestReturn));
+                 fmt::format("a return value nested more than {} levels deep", kDeepestReturn));
     return {};
   }
   ReturnValue value;
@@ -68,7 +68,7 @@ std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, in
     add(entry.value);
   }
   if (good && value.items.empty()) {
-    reader.error(Diagnosis::kReturnMismatch, node, "the value is empty, it must name a tensor");
+    reader.error(Diagnosis::kReturnMismatch, node, "the value is empty; expected a tensor");
     return {};
   }
   if (!good) return {};
@@ -113,19 +113,17 @@ const ReturnValue* find_mismatch(const ReturnType& type, ReturnValue& value, std
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
   if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;
   if (type.kind != value.kind) {
-    wrong = fmt::format("{} stands where the type has `{}`", article_name(value.kind), type.str());
+    wrong = fmt::format("the value is {}; expected `{}`", article_name(value.kind), type.str());
     return &value;
   }
   if (type.kind == Kind::kTuple && type.items.size() != value.items.size()) {
-    wrong = fmt::format("{} where the type has `{}`",
-                        value.items.size() == 1 ? "1 item stands"
-                                                : fmt::format("{} items stand", value.items.size()),
+    wrong = fmt::format("the value has {}; expected `{}`", counted(value.items.size(), "item"),
                         type.str());
     return &value;
   }
   for (const std::string& key : value.keys) {
     if (!type.integer_keys || parse_integer(key)) continue;
-    wrong = fmt::format("the key `{}` is no integer as in `{}`", key, type.str());
+    wrong = fmt::format("the key `{}` is not an integer; expected `{}`", key, type.str());
     return &value;
   }
   for (size_t i = 0; i < value.items.size(); ++i) {
@@ -143,20 +141,19 @@ std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
   if (!type)
     reader
         .error(Diagnosis::kReturnType, node,
-               fmt::format("`{}` is no return type: {}", node.scalar, wrong))
+               fmt::format("invalid return type `{}`; {}", node.scalar, wrong))
         .with_hint(
-            "types are `Numpy`, `ListNumpy`, `Tuple[R, R]` of any length, `List[R]`, "
-            "`Dict[str, R]`, `Dict[int, R]`, and `Callback` or `Callback[R]` for an asynchronous "
-            "job; it may be left out");
+            "write `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]` or "
+            "`Dict[int, R]`, in `Callback[...]` for an asynchronous job, or leave the type out");
   return type;
 }
 
-/// What a command is given is no matter of when it is given.
+/// The type that a command expects; `Callback` does not apply.
 std::optional<ReturnType> read_expected(Reader& reader, const yaml::Node& node) {
   const auto declared = read_type(reader, node, "`expects`");
   if (!declared || !declared->callback) return declared ? declared->type : std::nullopt;
   reader.error(Diagnosis::kReturnType, node,
-               "`expects` says what a command is given, `Callback` belongs to `returns`");
+               "unexpected `Callback` in `expects`; write it in `returns`");
   return {};
 }
 
@@ -170,10 +167,10 @@ void check_expected_by(Reader& reader, const yaml::Node& sink, const ReturnType&
   if (!difference) return;
   Diag& diag = reader.error(
       Diagnosis::kReturnMismatch, *expects,
-      fmt::format("the command expects `{}`, it is given `{}`", expected->str(), given.str()));
+      fmt::format("the command expects `{}` but receives `{}`", expected->str(), given.str()));
   if (difference->first != expected->str())
-    diag.with_note(fmt::format("they part where `{}` is expected and `{}` is given",
-                               difference->first, difference->second));
+    diag.with_note(fmt::format("first difference: expected `{}`, found `{}`", difference->first,
+                               difference->second));
 }
 
 void check_expected(Reader& reader, const yaml::Node& to, const ReturnType& given) {
@@ -188,7 +185,7 @@ void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns&
   if (type_span.valid()) diag.label(type_span, "the declared type");
   diag.with_note(
       fmt::format("the {} type is {}", type_span.valid() ? "declared" : "inferred", type.str()));
-  diag.with_note(fmt::format("the value is {}", describe(returns.value)));
+  diag.with_note(fmt::format("the value has type {}", describe(returns.value)));
 }
 
 }  // namespace

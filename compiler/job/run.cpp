@@ -23,8 +23,8 @@ void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
   if (has_dataset) return;
   reader
       .error(Diagnosis::kEpochsWithoutData, span,
-             "no input comes from a dataset, so there are no epochs")
-      .with_hint("count `steps` instead");
+             "no input reads a dataset, so the job has no epochs")
+      .with_hint("use `steps` instead");
 }
 
 plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
@@ -34,7 +34,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   const yaml::Node* load = fields.find("load");
   if (load && load->is_list()) {
     reader.expect(*load, yaml::Kind::kScalar, "`load`",
-                  "one is read; numpy.savez makes an .npz of the arrays of several");
+                  "write one path; use numpy.savez to join the arrays of several files");
   } else if (load) {
     made.load = fields.text("load");
     made.load_where = reader.sources.where(load->span);
@@ -42,7 +42,7 @@ plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span
   for (const KeyDef& def : checkpoint_section().keys) {
     if (train || !def.train_only || !fields.find(def.name)) continue;
     reader.error(Diagnosis::kCheckpoint, fields.key_span(def.name),
-                 fmt::format("a predict job saves no checkpoints, so it has no `{}`", def.name));
+                 fmt::format("unexpected `{}`; a predict job saves no checkpoints", def.name));
   }
   if (const yaml::Node* save = fields.find("save")) {
     made.save = fields.text("save");
@@ -64,7 +64,7 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   const Span key = owner.key_span("every");
   if (node.is_scalar() && parse_number(node.scalar)) {
     owner.reader()
-        .error(Diagnosis::kWrongKind, node, "`every` is a number, which may be `steps` or `epochs`")
+        .error(Diagnosis::kWrongKind, node, "`every` is a number; expected `steps` or `epochs`")
         .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
     return period;
   }
@@ -72,9 +72,9 @@ Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset
   if (!every.is_mapping()) return period;
   const bool steps = every.find("steps"), epochs = every.find("epochs");
   if (steps == epochs)
-    owner.reader().error(
-        Diagnosis::kEvery, key,
-        steps ? "`every` has `steps` or `epochs`, not both" : "`every` needs `steps` or `epochs`");
+    owner.reader().error(Diagnosis::kEvery, key,
+                         steps ? "`every` has both `steps` and `epochs`; expected one of them"
+                               : "`every` requires `steps` or `epochs`");
   period.steps = every.integer("steps").value_or(0);
   period.epochs = every.integer("epochs").value_or(0);
   if (epochs) epochs_need_data(owner.reader(), every.key_span("epochs"), has_dataset);
@@ -91,7 +91,7 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   run.shuffle = *fields.flag("shuffle");
   if (run.shuffle && !has_dataset)
     reader.error(Diagnosis::kEpochsWithoutData, fields.key_span("shuffle"),
-                 "no input comes from a dataset, so there are no rows to shuffle");
+                 "no input reads a dataset, so the job has no rows to shuffle");
   run.pipeline = *fields.integer("pipeline");
   run.log_every = *fields.integer("log_every");
   run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";

@@ -13,14 +13,13 @@ void SharedVariables::check(Reader& reader, const Job& job, const ir::Graph& gra
     if (fresh || first->second.shape == value.shape) continue;
     reader
         .error(Diagnosis::kSharedVariable, value.span,
-               fmt::format("the variable `{}` is {} in `{}`, but {} in `{}`", value.name,
+               fmt::format("variable `{}` has shape {} in `{}`, but {} in `{}`", value.name,
                            value.shape.str(), job.name.text, first->second.shape.str(),
                            first->second.job))
         .label(first->second.span, fmt::format("in `{}`", first->second.job))
         .label(job.name.span, "this job")
         .with_hint(
-            "jobs share variables by name: they need inputs of the same extents, or entries of "
-            "other names");
+            "use inputs of the same size, or rename the entries: jobs share variables by name");
   }
 }
 

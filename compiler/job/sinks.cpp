@@ -22,8 +22,8 @@ plan::Sink read_print(const Fields& fields) {
   if (sink.format != "numpy" && !is_number_format(sink.format))
     reader
         .error(Diagnosis::kPrintFormat, *fields.find("format"),
-               fmt::format("`format` is `{}`, which formats no number", sink.format))
-        .with_hint("write `numpy`, or one number's format as in C: \"%.6g\"");
+               fmt::format("`format` is `{}`; expected `numpy` or a C format", sink.format))
+        .with_hint("write `numpy`, or the C format of one number: `\"%.6g\"`");
   return sink;
 }
 
@@ -45,7 +45,7 @@ void check_files(Reader& reader, const yaml::Node& node, const std::vector<plan:
     if (const auto* npy = std::get_if<plan::NpySink>(&sink)) ++(npy->per_step ? per_step : stacked);
   if (stacked < 2 && per_step < 2) return;
   reader.error(Diagnosis::kOutputTaken, node, "`to` writes the same .npy twice")
-      .with_hint("one npy sink is enough; a second one may have `layout: per_step`");
+      .with_hint("use one npy sink, or set `layout: per_step` in a second one");
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to) {
   std::vector<plan::Sink> sinks;
   if (to->is_list() && to->items.empty())
     reader.error(Diagnosis::kBadScalar, *to, "`to` is empty")
-        .with_hint("`to: none` delivers nothing");
+        .with_hint("write `to: none` to deliver nothing");
   for (const yaml::Node& item : yaml::each_of(*to))
     if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));
   check_files(reader, *to, sinks);

@@ -25,9 +25,9 @@ size_t name_end(std::string_view text, size_t from) {
 std::string hint_for_dollar(std::string_view rest) {
   const size_t end = name_end(rest, 1);
   if (rest.starts_with("{") && end > 1 && end < rest.size() && rest[end] == '}')
-    return fmt::format("write `$({0})`, or `$env({0})` for what the environment has",
+    return fmt::format("write `$({0})`, or `$env({0})` for an environment variable",
                        rest.substr(1, end - 1));
-  return "a dollar sign is written `$$`";
+  return "write `$$` for a dollar sign";
 }
 
 /// For "$lr * 2"; else empty, also for "$folder/$name", which may be a path.
@@ -37,7 +37,7 @@ std::string hint_for_expression(std::string_view text) {
   const Lookup any = [](std::string_view, ExpressionError&) { return ExpressionValue(int64_t{1}); };
   ExpressionError error;
   if (text.find_first_of("*+") == text.npos || !evaluate(expression, any, error)) return {};
-  return fmt::format("a number is worked out as `$({})`", expression);
+  return fmt::format("write `$({})` to compute a number", expression);
 }
 
 class Substitution {
@@ -71,7 +71,7 @@ class Substitution {
       node.unexpanded = std::move(replaced->unexpanded);
       node.resolved = true;
     } else {
-      reader_.diags.silence(node.span);  // the error has been told, the text means nothing
+      reader_.diags.silence(node.span);  // the error has been reported, the text has no value
     }
   }
 
@@ -116,7 +116,7 @@ class Substitution {
       add(*piece);
       if (std::max(out.size(), unexpanded.size()) > kMaxText) {
         reader_.error(Diagnosis::kOutOfRange, node,
-                      fmt::format("variables grow this text to more than {} bytes", kMaxText));
+                      fmt::format("variables expand this text to more than {} bytes", kMaxText));
         return {};
       }
     }
@@ -143,10 +143,9 @@ class Substitution {
       }
       reader_
           .error(Diagnosis::kBadSubstitution, place(node, dollar, end),
-                 name.empty() ? "`$` begins neither `$name` nor `$(...)`"
-                              : fmt::format("`${}` stands inside text", name))
-          .with_hint(name.empty() ? hint_for_dollar(rest)
-                                  : fmt::format("inside text it is `$({})`", name))
+                 name.empty() ? "unexpected `$`; expected `$name` or `$(...)`"
+                              : fmt::format("`${}` inside text; expected `$({})`", name, name))
+          .with_hint(name.empty() ? hint_for_dollar(rest) : fmt::format("write `$({})`", name))
           .with_hint(hint_for_expression(text));
       return {};
     }
@@ -154,8 +153,8 @@ class Substitution {
     if (close == std::string_view::npos) {
       reader_
           .error(Diagnosis::kBadSubstitution, place(node, dollar, text.size()),
-                 fmt::format("`{}` is not closed", text.substr(dollar)))
-          .with_hint(node.quoted ? "" : "in braces and brackets a comma ends a value: quote it");
+                 fmt::format("unclosed `{}`", text.substr(dollar)))
+          .with_hint(node.quoted ? "" : "quote the value: in braces and brackets a comma ends it");
       return {};
     }
     i = close + 1;
@@ -169,7 +168,7 @@ class Substitution {
     if (!reference) {
       reader_
           .error(Diagnosis::kBadSubstitution, span,
-                 fmt::format("`{}` is not the name of an environment variable",
+                 fmt::format("invalid environment variable name `{}`",
                              shortened(inside.substr(0, inside.find(":-")))))
           .with_hint("write `$env(NAME)` or `$env(NAME:-default)`");
       return {};
@@ -184,8 +183,9 @@ class Substitution {
 
   void report_unset(const std::string& name, Span span) {
     reader_
-        .error(Diagnosis::kUnsetEnvironment, span, fmt::format("the environment has no `{}`", name))
-        .with_hint(fmt::format("set it, or give a default: `$env({}:-default)`", name));
+        .error(Diagnosis::kUnsetEnvironment, span,
+               fmt::format("environment variable `{}` is not set", name))
+        .with_hint(fmt::format("set it, or write a default: `$env({}:-default)`", name));
   }
 
   /// Where a variable's value is used: all that it reads of the environment must be there, but for
@@ -234,10 +234,10 @@ class Substitution {
     if (value->is_scalar()) return Replaced{value->scalar, value->unexpanded};
     reader_
         .error(Diagnosis::kVariableInText, span,
-               fmt::format("`{}` is {}, which cannot stand inside text", name,
+               fmt::format("`{}` is {}; expected a string or number inside text", name,
                            yaml::name_of(value->kind)))
         .caused_by(value->span, name)
-        .with_hint(fmt::format("`${}` alone takes it whole", name));
+        .with_hint(fmt::format("write only `${}` to insert it whole", name));
     return {};
   }
 
@@ -252,9 +252,10 @@ class Substitution {
     if (value->is_scalar() && (text == "true" || text == "false")) return text == "true";
     const auto number = value->is_scalar() ? parse_number(text) : std::nullopt;
     if (!number) {
-      error.message = value->is_scalar()
-                          ? fmt::format("`{}` is `{}`, which is not a number", name, text)
-                          : fmt::format("`{}` is {}", name, yaml::name_of(value->kind));
+      error.message =
+          value->is_scalar()
+              ? fmt::format("`{}` is `{}`; expected a number", name, text)
+              : fmt::format("`{}` is {}; expected a number", name, yaml::name_of(value->kind));
       return {};
     }
     if (text.find_first_of(".eE/") == std::string::npos)

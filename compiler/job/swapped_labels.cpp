@@ -41,11 +41,10 @@ void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
     if (!trained[node.operands[0].index()] || trained[node.operands[1].index()]) continue;
     reader.diags
         .warning(Diagnosis::kSwappedLabels, node.span,
-                 fmt::format("{}: the labels, `{}`, depend on what is trained, and the logits, "
-                             "`{}`, do not",
-                             node.name, told_as(graph, node.operands[0]),
-                             told_as(graph, node.operands[1])))
-        .with_hint("labels come first; `labels: ...` and `logits: ...` may stand in any order");
+                 fmt::format(
+                     "{}: the labels `{}` depend on trained variables, but the logits `{}` do not",
+                     node.name, told_as(graph, node.operands[0]), told_as(graph, node.operands[1])))
+        .with_hint("write labels first, or use `labels: ...` and `logits: ...`");
   }
 }
 

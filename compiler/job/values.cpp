@@ -56,40 +56,40 @@ std::optional<int64_t> whole(double value) {
   return static_cast<int64_t>(value);
 }
 
-/// What the writer of a text that is no number may have meant.
+/// A hint for a text that is not a number.
 std::string number_hint(std::string text) {
   const auto reads = [](const std::string& fixed) { return parse_number(fixed).has_value(); };
   if (is_decimal(std::string_view(text).substr(text.starts_with('-'))))
-    return "numbers have 64 bits: they are from about 5e-324 to 1.8e308 in size";
+    return "write a 64-bit float, with a magnitude of about 5e-324 to 1.8e308";
   // A comma of thousands has three digits behind it, one of fractions mostly not.
   if (const size_t comma = text.find(','); comma != text.npos && comma + 4 != text.size()) {
     std::string point = text;
     point[comma] = '.';
-    if (reads(point)) return fmt::format("write `{}`, with a point", point);
+    if (reads(point)) return fmt::format("write `{}`, with a decimal point", point);
   }
   for (const char extra : {'_', ',', ' '}) {
     std::string plain = text;
     std::erase(plain, extra);
     if (plain != text && reads(plain))
       return fmt::format("write `{}`, without {}", plain,
-                         extra == ' ' ? "blanks" : fmt::format("`{}`", extra));
+                         extra == ' ' ? "spaces" : fmt::format("`{}`", extra));
   }
   if (text.starts_with("+") && reads(text.substr(1)))
     return fmt::format("write `{}`, without `+`", text.substr(1));
   if (text.ends_with(".") && reads(text.substr(0, text.size() - 1)))
     return fmt::format("write `{}`", text.substr(0, text.size() - 1));
-  if (text.starts_with("(")) return "a list stands in brackets: `[3, 3]`";
+  if (text.starts_with("(")) return "write a list in brackets: `[3, 3]`";
   if (text.starts_with("0x") || text.starts_with("0X") || text.starts_with("0o") ||
       text.starts_with("0b"))
-    return "numbers are decimal";
+    return "write a decimal number";
   const size_t zeros = std::min(text.find_first_not_of('0'), text.size() - 1);
   if (text.size() > 1 && zeros > 0 && reads(text.substr(zeros)))
-    return fmt::format("write `{}`: numbers are decimal and have no leading zeros",
+    return fmt::format("write `{}`: numbers are decimal, without leading zeros",
                        text.substr(zeros));
   if (text.ends_with("%") && reads(text.substr(0, text.size() - 1)))
     return fmt::format("write `{}/100`", text.substr(0, text.size() - 1));
   if (text.find_first_of("*+%", 1) != std::string::npos && text.find('$') == std::string::npos)
-    return fmt::format("what is to be worked out is written `$({})`", text);
+    return fmt::format("write `$({})` to compute the value", text);
   return {};
 }
 
@@ -100,18 +100,18 @@ bool divides(std::string_view written) {
          !written.substr(slash + 1).starts_with('/');
 }
 
-/// "at least 1", "from 0 to 1", "at most 5", "at least 0 and below 1", "above 0 and below 1"
+/// "at least 1", "a value from 0 to 1", "at most 5", "more than 0 and less than 1"
 std::string range_text(Bounds bounds) {
   if (bounds.min && bounds.max)
-    return fmt::format("from {} to {}", shortest(*bounds.min), shortest(*bounds.max));
+    return fmt::format("a value from {} to {}", shortest(*bounds.min), shortest(*bounds.max));
   std::vector<std::string> parts;
   const auto add = [&](const char* words, std::optional<double> bound) {
     if (bound) parts.push_back(fmt::format("{} {}", words, shortest(*bound)));
   };
   add("at least", bounds.min);
-  add("above", bounds.above);
+  add("more than", bounds.above);
   add("at most", bounds.max);
-  add("below", bounds.below);
+  add("less than", bounds.below);
   return join(parts, " and ");
 }
 
@@ -121,7 +121,7 @@ bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, dou
       (!bounds.below || value < *bounds.below) && (!bounds.above || value > *bounds.above))
     return true;
   reader.error(Diagnosis::kOutOfRange, node,
-               fmt::format("{} is {}, it must be {}", what, node.scalar, range_text(bounds)));
+               fmt::format("{} is {}; expected {}", what, node.scalar, range_text(bounds)));
   return false;
 }
 
@@ -174,7 +174,7 @@ std::optional<double> read_number(Reader& reader, const yaml::Node& node, std::s
     const std::string hint = number_hint(node.scalar);
     reader
         .error(Diagnosis::kBadScalar, node,
-               fmt::format("{} is `{}`, which is not a number", what, node.scalar))
+               fmt::format("{} is `{}`; expected a number", what, node.scalar))
         .with_hint(hint.empty() ? std::string(instead) : hint);
     return {};
   }
@@ -188,14 +188,14 @@ std::optional<int64_t> read_integer(Reader& reader, const yaml::Node& node, std:
   const auto value = parse_integer(node.scalar);
   if (!value) {
     const auto number = parse_number(node.scalar);
-    const char* rule = !number                          ? "not an integer"
-                       : *number == std::floor(*number) ? "too large for 64 bits"
-                                                        : "not a whole number";
+    const bool too_large = number && *number == std::floor(*number);
     reader
         .error(Diagnosis::kBadScalar, node,
-               fmt::format("{} is `{}`, which is {}", what, node.scalar, rule))
+               fmt::format("{} is `{}`; expected an integer{}", what, node.scalar,
+                           too_large ? " of at most 64 bits" : ""))
         .with_hint(number ? std::string() : number_hint(node.scalar))
-        .with_hint(divides(reader.sources.text(node.span)) ? "`//` divides and rounds down" : "");
+        .with_hint(divides(reader.sources.text(node.span)) ? "use `//` to divide and round down"
+                                                           : "");
     return {};
   }
   if (!in_range(reader, node, what, static_cast<double>(*value), bounds)) return {};
@@ -208,9 +208,9 @@ std::optional<bool> read_bool(Reader& reader, const yaml::Node& node, std::strin
   std::string lower = node.scalar;
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  Diag& diag = reader.error(
-      Diagnosis::kBadScalar, node,
-      fmt::format("{} is `{}`, which is neither `true` nor `false`", what, node.scalar));
+  Diag& diag =
+      reader.error(Diagnosis::kBadScalar, node,
+                   fmt::format("{} is `{}`; expected `true` or `false`", what, node.scalar));
   for (const std::string_view word : {"yes", "on", "1", "true", "y"})
     if (lower == word) diag.with_hint("write `true`");
   for (const std::string_view word : {"no", "off", "0", "false", "n"})
@@ -233,9 +233,8 @@ std::optional<std::string> read_choice(Reader& reader, const yaml::Node& node,
   if (std::ranges::find(choices, node.scalar) != choices.end()) return node.scalar;
   const std::vector<std::string> words(choices.begin(), choices.end());
   reader
-      .error(
-          Diagnosis::kUnknownChoice, node,
-          fmt::format("{} is `{}`, it must be {}", what, node.scalar, quoted_alternatives(words)))
+      .error(Diagnosis::kUnknownChoice, node,
+             fmt::format("{} is `{}`; expected {}", what, node.scalar, quoted_alternatives(words)))
       .with_hint(suggestion(node.scalar, words));
   return {};
 }
@@ -267,7 +266,7 @@ std::optional<std::vector<double>> read_numbers(Reader& reader, const yaml::Node
 
 namespace {
 
-/// An extent that other tools find out as they run.
+/// A dimension that other tools determine at run time.
 bool is_open_extent(const yaml::Node& extent) {
   constexpr std::string_view kOpen[] = {"-1", "?", "*", "None", "none"};
   return extent.is_scalar() && std::ranges::count(kOpen, extent.scalar) > 0;
@@ -281,10 +280,10 @@ std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::str
   if (open != node.items.end()) {
     reader
         .error(Diagnosis::kBadScalar, *open,
-               fmt::format("{} leaves an extent open, `{}`", what, open->scalar))
+               fmt::format("{} contains `{}`; expected fixed dimensions", what, open->scalar))
         .with_hint(
-            "the batch is of a fixed extent too: train jobs drop an incomplete last one, "
-            "predict jobs pad it");
+            "fix the batch size too: train jobs drop an incomplete last batch, predict jobs pad "
+            "it");
     return {};
   }
   const auto extents = read_integers(reader, node, what, {.min = 1});
@@ -292,13 +291,13 @@ std::optional<Shape> read_shape(Reader& reader, const yaml::Node& node, std::str
   const Shape shape(*extents);
   if (shape.rank() > plan::kMaxRank) {
     reader.error(Diagnosis::kOutOfRange, node,
-                 fmt::format("{} has {} dimensions, at most {} are possible", what, shape.rank(),
+                 fmt::format("{} has {} dimensions; expected at most {}", what, shape.rank(),
                              plan::kMaxRank));
     return {};
   }
   if (shape.checked_elements()) return shape;
   reader.error(Diagnosis::kTensorTooLarge, node,
-               fmt::format("{} {} has more elements than can be counted", what, shape.str()));
+               fmt::format("{} {} has too many elements for 64-bit indices", what, shape.str()));
   return {};
 }
 

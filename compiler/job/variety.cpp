@@ -71,13 +71,12 @@ std::vector<std::string> types_of(const VarietyKind& kind) {
 }
 
 /// The variety that a word names; null, and reported, where there is none.
-const Variety* named_variety(Reader& reader, const yaml::Node& word, std::string_view what,
-                             const VarietyKind& kind) {
+const Variety* named_variety(Reader& reader, const yaml::Node& word, const VarietyKind& kind) {
   if (const Variety* found = find_variety(kind, word.scalar)) return found;
   reader
       .error(Diagnosis::kUnknownChoice, word,
-             fmt::format("{} is `{}`, which is no {}", what, word.scalar, kind.noun))
-      .with_hint(suggestion(word.scalar, types_of(kind), "there are"));
+             fmt::format("unknown {} `{}`", kind.noun, word.scalar))
+      .with_hint(suggestion(word.scalar, types_of(kind), "valid types:"));
   return nullptr;
 }
 
@@ -107,12 +106,12 @@ const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, st
                             const VarietyKind& kind) {
   const yaml::Node* type = node.find("type");
   if (!type) {
-    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} needs `type`", what))
-        .with_hint(listed("there are", types_of(kind)));
+    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} requires `type`", what))
+        .with_hint(listed("valid types:", types_of(kind)));
     return nullptr;
   }
   if (!reader.expect(*type, yaml::Kind::kScalar, "`type`")) return nullptr;
-  return named_variety(reader, *type, "`type`", kind);
+  return named_variety(reader, *type, kind);
 }
 
 Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_view what,
@@ -120,8 +119,8 @@ Given::Given(Reader& reader, const yaml::Node& node, Span owner, std::string_vie
   static const yaml::Node kNoKeys = yaml::mapping_node();
   const bool word = kind.by_word && node.is_scalar();
   if (!word && !expect_variety(reader, node, what, kind)) return;
-  variety_ = word ? named_variety(reader, node, what, kind)
-                  : pick_variety(reader, node, owner, what, kind);
+  variety_ =
+      word ? named_variety(reader, node, kind) : pick_variety(reader, node, owner, what, kind);
   if (!variety_) return;
   fields_.emplace(reader, word ? kNoKeys : node, word ? node.span : node.find("type")->span,
                   fmt::format("the {} `{}`", kind.noun, variety_->type), keys_of(kind, variety_));

@@ -34,7 +34,7 @@ void Variables::declare(yaml::Node& vars) {
     if (entry.key == "note") continue;
     if (entry.key == "seed")
       reader_.error(Diagnosis::kNameTaken, entry.key_span,
-                    "`seed` is the file's `seed:` and cannot be declared");
+                    "cannot declare `seed`: `$seed` is the seed of the file");
     else if (reader_.check_name({entry.key, entry.key_span}))
       substitute_declared(entry.value);
     // Declared in any case, so that its uses are not errors too.
@@ -58,31 +58,27 @@ const yaml::Node* Variables::find(std::string_view name, Span span,
     if (later.text != name) continue;
     reader_
         .error(Diagnosis::kVariableOrder, span,
-               fmt::format("`{}` is not declared above this place", name))
-        .label(later.span, "it is declared here")
-        .with_hint("a variable may use those above it");
+               fmt::format("variable `{}` is used before its declaration", name))
+        .label(later.span, "declared here")
+        .with_hint("declare it above the variable that uses it");
     return nullptr;
   }
   if (name == "epoch" || name == "step") {
     reader_
-        .error(Diagnosis::kUndeclaredVariable, span,
-               fmt::format("the variable `{}` is not declared", name))
+        .error(Diagnosis::kUndeclaredVariable, span, fmt::format("undeclared variable `{}`", name))
         .with_hint(
-            "variables are fixed before the run; the events of a hook report their epoch "
-            "and step");
+            "use the epoch and step in the events of a hook: variables are fixed before the run");
     return nullptr;
   }
   for (const Name& other : order_) visible.push_back(other.text);
-  reader_
-      .error(Diagnosis::kUndeclaredVariable, span,
-             fmt::format("the variable `{}` is not declared", name))
+  reader_.error(Diagnosis::kUndeclaredVariable, span, fmt::format("undeclared variable `{}`", name))
       .with_hint(visible.empty() ? fmt::format("declare it: `vars: {{{}: ...}}`", name)
-                                 : suggestion(name, visible, "`vars:` declares"))
-      .with_hint(name == "index" ? "`$index` is there in the entry that says `repeat`, which hands "
-                                   "it to a network as a param: `number: $index`"
+                                 : suggestion(name, visible, "available variables:"))
+      .with_hint(name == "index" ? "use `$index` in the entry with `repeat`, and pass it to a "
+                                   "network as a param: `number: $index`"
                                  : "")
-      .with_hint(name == "env" ? "`$env(NAME)` reads the environment" : "")
-      .with_hint(whole ? "" : "a dollar sign is written `$$`");
+      .with_hint(name == "env" ? "write `$env(NAME)` to read the environment" : "")
+      .with_hint(whole ? "" : "write `$$` for a dollar sign");
   return nullptr;
 }
 
@@ -97,7 +93,7 @@ bool Variables::may_copy(const yaml::Node& copy, Span use) {
   if (too_many_)
     reader_.error(
         Diagnosis::kOutOfRange, use,
-        fmt::format("variables and copies grow the file to more than {} values", kMaxNodes));
+        fmt::format("variables and copies expand the file to more than {} values", kMaxNodes));
   return !too_many_;
 }
 
@@ -105,7 +101,7 @@ void Variables::warn_of_unused() const {
   for (const Name& name : order_)
     if (!used_.contains(name.text))
       reader_.diags.warning(Diagnosis::kUnusedDeclaration, name.span,
-                            fmt::format("no one uses the variable `{}`", name.text));
+                            fmt::format("unused variable `{}`", name.text));
 }
 
 }  // namespace flow::job

@@ -1,4 +1,4 @@
-// What other tools call what a job file calls otherwise.
+// Names in other tools for names in job files.
 #include "compiler/job/vocabulary.h"
 
 #include <algorithm>

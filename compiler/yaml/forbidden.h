@@ -1,4 +1,4 @@
-// What YAML allows and the language does not, as it is told to the user. `text` is the source's.
+// Errors for YAML that job files do not support. `text` is that of the source.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace flow::yaml {
 
-/// What to do instead of anchors and aliases.
+/// The hint for anchors and aliases.
 inline constexpr const char* kUseVariable =
-    "declare the value once under `vars:` and write `$name` where it is used";
+    "declare the value once under `vars:` and write `$name` where you use it";
 
 /// Empty, or made of digits, signs, `.` and `e`, with at least one digit.
 bool is_number_like(std::string_view text);

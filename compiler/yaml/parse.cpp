@@ -12,18 +12,18 @@
 namespace flow::yaml {
 namespace {
 
-constexpr const char* kHowToBegin = "a job file begins with `flow: 1` and has `jobs:`";
+constexpr const char* kHowToBegin = "begin a job file with `flow: 1` and add `jobs:`";
 
 /// Reports a text without a mapping at its top.
 void check_top(const Parsed& parsed, int32_t id, const Sources& sources, Diags& diags) {
   if (parsed.empty) {
     const uint32_t begin = sources[id].line_start(1);
-    diags.error(Diagnosis::kEmptyFile, {id, begin, begin}, "the file holds nothing")
+    diags.error(Diagnosis::kEmptyFile, {id, begin, begin}, "the file is empty; expected a mapping")
         .with_hint(kHowToBegin);
   } else if (!parsed.root.is_mapping()) {
     diags
         .error(Diagnosis::kNotAMapping, parsed.root.span,
-               fmt::format("the file is {}, not a mapping", name_of(parsed.root.kind)))
+               fmt::format("the file is {}; expected a mapping", name_of(parsed.root.kind)))
         .with_hint(kHowToBegin);
   }
 }
@@ -71,7 +71,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   const bool second = check_one_document(id, tokens, diags);
   if (parsed.rest && !second && parsed.root.is_mapping())
     diags.error(Diagnosis::kYamlSyntax, {id, parsed.rest_offset, parsed.rest_offset + 1},
-                "nothing may follow the value that is the file");
+                "unexpected text after the top-level mapping");
   check_top(parsed, id, sources, diags);
   return std::move(parsed.root);
 }

@@ -26,8 +26,8 @@ class Explainer {
         escape() || dash() || second_colon() || missing_colon() || indentation())
       return;
     const Token& token = tokens_[index_at_offset()];
-    report(Diagnosis::kYamlSyntax, span_of(token), "this is not YAML")
-        .with_hint("text that holds YAML's own characters is quoted");
+    report(Diagnosis::kYamlSyntax, span_of(token), "invalid YAML")
+        .with_hint("quote text that contains YAML's special characters");
   }
 
  private:
@@ -64,7 +64,7 @@ class Explainer {
     if (tokens_.back().closed) return false;
     const Token& token = tokens_.back();
     report(Diagnosis::kUnclosed, {id_, token.begin, token.begin + 1},
-           fmt::format("the quote {} is not closed", text_[token.begin]))
+           fmt::format("unclosed quote {}", text_[token.begin]))
         .with_hint(fmt::format("close it with {}", text_[token.begin]));
     return true;
   }
@@ -95,35 +95,34 @@ class Explainer {
     return (text_[open.begin] == '{') == (text_[close.begin] == '}');
   }
   bool closes_nothing(const Token& close) {
-    report(Diagnosis::kUnclosed, span_of(close),
-           fmt::format("`{}` closes nothing that was opened", text_of(close)))
+    report(Diagnosis::kUnclosed, span_of(close), fmt::format("unmatched `{}`", text_of(close)))
         .with_hint("delete it");
     return true;
   }
   bool closes_another(const Token& close, const Token& open) {
     report(Diagnosis::kUnclosed, span_of(close),
-           fmt::format("`{}` cannot close `{}`", text_of(close), text_of(open)))
+           fmt::format("`{}` does not match `{}`", text_of(close), text_of(open)))
         .label(span_of(open), "opened here")
         .with_hint(fmt::format("close `{}` with `{}` first", text_of(open),
                                text_[open.begin] == '{' ? '}' : ']'));
     return true;
   }
   bool not_closed(const Token& open, const Token* next_key) {
-    Diag& diag = report(Diagnosis::kUnclosed, span_of(open),
-                        fmt::format("`{}` is not closed", text_of(open)));
+    Diag& diag =
+        report(Diagnosis::kUnclosed, span_of(open), fmt::format("unclosed `{}`", text_of(open)));
     for (const Token& token : tokens_)
       if (token.kind == TokenKind::kComment && token.begin > open.begin &&
           (!next_key || token.begin < next_key->begin) &&
           text_of(token).find_first_of("}]") != std::string_view::npos)
         return comment_hides(token, diag);
-    if (next_key) diag.label(span_of(*next_key), "the next key begins here");
+    if (next_key) diag.label(span_of(*next_key), "the next key starts here");
     diag.with_hint(fmt::format("close it with `{}`", text_[open.begin] == '{' ? '}' : ']'));
     return true;
   }
 
   bool comment_hides(const Token& comment, Diag& diag) {
-    diag.label(span_of(comment), "this is a comment: it closes nothing")
-        .with_hint("text that begins with `#` is quoted");
+    diag.label(span_of(comment), "this comment contains the closing character")
+        .with_hint("quote text that begins with `#`");
     return true;
   }
 
@@ -137,21 +136,21 @@ class Explainer {
       const auto end = static_cast<uint32_t>(std::min(behind, text_.size()));
       const std::string_view whole = text_.substr(text.begin, end - text.begin);
       report(Diagnosis::kYamlSyntax, {id_, text.begin, end},
-             fmt::format("in braces and brackets `{}` ends unquoted text", text_of(open)))
+             fmt::format("unquoted text in braces or brackets cannot contain `{}`", text_of(open)))
           .with_hint(hint_for_brackets(whole));
       return true;
     }
     return false;
   }
 
-  /// Of a shell are `${n}`, which is `$n` here, and `x${n}`, which is `$(n)` inside text.
+  /// A shell writes `${n}` for `$n`, and `x${n}` for `x$(n)`.
   static std::string hint_for_brackets(std::string_view whole) {
     const size_t dollar = whole.find("${"), close = whole.find('}');
     if (dollar == 0 && close + 1 == whole.size())
-      return fmt::format("a variable is written `${}`", whole.substr(2, whole.size() - 3));
+      return fmt::format("write a variable as `${}`", whole.substr(2, whole.size() - 3));
     if (dollar == std::string_view::npos || close == std::string_view::npos || close < dollar)
       return fmt::format("quote it: `\"{}\"`", whole);
-    return fmt::format("write it in quotes: `\"{}$({}){}\"`", whole.substr(0, dollar),
+    return fmt::format("write `\"{}$({}){}\"`", whole.substr(0, dollar),
                        whole.substr(dollar + 2, close - dollar - 2), whole.substr(close + 1));
   }
 
@@ -177,7 +176,7 @@ class Explainer {
       if (rest.kind != TokenKind::kPlain && !is_quoted(rest)) continue;
       if (is_quoted(value)) return behind_a_quote(value, rest);
       report(Diagnosis::kYamlSyntax, span_of(rest),
-             fmt::format("nothing may follow the closing `{}`", text_of(value)));
+             fmt::format("unexpected text after the closing `{}`", text_of(value)));
       return true;
     }
     return false;
@@ -187,14 +186,14 @@ class Explainer {
     const std::string quote(1, text_[value.begin]);
     if (rest.line != value.line) {
       report(Diagnosis::kUnclosed, {id_, value.begin, value.begin + 1},
-             fmt::format("the quote {} is not closed on its line", quote))
-          .label({id_, value.end - 1, value.end}, "its text goes on to this quote")
+             fmt::format("unclosed quote {} on this line", quote))
+          .label({id_, value.end - 1, value.end}, "the quoted text continues to here")
           .with_hint(fmt::format("close it with {}", quote));
       return true;
     }
-    report(Diagnosis::kYamlSyntax, span_of(rest), "nothing may follow the closing quote")
-        .with_hint(quote == "'" ? "in single quotes a single quote is written twice: `'it''s'`"
-                                : "in double quotes a double quote is written `\\\"`");
+    report(Diagnosis::kYamlSyntax, span_of(rest), "unexpected text after the closing quote")
+        .with_hint(quote == "'" ? "inside single quotes, write a single quote twice: `'it''s'`"
+                                : "inside double quotes, write a double quote as `\\\"`");
     return true;
   }
 
@@ -207,9 +206,9 @@ class Explainer {
                         fmt::format("the unquoted `{}` is a YAML alias", text_of(token)));
     const std::string_view text = text_of(token);
     if (text == "*" || text.find_first_of("*/.", 1) != text.npos)
-      diag.with_hint(fmt::format("a pattern that begins with `*` is quoted: `\"{}\"`", text));
+      diag.with_hint(fmt::format("quote a pattern that begins with `*`: `\"{}\"`", text));
     else
-      diag.with_hint(fmt::format("{}; a pattern is quoted: `\"{}\"`", kUseVariable, text));
+      diag.with_hint(fmt::format("{}; quote a pattern: `\"{}\"`", kUseVariable, text));
     return true;
   }
 
@@ -232,8 +231,8 @@ class Explainer {
     const uint32_t size = 1 + character_at(text_, backslash + 1).bytes;
     const auto begin = static_cast<uint32_t>(backslash);
     report(Diagnosis::kYamlSyntax, {id_, begin, begin + size},
-           fmt::format("`{}` is no escape of double-quoted text", text_.substr(begin, size)))
-        .with_hint("in single quotes a backslash is a backslash");
+           fmt::format("unknown escape `{}` in double quotes", text_.substr(begin, size)))
+        .with_hint("use single quotes for a plain backslash");
     return true;
   }
 
@@ -242,12 +241,12 @@ class Explainer {
     const size_t i = index_at_offset();
     if (!is(i, TokenKind::kDash)) return false;
     if (!tokens_[i].first_on_line) {
-      report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a list item on the line of its key")
-          .with_hint("write the items on lines of their own, or the list as `[a, b]`");
+      report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a list item on the same line as its key")
+          .with_hint("write each item on its own line, or write the list as `[a, b]`");
       return true;
     }
-    report(Diagnosis::kIndentation, span_of(tokens_[i]), "a list item where a key is expected")
-        .with_hint("indent the items further than the key that they belong to");
+    report(Diagnosis::kIndentation, span_of(tokens_[i]), "unexpected list item; expected a key")
+        .with_hint("indent the items further than their key");
     return true;
   }
 
@@ -261,7 +260,7 @@ class Explainer {
     if (tokens_[i].in_flow) return missing_comma(i, value);
     if (tokens_[value].kind != TokenKind::kColon || tokens_[value].line != tokens_[i].line)
       return false;
-    report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a second colon in one value")
+    report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a second colon in the value")
         .with_hint("quote the text, or write a mapping in braces: `{key: value}`");
     return true;
   }
@@ -284,8 +283,8 @@ class Explainer {
   }
   bool report_missing_comma(Span key) {
     report(Diagnosis::kYamlSyntax, key,
-           fmt::format("no comma before `{}`", text_.substr(key.begin, key.end - key.begin)))
-        .with_hint("entries in braces and brackets are separated by commas");
+           fmt::format("missing comma before `{}`", text_.substr(key.begin, key.end - key.begin)))
+        .with_hint("separate entries in braces and brackets by commas");
     return true;
   }
 
@@ -326,13 +325,13 @@ class Explainer {
   bool report_indentation(const Token& key, const Token& above) {
     const std::string message =
         key.column > above.column
-            ? fmt::format("`{}` is indented further than `{}`, which has a value", text_of(key),
-                          text_of(above))
-            : fmt::format("`{}` is not in the column of any key above", text_of(key));
+            ? fmt::format("`{}` is indented further than `{}`, which already has a value",
+                          text_of(key), text_of(above))
+            : fmt::format("`{}` does not align with any key above", text_of(key));
     report(Diagnosis::kIndentation, span_of(key), message)
         .label(span_of(above),
-               fmt::format("`{}` stands in column {}", text_of(above), above.column + 1))
-        .with_hint("keys of one mapping stand in one column");
+               fmt::format("`{}` starts in column {}", text_of(above), above.column + 1))
+        .with_hint("align the keys of a mapping in one column");
     return true;
   }
 

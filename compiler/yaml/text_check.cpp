@@ -40,15 +40,15 @@ bool is_allowed(std::string_view text, size_t offset) {
 }
 
 void report_control_character(Diags& diags, Span span, char byte) {
-  Diag& diag = diags.error(Diagnosis::kControlCharacter, span,
-                           fmt::format("the control character \\x{:02x} has no place in a job file",
-                                       static_cast<unsigned char>(byte)));
+  Diag& diag = diags.error(
+      Diagnosis::kControlCharacter, span,
+      fmt::format("unsupported control character \\x{:02x}", static_cast<unsigned char>(byte)));
   if (byte == '\0')
     diag.with_hint("if this is a job file, save it as UTF-8");
   else if (byte == '\r')
-    diag.with_hint("end lines with a line feed, or a carriage return and a line feed");
+    diag.with_hint("end lines with LF or CRLF");
   else
-    diag.with_hint("delete it; inside double quotes it can be written as an escape, `\\x1b`");
+    diag.with_hint("delete it, or write an escape in double quotes, as in `\\x1b`");
 }
 
 }  // namespace
@@ -69,15 +69,15 @@ bool check_text(const Sources& sources, int32_t id, Diags& diags) {
   if (text.size() > kLargestFile) {
     diags
         .error(Diagnosis::kFileTooLarge, {},
-               fmt::format("{} has {} bytes, a job file at most {}", sources[id].name(),
+               fmt::format("{} has {} bytes; expected at most {}", sources[id].name(),
                            size_of(sources[id]), kLargestFile))
-        .with_hint("put long lists of numbers into a .npy file");
+        .with_hint("move long lists of numbers to a .npy file");
     return false;
   }
   if (const char* encoding = other_encoding(text)) {
     diags
         .error(Diagnosis::kInvalidUtf8, span_at(id, 0, 2),
-               fmt::format("the file is {}, job files are UTF-8", encoding))
+               fmt::format("the file is {}; expected UTF-8", encoding))
         .with_hint("save it as UTF-8");
     return false;
   }
@@ -85,9 +85,8 @@ bool check_text(const Sources& sources, int32_t id, Diags& diags) {
     const Character character = character_at(text, at);
     if (!character.valid) {
       diags
-          .error(
-              Diagnosis::kInvalidUtf8, span_at(id, at, 1),
-              fmt::format("the byte \\x{:02x} is not UTF-8", static_cast<unsigned char>(text[at])))
+          .error(Diagnosis::kInvalidUtf8, span_at(id, at, 1),
+                 fmt::format("invalid UTF-8 byte \\x{:02x}", static_cast<unsigned char>(text[at])))
           .with_hint("save the file as UTF-8");
       return false;
     }

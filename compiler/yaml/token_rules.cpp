@@ -35,12 +35,12 @@ bool may_hold_any_space(const Token& token) {
          token.kind == TokenKind::kComment;
 }
 
-/// What a character that is no ASCII is called where it looks like a space, or like nothing.
+/// The name of a non-ASCII character that looks like a space, or like nothing; else null.
 const char* false_space(uint32_t code) {
-  if (code == 0xA0 || code == 0x202F) return "a no-break space";
-  if (code == 0x3000) return "an ideographic space";
-  if ((code >= 0x2000 && code <= 0x200A) || code == 0x205F) return "a space of another width";
-  if (code == 0x200B || code == 0x2060 || code == 0xFEFF) return "a space without width";
+  if (code == 0xA0 || code == 0x202F) return "no-break space";
+  if (code == 0x3000) return "ideographic space";
+  if ((code >= 0x2000 && code <= 0x200A) || code == 0x205F) return "typographic space";
+  if (code == 0x200B || code == 0x2060 || code == 0xFEFF) return "zero-width space";
   return nullptr;
 }
 
@@ -56,7 +56,8 @@ uint32_t find_false_space(std::string_view text, const Token& token) {
 }
 
 std::string on_other_lines(size_t count, const char* what) {
-  return fmt::format("{} other line{} {} too", count, count == 1 ? " has" : "s have", what);
+  return fmt::format("{} other line{} {}", count, count == 1 ? " also contains" : "s also contain",
+                     what);
 }
 
 bool is_content(const Token& token) {
@@ -114,9 +115,10 @@ bool check_tabs(std::string_view text, int32_t id, const std::vector<Token>& tok
     end_of_line = std::min(text.find('\n', tab), text.size());
   }
   if (lines == 0) return false;
-  Diag& diag = diags.error(Diagnosis::kTab, {id, first, first + 1}, "a tab outside quoted text");
+  Diag& diag =
+      diags.error(Diagnosis::kTab, {id, first, first + 1}, "unsupported tab outside quoted text");
   if (lines > 1) diag.with_note(on_other_lines(lines - 1, "tabs"));
-  diag.with_hint("use spaces; in double quotes a tab can be written as `\\t`");
+  diag.with_hint("use spaces; in double quotes, write a tab as `\\t`");
   return true;
 }
 
@@ -135,12 +137,11 @@ bool check_false_spaces(std::string_view text, int32_t id, const std::vector<Tok
       continue;
     }
     const Character character = character_at(text, at);
-    diag = &diags.error(Diagnosis::kFalseSpace, {id, at, at + character.bytes},
-                        fmt::format("{} outside quoted text", false_space(character.code)));
-    diag->with_hint(
-        fmt::format("use a plain space; in double quotes this one can be written as "
-                    "`\\u{:04x}`",
-                    character.code));
+    diag = &diags.error(
+        Diagnosis::kFalseSpace, {id, at, at + character.bytes},
+        fmt::format("unsupported {} outside quoted text", false_space(character.code)));
+    diag->with_hint(fmt::format(
+        "use a plain space; in double quotes, write this one as `\\u{:04x}`", character.code));
   }
   if (others > 0) diag->with_note(on_other_lines(others, "such spaces"));
   return diag != nullptr;
@@ -149,17 +150,15 @@ bool check_false_spaces(std::string_view text, int32_t id, const std::vector<Tok
 void check_directives(int32_t id, const std::vector<Token>& tokens, Diags& diags) {
   for (const Token& token : tokens)
     if (token.kind == TokenKind::kDirective)
-      diags
-          .error(Diagnosis::kYamlSyntax, span_of(id, token),
-                 "directives are not part of the language")
+      diags.error(Diagnosis::kYamlSyntax, span_of(id, token), "unsupported YAML directive")
           .with_hint("delete the line");
 }
 
 bool check_one_document(int32_t id, const std::vector<Token>& tokens, Diags& diags) {
   const Token* second = second_document(tokens);
   if (!second) return false;
-  diags.error(Diagnosis::kSecondDocument, span_of(id, *second), "a second document begins here")
-      .with_hint("a job file is one document: put the second into a file of its own");
+  diags.error(Diagnosis::kSecondDocument, span_of(id, *second), "unexpected second document")
+      .with_hint("move the second document to another file");
   return true;
 }
 

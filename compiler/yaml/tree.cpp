@@ -58,7 +58,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kScalar:
       break;
   }
-  return "a text";
+  return "a string";
 }
 
 }  // namespace flow::yaml

@@ -270,7 +270,7 @@ class Help(FlowTest):
             self.assertEqual(done.stdout, "")
 
     def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):
-        for word, hint in (("lstm", "LANGUAGE.md has an RNN"), ("Linear", "did you mean `dense`?"), ("qqqqq", "`flowc ops` lists them")):
+        for word, hint in (("lstm", "see docs/guide/networks.md"), ("Linear", "did you mean `dense`?"), ("qqqqq", "`flowc ops` lists them")):
             self.assertIn(hint, self.call("flowc", "ops", word, status=2).stderr)
 
     def test_a_device_of_another_name_is_answered_with_ours(self):

@@ -210,7 +210,7 @@ class Manners(FlowTest):
         self.assertEqual(self.load("out/watch/hidden/steps.npy").tolist(), [0, 3])
         self.assertEqual(self.load("out/watch/logits/steps.npy").tolist(), [0, 2, 4])
         told = self.flowrun("job.yaml", "-o", "no", "--watch-diff", "*", status=2).stderr  # `hidden` is another gradient
-        self.assertIn("another hook writes `hidden` too", told)
+        self.assertIn("two hooks write `hidden`", told)
 
     def test_json_prints_one_object_a_line(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 40, "--json")

@@ -541,7 +541,7 @@ jobs:
     def test_includes_are_not_set(self):
         self.write("job.yaml", train_job(1))
         for text in ("include=[x.yaml]", "+include=x.yaml", "~include"):
-            self.assertIn("files are included before this is set", self.flowrun("job.yaml", "--set", text, status=2).stderr)
+            self.assertIn("cannot override `include`", self.flowrun("job.yaml", "--set", text, status=2).stderr)
 
 
 if __name__ == "__main__":

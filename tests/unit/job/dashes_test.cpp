@@ -20,7 +20,7 @@ TEST_CASE("the items of a list become the mapping that was meant, however many t
   Reading reading(variables(20'000));
   remove_dashes(reading.reader, reading.tree);
   CHECK(reading.diags.error_count() == 1);
-  CHECK(reading.says("write its entries without dashes"));
+  CHECK(reading.says("write the entries without dashes"));
   const yaml::Node& made = *reading.tree.find("vars");
   REQUIRE(made.is_mapping());
   CHECK(made.entries.size() == 20'000);

@@ -77,12 +77,12 @@ TEST_CASE("integers have 64 bits and overflow is an error") {
 TEST_CASE("what has no value says why") {
   CHECK(value_of("1 / 0") == "division by zero");
   CHECK(value_of("1 % 0") == "division by zero");
-  CHECK(value_of("(1 + 2") == "this parenthesis is not closed");
+  CHECK(value_of("(1 + 2") == "unclosed parenthesis");
   CHECK(value_of("1 +") == "the expression ends too early");
-  CHECK(value_of("1 2") == "`2` does not belong here");
+  CHECK(value_of("1 2") == "unexpected `2`");
   CHECK(value_of("m") == "unknown");
-  CHECK(value_of("1 if n") == "`if` needs `else`");
-  CHECK(value_of("010") == "`010` is not a number");
+  CHECK(value_of("1 if n") == "`if` requires `else`");
+  CHECK(value_of("010") == "unexpected `010`; expected a number");
   CHECK(value_of("1e308 * 10") == "the result is not a finite number");
   CHECK(value_of("") == "the expression ends too early");
 }
@@ -98,8 +98,8 @@ TEST_CASE("what `if else` passes over needs no value") {
 }
 
 TEST_CASE("nesting without end is refused") {
-  CHECK(value_of(std::string(100000, '(')) == "the expression is nested too deep");
-  CHECK(value_of(std::string(100000, '-') + "1") == "the expression is nested too deep");
+  CHECK(value_of(std::string(100000, '(')) == "the expression is nested too deeply");
+  CHECK(value_of(std::string(100000, '-') + "1") == "the expression is nested too deeply");
 }
 
 }  // namespace

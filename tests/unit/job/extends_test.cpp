@@ -59,10 +59,11 @@ TEST_CASE("A job takes over no optimizer, return, hook or run section") {
   CHECK_FALSE(eval.optimizer);
   CHECK(eval.hooks.empty());
   CHECK(eval.run.steps != plan.jobs.at(0).run.steps);
-  CHECK(messages_of(std::string(kTrain) + "  b: {extends: train}\n").find("a job needs `type`") !=
-        std::string::npos);
+  CHECK(
+      messages_of(std::string(kTrain) + "  b: {extends: train}\n").find("a job requires `type`") !=
+      std::string::npos);
   CHECK(messages_of(std::string(kTrain) + "  b: {type: train, extends: train}\n")
-            .find("needs an `optimizer`") != std::string::npos);
+            .find("requires an `optimizer`") != std::string::npos);
 }
 
 TEST_CASE("Inputs and entries are merged key by key") {
@@ -159,7 +160,7 @@ TEST_CASE("--set knows the names that a job takes over") {
   says("jobs.eval.graph.dorp.rate=0.25", "did you mean `drop`?");
   says("jobs.eval.graph.dorp={op: relu, in: x}", "did you mean `drop`?");
   says("~jobs.eval.graph.dorp", "did you mean `drop`?");
-  says("+jobs.eval.graph.drop={op: relu, in: x}", "`jobs.eval.graph.drop` is there already");
+  says("+jobs.eval.graph.drop={op: relu, in: x}", "`jobs.eval.graph.drop` already exists");
   says("jobs.eval.extends=trian", "did you mean `train`?");
 }
 
@@ -177,7 +178,7 @@ TEST_CASE("Jobs extend each other at most 64 deep") {
   std::string deep = "flow: 1\njobs:\n";
   for (int i = 0; i < 2'000; ++i)
     deep += fmt::format("  j{}: {{type: predict, extends: j{}}}\n", i, i + 1);
-  CHECK(messages_of(deep).find("jobs extend each other more than 64 deep [E0112]") !=
+  CHECK(messages_of(deep).find("jobs extend each other more than 64 levels deep [E0112]") !=
         std::string::npos);
 }
 
@@ -189,8 +190,7 @@ TEST_CASE("Extended jobs copy at most 200,000 values") {
     for (int k = 0; k < 500; ++k) large += fmt::format("      e{}_{}: {{op: exp, in: a}}\n", i, k);
   }
   const std::string messages = messages_of(large);
-  CHECK(messages.find("jobs that extend others grow the file to more than 200000") !=
-        std::string::npos);
+  CHECK(messages.find("extended jobs expand the file to more than 200000") != std::string::npos);
   CHECK(messages.find("[E0302]") == std::string::npos);
 }
 #endif

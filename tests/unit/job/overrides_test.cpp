@@ -49,7 +49,7 @@ TEST_CASE("plus begins a list of hooks") {
 TEST_CASE("plus refuses what is there already") {
   Reading reading(kFile);
   apply_overrides(reading.reader, reading.tree, {"+vars.lr=1"});
-  CHECK(reading.says("`vars.lr` is there already"));
+  CHECK(reading.says("`vars.lr` already exists"));
 }
 
 TEST_CASE("tilde deletes") {

@@ -51,7 +51,7 @@ TEST_CASE("a return type says what a list and a mapping mean") {
 TEST_CASE("a return type that the value does not have is an error that shows both") {
   const std::string messages =
       messages_of(predict("{type: \"Tuple[Numpy, Numpy]\", value: [a, {k: b}]}"));
-  CHECK(messages.find("a mapping stands where the type has `Numpy`") != std::string::npos);
+  CHECK(messages.find("the value is a mapping; expected `Numpy`") != std::string::npos);
   CHECK(messages.find("Tuple[Numpy, Dict[str, Numpy]]") != std::string::npos);
   for (const char* type :
        {"Numpy[", "List", "List[Numpy, Numpy]", "Dict[Numpy]", "Tuple[]", "Dict[float, Numpy]",

@@ -63,13 +63,13 @@ TEST_CASE("yes and no are hinted to true and false") {
 TEST_CASE("a fraction where an integer is needed is shown") {
   Reading reading("x: 1/2\n");
   CHECK_FALSE(read_integer(reading.reader, x_of(reading), "`x`"));
-  CHECK(reading.says("`x` is `1/2`, which is not a whole number"));
+  CHECK(reading.says("`x` is `1/2`; expected an integer"));
 }
 
 TEST_CASE("a number outside its bounds is an error that names them") {
   Reading reading("x: 0\n");
   CHECK_FALSE(read_integer(reading.reader, x_of(reading), "`x`", {.min = 1}));
-  CHECK(reading.says("it must be at least 1"));
+  CHECK(reading.says("expected at least 1"));
 }
 
 TEST_CASE("an enumeration suggests the nearest word") {

@@ -59,7 +59,7 @@ TEST_CASE("expressions compute with variables, and text takes them as they are")
 TEST_CASE("a variable inside text is written in parentheses") {
   Reading reading("vars: {n: 6}\na: x$n\n");
   put_in(reading);
-  CHECK(reading.says("inside text it is `$(n)`"));
+  CHECK(reading.says("write `$(n)`"));
 }
 
 TEST_CASE("a list cannot stand inside text") {
@@ -105,7 +105,7 @@ TEST_CASE("an unset environment variable is an error where it is used, but for a
   const auto errors_of = [&](const std::string& rest) {
     Reading reading(vars + rest);
     put_in(reading);
-    if (reading.diags.error_count() > 0) CHECK(reading.says("the environment has no"));
+    if (reading.diags.error_count() > 0) CHECK(reading.says("is not set"));
     return reading.diags.error_count();
   };
   CHECK(errors_of("") == 0);
@@ -139,8 +139,8 @@ TEST_CASE("a name may be as long as a file") {
                   name + "\n");
   put_in(reading);
   CHECK(reading.diags.error_count() == 3);
-  CHECK(reading.says("is not declared"));
-  CHECK(reading.says("stands inside text"));
+  CHECK(reading.says("undeclared variable"));
+  CHECK(reading.says("inside text; expected"));
 
   // What stays as it is written is looked through for the variables that it needs.
   Reading kept("flow: 1\nvars: {n: 3, m: 4}\njobs:\n  j:\n    graph:\n      e: {repeat: 2, at: \"" +

@@ -165,6 +165,6 @@ TEST_CASE("Values nest 64 deep and no deeper") {
 TEST_CASE("A file beyond four megabytes is refused unread") {
   const Parsed parsed("a: \"" + std::string(4 << 20, 'x'));
   CHECK(parsed.diags.render() ==
-        "error: a.yaml has 4194308 bytes, a job file at most 4194304 [E0118]\n"
-        "   hint: put long lists of numbers into a .npy file\n");
+        "error: a.yaml has 4194308 bytes; expected at most 4194304 [E0118]\n"
+        "   hint: move long lists of numbers to a .npy file\n");
 }
