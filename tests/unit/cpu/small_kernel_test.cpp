@@ -84,6 +84,29 @@ TEST_CASE("max_pool2d takes the first of equals, and the first NaN, at any numbe
   }
 }
 
+TEST_CASE("a padded window of minus infinities has its maximum at its first element inside") {
+  for (int64_t channels : {1, 5}) {
+    const Shape x = {1, channels, 4, 4}, y = {1, channels, 2, 2};
+    Array lowest(DType::kFloat32, x);
+    std::ranges::fill(lowest.as<float>(), -kInfinity);
+    const KernelCase one{
+        "max_pool2d",
+        {{"ksize", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"padding", Integers{1, 0, 1, 0}}},
+        {lowest},
+        {{DType::kFloat32, y}, {DType::kUInt8, y}}};
+    for (const auto layout : {cpu::Layout::kPlain, cpu::Layout::kChannelsLast}) {
+      const KernelRun run = run_kernel(one, {cpu::fast_kernels(), layout});
+      for (int64_t c = 0; c < channels; ++c) {
+        CHECK(number_at(run.outputs[0], 4 * c) == -kInfinity);
+        CHECK(number_at(run.outputs[1], 4 * c) == 4);
+        CHECK(number_at(run.outputs[1], 4 * c + 1) == 3);
+        CHECK(number_at(run.outputs[1], 4 * c + 2) == 1);
+        CHECK(number_at(run.outputs[1], 4 * c + 3) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("windows of more than 256 elements keep their places as int32") {
   Random random(1);
   const Shape x = {1, 3, 20, 20}, y = {1, 3, 2, 3};

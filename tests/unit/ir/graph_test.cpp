@@ -112,4 +112,13 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one") {
         "(line 1) <- images [64, 1, 28, 28]");
 }
 
+TEST_CASE("A number as an operand has the dtype that its op accepts") {
+  GraphMaker maker;
+  const ValueId number =
+      maker.add("fill", "number", {},
+                {{"value", 1.0}, {"shape", std::vector<int64_t>{2}}, {"dtype", DType::kInt32}});
+  CHECK_FALSE(maker.add("relu", "y", {number}).valid());
+  CHECK_THAT(maker.messages(), Catch::StartsWith("y: ") && Catch::Contains("int32"));
+}
+
 }  // namespace flow::test

@@ -43,6 +43,21 @@ TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys 
   CHECK(rows_of(0, 1, 0) == kMixedRows);
 }
 
+TEST_CASE("Gradients of keys and values sum over the rows of queries") {
+  GraphMaker maker;
+  const auto input = [&](const char* name, Shape shape) { return maker.input(name, shape, F, 1); };
+  const ValueId dquery = maker.add(
+      "scaled_dot_product_attention_grad", "grad",
+      {input("dy", {3, 4, 7}), input("q", {3, 4, 5}), maker.input("k", {3, 6, 5}, F, kNoRows),
+       maker.input("v", {3, 6, 7}, F, kNoRows), input("y", {3, 4, 7}), input("lse", {3, 4})},
+      {{"scale", 1.0}});
+  REQUIRE(dquery.valid());
+  const ir::Node& node = *maker.graph.producer_of(dquery);
+  CHECK(maker.graph[node.results[0]].rows == 1);
+  CHECK(maker.graph[node.results[1]].rows == kMixedRows);
+  CHECK(maker.graph[node.results[2]].rows == kMixedRows);
+}
+
 TEST_CASE("The default scale of attention is one over the root of the depth") {
   GraphMaker maker;
   const ValueId q = maker.input("q", {3, 16});

@@ -78,6 +78,21 @@ TEST_CASE("Sums of more than products, or of those of another device, stay sums"
   CHECK(cells.op_of_gradient(cells.weight) == "add");
 }
 
+TEST_CASE("A sum stays a sum when one of its products has another reader") {
+  const bool has_reader = GENERATE(false, true);
+  GraphMaker maker;
+  const auto product = [&](const std::string& name) {
+    return maker.add("matmul", name,
+                     {maker.input(name + "/a", {2, 8}), maker.input(name + "/b", {2, 8})},
+                     {{"transpose_a", true}});
+  };
+  const ValueId first = product("p"), sum = maker.add("add", "sum", {first, product("q")});
+  maker.graph.results = {sum};
+  if (has_reader) maker.graph.results.push_back(maker.add("tanh", "reader", {first}));
+  maker.run_passes("join_shared_grads");
+  CHECK(maker.graph.producer_of(sum)->op->name == (has_reader ? "add" : "matmul"));
+}
+
 TEST_CASE("A product of a variable, which may be updated before the sum is made, is added to it") {
   GraphMaker maker;
   const ValueId weight = maker.variable("w", {8, 8}), first = maker.variable("v", {2, 8});

@@ -81,6 +81,18 @@ TEST_CASE("hooks alone have taps copied, and move nothing else") {
   CHECK(placed(maker) == "cpu a; tap gpu a:gpu; tap gpu seen; cpu c; gpu c:gpu; gpu b; ");
 }
 
+TEST_CASE("a hook on the other device reads a value that an epilogue replaces") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {4, 3}), w = maker.variable("w", {3, 5});
+  const ValueId product = add_on(maker, kCpu, "matmul", "product", {x, w});
+  const ValueId y = add_on(maker, kCpu, "relu", "y", {product});
+  const ValueId seen = add_on(maker, kGpu, "tanh", "seen", {product});
+  maker.graph.results = {y};
+  maker.graph.watched = {seen};
+  maker.run_passes("place_devices");
+  CHECK_THAT(placed(maker), Catch::Contains("tap gpu product:gpu; tap gpu seen; "));
+}
+
 TEST_CASE("gradients are made where the forward op runs, and updates where the variable lies") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
