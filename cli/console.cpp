@@ -19,6 +19,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "cli/command_tree.h"
 #include "runtime/base/check.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
@@ -291,7 +292,7 @@ struct Complaint {
 std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands(nullptr))
-    commands.push_back(command->get_name());
+    if (!command->get_group().empty()) commands.push_back(command->get_name());  // not hidden
   if (commands.empty()) return {};
   const std::string hint = "one of " + join(commands, ", ");
   if (argc < 2) return Complaint{"a command is required", hint};
@@ -345,6 +346,10 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
 }  // namespace
 
 int parse(CLI::App& app, int argc, char** argv) {
+  if (argc == 2 && argv[1] == kDescribeFlag) {
+    print(to_json(describe(app)).dump(1) + "\n");
+    return kDone;
+  }
   try {
     app.parse(argc, argv);
     return -1;

@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/complete.h"
 #include "cli/console.h"
+#include "cli/help_topics.h"
+#include "cli/installed.h"
 #include "cli/job_source.h"
 #include "cli/plan_graph.h"
 #include "cli/show_memory.h"
@@ -34,7 +37,8 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string file, output, device, format = "table", code, op, other, start;
-  std::string job, dump_after, schema = "job";
+  std::string job, dump_after, schema = "job", topic;
+  CompletionRequest completion;
   std::vector<std::string> sets;
   bool commands = false, memory = false, full = false, minimal = false;
 };
@@ -282,13 +286,34 @@ int init(const Options& options) {
       "complete it by {}\n",
       escaped(path.string()), escaped(path.string()), escaped(path.string()),
       escaped(schema.string())));
+  const std::string jobs =
+      installed_jobs().empty() ? "FLOW/jobs" : command_line({{installed_jobs().string()}});
   // What such a file names lies beside the one that it was copied from.
   if (named->text.find("data/") != named->text.npos ||
       named->text.find("hooks/") != named->text.npos)
     tell(
         fmt::format("{}: the data and hooks that it reads are in flow's folder jobs/: copy them "
-                    "beside it, or run it with --root FLOW/jobs\n",
-                    escaped(path.string())));
+                    "beside it, or run it with --root {}\n",
+                    escaped(path.string()), jobs));
+  return kDone;
+}
+
+int help(const Options& options) {
+  const auto columns = static_cast<size_t>(columns_of(stdout));
+  if (options.topic.empty()) {
+    print(list_topics(columns));
+    return kDone;
+  }
+  const std::string text = topic_text(options.topic, columns, wants_color(stdout));
+  if (text.empty())
+    throw unknown(fmt::format("unknown topic `{}`", options.topic), options.topic, topic_names(),
+                  "`flowc help` lists the topics");
+  print_painted(text);
+  return kDone;
+}
+
+int complete(const Options& options) {
+  print(completions_of(options.completion));
   return kDone;
 }
 
@@ -393,6 +418,17 @@ Commands declare(CLI::App& app, Options& options) {
   CLI::App* explains =
       add("explain", "what an error code means", explain, "Example: flowc explain E0302");
   explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
+
+  CLI::App* helps = add("help", "the guides and the reference, by topic", help,
+                        "Example: flowc help checkpoints");
+  helps->add_option("TOPIC", options.topic, "one that `flowc help` lists")->type_name("");
+
+  // For completions of shells only.
+  CLI::App* completes = add("complete", "what may follow on a command line", complete, "");
+  completes->group("");
+  completes->add_option("KIND", options.completion.kind)->required();
+  completes->add_option("FILE", options.completion.files);
+  completes->add_option("--word", options.completion.word);
 
   return commands;
 }

@@ -115,6 +115,13 @@ std::string section(std::string_view title, const Columns& columns) {
 
 }  // namespace
 
+std::string attribute_type(const AttributeDef& attribute) { return type_of(attribute); }
+
+std::string operand_type(const OperandDef& operand) {
+  return fmt::format("{}{}{}", operand.variadic ? "list of " : "", name_of(operand.accepts),
+                     operand.optional ? " (optional)" : "");
+}
+
 std::string list_ops() {
   Columns columns;
   for (const OpDef* op : written_ops()) columns.row(std::string(op->name), std::string(op->doc));

@@ -13,6 +13,12 @@ namespace flow {
 /// What `activation:` takes: `none`, and the ops of one operand that need no attribute.
 std::vector<std::string> activation_names();
 
+/// "valid | same", "integer >= 1"
+std::string attribute_type(const AttributeDef& attribute);
+
+/// "list of float", "integer (optional)"
+std::string operand_type(const OperandDef& operand);
+
 /// A line for each op that a job file may name: its name and what it does.
 std::string list_ops();
 

@@ -255,7 +255,7 @@ class Help(FlowTest):
             self.assertIn(f"{flag} is shown as a table, not as json", told)
 
     def test_help_texts_are_the_golden_ones(self):
-        commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain")
+        commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain", "help")
         for words in (["flowc"], *(["flowc", command] for command in commands), ["flowrun"], ["flowdiff"]):
             text = self.call(*words, "--help").stdout
             golden = SOURCE / "tests" / "golden" / "help" / ("_".join(words) + ".txt")

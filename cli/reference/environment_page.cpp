@@ -1,0 +1,54 @@
+// The environment variables: their table and its page.
+#include <fmt/format.h>
+
+#include "cli/reference/environment_table.h"
+#include "cli/reference/pages.h"
+
+namespace flow::cli {
+
+std::span<const EnvironmentRow> environment_read() {
+  static constexpr EnvironmentRow kRows[] = {
+      {"NO_COLOR", "Disables colour if it is set, also to the empty text."},
+      {"TERM", "`dumb` disables colour and the progress bar."},
+      {"LD_LIBRARY_PATH", "Directories in which `flowrun` looks for the CUDA libraries."},
+      {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program."},
+      {"XDG_CACHE_HOME",
+       "The parent of the cache of cuDNN's convolution plans, `$XDG_CACHE_HOME/flow`. Defaults to "
+       "`~/.cache`."},
+      {"HOME", "Locates `~/.cache` if `XDG_CACHE_HOME` is not set."},
+      {"PATH", "Locates the commands of hooks and returns."},
+  };
+  return kRows;
+}
+
+std::span<const EnvironmentRow> environment_of_commands() {
+  static constexpr EnvironmentRow kRows[] = {
+      {"FLOW_RUN_DIR", "The run directory. Also set for commands of `mode: stream`."},
+      {"FLOW_EVENT", "The kind of the event: `watch`, `watch_diff` or `return`."},
+      {"FLOW_JOB", "The name of the job."},
+      {"FLOW_NAME", "The name of the tensor."},
+      {"FLOW_STEP", "The step, counted from 0."},
+      {"FLOW_EPOCH", "The epoch, counted from 0."},
+      {"FLOW_DTYPE", "The dtype of the array. Several are joined by `;`."},
+      {"FLOW_SHAPE", "The shape of the array, `100,10`. Several are joined by `;`."},
+      {"FLOW_MAIN_STEP", "In a job that `run.also` calls: the complete steps of the main job."},
+      {"FLOW_MAIN_EPOCH", "In a job that `run.also` calls: the epoch of the main job."},
+  };
+  return kRows;
+}
+
+std::string environment_page() {
+  std::string text =
+      "# Environment variables\n\nThe programs read these variables. A job file reads others with "
+      "`$env(NAME)`.\n\n| variable | meaning |\n| --- | --- |\n";
+  for (const EnvironmentRow& row : environment_read())
+    text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
+  text +=
+      "\n## Variables of commands\n\n`flowrun` sets these variables for commands. Those of an "
+      "event are set only with `mode: spawn`.\n\n| variable | meaning |\n| --- | --- |\n";
+  for (const EnvironmentRow& row : environment_of_commands())
+    text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
+  return text;
+}
+
+}  // namespace flow::cli
