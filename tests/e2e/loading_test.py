@@ -89,5 +89,39 @@ class Npz(FlowTest):
         self.assertFalse((self.dir / "refused/returns").exists())
 
 
+class PyTorch(FlowTest):
+    """The names and layouts that docs/guide/checkpoints.md gives for weights from PyTorch."""
+
+    def test_linear_and_batch_norm_keep_their_layouts(self):
+        random = np.random.default_rng(3)
+        shapes = {"fc.weight": (8, 4), **{name: 8 for name in ["fc.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"]}}
+        state = {name: random.uniform(0.5, 2, shape).astype(np.float32) for name, shape in shapes.items()}
+        np.savez(self.dir / "weights.npz", **{
+            "net/fc/weight": state["fc.weight"], "net/fc/bias": state["fc.bias"], "net/norm/gamma": state["norm.weight"],
+            "net/norm/beta": state["norm.bias"], "net/norm/moving_mean": state["norm.running_mean"],
+            "net/norm/moving_variance": state["norm.running_var"]})
+        x = random.normal(size=(5, 4)).astype(np.float32)
+        np.save(self.dir / "x.npy", x)
+        self.write("job.yaml", """flow: 1
+networks:
+  net:
+    inputs: [x]
+    graph:
+      fc: {op: dense, units: 8}
+      norm: {op: batch_normalization, epsilon: 1e-5}
+jobs:
+  eval:
+    type: predict
+    inputs: {x: {shape: [5, 4], dtype: float32, from: {npy: x.npy}}}
+    graph: {net: {op: net, in: x}}
+    returns: {value: net}
+""")
+        self.flowrun("job.yaml", "-o", "out", "--load", "weights.npz", "--quiet")
+        y = x @ state["fc.weight"].T + state["fc.bias"]
+        scale = state["norm.weight"] / np.sqrt(state["norm.running_var"].astype(np.float64) + 1e-5)
+        expected = (y - state["norm.running_mean"]) * scale + state["norm.bias"]
+        np.testing.assert_allclose(self.load("out/returns/net/value.npy")[0], expected, rtol=1e-5)
+
+
 if __name__ == "__main__":
     unittest.main()
