@@ -6,7 +6,7 @@
 
 How to write a page
 -------------------
-A page runs from top to bottom in one fresh, empty folder, `~/work`. The programs are on PATH, `python3` has NumPy, and
+The pages of docs/reference are generated; of them only the links are checked. Any other page runs from top to bottom in one fresh, empty folder, `~/work`. The programs are on PATH, `python3` has NumPy, and
 `~/flow` is the checkout, so that a page copies what it needs: `cp -r ~/flow/jobs/data .`. Files that a command writes
 below `~/flow` disappear with the page. Paths print as `/home/you/work/...`. Runs use the CPU.
 
@@ -70,9 +70,7 @@ NOT_RUN = {
 }
 
 # Documents that are still to come: links to them may lead nowhere.
-COMING = {"LICENSE", "CHANGELOG.md", "docs/benchmarks.md", "docs/internals.md", "docs/tutorial.md",
-          *(f"docs/guide/{name}.md" for name in "data networks training hooks checkpoints sweeps regression-tests several-devices gpu".split()),
-          *(f"docs/reference/{name}.md" for name in "job ops optimizers schedules errors flags files environment".split())}
+COMING = {"LICENSE"}
 
 # What differs from run to run, in both the shown and the real output.
 VOLATILE = [
@@ -307,6 +305,8 @@ def run_page(path, update=False):
     """What is wrong with a page. With `update`, its shown outputs are rewritten first."""
     text = path.read_text()
     blocks, _ = split(text)
+    if SOURCE / "docs" / "reference" in path.parents:  # generated, and compared by a test of its own
+        blocks = []
     lines, wrong, shell, edits = text.splitlines(), [], Shell(), []
     try:
         for block in blocks:
