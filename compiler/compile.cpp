@@ -139,7 +139,7 @@ void check_own_plan(const plan::Plan& plan) {
   try {
     plan::check(plan, plan.source);
   } catch (const RequestError& error) {
-    FLOW_CHECK(false, "the plan that was made is refused: {}", error.what());
+    FLOW_CHECK(false, "the compiled plan is invalid: {}", error.what());
   }
 }
 

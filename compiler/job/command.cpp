@@ -37,7 +37,7 @@ void read_run(Reader& reader, const yaml::Node& node, plan::CommandSink& sink) {
   }
   if (!reader.expect(node, yaml::Kind::kList, "`run`")) return;
   if (node.items.empty() || (node.items[0].is_scalar() && node.items[0].scalar.empty())) {
-    reader.error(Diagnosis::kCommand, node, "`run` has no program")
+    reader.error(Diagnosis::kCommand, node, "missing program in `run`")
         .with_hint("write a program and its arguments, or one line for the shell");
     return;
   }

@@ -124,9 +124,12 @@ Column read_column(Reader& reader, const yaml::Entry& entry) {
 Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
                      const Shape& row) {
   if (row.rank() > 0 && row[0] == static_cast<int64_t>(values)) return nullptr;
+  const std::string expected =
+      row.rank() > 0 && row[0] != 1 ? fmt::format("1 or {}", row[0]) : std::string("1");
   return &reader
               .error(Diagnosis::kBadColumn, span,
-                     fmt::format("`{}` has {} values for rows of shape {}", key, values, row.str()))
+                     fmt::format("`{}` has {} values for rows of shape {}; expected {}", key,
+                                 values, row.str(), expected))
               .with_hint("write one number, or one for each leading channel");
 }
 

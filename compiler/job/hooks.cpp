@@ -68,8 +68,9 @@ void read_output(const Fields& fields, Hook& hook) {
   if (std::ranges::all_of(parts, [](const std::string& part) { return is_name(part); }))
     hook.output = Name{*text, as->span};
   else
-    fields.reader().error(Diagnosis::kBadName, *as,
-                          fmt::format("`as` is `{}`; expected a name", *text));
+    fields.reader().error(
+        Diagnosis::kBadName, *as,
+        fmt::format("`as` is `{}`; expected a name, or names joined by `/`", *text));
 }
 
 /// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.

@@ -71,7 +71,7 @@ class Override {
     if (equals < 3 && !child(file_, 0)) return no_such(file_, 0);
     const std::string given = trimmed(std::string_view(text_).substr(equals + 1));
     if (given.empty() || given == "~" || given == "null") {
-      reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "missing value")
+      reader_.error(Diagnosis::kBadOverride, span(equals, equals + 1), "missing value after `=`")
           .with_hint("write `\"\"` for an empty string, or `~PATH` to delete");
       return;
     }

@@ -54,7 +54,7 @@ std::vector<plan::Sink> read_sinks(Reader& reader, const yaml::Node* to) {
   if (!to) return {plan::NpySink{}};
   std::vector<plan::Sink> sinks;
   if (to->is_list() && to->items.empty())
-    reader.error(Diagnosis::kBadScalar, *to, "`to` is empty")
+    reader.error(Diagnosis::kBadScalar, *to, "`to` is empty; expected a sink")
         .with_hint("write `to: none` to deliver nothing");
   for (const yaml::Node& item : yaml::each_of(*to))
     if (auto sink = read_sink(reader, item)) sinks.push_back(std::move(*sink));

@@ -222,7 +222,7 @@ std::optional<std::string> read_text(Reader& reader, const yaml::Node& node,
                                      std::string_view what) {
   if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
   if (!node.scalar.empty()) return node.scalar;
-  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty", what));
+  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty; expected a string", what));
   return {};
 }
 

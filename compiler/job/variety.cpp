@@ -164,7 +164,7 @@ std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& no
   }
   if (!good) return {};
   if (!globs.empty()) return globs;
-  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty", what));
+  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty; expected a pattern", what));
   return {};
 }
 

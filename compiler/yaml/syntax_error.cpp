@@ -241,7 +241,8 @@ class Explainer {
     const size_t i = index_at_offset();
     if (!is(i, TokenKind::kDash)) return false;
     if (!tokens_[i].first_on_line) {
-      report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a list item on the same line as its key")
+      report(Diagnosis::kYamlSyntax, span_of(tokens_[i]),
+             "unexpected list item on the same line as its key")
           .with_hint("write each item on its own line, or write the list as `[a, b]`");
       return true;
     }
@@ -260,7 +261,7 @@ class Explainer {
     if (tokens_[i].in_flow) return missing_comma(i, value);
     if (tokens_[value].kind != TokenKind::kColon || tokens_[value].line != tokens_[i].line)
       return false;
-    report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "a second colon in the value")
+    report(Diagnosis::kYamlSyntax, span_of(tokens_[i]), "unexpected second colon in the value")
         .with_hint("quote the text, or write a mapping in braces: `{key: value}`");
     return true;
   }
@@ -346,7 +347,7 @@ class Explainer {
 
 void explain_syntax_error(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
                           uint32_t offset, Diags& diags) {
-  FLOW_CHECK(!tokens.empty(), "the parser refused a text of {} bytes", sources[id].text().size());
+  FLOW_CHECK(!tokens.empty(), "the parser rejects a text of {} bytes", sources[id].text().size());
   Explainer(sources[id].text(), id, tokens, offset, diags).explain();
 }
 
