@@ -24,5 +24,10 @@ train() {  # NET SEED FLOOR: twenty epochs end with at least FLOOR per cent
 for seed in 1 2 3; do train mlp "$seed" 97.4; done
 for seed in 1 2 3; do train lenet "$seed" 98.9; done
 FLOW_BIN=$bin FLOW_FAULTS=1000 /usr/bin/python3 tests/e2e/faults_test.py Faults
+if command -v debootstrap >/dev/null && [[ $(id -u) -eq 0 ]]; then
+  tests/package.sh
+else
+  echo "package: skipped, needs root and debootstrap"
+fi
 tests/fuzz/run.sh "${1:-600}"
 /usr/bin/python3 tests/mutation/run.py

@@ -181,7 +181,7 @@ _flow_values() {  # KIND
       (( $#files )) || files=(*.yaml(N))
       names=(${(f)"$(flowc complete jobs $files 2>/dev/null)"})
       compadd -a names ;;
-    jobs_or_files) _alternative 'jobs:job:_flow_values jobs' 'files:job file:_flow_values job_files' ;;
+    jobs_or_files) _alternative 'jobs:job: _flow_values jobs' 'files:job file: _flow_values job_files' ;;
     paths)
       names=(${(f)"$(flowc complete paths --word="$PREFIX" $files 2>/dev/null)"})
       compadd -S '' -a names ;;
@@ -206,7 +206,8 @@ std::string zsh_action(const CommandInfo& command, const OptionInfo& option) {
   if (!option.choices.empty()) return fmt::format("({})", join(option.choices, " "));
   const std::string_view kind = completed_by(command, option);
   const bool optional_job = option.is_argument() && kind == "jobs";
-  return fmt::format("_flow_values {}", optional_job ? "jobs_or_files" : kind);
+  // The blank keeps _arguments from putting options of compadd before the kind.
+  return fmt::format(" _flow_values {}", optional_job ? "jobs_or_files" : kind);
 }
 
 std::string zsh_option(const CommandInfo& command, const OptionInfo& option) {

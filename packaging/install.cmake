@@ -1,0 +1,108 @@
+# `cmake --install` and the Debian packages. What is installed is found relative to the programs, so
+# that the prefix can be moved.
+include(GNUInstallDirs)
+set(CMAKE_INSTALL_MESSAGE NEVER)  # packaging/prefix.cmake and summary.cmake say what matters
+
+# An install(CODE) that has these variables; of a script, an error would come with a stack of calls.
+function(flow_install_code file)
+  file(READ ${CMAKE_SOURCE_DIR}/packaging/${file} code)
+  string(CONFIGURE [[
+set(flow_version "@PROJECT_VERSION@")
+set(flow_bin "@CMAKE_INSTALL_BINDIR@")
+set(flow_lib "@CMAKE_INSTALL_LIBDIR@")
+set(flow_data "@CMAKE_INSTALL_DATADIR@")
+set(flow_build "@CMAKE_BINARY_DIR@")
+set(flow_cuda "@FLOW_CUDA_BUILT@")
+]] variables @ONLY)
+  install(CODE "${variables}${code}" COMPONENT flow)
+endfunction()
+flow_install_code(prefix.cmake)
+
+file(RELATIVE_PATH to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set_target_properties(flowc flowrun flowdiff PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
+install(TARGETS flowc flowrun flowdiff RUNTIME COMPONENT flow)
+install(TARGETS flow_runtime LIBRARY COMPONENT flow)
+if(TARGET flow_cuda)
+  # NVIDIA's libraries stay where the build found them.
+  set_target_properties(flow_cuda PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS flow_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
+endif()
+
+# Programs of others link the library: pkg-config --cflags --libs flow
+foreach(folder base plan io exec)
+  install(DIRECTORY runtime/${folder} COMPONENT flow
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/runtime
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+endforeach()
+file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(packaging/flow.pc.in flow.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/flow.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  COMPONENT flow)
+
+set(share ${CMAKE_INSTALL_DATADIR}/flow)
+install(DIRECTORY schemas jobs DESTINATION ${share} COMPONENT flow USE_SOURCE_PERMISSIONS
+  PATTERN quickstart.sh EXCLUDE PATTERN __pycache__ EXCLUDE PATTERN runs EXCLUDE)
+# Debian's python3 finds it there below /usr; others get the path from pkg-config.
+install(FILES jobs/hooks/flowhook.py DESTINATION lib/python3/dist-packages COMPONENT flow)
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow)
+install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow
+  PATTERN "*.py" EXCLUDE PATTERN __pycache__ EXCLUDE)
+
+# Man pages and completions, from the same tables as --help.
+set(manuals ${CMAKE_BINARY_DIR}/manuals)
+add_custom_command(OUTPUT ${manuals}/stamp VERBATIM
+  COMMAND flow_reference man $<TARGET_FILE_DIR:flowc> ${manuals}/man
+  COMMAND flow_reference completions $<TARGET_FILE_DIR:flowc> ${manuals}/completions
+  COMMAND ${CMAKE_COMMAND} -E touch ${manuals}/stamp
+  DEPENDS flow_reference flowc flowrun flowdiff)
+# Nobody installs what sanitizers were built into.
+if(FLOW_SANITIZE)
+  add_custom_target(manuals DEPENDS ${manuals}/stamp)
+else()
+  add_custom_target(manuals ALL DEPENDS ${manuals}/stamp)
+endif()
+install(FILES ${manuals}/man/flowc.1 ${manuals}/man/flowrun.1 ${manuals}/man/flowdiff.1
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flow)
+install(FILES ${manuals}/man/flow-job.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT flow)
+set(completions ${manuals}/completions)
+install(DIRECTORY ${completions}/bash/ COMPONENT flow
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(DIRECTORY ${completions}/fish/ COMPONENT flow
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(DIRECTORY ${completions}/zsh/ COMPONENT flow
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+# Debian's zsh reads those of packages elsewhere.
+install(DIRECTORY ${completions}/zsh/ COMPONENT flow
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+flow_install_code(summary.cmake)
+
+# cpack --config build/release/CPackConfig.cmake
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME flow)
+set(CPACK_PACKAGE_CONTACT "The flow developers <flow@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Neural networks from YAML job files")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL flow)
+if(TARGET flow_cuda)
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+endif()
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+set(CPACK_DEBIAN_FLOW_PACKAGE_NAME flow)
+set(CPACK_DEBIAN_FLOW_PACKAGE_SUGGESTS "python3-numpy, flow-cuda")
+set(CPACK_DEBIAN_FLOW_DESCRIPTION "Neural networks from YAML job files
+ flowc checks a job file and compiles it to a plan, flowrun executes the plan
+ and writes .npy files, flowdiff compares two runs.")
+set(CPACK_DEBIAN_CUDA_PACKAGE_NAME flow-cuda)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "flow (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS "libcudnn9-cuda-13")
+set(CPACK_DEBIAN_CUDA_DESCRIPTION "Neural networks from YAML job files: GPUs
+ The module with which flowrun computes on GPUs of NVIDIA. It needs the
+ libraries of CUDA 13 and cuDNN 9.")
+include(CPack)
