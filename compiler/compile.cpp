@@ -155,7 +155,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   Compilation all{request, reader, file, &result.dump};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) {
-      if (!is_asked_for(request, job)) made->run.also.clear();  // who is called calls nobody
+      if (!is_asked_for(request, job)) made->run.also.clear();  // a called job calls no other job
       plan.jobs.push_back(std::move(*made));
     }
   job::check_also_plans(reader, file, plan.jobs);

@@ -11,7 +11,7 @@
 
 namespace flow {
 
-/// How a job file is written out: values where variables stood, and every default besides, or none.
+/// How a job file is written: with values for variables, and with every default or with none.
 enum class Writing { kResolved, kFull, kMinimal };
 
 struct CompileRequest {
@@ -19,14 +19,14 @@ struct CompileRequest {
   std::vector<std::string> sets;     // --set texts: "vars.lr=0.02", "+jobs.train...", "~..."
   std::vector<std::string> watches;  // --watch NAME[:every]
   std::vector<std::string> watch_diffs, watch_scopes;
-  std::optional<std::string> job;  // compile this job alone
+  std::optional<std::string> job;  // compile only this job
   Target target;
   std::string dump_after;               // a pass's name: its graph is appended to `dump`
   std::optional<Writing> writing = {};  // wanted as `job_file`
 };
 
 struct CompileResult {
-  std::string messages;  // rendered diagnostics, errors and warnings; empty when there are none
+  std::string messages;  // rendered errors and warnings; can be empty
   size_t errors = 0;
   std::optional<plan::Plan> plan;  // when there were no errors
   std::string dump;

@@ -49,7 +49,7 @@ struct Diag {
     labels.emplace_back(where, std::move(text));
     return *this;
   }
-  /// The value of a variable is to blame.
+  /// The value of a variable is the cause.
   Diag& caused_by(Span value, std::string_view variable);
   /// A line below the source: the chain of shapes.
   Diag& with_note(std::string text) {
@@ -69,23 +69,22 @@ class Diags {
   /// Reports an error; the reference lives as long as this.
   Diag& error(Diagnosis diagnosis, Span span, std::string message);
   Diag& warning(Diagnosis diagnosis, Span span, std::string message);
-  /// The same of a message made elsewhere.
+  /// Reports a message made elsewhere.
   Diag& add(Diag diag);
-  /// The place has been blamed for what nobody can read past: what else is reported at exactly
-  /// this span is not shown.
+  /// After an error that makes this place unreadable: hides other messages at exactly this span.
   void silence(Span span) { silenced_.insert(key_of(span)); }
   bool is_silenced(Span span) const { return silenced_.contains(key_of(span)); }
   /// Will the user see an error?
   bool has_errors() const { return has_errors_; }
   /// Errors reported so far, duplicates and silenced ones too.
   size_t error_count() const { return errors_; }
-  /// As many errors as the user sees.
+  /// The number of errors that the user sees.
   size_t distinct_errors() const;
   bool empty() const { return diags_.empty(); }
   /// By source, line and column, duplicates dropped.
   std::vector<const Diag*> sorted() const;
-  /// As sorted(), but what one value of a variable does wrong in several places, in the same words,
-  /// is one message that names the other lines.
+  /// As sorted(), with one message for all uses of a variable that cause the same message; it names
+  /// the other lines.
   std::vector<Diag> folded() const;
   const Sources& sources() const { return *sources_; }
   /// All messages, as folded() has them, each as

@@ -12,7 +12,7 @@ namespace flow::job {
 /// Reads `also:` of a run section into `job`. `has_dataset`: an epoch is known.
 void read_also(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job);
 
-/// Reports names that are no other jobs, and those that stand twice.
+/// Reports unknown jobs, the job itself, and duplicates.
 void check_also_names(Reader& reader, const File& file);
 
 /// Reports jobs that cannot share their variables with the job that calls them. `made`: the plans

@@ -1,4 +1,4 @@
-// Attributes of an entry, read as the op's table says.
+// Attributes of an entry, read by the table of the op.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ std::optional<std::vector<int64_t>> read_pairs(Reader& reader, const yaml::Node&
   return numbers;
 }
 
-/// Text in brackets; what stands between them is the op's matter.
+/// Text in brackets; the op parses the inside.
 std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
                                       const std::string& what) {
   if (node.is_scalar() && node.scalar.starts_with('[') && node.scalar.ends_with(']'))

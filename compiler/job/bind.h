@@ -26,7 +26,7 @@ struct Bindings {
   bool complete = true;  // false after an error: the passes cannot run
 };
 
-/// Resolves all names, reports those that fit nothing, and tells the graph what is read of it.
+/// Resolves all names, reports unknown ones, and marks in the graph which results are read.
 Bindings bind(Reader& reader, Instance& instance, const Job& job);
 
 /// Warns of cross entropies whose labels depend on these variables, which are trained, while their

@@ -1,4 +1,4 @@
-// What an entry of a resolved file calls, as far as its text says.
+// The op or network that an entry of a resolved file calls.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,17 @@ struct Callee {
 
 Callee callee_of(const yaml::Node& file, const yaml::Node& entry);
 
-/// Whether an attribute says how variables start or are trained, and not what the entry computes:
-/// an entry that shares those of another does not say it.
+/// Whether an attribute sets the initial value or training of variables, not what the entry
+/// computes. An entry with shared variables cannot have it.
 inline bool is_of_variables(const AttributeDef& def) {
   return def.type == AttributeType::kInitializer || def.type == AttributeType::kRegularizer;
 }
 
 /// What the first entry of a network reads, where that is clear.
 std::optional<std::string> only_input(const yaml::Node& network);
-/// Does the entry read the one above it, unless it says `in:`?
+/// Does the entry read the one above it by default, without `in:`?
 bool reads_above_by_default(const yaml::Node& file, const yaml::Node& entry);
-/// The same of an entry that says no `in:`.
+/// The same, for an entry without `in:`.
 bool reads_above(const yaml::Node& file, const yaml::Node& entry);
 /// Adds `in:` behind `op:`.
 void say_what_is_read(yaml::Node& entry, const std::string& name);

@@ -41,7 +41,7 @@ std::string hint_for_rows(const yaml::Node& node) {
                                                 : "write `0..50000` for rows 0 to 49999";
 }
 
-/// A range, or a list of them, of which some may be empty: a fold may begin with what is held out.
+/// A range, or a list of ranges. Some can be empty: a fold can begin with the held-out rows.
 void read_rows(const Fields& fields, Column& column) {
   const yaml::Node* node = fields.find("rows");
   if (!node) return;

@@ -1,4 +1,4 @@
-// A merged graph has the place of the one that it began with, which tells the file.
+// A merged graph has the place of its first graph, which identifies the file.
 #include "compiler/job/default_outputs.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What a network returns that does not say `output:`, where several files write its graph.
+// The output of a network without `output:`, when several files write its graph.
 #pragma once
 
 #include <cstdint>

@@ -11,18 +11,18 @@
 
 namespace flow::job {
 
-/// Do both say the same, numbers by their values?
+/// Are both values equal? Numbers are compared by value.
 bool same_value(const yaml::Node& a, const yaml::Node& b);
 
 /// Is the default one that a file cannot write? "-inf", or worked out: "1/sqrt(D)".
 bool is_unwritable(const AttributeDef& def);
 
-/// What stands for an attribute that is absent from `entry`; nothing where no text does.
+/// The default of an attribute that is absent from `entry`; nothing if it cannot be written.
 std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
                                      const yaml::Node& entry);
 
-/// Adds a key behind those that stand before it in `order`; where there are none, before those
-/// behind it, or at the end.
+/// Inserts a key after those that precede it in `order`. Without such keys: before those that
+/// follow it, or at the end.
 void insert_key(yaml::Node& mapping, std::string_view key, yaml::Node value,
                 const std::vector<std::string>& order);
 

@@ -114,7 +114,7 @@ class Defaults {
     shorten(node, kind, *variety);
   }
 
-  /// A mapping of nothing but its type is a word; one of nothing but the number, that.
+  /// A mapping with only a type becomes a word; one with only the number becomes the number.
   static void shorten(yaml::Node& node, const VarietyKind& kind, const Variety& variety) {
     const bool alone = node.entries.size() == 1;
     const bool number = node.entries.size() == 2 && variety.type == kind.number &&
@@ -172,7 +172,7 @@ class Defaults {
     }
   }
 
-  /// What is read where an entry does not say it.
+  /// Writes or drops the default of `in:`.
   void visit_graph(yaml::Node& graph) {
     std::optional<std::string> above = first_;
     for (yaml::Entry& entry : graph.entries) {

@@ -9,7 +9,7 @@ namespace flow::job {
 /// of rows stays out. REQUIRES: the file has no errors.
 void write_defaults(Reader& reader, yaml::Node& file);
 
-/// Removes every key that says its default, and shortens what has a shorter form.
+/// Removes every key that equals its default, and shortens values that have a shorter form.
 void drop_defaults(Reader& reader, yaml::Node& file);
 
 }  // namespace flow::job

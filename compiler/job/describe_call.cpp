@@ -1,4 +1,4 @@
-// The keys of entries as lines beside those of their op.
+// Lines for the keys of entries, next to those of their op.
 #include "compiler/job/describe_call.h"
 
 #include <fmt/format.h>

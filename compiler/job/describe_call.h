@@ -1,4 +1,4 @@
-// What an entry that calls an op may say, as people read it.
+// The keys of an entry that calls an op, as text for users.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace flow::job {
 
-/// What the op takes and makes, and what the language lets every entry that calls it say.
+/// Operands, results and attributes of the op, and the keys of every entry that calls it.
 std::string describe_call(const OpDef& op);
 
 }  // namespace flow::job

@@ -31,7 +31,7 @@ std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file,
   return read;
 }
 
-/// The column that is read; null where there is none.
+/// The column that the input reads, or null.
 const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {
   for (const Dataset& dataset : datasets)
     if (dataset.name.text == from.dataset)

@@ -207,7 +207,7 @@ class EntryReader {
     for (const yaml::Entry& field : node_.entries) {
       if (const AttributeDef* def = attribute(field.key)) {
         read_attribute(reader_, number_of_truth(*def, field.value), *def, entry_);
-        // What does not fit the operands is shown with its key; a value from elsewhere alone.
+        // An error at the value shows the key too, unless the value comes from elsewhere.
         Span& span = entry_.spans.spans.back().second;
         if (span.source == field.key_span.source && field.key_span.end <= span.begin)
           span.begin = field.key_span.begin;
@@ -226,7 +226,7 @@ class EntryReader {
             .with_hint(fmt::format("add `{}`: {}", def.name, def.doc));
   }
 
-  /// `variables: ENTRY`, which decides alone whether they are trained.
+  /// `variables: ENTRY`; only that entry decides whether they are trained.
   void read_sharing() {
     const yaml::Node* node = node_.find("variables");
     if (!node || !takes_variables()) return;
@@ -247,7 +247,7 @@ class EntryReader {
             .label(node->span, "shared here");
   }
 
-  /// Whether a key says how variables start or are trained, and not what the entry computes.
+  /// Whether a key sets the initial value or training of variables, not what the entry computes.
   bool is_of_variables(std::string_view key) const {
     const AttributeDef* def = attribute(key);
     return key == "trainable" || (def && job::is_of_variables(*def));

@@ -109,7 +109,7 @@ class Evaluator {
   Value disjunction() { return logical("or", &Evaluator::conjunction); }
   Value conjunction() { return logical("and", &Evaluator::negation); }
 
-  /// Parts joined by the word, the first of which that decides passes over the others.
+  /// Parts joined by the word; after the first that decides, the values of the others do not count.
   Value logical(std::string_view word, Value (Evaluator::*part)()) {
     Value left = (this->*part)();
     while (take_word(word)) {

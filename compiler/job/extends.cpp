@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 5> kTakenOver = {"placement", "precision"
 constexpr size_t kMostJobs = 64;        // each extended by the one before
 constexpr size_t kMostNodes = 200'000;  // copied
 
-/// A copy without notes and deletions, which are those of the job that says them.
+/// A copy without notes and deletions: these belong to the original job.
 yaml::Node copy_of(const yaml::Node& node, size_t& nodes) {
   yaml::Node copy;
   copy.kind = node.kind;
@@ -74,7 +74,7 @@ class Extender {
     job.value.erase("extends");
   }
 
-  /// What the job lacks, and the names that it does not know, the other one may have.
+  /// Silences the job: missing keys and unknown names can come from the other job.
   void give_up(yaml::Entry& job) {
     failed_.insert(job.key);
     reader_.diags.silence(job.key_span);
@@ -135,7 +135,7 @@ class Extender {
     job = std::move(merged);
   }
 
-  /// Entries are merged with entries, not with a variable that may hold some.
+  /// Entries can be merged with entries, not with a variable.
   void check_mergeable(const yaml::Entry& theirs, const yaml::Node& own) {
     if (own.is_mapping() == theirs.value.is_mapping()) return;
     const yaml::Node& variable = own.is_mapping() ? theirs.value : own;

@@ -1,4 +1,4 @@
-// `extends:`: a job that takes over what another one reads and computes.
+// `extends:`: a job that inherits the inputs and the graph of another one.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace flow::job {
 
-/// Replaces `extends:` in each job of `file` by what it takes over: `inputs`, `graph`, `placement`,
-/// `precision` and `determinism` of the other job, with those of its own merged over them. Entries
-/// that it adds to the graph have no entry above them. Variables are not put in yet.
+/// Replaces `extends:` in each job of `file` by the inherited keys: `inputs`, `graph`, `placement`,
+/// `precision` and `determinism` of the other job. The job's own keys are merged over them. Entries
+/// that it adds to the graph have no entry above them. Runs before substitution of variables.
 void extend_jobs(Reader& reader, yaml::Node& file);
 
 /// What a path of keys leads to in a job that the job of the path extends, before extend_jobs;

@@ -64,7 +64,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
             "write the job itself under `jobs`: jobs are extended before variables are known");
     reader.diags.silence(entry.key_span);
   }
-  const auto type = fields.word("type");  // where it is an error, what else is there tells
+  const auto type = fields.word("type");  // after an error, the optimizer decides
   job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
   if (const yaml::Node* placement = fields.find("placement"))
     job.placement =

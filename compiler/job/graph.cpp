@@ -73,7 +73,7 @@ class GraphReader {
     return entry;
   }
 
-  /// Puts an operand for each copy of `cell` where `cell/*` stands, or `cell/*/part`.
+  /// Replaces `cell/*`, or `cell/*/part`, by an operand for each copy of `cell`.
   void read_all_copies(Entry& entry) {
     for (Entry& copy : entry.copies) read_all_copies(copy);
     if (!entry.copies.empty()) {
@@ -162,7 +162,7 @@ class GraphReader {
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       const std::optional<std::string>& first,
                                                       const Sources& sources) {
-  std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by where they stand
+  std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by place
   for (size_t i = 0; i < graph.entries.size(); ++i) {
     const yaml::Entry& entry = graph.entries[i];
     const Span key = entry.place.value_or(entry.key_span), value = entry.value.span;

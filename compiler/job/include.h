@@ -9,14 +9,14 @@
 
 namespace flow::job {
 
-/// What paths in a file are relative to: its directory as it is written, with its slash; empty, for
-/// that of the program, where it has none or is a pipe.
+/// The directory that paths in a file are relative to, as written, with its slash. Empty for a file
+/// without one and for a pipe: the working directory.
 std::string directory_of(std::string_view path);
 
-/// Replaces `include:` of the top-level mapping `file`, which stands in source `reader.file`, by
-/// what the files say: mappings are merged, deeply; of other values that of the including file, or
-/// of the file that is included last, wins. Every value keeps its place in its own file. Keys that
-/// the included files bring come first, in their order. `outputs` learns of every file.
+/// Merges the files of `include:` into the top-level mapping `file`, from source `reader.file`.
+/// Mappings are merged deeply; other values of the including file, or of the last included file,
+/// take precedence. Every value keeps its place in its own file. Keys of the included files come
+/// first, in their order. `outputs` notes every file.
 void include_files(Reader& reader, yaml::Node& file, DefaultOutputs& outputs);
 
 }  // namespace flow::job

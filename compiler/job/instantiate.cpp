@@ -101,7 +101,7 @@ ir::ValueId Instance::call_entry(const Entry& entry, const std::string& name, Sc
   return value;
 }
 
-/// One copy, or the only one, whose variables would stand under the name `own`.
+/// One copy, or the only one. `own`: the name of its own variables.
 ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std::string own,
                                 const Scope& scope, ir::ValueId first) {
   // "/0" of a copy
@@ -115,7 +115,7 @@ ir::ValueId Instance::call_once(const Entry& entry, const std::string& name, std
   return owner || !entry.variables ? value : ir::ValueId();
 }
 
-/// Its own, or that of the network or job that it stands in.
+/// Its own, or that of the surrounding network or job.
 plan::DeviceKind Instance::device_of(const Entry& entry, const Scope& scope) {
   if (!entry.placement) return scope.device;
   const plan::DeviceKind device = job::device_of(*entry.placement, target_);
@@ -123,14 +123,14 @@ plan::DeviceKind Instance::device_of(const Entry& entry, const Scope& scope) {
   return device;
 }
 
-/// The entry that `variables:` names, by the name under which its variables stand; its copy of the
-/// same number, where it has one. Nothing where the entry has its own, or after an error.
+/// The name of the variables of the entry in `variables:`, or of its copy with the same number.
+/// Nothing if the entry has its own, or after an error.
 std::optional<std::string> Instance::owner_of(const Entry& entry, const std::string& suffix,
                                               const Scope& scope) {
   if (!entry.variables) return {};
   const std::string name = scope.prefix + entry.variables->text;
   mark_read(name, scope.prefix);
-  const std::string inside = name + "/";  // a network may be there for its variables alone
+  const std::string inside = name + "/";  // a network can exist only for its variables
   for (auto part = entries_.lower_bound(inside);
        part != entries_.end() && part->first.starts_with(inside); ++part)
     usage_.read(part->second->name);
@@ -218,7 +218,7 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
   const Entry& entry = call.entry;
   std::vector<Argument> arguments(entry.operands.size());
   bool good = true;
-  Span reported;  // once, where one place stands for several operands
+  Span reported;  // once, if one place gives several operands
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Operand& operand = entry.operands[i];
     if (!operand.given) continue;
@@ -243,8 +243,8 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
   return arguments;
 }
 
-/// The dtype of the first other operand of operand i's kind, as for `where`'s `y` that of `x`;
-/// where there is none int32, if integers are wanted, else the job's float dtype.
+/// The dtype of the first other operand of the same kind as operand i (for `y` of `where`: `x`).
+/// Without one: int32 for integers, else the job's float dtype.
 DType Instance::dtype_beside(const Call& call, size_t i,
                              const std::vector<Argument>& arguments) const {
   const std::vector<OperandDef>& defs = call.entry.def->operands;
@@ -352,7 +352,7 @@ void Instance::report_unknown(const Name& name, std::string_view what, const Sco
         candidates.push_back(other.substr(scope.prefix.size()));
   } else {
     for (const auto& [known, value] : scope.values) candidates.push_back(known);
-    // What stands deeper is named by its path.
+    // Deeper names need their path.
     constexpr size_t kMost = 3;
     for (const std::string& other : names())
       if (inner.size() < kMost && other.starts_with(scope.prefix) &&

@@ -27,7 +27,7 @@ class Usage {
   std::set<std::pair<int32_t, uint32_t>> read_;
 };
 
-/// What a name stands for: a value, something that an earlier error left unknown, or nothing.
+/// What a name refers to: a value, something unknown after an earlier error, or nothing.
 struct Resolved {
   ir::ValueId value;
   bool poisoned = false;
@@ -40,7 +40,7 @@ class Instance {
 
   /// The tensor, variable, input or entry called `name` from within the job.
   Resolved find(std::string_view name) const;
-  /// The same, reported at `name.span` where there is none; marks the entry as read. `what` begins
+  /// The same; reports an unknown name at `name.span` and marks the entry as read. `what` begins
   /// the message: "`minimize`".
   Resolved require(const Name& name, std::string_view what);
   /// All names in order of making, each once: inputs, variables, entries, primitives.
@@ -50,7 +50,7 @@ class Instance {
   void mark_read(std::string_view name, std::string_view prefix = {});
 
   ir::Graph graph;  // each node placed
-  /// An error left something of the graph out.
+  /// A part of the graph is missing after an error.
   bool poisoned() const { return !poisoned_.empty(); }
 
  private:
@@ -62,7 +62,7 @@ class Instance {
     std::string variables;  // like prefix, for the names of variables: another entry's, if shared
     Span shared_at;         // of the `variables:` that says so
     std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
-    plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries that do not say another
+    plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries without their own placement
   };
   /// Where one entry, or one copy of it, is called.
   struct Call {
@@ -70,7 +70,7 @@ class Instance {
     std::string name;        // full
     std::string variables;   // the entry whose variables it uses; its own name, or another's
     Span shared_at;          // of the `variables:` that says so
-    ir::ValueId first = {};  // valid: stands in for the first operand
+    ir::ValueId first = {};  // valid: replaces the first operand
     plan::DeviceKind device = plan::DeviceKind::kCpu;
   };
   /// What an operand gives: a value, or a number that has no dtype yet.

@@ -16,7 +16,7 @@
 namespace flow::job {
 
 struct Column {
-  plan::Column plan;  // row_shape: as `shape:` says, else filled in by the input that reads it
+  plan::Column plan;  // row_shape: from `shape:`, else from the input that reads it
   bool has_shape = false;
   Span span;                 // of `shape:`, or the column's key
   Span mean_span, std_span;  // invalid where they are absent

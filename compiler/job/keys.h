@@ -1,5 +1,5 @@
-// The tables of the language: what each mapping of a job file may hold, with defaults, ranges and
-// docs. The readers go by them, and so do the JSON schema and `flowc config`.
+// The tables of the language: the keys of each mapping of a job file, with defaults, ranges and
+// docs. The readers, the JSON schema, `flowc config` and the reference use them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Bounds {
   std::optional<double> below = {}, above = {};  // both excluded
 };
 
-/// What stands at a key.
+/// The type of the value of a key.
 enum class KeyType {
   kText,
   kAnyText,  // the empty one too
@@ -60,11 +60,11 @@ struct KeyDef {
   std::vector<std::string_view> words = {};
   const Section* section = nullptr;
   const VarietyKind* varieties = nullptr;
-  /// What texts look like, for those who cannot ask their reader: a regular expression.
+  /// A regular expression for texts, for the JSON schema.
   std::string_view pattern = {};
-  std::vector<std::string_view> unless = {};  // keys that it cannot stand beside
-  std::string_view with = {};                 // the key that must stand beside it
-  bool train_only = false;                    // train jobs alone have it, or require it
+  std::vector<std::string_view> unless = {};  // keys that exclude it
+  std::string_view with = {};                 // a key that it requires
+  bool train_only = false;                    // only train jobs have it, or require it
 
   bool required() const { return fallback.empty(); }
   bool has_default() const {
@@ -79,7 +79,7 @@ enum class OwnKeys {
   kGlobs
 };
 
-/// A mapping: its keys, or where those are the user's own, what stands at each.
+/// A mapping: its keys, or the type of each value if the user chooses the keys.
 struct Section {
   std::string what;  // "a hook"
   std::vector<KeyDef> keys;
@@ -102,8 +102,8 @@ struct VarietyKind {
   std::string_view key;   // "learning_rate"
   std::string_view noun;  // "learning rate"
   std::vector<Variety> varieties;
-  std::vector<KeyDef> common;    // keys that all of them have beside their own and `type`
-  bool by_word = false;          // `zeros` stands for {type: zeros}
+  std::vector<KeyDef> common;    // keys of all of them, besides their own and `type`
+  bool by_word = false;          // `zeros` means {type: zeros}
   std::string_view number = {};  // the variety whose first key a plain number is
 };
 

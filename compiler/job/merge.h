@@ -7,8 +7,8 @@ namespace flow::job {
 
 /// Puts `over` upon `base`: mappings are merged, deeply; any other value of `over` replaces that of
 /// `base`. A merged mapping keeps the place of the one below, its key takes that of the one above.
-/// `'~key': true` in `over` deletes the key of `base`, or, beside `key`, has it replaced as a
-/// whole. It stays in the result, because what lies below `base` may have the key too.
+/// `'~key': true` in `over` deletes the key of `base`; together with `key`, it replaces the value
+/// as a whole. It stays in the result, because mappings below `base` can have the key too.
 void merge(yaml::Node& base, yaml::Node over);
 
 /// A deletion of `key`, as a file would write it at `span`.

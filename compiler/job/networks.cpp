@@ -1,4 +1,4 @@
-// Signatures first, so that networks may stand in any order; bodies as they are called.
+// Signatures first, so that networks can be in any order; bodies when they are called.
 #include "compiler/job/networks.h"
 
 #include <fmt/format.h>

@@ -40,7 +40,7 @@ class Networks {
   /// entry of a network that is being read or of a job. Nothing after an error, such as a network
   /// that calls itself. REQUIRES: each is one of its params, and none is missing.
   std::optional<size_t> call(const Name& call, const Arguments& arguments);
-  /// Reads those that nobody called. What depends on a required param is not checked then.
+  /// Reads networks without a call. Skips checks that depend on a required param.
   void read_uncalled();
   /// Those that no entry calls.
   std::vector<Name> uncalled() const;

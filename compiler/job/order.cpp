@@ -99,7 +99,7 @@ class Sorter {
                            : suggestion(first, others, "available names:"));
   }
 
-  /// Depth first, with a stack of its own: graphs may be long chains.
+  /// Depth first, with an explicit stack: graphs can be long chains.
   void visit(size_t root) {
     if (state_[root] != State::kNew) return;
     std::vector<std::pair<size_t, size_t>> stack{{root, 0}};  // entry, next of its reads

@@ -12,7 +12,7 @@
 namespace flow::job {
 namespace {
 
-/// What the tables say of the value that the path leads to; null where they do not reach.
+/// The table entry of the value at the path, or null.
 const KeyDef* definition_at(const std::vector<std::string>& path) {
   static const KeyDef kFile{
       .name = "", .type = KeyType::kSection, .fallback = "", .doc = "", .section = &file_section()};
@@ -108,7 +108,7 @@ class Override {
     return true;
   }
 
-  /// Parses the value where it stands: in a copy of the source the path before it becomes the key
+  /// Parses the value in place: in a copy of the source the path before it becomes the key
   /// of a document, so that places in the tree are places in the override.
   yaml::Node parse(size_t begin) {
     std::string document = "v:" + std::string(begin - 2, ' ') + text_.substr(begin);
@@ -218,7 +218,7 @@ class Override {
     if (mapping && extended) parent->entries.push_back(deletion_of(path_[last], span_of(last)));
   }
 
-  /// What a mapping lacks is missed where it was given; entries below it read it all the same.
+  /// Missing keys of a mapping are reported at the override; entries below still read it.
   void move_key(yaml::Entry& entry) const {
     entry.place = entry.place.value_or(entry.key_span);
     entry.key_span = span_of(path_.size() - 1);

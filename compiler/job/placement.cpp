@@ -1,4 +1,4 @@
-// `placement:` - the device that is meant, and the part of it that `ids` names.
+// `placement:` - the device, and the part of it that `ids` names.
 #include "compiler/job/placement.h"
 
 #include <fmt/format.h>

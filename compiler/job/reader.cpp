@@ -164,7 +164,7 @@ std::string Fields::hint_for_unknown(const std::string& key,
                                      const std::vector<std::string>& known) {
   if (std::string near = meant_.suggest(key, known, {}); !near.empty()) return near;
   const std::vector<std::string> owners = owners_of(key);
-  constexpr size_t kTelling = 3;  // a key of more mappings than these says nothing
+  constexpr size_t kTelling = 3;  // more owners do not help the reader
   if (owners.empty() || owners.size() > kTelling) return suggestion(key, known, "valid keys:");
   return fmt::format("`{}` is a key of {}", key, fmt::join(owners, " and of "));
 }

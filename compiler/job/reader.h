@@ -24,11 +24,11 @@ struct Name {
   Span span;
 };
 
-/// Values that stand for a variable, by where they are used: what variable, and its value's place.
+/// The variable, and the place of its value, for each place where it is used.
 class Origins {
  public:
   void add(Span use, std::string variable, Span value);
-  /// Tells where the value at `use` comes from, if it was substituted.
+  /// Labels the origin of the value at `use`, if it was substituted.
   void explain(Span use, Diag& diag) const;
 
  private:
@@ -63,11 +63,11 @@ class Reader {
   /// True when the key can be a name; else an error.
   bool check_name(const Name& name);
 
-  /// True for a mapping's `note:`, whose text is kept; an error where it is none.
+  /// True for `note:` of a mapping. Keeps the text; reports another kind of value.
   bool take_note(const yaml::Entry& entry);
 };
 
-/// What is a name, but means something else where names stand.
+/// Words that cannot be names, because they mean something else there.
 std::span<const std::string_view> reserved_names();
 
 /// The text, with quotes where it has some.
@@ -85,10 +85,10 @@ std::string listed(std::string_view lead, const std::vector<std::string>& words)
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates,
                        std::string_view lead = {});
 
-/// What misspelt keys were told to be: such a key is not missing, too.
+/// Suggested keys for misspelt ones: these do not count as missing.
 class MeantKeys {
  public:
-  /// As `suggestion`, and remembers the first of those that may be meant.
+  /// As `suggestion`; remembers the first suggested key.
   std::string suggest(std::string_view word, const std::vector<std::string>& candidates,
                       std::string_view lead);
   bool contains(std::string_view key) const { return keys_.contains(key); }
@@ -102,7 +102,7 @@ class MeantKeys {
 class Fields {
  public:
   /// `owner`: where a missing key is reported, the key of the mapping. `what`: "a hook". A node
-  /// that is no mapping is an error, and behaves as one without keys.
+  /// of another kind is an error and has no keys.
   Fields(Reader& reader, const yaml::Node& node, Span owner, std::string what,
          std::vector<KeyDef> keys);
   Fields(Reader& reader, const yaml::Node& node, Span owner, const Section& section)
@@ -110,18 +110,18 @@ class Fields {
 
   /// The value, or null: no key that the table lacks has one.
   const yaml::Node* find(std::string_view key) const;
-  /// The value; an error where it is missing, unless a misspelt key has been told to be it, or the
-  /// node is no mapping at all.
+  /// The value. Reports a missing key, unless it was suggested for a misspelt one or the node is
+  /// not a mapping.
   const yaml::Node* require(std::string_view key) const;
-  /// Where the key stands; the owner where it is absent.
+  /// The place of the key, or of the owner if it is absent.
   Span key_span(std::string_view key) const;
   Span owner() const { return owner_; }
   Reader& reader() const { return reader_; }
   bool is_mapping() const { return node_.is_mapping(); }
   const KeyDef& definition(std::string_view key) const;
 
-  // The value, read as the table says; its default where it is absent or an error, which is
-  // reported, as is a required one's absence; nothing where it has no default.
+  // The value, read by the table. Reports errors and missing required keys; absent or wrong values
+  // become the default, or nothing.
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<std::string> text(std::string_view key) const;

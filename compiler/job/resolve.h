@@ -6,7 +6,7 @@
 
 namespace flow::job {
 
-/// Puts variables in wherever no other names can stand: graphs know more of them.
+/// Substitutes variables outside graphs, which have more names.
 void put_in(Variables& variables, yaml::Node& file);
 
 /// Puts them into graphs too. What needs a param or `$index` stays as it is written, and so do the

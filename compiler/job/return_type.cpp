@@ -14,7 +14,7 @@ class ReturnTypeParser {
  public:
   explicit ReturnTypeParser(std::string_view text) : text_(text) {}
 
-  /// The type, or nothing and `wrong` says what was found and what was expected.
+  /// The type; or nothing, and `wrong` describes what was found and expected.
   std::optional<DeclaredReturn> parse() {
     DeclaredReturn declared;
     declared.callback = take_word("Callback");

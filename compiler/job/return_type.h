@@ -23,16 +23,16 @@ struct ReturnType {
   std::string str() const;
 };
 
-/// What stands at `type:`: Callback | Callback[R] | R
+/// The value of `type:`: Callback | Callback[R] | R
 struct DeclaredReturn {
   bool callback = false;
   std::optional<ReturnType> type;  // absent: inferred
 };
 
-/// The type, or nothing: `wrong` then says what was found and what was expected.
+/// The type; or nothing, and `wrong` describes what was found and expected.
 std::optional<DeclaredReturn> parse_return_type(std::string_view text, std::string& wrong);
 
-/// Where the two types part: what is expected there, and what stands there. Nothing: they agree.
+/// The first difference of two types, expected and found; nothing if they are equal.
 std::optional<std::pair<std::string, std::string>> find_difference(const ReturnType& expected,
                                                                    const ReturnType& given);
 

@@ -38,7 +38,7 @@ bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   return false;
 }
 
-/// The value as written; a list is a tuple until a type says that it is a List.
+/// The value as written; a list is a tuple unless the type declares a List.
 std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
   if (depth > kDeepestReturn) {
     reader.error(Diagnosis::kNesting, node,
@@ -75,7 +75,7 @@ std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, in
   return value;
 }
 
-/// What the value says of itself: a list is a Tuple, a mapping a Dict of its first item's type.
+/// The inferred type: a list is a Tuple, a mapping a Dict of its first item's type.
 ReturnType infer(const ReturnValue& value) {
   ReturnType type{value.kind, {}, false};
   for (const ReturnValue& item : value.items) {
@@ -85,7 +85,7 @@ ReturnType infer(const ReturnValue& value) {
   return type;
 }
 
-/// The value as a type, with all that a mapping's values are: "Dict[str, Numpy | List[Numpy]]".
+/// The value as a type, with all types of a mapping's values: "Dict[str, Numpy | List[Numpy]]".
 std::string describe(const ReturnValue& value) {
   std::vector<std::string> items;
   for (const ReturnValue& item : value.items) {
@@ -108,7 +108,7 @@ std::string describe(const ReturnValue& value) {
   return {};
 }
 
-/// Where value and type part, or null. `wrong` says how.
+/// The first part of the value that does not match the type, or null; `wrong` is the message.
 const ReturnValue* find_mismatch(const ReturnType& type, ReturnValue& value, std::string& wrong) {
   if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
   if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;

@@ -1,5 +1,5 @@
-// The readers of a job file's sections: each takes a node of the tree and returns what it says.
-// All report every error they find and return what could be read.
+// Readers of the sections of a job file: each takes a node of the tree and returns its value. All
+// report every error and return what they could read.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace flow::job {
 
 /// The whole file, after overrides. Puts in the variables of each section as it comes to it.
 File read_file(Reader& reader, yaml::Node& node);
-/// Mappings that are written as lists are errors, and become what was meant.
+/// Reports mappings that are written as lists, and turns them into mappings.
 void remove_dashes(Reader& reader, yaml::Node& file);
 /// Warns of datasets that no job reads and networks that no entry calls.
 void warn_of_unused(Reader& reader, const File& file);
 
 std::vector<Dataset> read_data(Reader& reader, const yaml::Node& node);
 /// An error at `span`, the list of a column at `key` ("mean"), unless it has as many values as
-/// `row` has leading channels; null where there is none.
+/// `row` has leading channels; else null.
 Diag* check_channels(Reader& reader, std::string_view key, Span span, size_t values,
                      const Shape& row);
 Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
@@ -30,13 +30,13 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
 std::vector<Input> read_inputs(Reader& reader, const yaml::Node& node,
                                const std::vector<Dataset>& datasets);
 /// The entries of a graph that reads `inputs`, sorted so that each comes after those it reads.
-/// `in_job`: a first entry must say `in:`; `node` may be null, for an empty graph. Puts in the
-/// variables, and `locals` before them.
+/// `in_job`: the first entry requires `in:`. `node`: null for an empty graph. Substitutes `locals`
+/// and variables.
 Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
                  Networks& networks, const Locals& locals, bool in_job);
-/// The entry that stands above each in its file; above the first there, `first`. An entry that a
-/// file which includes it changes stands where it stood, and in that file too for those below.
-/// Nothing for entries of the command line, and those that a job adds to the one that it extends.
+/// The entry above each in its file; above the first there, `first`. An entry that an including
+/// file changes keeps its place, and has a place in that file too for those below. Nothing for
+/// entries of the command line, and for entries that a job adds to an extended job.
 std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
                                                       const std::optional<std::string>& first,
                                                       const Sources& sources);
@@ -47,7 +47,7 @@ Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
 void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);
 /// The written value of one attribute goes into `entry`.
 void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry);
-/// Those that `padding:` takes beside numbers.
+/// The words of `padding:`; it takes numbers too.
 const std::vector<std::string>& padding_words();
 /// `zeros`, a number, or a mapping with a type. Words become keys, see LayerContext.
 std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::Node& node,

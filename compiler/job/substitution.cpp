@@ -52,7 +52,7 @@ class Substitution {
     for (yaml::Node& item : node.items) replace(item);
     const bool command = is_command(node);
     for (yaml::Entry& entry : node.entries) {
-      // The sink's `run` belongs to a program that has variables of its own: it is left as written.
+      // `run` of a sink belongs to a program with its own variables: it stays as written.
       if (entry.key == "note" || (command && entry.key == "run")) continue;
       const bool before = std::exchange(optional_, optional_ || (command && entry.key == "env"));
       replace(entry.value);
@@ -91,7 +91,7 @@ class Substitution {
 
   /// A text with variables put in, and the same with the environment's by their names.
   struct Replaced {
-    std::string text, unexpanded;  // empty where there are none
+    std::string text, unexpanded;  // empty without any
   };
 
   static Replaced plain(std::string text) { return {std::move(text), {}}; }
@@ -124,7 +124,7 @@ class Substitution {
     return Replaced{std::move(out), std::move(unexpanded)};
   }
 
-  /// The text that stands for what begins with the dollar sign at `i`, which is moved behind it.
+  /// The replacement for the text that begins at the dollar sign at `i`; moves `i` behind it.
   std::optional<Replaced> replaced_piece(const yaml::Node& node, size_t& i) {
     const std::string_view text = node.scalar;
     const size_t dollar = i;

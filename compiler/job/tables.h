@@ -14,7 +14,7 @@ const Section& job_section();
 const Section& input_section();
 const Section& npy_section();  // {npy: PATH}, a source
 const Section& returns_section();
-/// What is watched, told apart by their first keys.
+/// The kinds of hooks, distinguished by their first keys.
 const std::vector<Section>& hook_sections();
 const Section& placement_section();
 const Section& entry_placement_section();
@@ -23,9 +23,9 @@ const Section& checkpoint_section();
 const Section& also_section();
 const Section& every_section();
 const Section& regularizer_section();
-/// What every call in a graph may say beside `in`, operands and attributes.
+/// Keys of every call in a graph, besides `in`, operands and attributes.
 const std::vector<KeyDef>& call_keys();
-/// What one may say of its variables and its training. `op`: what it calls; null: a network.
+/// Keys for variables and training of a call. `op`: the called op; null: a network.
 std::vector<KeyDef> training_keys(const OpDef* op);
 
 /// The mappings that have this key, in words: "`run`", "a job".

@@ -42,7 +42,7 @@ bool is_decimal(std::string_view text) {
 std::optional<double> parse_decimal(std::string_view text) {
   const bool negative = !text.empty() && text[0] == '-';
   if (!is_decimal(text.substr(negative))) return {};
-  // Unlike from_chars, strtod tells a number too small to hold, which is 0, from one too large.
+  // Unlike from_chars, strtod distinguishes underflow (0) from overflow.
   const double value = std::strtod(std::string(text).c_str(), nullptr);
   const std::string_view digits_of = text.substr(0, text.find_first_of("eE"));
   const bool vanished = value == 0 && digits_of.find_first_of("123456789") != text.npos;

@@ -1,4 +1,4 @@
-// Varieties read as their tables say.
+// Reads varieties by their tables.
 #include "compiler/job/variety.h"
 
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ std::vector<std::string> types_of(const VarietyKind& kind) {
   return types;
 }
 
-/// The variety that a word names; null, and reported, where there is none.
+/// The variety that a word names; reports an unknown one and returns null.
 const Variety* named_variety(Reader& reader, const yaml::Node& word, const VarietyKind& kind) {
   if (const Variety* found = find_variety(kind, word.scalar)) return found;
   reader

@@ -1,4 +1,4 @@
-// What `type:` picks, read as its table says.
+// The variety that `type:` selects, read by its table.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace flow::job {
 
-/// What a file says of one variety. Keys whose values cannot be read, or are absent, are missing.
+/// The values of one variety in a file, without absent and wrong ones.
 struct VarietyValues {
   std::map<std::string, double> numbers;  // flags are 0 or 1
   std::map<std::string, std::vector<double>> lists;
@@ -23,8 +23,8 @@ struct VarietyValues {
   std::optional<std::vector<Name>> list_of_globs(const std::string& key) const;
 };
 
-/// True for a mapping; else an error that says how it would look: "write `{type: static, value:
-/// 8}`". `what`: "`loss_scale`".
+/// True for a mapping; else an error with a hint: "write `{type: static, value: 8}`". `what`:
+/// "`loss_scale`".
 bool expect_variety(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VarietyKind& kind);
 
@@ -36,11 +36,11 @@ const Variety* pick_variety(Reader& reader, const yaml::Node& node, Span key, st
 /// `type`, the keys of the variety (of all varieties, where it is null) and the common ones.
 std::vector<KeyDef> keys_of(const VarietyKind& kind, const Variety* variety);
 
-/// A variety that the file gives, alone as a word where its kind allows that, or as a mapping.
+/// A variety in the file, as a mapping, or as a word if its kind allows that.
 class Given {
  public:
-  /// `what`: how the key is called where a word stands; `owner`: where a missing `type` is
-  /// reported. Errors leave it without variety.
+  /// `what`: the name of the key in messages; `owner`: where a missing `type` is reported. Null
+  /// variety() after errors.
   Given(Reader& reader, const yaml::Node& node, Span owner, std::string_view what,
         const VarietyKind& kind);
 
@@ -54,7 +54,7 @@ class Given {
   std::optional<Fields> fields_;
 };
 
-/// Reads the variety's own keys, each as its line in the table says.
+/// Reads the variety's own keys by the table.
 VarietyValues read_values(const Fields& fields, const Variety& variety);
 
 /// A list of patterns, or one.

@@ -12,9 +12,9 @@
 
 namespace flow::job {
 
-/// A name that is visible in one part of the file, where it hides the variable that is called so:
-/// a network's param, `$index` of a repeated entry. Without a value it is not known, and what uses
-/// it is passed over in silence.
+/// A name that is visible in one part of the file, where it hides the variable of the same name: a
+/// param of a network, `$index` of a repeated entry. Uses of a local without a value are skipped
+/// silently.
 struct Local {
   std::string name;
   std::optional<yaml::Node> value;
@@ -26,14 +26,14 @@ bool is_command(const yaml::Node& node);
 
 class Variables {
  public:
-  /// Declares what the top-level mapping `file` says, each variable with those above it put in.
+  /// Declares the variables of the top-level mapping `file`, each substituted with those above it.
   Variables(Reader& reader, yaml::Node& file);
 
-  /// Replaces every use of a variable in `node` by its value. A value that was put in whole keeps
-  /// the place of its use at its top and the places of its declaration below; `reader.origins`
-  /// learns of both. Uses that are errors are reported and left as they stand, and what they stand
-  /// in is silenced. A part that was replaced once is left alone. In `env:` of a command the
-  /// environment may lack what `$env` asks for: it is asked when the command starts.
+  /// Replaces every use of a variable in `node` by its value. A whole value keeps the place of its
+  /// use at its top and the places of its declaration below; `reader.origins` notes both. Wrong
+  /// uses are reported, left unchanged, and silenced. Replaced parts are not replaced again. In
+  /// `env:` of a command, variables of the environment can be unset: they are read when the command
+  /// starts.
   void substitute(yaml::Node& node, const Locals& locals = {});
 
   /// The value of a variable that is used at `span`; null after an error, which suggests the names
@@ -43,7 +43,7 @@ class Variables {
   bool declares(std::string_view name) const;
   /// Counts the nodes of a copy that `use` makes; false, after an error, when there are too many.
   bool may_copy(const yaml::Node& copy, Span use);
-  /// Warns of declarations that nobody used.
+  /// Warns of unused declarations.
   void warn_of_unused() const;
 
  private:

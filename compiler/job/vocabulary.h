@@ -17,7 +17,7 @@ std::vector<std::string> meant_by(std::string_view word,
                                   const std::vector<std::string>& candidates);
 
 /// What to do instead of a word of other tools that has no equal among the candidates; empty where
-/// there is nothing to say.
+/// there is no advice.
 std::string_view advice_on(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace flow::job

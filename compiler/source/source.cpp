@@ -19,7 +19,7 @@ Source::Source(std::string name, std::string text, bool is_file)
     : name_(std::move(name)), text_(std::move(text)), is_file_(is_file) {
   // Offsets have 32 bits. Texts anywhere near that are refused by whoever parses them.
   text_.resize(std::min<size_t>(text_.size(), std::numeric_limits<int32_t>::max()));
-  // A byte order mark is no part of the first line: columns count from behind it.
+  // A byte order mark is not part of the first line: columns count after it.
   starts_.push_back(text_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
   for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n', end + 1))
     starts_.push_back(static_cast<uint32_t>(end + 1));

@@ -18,7 +18,7 @@ std::optional<std::string_view> number_in(std::string_view piece) {
   return piece;
 }
 
-/// The value becomes a list of itself; false where it is no number.
+/// Turns a number into a list of it; false for other values.
 bool begin_list(Node& value) {
   const auto first = value.is_scalar() ? number_in(value.scalar) : std::nullopt;
   if (!first || first->empty() || value.quoted) return false;

@@ -27,13 +27,13 @@ Diag empty_value_error(Span span, std::string_view key, bool in_braces);
 Diag empty_item_error(Span span);
 /// A colon without a key before it, or `~` and `null` as a key.
 Diag empty_key_error(Span span, std::string_view text);
-/// A key without a colon, or with one that no space follows: "filters:32".
+/// A key without a colon, or without a space after it: "filters:32".
 Diag missing_colon_error(Span span, std::string_view key);
-/// `perm: 2,0,1` in braces, where what follows a comma is a key; `list`: "2, 0, 1"; `written`: as
-/// it stands there.
+/// `perm: 2,0,1` in braces, where a key follows each comma; `list`: "2, 0, 1"; `written`: the text
+/// in the file.
 Diag missing_brackets_error(Span span, std::string_view key, std::string_view list,
                             std::string_view written);
-/// Where the colon stands in "filters:32"; npos in a key that has none.
+/// The offset of the colon in "filters:32", or npos.
 size_t colon_inside(std::string_view key);
 Diag nesting_error(Span span, size_t deepest);
 

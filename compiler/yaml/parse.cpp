@@ -1,5 +1,5 @@
-// Text -> tree: is it text, what are its pieces, what does the parser make of them, and what of
-// that does the language not allow.
+// Text -> tree: checks the text, splits it into tokens, parses it, and reports YAML that job files
+// do not support.
 #include <fmt/format.h>
 
 #include "compiler/yaml/syntax_error.h"
@@ -28,7 +28,7 @@ void check_top(const Parsed& parsed, int32_t id, const Sources& sources, Diags& 
   }
 }
 
-/// A syntax error comes alone: what was read before it may be a consequence of the same mistake.
+/// Reports only the syntax error: errors before it can be consequences of it.
 void report_syntax_error(const Parsed& parsed, const Sources& sources, int32_t id,
                          const std::vector<Token>& tokens, const std::vector<Span>& splits,
                          Diags& diags) {
@@ -47,7 +47,7 @@ Node parse(const Sources& sources, int32_t id, Diags& diags) {
   const std::vector<Span> splits = split_expressions(text, id, tokens);
   Parsed parsed = build_tree(sources, id, tokens, splits);
   if (!tokens.empty() && !tokens.back().closed) {
-    // The parser takes the end of the file for the missing quote.
+    // The parser accepts the end of the file as the missing quote.
     parsed.syntax_error = true;
     parsed.error_offset = static_cast<uint32_t>(text.size());
   }

@@ -52,14 +52,14 @@ class Explainer {
   }
   /// A key: text with a colon behind it.
   bool is_key(size_t i) const { return is_text(i) && is(i + 1, TokenKind::kColon); }
-  /// The token before i that is no comment, or i when there is none.
+  /// The last token before i that is not a comment, or i.
   size_t before(size_t i) const {
     size_t j = i;
     while (j > 0)
       if (tokens_[--j].kind != TokenKind::kComment) return j;
     return i;
   }
-  /// Quoted text that goes on to the end of the file.
+  /// Quoted text that continues to the end of the file.
   bool quote() {
     if (tokens_.back().closed) return false;
     const Token& token = tokens_.back();

@@ -1,4 +1,4 @@
-// What the user did where the parser says "end of map not found".
+// Explains syntax errors such as the parser's "end of map not found".
 #pragma once
 
 #include <vector>

@@ -21,7 +21,7 @@ std::string size_of(const Source& source) {
                                   : std::to_string(read);
 }
 
-/// What the text's byte order mark says that it is, where that is not UTF-8.
+/// The encoding of the byte order mark, if it is not UTF-8; else null.
 const char* other_encoding(std::string_view text) {
   using std::string_view_literals::operator""sv;
   if (text.starts_with("\0\0\xFE\xFF"sv) || text.starts_with("\xFF\xFE\0\0"sv)) return "UTF-32";

@@ -1,4 +1,4 @@
-// Rules of the language that the pieces of a text show better than its tree.
+// Rules of the language that are easier to check on tokens than on the tree.
 #include "compiler/yaml/token_rules.h"
 
 #include <fmt/format.h>

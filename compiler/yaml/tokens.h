@@ -1,5 +1,5 @@
-// The pieces that a YAML text is made of, with the ends that the parser does not tell. They serve
-// to find the extents of values, and to explain what the parser refuses.
+// The tokens of a YAML text, with the ends that the parser does not report. They give the spans of
+// values, and explain syntax errors.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A YAML document as a tree whose every node knows where it stands. Scalars are untyped text:
-// the key they stand at types them.
+// A YAML document as a tree of nodes with places. Scalars are untyped text: their key determines
+// the type.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct Node {
   Kind kind = Kind::kScalar;
   Span span;            // scalar: its text with quotes; list, mapping: from first to last character
   std::string scalar;   // kScalar, quotes and escapes resolved
-  bool quoted = false;  // kScalar: quoting changes nothing but messages
+  bool quoted = false;  // kScalar: affects only messages
   bool resolved = false;       // variables were put in: a dollar sign in it or below is one
   std::string unexpanded;      // kScalar: the same with `$env(NAME)` where the environment was put
                                // in, and doubled dollar signs; empty where it was not
@@ -31,7 +31,7 @@ struct Node {
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_list() const { return kind == Kind::kList; }
   bool is_mapping() const { return kind == Kind::kMapping; }
-  /// The entry of that key and its value; null where there is none, also in what is no mapping.
+  /// The entry of that key, and its value; null if absent or if the node is not a mapping.
   const Entry* find_entry(std::string_view key) const;
   Entry* find_entry(std::string_view key);
   const Node* find(std::string_view key) const;
@@ -47,23 +47,23 @@ struct Entry {
   std::optional<Span> place = {};
 };
 
-/// Nodes that no file holds. `span`: where they are to be told.
+/// Nodes that are in no file. `span`: their place in messages.
 Node scalar_node(std::string_view text, Span span = {});
 Node list_node(std::vector<Node> items, Span span = {});
 Node mapping_node(std::vector<Entry> entries = {}, Span span = {});
 
-/// The items of a list; any other node alone. For keys that take one value, or a list of them.
+/// The items of a list, or the node itself. For keys that take one value, or a list of them.
 inline std::span<const Node> each_of(const Node& node) {
   return node.is_list() ? std::span<const Node>(node.items) : std::span<const Node>(&node, 1);
 }
 
-/// "a text", "a list", "a mapping"
+/// "a string", "a list", "a mapping"
 std::string_view name_of(Kind kind);
 
-/// Parses the text of source `id`. Everything that YAML allows and the language does not is an
-/// error: duplicate keys, keys with nothing (also `~` and `null`) after them, a second document,
+/// Parses the text of source `id`. YAML that job files do not support is an error: duplicate keys,
+/// keys without a value (also with `~` and `null`), a second document,
 /// tabs outside quoted and block text, tags, anchors, aliases, complex keys, nesting beyond 64.
-/// A syntax error comes alone, in our words. After an error the tree holds what could be read.
+/// A syntax error is the only message. After other errors the tree contains what could be read.
 Node parse(const Sources& sources, int32_t id, Diags& diags);
 
 }  // namespace flow::yaml

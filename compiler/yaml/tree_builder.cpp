@@ -1,4 +1,4 @@
-// YAML events -> tree. The parser's marks are starts alone, in bytes; ends come from the tokens.
+// YAML events -> tree. The parser marks only starts, in bytes; ends come from the tokens.
 #include "compiler/yaml/tree_builder.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -231,7 +231,7 @@ class TreeBuilder : public YAML::EventHandler {
     return taken;
   }
 
-  /// Does nothing but a comma stand between two places?
+  /// Is there only a comma between two places?
   bool is_comma(uint32_t begin, uint32_t end) const {
     const Token* comma = next_token(begin);
     const Token* behind = comma ? next_token(comma->end) : nullptr;
@@ -266,7 +266,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!in_split(where)) report(empty_key_error(where, text_of(where)));
   }
 
-  /// A value that is not there, or says `null` at `word`.
+  /// A missing value, or `null` at `word`.
   Node empty_value(Span word) {
     Node node;
     node.span = word;
@@ -301,14 +301,14 @@ class TreeBuilder : public YAML::EventHandler {
     if (colon && colon->kind == TokenKind::kColon)
       return report(empty_value_error(node.span, frame.key, colon->in_flow));
     report(missing_colon_error(node.span, frame.key));
-    // Go on with what was meant, so that nobody misses `filters` in {filters:32}.
+    // Continue with the intended key, so that `filters` in {filters:32} is not missing.
     const size_t inner = colon_inside(frame.key);
     if (inner == std::string::npos) return;
     node.scalar = frame.key.substr(inner + 1);
     frame.key.resize(inner);
   }
 
-  /// The first token at or behind the offset that is no comment, or null.
+  /// The first token at or after the offset that is not a comment, or null.
   const Token* next_token(uint32_t offset) const {
     auto token = std::lower_bound(
         tokens_.begin(), tokens_.end(), offset,
@@ -334,7 +334,7 @@ class TreeBuilder : public YAML::EventHandler {
   uint32_t cursor_ = 0;  // behind the last thing read
 };
 
-/// Takes the events of what should not be there.
+/// Receives the events after the document.
 class Rest : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { begin = mark.pos; }
@@ -353,7 +353,7 @@ class Rest : public YAML::EventHandler {
   int begin = -1;
 };
 
-/// Is there anything behind the document that was read? It need not be YAML.
+/// Is there anything after the document? It can be invalid YAML.
 void look_behind(YAML::Parser& parser, uint32_t shift, Parsed& parsed) {
   Rest rest;
   try {

@@ -1,4 +1,4 @@
-// YAML events -> tree, with the errors of what YAML allows and the language does not.
+// YAML events -> tree, with errors for YAML that job files do not support.
 #pragma once
 
 #include <vector>
@@ -15,15 +15,15 @@ struct Parsed {
   bool empty = true;          // no value at all
   bool rest = false;          // there is more behind the first document's value
   uint32_t rest_offset = 0;   // where
-  bool too_deep = false;      // nested deeper than the language allows; told by the last of `diags`
+  bool too_deep = false;      // too many nested levels; reported by the last of `diags`
   bool syntax_error = false;  // the parser gave up
   uint32_t error_offset = 0;  // where
-  std::vector<Span> pieces;   // values that are pieces of `splits`: they mean nothing
+  std::vector<Span> pieces;   // values that are pieces of `splits`: they have no meaning
   std::vector<Diag> diags;    // of what was read
 };
 
-/// Reads the first document of source `id`. `splits`: unquoted expressions that commas take
-/// apart, reported by the caller; nothing is said of their pieces.
+/// Reads the first document of source `id`. `splits`: unquoted expressions that commas split,
+/// reported by the caller; their pieces are not reported.
 Parsed build_tree(const Sources& sources, int32_t id, const std::vector<Token>& tokens,
                   const std::vector<Span>& splits);
 

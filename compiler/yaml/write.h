@@ -7,8 +7,8 @@
 
 namespace flow::yaml {
 
-/// Reads back as the same tree. Collections that hold nothing but mappings stand in lines of their
-/// own, others in one where it fits.
+/// Reads back as the same tree. Collections that contain only mappings are written in block style,
+/// others on one line if they fit.
 std::string write(const Node& mapping);
 
 }  // namespace flow::yaml
