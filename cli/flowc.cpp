@@ -12,9 +12,11 @@
 #include "cli/installed.h"
 #include "cli/job_source.h"
 #include "cli/plan_graph.h"
+#include "cli/show_job.h"
 #include "cli/show_memory.h"
 #include "cli/show_plan.h"
 #include "cli/templates.h"
+#include "cli/written_entries.h"
 #include "compiler/compile.h"
 #include "compiler/diag/diag.h"
 #include "compiler/job/describe_call.h"
@@ -40,7 +42,8 @@ struct Options {
   std::string job, dump_after, schema = "job", topic;
   CompletionRequest completion;
   std::vector<std::string> sets;
-  bool commands = false, memory = false, full = false, minimal = false;
+  bool commands = false, memory = false, steps = false, all = false;  // of `show`
+  bool full = false, minimal = false;
 };
 
 CompileRequest request_of(const Options& options) {
@@ -143,20 +146,41 @@ int draw(const plan::Plan& plan, const std::string& format) {
   return kDone;
 }
 
-std::string show_text(const plan::Job& job, const Options& options) {
+/// The option that asks for a table other than the usual one.
+std::optional<std::string> view_of(const Options& options) {
+  std::optional<std::string> view;
+  for (const auto& [given, name] : {std::pair{options.steps, "--steps"},
+                                    {options.memory, "--memory"},
+                                    {options.commands, "--commands"},
+                                    {options.all, "--all"}})
+    if (given && view)
+      throw RequestError(fmt::format("{} and {}: expected one of them", *view, name),
+                         "run `flowc show` once for each");
+    else if (given)
+      view = name;
+  return view;
+}
+
+/// The job's entries as its author wrote them, or as its plan shows them.
+std::vector<WrittenEntry> entries_of(const LoadedPlan& loaded, const plan::Job& job) {
+  const auto written = loaded.entries.find(job.name);
+  return written == loaded.entries.end() ? entries_of_plan(job) : written->second;
+}
+
+std::string show_text(const LoadedPlan& loaded, const plan::Job& job, const Options& options) {
+  if (options.steps) return show_steps(job);
   if (options.commands) return show_commands(job);
-  return options.memory ? show_memory(job) : show_job(job);
+  if (options.memory) return show_memory(job);
+  return show_job(job, entries_of(loaded, job), loaded.plan.source, options.all);
 }
 
 int show(const Options& options) {
-  if (options.memory && options.commands)
-    throw RequestError("--memory and --commands: each shows one thing only", "leave one out");
-  if ((options.memory || options.commands) && options.format != "table")
-    throw RequestError(fmt::format("--{} is shown as a table, not as {}",
-                                   options.memory ? "memory" : "commands", options.format),
-                       options.memory
-                           ? "`flowrun --dry-run --json` says how much memory a run takes"
-                           : "`--format json` alone has the commands among all else");
+  const auto view = view_of(options);
+  if (view && options.format != "table")
+    throw RequestError(
+        fmt::format("{} prints a table; --format {} does not have it", *view, options.format),
+        options.memory ? "use `flowrun --dry-run --json` for the memory of a run"
+                       : "use `--format json` for the whole plan");
   auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
   plan::Plan& plan = loaded->plan;
@@ -174,7 +198,7 @@ int show(const Options& options) {
   }
   if (options.format != "table") return draw(plan, options.format);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
-    print(fmt::format("{}{}", i ? "\n" : "", show_text(plan.jobs[i], options)));
+    print(fmt::format("{}{}", i ? "\n" : "", show_text(*loaded, plan.jobs[i], options)));
   return kDone;
 }
 
@@ -361,15 +385,21 @@ Commands declare(CLI::App& app, Options& options) {
   builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")
       ->type_name("PASS");
 
-  CLI::App* shows = add("show", "what a job file or a plan does", show,
-                        "Example: flowc show jobs/lenet.yaml --job train --format svg > lenet.svg");
+  CLI::App* shows = add(
+      "show", "list what each job computes and what it takes", show,
+      "By default: a line for each entry of the job's graph, and the job's totals. Equal copies "
+      "share a line, \"x 3\", which counts all of them. FLOPs are those of the forward pass; a "
+      "multiplication with its addition counts as two. Bytes are the size of the output.\n"
+      "Examples:\n  flowc show jobs/lenet.yaml --job train\n  flowc show jobs/lenet.yaml --job "
+      "train --format svg > lenet.svg");
   shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
-  shows->add_option("--job", options.job, "this job alone")->type_name("J");
-  shows->add_option("--format", options.format, "table, json, dot or svg")
+  shows->add_option("--job", options.job, "only this job")->type_name("J");
+  shows->add_option("--format", options.format, "table, json (the plan), dot or svg")
       ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
-  shows->add_flag("--memory", options.memory,
-                  "only what each step holds in memory, and who holds most of it");
-  shows->add_flag("--commands", options.commands, "only the commands that its runs start");
+  shows->add_flag("--all", options.all, "list every copy and every network in full");
+  shows->add_flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
+  shows->add_flag("--memory", options.memory, "list the memory of each step, and what fills it");
+  shows->add_flag("--commands", options.commands, "list the commands that a run starts");
   add_sets(shows);
 
   CLI::App* ops = add("ops", "the ops of the language, or all about one", show_ops,

@@ -123,7 +123,9 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
   }
   std::optional<CompileResult> result = compile_aloud(request, std::move(text));
   if (!result) return {};
-  return LoadedPlan{.plan = std::move(*result->plan), .from_job_file = true};
+  return LoadedPlan{.plan = std::move(*result->plan),
+                    .from_job_file = true,
+                    .entries = std::move(result->entries)};
 }
 
 std::string job_names(const plan::Plan& plan) {

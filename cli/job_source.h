@@ -11,7 +11,8 @@ namespace flow::cli {
 
 struct LoadedPlan {
   plan::Plan plan;
-  bool from_job_file = false;  // compiled now
+  bool from_job_file = false;                                     // compiled now
+  std::map<std::string, std::vector<WrittenEntry>> entries = {};  // by job, where it was compiled
 };
 
 /// Compiles `request.file`. Messages go to standard error, followed by a line that counts errors, a

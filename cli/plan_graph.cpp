@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/show_plan.h"
+#include "cli/plan_text.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

@@ -34,21 +34,25 @@ struct Results {
     for (const exec::Holding& holding : holdings) blocks.push_back(holding.block);
     live = exec::live_bytes(blocks, job.steps.size());
     fullest = static_cast<size_t>(std::ranges::max_element(live) - live.begin());
+    made.resize(job.steps.size());
+    for (const exec::Holding& holding : holdings) made[holding.block.first].push_back(&holding);
   }
   size_t peak() const { return live.empty() ? 0 : live[fullest]; }
 
   std::vector<exec::Holding> holdings;
-  std::vector<size_t> live;  // by step
-  size_t fullest = 0;        // step
+  std::vector<std::vector<const exec::Holding*>> made;  // by step
+  std::vector<size_t> live;                             // by step
+  size_t fullest = 0;                                   // step
 };
 
 /// "conv1 9.8 MiB until 14, ..."
 std::string made_text(const plan::Job& job, const Results& results, size_t step) {
   std::vector<std::string> texts;
-  for (const auto& [tensor, block] : results.holdings)
-    if (block.first == step)
-      texts.push_back(fmt::format("{} {}{}", job[tensor].name, human_bytes(block.bytes),
-                                  block.last > step ? fmt::format(" until {}", block.last) : ""));
+  for (const exec::Holding* holding : results.made[step]) {
+    const auto& [bytes, first, last] = holding->block;
+    texts.push_back(fmt::format("{} {}{}", job[holding->tensor].name, human_bytes(bytes),
+                                last > first ? fmt::format(" until {}", last) : ""));
+  }
   return join(texts, ", ");
 }
 
@@ -69,17 +73,18 @@ Table steps_table(const plan::Job& job, const Results& results) {
 /// Where a block lives among the steps of a call: "...=====......"
 std::string lifeline(const plan::Block& block, size_t steps) {
   const size_t width = std::min(kWidth, steps);
-  std::string line(width, '.');
-  for (size_t step = block.first; step <= block.last; ++step) line[step * width / steps] = '=';
-  return line;
+  const size_t first = block.first * width / steps, last = block.last * width / steps;
+  return std::string(first, '.') + std::string(last - first + 1, '=') +
+         std::string(width - last - 1, '.');
 }
 
-Table holders_table(const plan::Job& job, Results results) {
-  std::ranges::stable_sort(results.holdings, std::greater<>{},
+Table holders_table(const plan::Job& job, const Results& results) {
+  std::vector<exec::Holding> holdings = results.holdings;
+  std::ranges::stable_sort(holdings, std::greater<>{},
                            [](const exec::Holding& holding) { return holding.block.bytes; });
   Table table;
   table.align_right(1);
-  for (const auto& [tensor, block] : results.holdings)
+  for (const auto& [tensor, block] : holdings)
     if (block.first <= results.fullest && results.fullest <= block.last && block.bytes > 0)
       table.row({job[tensor].name, human_bytes(block.bytes),
                  fmt::format("{}..{}", block.first, block.last),
@@ -88,6 +93,11 @@ Table holders_table(const plan::Job& job, Results results) {
 }
 
 }  // namespace
+
+size_t peak_memory(const plan::Job& job) {
+  return bytes_of_role(job, plan::Role::kVariable) + bytes_of_role(job, plan::Role::kInput) +
+         Results(job).peak();
+}
 
 std::string show_memory(const plan::Job& job) {
   const Results results(job);

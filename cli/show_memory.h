@@ -12,6 +12,9 @@ namespace flow::cli {
 /// when. A backend adds its workspaces and what its layouts take.
 std::string show_memory(const plan::Job& job);
 
+/// The bytes at that step, with variables and inputs.
+size_t peak_memory(const plan::Job& job);
+
 /// What a device takes, exactly.
 std::string memory_text(const exec::JobMemory& job);
 /// Its sums as an object on a line, in bytes.

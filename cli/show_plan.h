@@ -1,4 +1,4 @@
-// A plan as people read it.
+// A plan in full: what the compiler made of a job.
 #pragma once
 
 #include <string>
@@ -7,13 +7,10 @@
 
 namespace flow::cli {
 
-/// "float32 [100, 10]".
-std::string type_of(const plan::Tensor& tensor);
+/// All inputs, variables, steps and outputs of a call, as aligned columns.
+std::string show_steps(const plan::Job& job);
 
-/// What one call of the job does, as aligned columns: inputs, variables, steps, returns, hooks.
-std::string show_job(const plan::Job& job);
-
-/// The commands that a run of the job starts, in full: whose, when, how and what.
+/// The commands that a run of the job starts, in full: for what, when, how and which.
 std::string show_commands(const plan::Job& job);
 
 }  // namespace flow::cli

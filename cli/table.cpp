@@ -17,12 +17,40 @@ void Table::align_right(size_t column) {
   right_[column] = true;
 }
 
-std::string Table::str() const {
+std::vector<int> Table::widths() const {
   std::vector<int> widths;
   for (const auto& cells : rows_) {
     widths.resize(std::max(widths.size(), cells.size()));
     for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
   }
+  return widths;
+}
+
+void Table::fit(int columns, std::vector<size_t> cut, int least) {
+  constexpr std::string_view kMark = "...";
+  const std::vector<int> wanted = widths();
+  int excess = -columns;
+  for (const int width : wanted) excess += width + 2;
+  for (const size_t column : cut) {
+    if (excess <= 0 || column >= wanted.size() || wanted[column] <= least) continue;
+    const int width = std::max(least, wanted[column] - excess);
+    excess -= wanted[column] - width;
+    for (auto& cells : rows_) {
+      if (column >= cells.size() || width_of(cells[column]) <= width) continue;
+      std::string& cell = cells[column];
+      size_t end = 0;
+      for (int taken = static_cast<int>(kMark.size()); end < cell.size();) {
+        const Character next = character_at(cell, end);
+        if ((taken += width_of(next)) > width) break;
+        end += next.bytes;
+      }
+      cell = cell.substr(0, end).append(kMark);
+    }
+  }
+}
+
+std::string Table::str() const {
+  const std::vector<int> widths = this->widths();
   std::string text;
   for (const auto& cells : rows_) {
     std::string line;

@@ -13,10 +13,15 @@ class Table {
   void row(std::vector<std::string> cells);
   /// Its cells are numbers, which end at one place.
   void align_right(size_t column);
+  /// Cells that make rows wider than `columns` are cut, "like th...", in these columns one after
+  /// another until rows fit; none is cut to fewer than `least` characters.
+  void fit(int columns, std::vector<size_t> cut, int least);
   bool empty() const { return rows_.empty(); }
   std::string str() const;
 
  private:
+  std::vector<int> widths() const;
+
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> right_;
 };

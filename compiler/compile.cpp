@@ -39,7 +39,7 @@ struct Compilation {
   const CompileRequest& request;
   job::Reader& reader;
   const job::File& file;
-  std::string* dump;
+  CompileResult& result;
   job::Usage usage = {};
   job::SharedVariables variables = {};
 };
@@ -62,7 +62,7 @@ bool is_wanted(const Compilation& all, const job::Job& job) {
 bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
   const std::string& dump_after = all.request.dump_after;
   Diags found(all.reader.sources);
-  passes::run_pipeline(graph, context, found, !dump_after.empty(), dump_after, all.dump);
+  passes::run_pipeline(graph, context, found, !dump_after.empty(), dump_after, &all.result.dump);
   for (const Diag* diag : found.sorted()) all.reader.diags.add(*diag);
   return !found.has_errors();
 }
@@ -104,6 +104,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   const Lowered lowered = lower(instance.graph, reader.sources, made);
   job::write_drive(reader, all.file, job, instance.graph, bindings, lowered, made);
   plan::assign_lifetimes(made);
+  all.result.entries.emplace(made.name, instance.entries());
   return made;
 }
 
@@ -152,7 +153,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
   // As the parent of a file in it: on its own it would keep the slash at its end.
   const fs::path inside = job::directory_of(request.file) + "data";
   plan.root = fs::absolute(inside).parent_path().lexically_normal().string();
-  Compilation all{request, reader, file, &result.dump};
+  Compilation all{request, reader, file, result};
   for (const job::Job& job : file.jobs)
     if (auto made = compile_job(all, job)) {
       if (!is_asked_for(request, job)) made->run.also.clear();  // a called job calls no other job

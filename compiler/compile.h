@@ -1,12 +1,14 @@
 // The compiler's one entry point: job files and overrides in, a plan and diagnostics out.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/diag/layout.h"
 #include "compiler/target.h"
+#include "compiler/written_entry.h"
 #include "runtime/plan/plan.h"
 
 namespace flow {
@@ -28,7 +30,8 @@ struct CompileRequest {
 struct CompileResult {
   std::string messages;  // rendered errors and warnings; can be empty
   size_t errors = 0;
-  std::optional<plan::Plan> plan;  // when there were no errors
+  std::optional<plan::Plan> plan;                            // when there were no errors
+  std::map<std::string, std::vector<WrittenEntry>> entries;  // by job of the plan
   std::string dump;
   std::string job_file;  // a job file of the same plan, without includes; empty after errors
   std::vector<std::string> sources;  // the job file, what it includes, flags

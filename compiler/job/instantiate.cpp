@@ -378,6 +378,15 @@ std::vector<std::string> Instance::names() const {
   return names;
 }
 
+std::vector<WrittenEntry> Instance::entries() const {
+  std::vector<WrittenEntry> all;
+  all.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_)
+    all.push_back(
+        {name, entry->op.text, reader_.sources.where(entry->op.span), entry->network.has_value()});
+  return all;
+}
+
 void Instance::mark_read(std::string_view name, std::string_view prefix) {
   // "lenet/conv1/weight" reads "lenet/conv1" and "lenet".
   while (name.size() > prefix.size()) {

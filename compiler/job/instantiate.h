@@ -11,6 +11,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/job/job.h"
 #include "compiler/target.h"
+#include "compiler/written_entry.h"
 
 namespace flow::job {
 
@@ -45,6 +46,8 @@ class Instance {
   Resolved require(const Name& name, std::string_view what);
   /// All names in order of making, each once: inputs, variables, entries, primitives.
   std::vector<std::string> names() const;
+  /// All entries and copies, by name.
+  std::vector<WrittenEntry> entries() const;
   /// Marks the entry `name` and the entries around it as read, outward to those whose names begin
   /// with `prefix`.
   void mark_read(std::string_view name, std::string_view prefix = {});

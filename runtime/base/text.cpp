@@ -185,6 +185,20 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, digits, kUnits[unit]);
 }
 
+std::string human_count(double count) {
+  constexpr std::array kPrefixes = {"", " k", " M", " G", " T", " P", " E"};
+  size_t prefix = 0;
+  for (; count >= 999.5 && prefix + 1 < kPrefixes.size(); ++prefix) count /= 1000;
+  const int digits = prefix == 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", count, digits, kPrefixes[prefix]);
+}
+
+std::string grouped_digits(uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
 std::string human_number(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);
 }

@@ -43,6 +43,12 @@ std::string counted(uint64_t n, std::string_view noun);
 /// Bytes in the largest binary unit that keeps three digits: "512 B", "1.5 MiB".
 std::string human_bytes(uint64_t bytes);
 
+/// A count with three digits and an SI prefix: "832", "1.66 M", "3.4 G".
+std::string human_count(double count);
+
+/// All digits of a count, in groups of three: "1,663,370".
+std::string grouped_digits(uint64_t count);
+
 /// Four digits: "0.2931", "1.2e-05"; "nan" without the sign that it may have.
 std::string human_number(double value);
 

@@ -54,7 +54,7 @@ def said_of_tap():
     """What `flowc show` says a tap adds, in per cent of a call."""
     watched = f"+jobs.train.hooks=[{{watch: {FUSED}}}]"
     text = output(BIN / "flowc", "show", JOB, "--job", "train", "--set", watched)
-    return float(re.search(rf"{FUSED}:tap +about ([0-9.e+-]+) % of a call", text)[1])
+    return float(re.search(rf"{FUSED}:tap +adds about ([0-9.e+-]+) % to a step", text)[1])
 
 
 def main():

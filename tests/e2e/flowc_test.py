@@ -1,6 +1,7 @@
 """flowc's commands, and the help texts of all programs."""
 import json
 import os
+import re
 import resource
 import subprocess
 import unittest
@@ -44,9 +45,72 @@ class Commands(FlowTest):
         self.call("flowc", "explain", "E9999", status=2)
 
     def test_show_names_every_step_and_its_line(self):
-        text = self.call("flowc", "show", JOBS / "lenet.yaml", "--job", "train").stdout
+        text = self.call("flowc", "show", JOBS / "lenet.yaml", "--job", "train", "--steps").stdout
         for word in ("lenet/conv1/conv", "lenet/dense2/weight", "truncated_normal", "lenet.yaml:", "mnist_train.images"):
             self.assertIn(word, text)
+
+    def shown(self, *words):
+        """Each line of `flowc show`, in cells, by its first cell; and all of it."""
+        text = self.call("flowc", "show", *words).stdout
+        self.assertLessEqual(max(map(len, text.splitlines())), 100, text)
+        return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in text.splitlines())}, text
+
+    def test_show_has_a_line_for_each_entry_and_the_totals(self):
+        lines, _ = self.shown(JOBS / "lenet.yaml", "--job", "train")
+        self.assertEqual(lines["images"], ["input", "[100, 1, 28, 28]", "306 KiB", "38"])
+        self.assertEqual(lines["conv1"], ["conv2d + relu", "[100, 32, 28, 28]", "832", "130 M", "9.57 MiB", "25"])
+        self.assertEqual(lines["flat"], ["flatten", "[100, 3136]", "1.20 MiB", "29"])
+        self.assertEqual(lines["dense1"], ["dense + relu", "[100, 512]", "1.61 M", "321 M", "200 KiB", "30"])
+        self.assertEqual(lines["parameters"], ["1,663,370, all trained"])
+        self.assertEqual(lines["FLOPs a step"], ["7.26 G: 2.47 G forward, 4.79 G backward and update"])
+        self.assertEqual(lines["learning rate"], ["piecewise_constant 0.1"])
+        self.assertEqual(lines["run"], ["1 epoch"])
+        predict, _ = self.shown(JOBS / "lenet.yaml", "--job", "eval")
+        self.assertNotIn("drop", predict)  # a predict job has none
+        self.assertEqual(predict["parameters"], ["1,663,370"])
+        frozen, _ = self.shown(JOBS / "lenet.yaml", "--job", "train", "--set", "jobs.train.optimizer.variables=lenet/dense2/*")
+        self.assertEqual(frozen["parameters"], ["1,663,370: 5,130 trained, 1,658,240 frozen"])
+
+    def test_show_fits_resnet_on_a_screen_and_counts_repeats(self):
+        lines, text = self.shown(JOBS / "resnet18.yaml", "--job", "train")
+        self.assertLess(len(text.splitlines()), 50)
+        self.assertEqual(lines["stage1 x 2"][:3], ["block", "[100, 64, 28, 28]", "148 k"])
+        self.assertEqual(lines["stage3"][:3], ["stage, as stage2", "[100, 256, 7, 7]", "2.10 M"])
+        _, full = self.shown(JOBS / "resnet18.yaml", "--job", "train", "--all")
+        self.assertGreater(len(full.splitlines()), 90)
+        self.assertIn("stage1/1", full)
+        # The same sums, with or without it.
+        self.assertEqual(text.splitlines()[-9:], full.splitlines()[-9:])
+
+    def test_show_counts_the_known_operations_of_resnet_18(self):
+        """1.82 G multiply-adds for an image of 224 x 224 (He et al., 2016: 1.8 G), and 11.69 M parameters."""
+        changes = ("networks.resnet18.graph.stem={op: convolve, in: images, filters: 64, kernel: 7, stride: 2}",
+                   "networks.resnet18.graph.relu={op: max_pool2d, in: stem, ksize: 3, strides: 2, padding: same}",
+                   "networks.resnet18.params.classes=1000", "vars.batch=1",
+                   "jobs.train_cifar.inputs.images={shape: [1, 3, 224, 224], dtype: float32, from: {type: random_normal}}")
+        lines, _ = self.shown(JOBS / "resnet18.yaml", "--job", "train_cifar", *(word for change in changes for word in ("--set", change)))
+        forward = float(re.search(r"([0-9.]+) G forward", lines["FLOPs a step"][0])[1])
+        self.assertAlmostEqual(forward / 2, 1.82, delta=0.03)
+        self.assertEqual(lines["parameters"], ["11,699,112: 11,689,512 trained, 9,600 frozen"])
+
+    def test_show_of_a_plan_has_the_entries_of_the_job_file(self):
+        """Networks have no names in a plan, and ops that are other ops: else it is the same."""
+        for name in ("lenet", "gpt_tiny", "siamese", "gan", "autoencoder"):
+            self.call("flowc", "build", JOBS / f"{name}.yaml", "-o", "job.plan")
+            of_file, of_plan = (self.call("flowc", "show", source, "--all").stdout.splitlines() for source in (JOBS / f"{name}.yaml", "job.plan"))
+            numbers = [[re.findall(r"^ *[a-z0-9_/]+|\[[^]]*\]|[0-9.]+ (?:[kMG]|[KM]iB|B)\b", line) for line in lines if line.startswith("  ")] for lines in (of_file, of_plan)]
+            self.assertEqual(*numbers)
+
+    def test_show_takes_linear_time(self):
+        """20,000 entries in a chain, each of which reads the first one, too."""
+        entries = "".join(f"      e{i}: {{op: add, in: [e{i - 1}, e0]}}\n" for i in range(1, 20_000))
+        self.write("job.yaml", "flow: 1\njobs:\n  look:\n    type: predict\n    inputs: {x: {shape: [2], dtype: float32, from: {type: random_normal}}}\n"
+                   f"    graph:\n      e0: {{op: relu, in: x}}\n{entries}    returns: {{value: e19999}}\n")
+        self.call("flowc", "build", "job.yaml", "-o", "job.plan")
+        for flags in ((), ("--all",), ("--steps",), ("--memory",), ("--format", "dot"), ("--format", "svg")):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            self.call("flowc", "show", "job.plan", *flags)
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 10, flags)
 
     def test_show_as_json_is_the_plan(self):
         shown = self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "json").stdout
@@ -165,13 +229,13 @@ jobs:
     def test_show_says_what_a_tap_costs(self):
         watched = "+jobs.train.hooks=[{watch: mlp/hidden/matmul, every: 10}]"
         shown = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--set", watched).stdout
-        self.assertRegex(shown, r"taps\n  mlp/hidden/matmul:tap  about \d+ % of a call, where a hook that needs it fires\n")
+        self.assertRegex(shown, r"taps\n  mlp/hidden/matmul:tap  adds about \d+ % to a step in which its hook fires\n")
         self.assertNotIn("taps", self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train").stdout)
         self.write("hooks.yaml", """flow: 1
 jobs:
   look: {type: predict, inputs: {x: {shape: [2], dtype: float32}}, graph: {y: {op: relu, in: x}}, hooks: [{watch: y}]}
 """)
-        self.assertIn("all of a call, where", self.call("flowc", "show", "hooks.yaml").stdout)
+        self.assertIn("runs only in steps in which its hook fires", self.call("flowc", "show", "hooks.yaml").stdout)
 
     def test_show_names_what_may_change_from_run_to_run(self):
         def shown(*sets):
@@ -179,8 +243,8 @@ jobs:
 
         off = "+jobs.train.determinism=off"
         self.assertNotIn("determinism", shown())
-        self.assertIn("determinism is off: on a GPU these may add in another order in each run: lenet/conv1/conv, lenet/conv2/conv, ", shown(off))
-        self.assertIn("determinism is off, and changes nothing: there is no convolution\n",
+        self.assertIn("determinism is off: on a GPU, results of these can vary from run to run: lenet/conv1/conv, lenet/conv2/conv, ", shown(off))
+        self.assertIn("determinism is off, without effect: the job has no convolution\n",
                       self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--set", off).stdout)
 
     def test_show_draws_one_job_as_a_graph(self):
@@ -250,9 +314,10 @@ class Help(FlowTest):
         self.assertEqual(self.call("flowc", "explain", "[E0302]").stdout, self.call("flowc", "explain", "E0302").stdout)
 
     def test_tables_have_no_other_format(self):
-        for flag in ("--memory", "--commands"):
+        for flag in ("--memory", "--commands", "--steps"):
             told = self.call("flowc", "show", JOBS / "mlp.yaml", flag, "--format", "json", status=2).stderr
-            self.assertIn(f"{flag} is shown as a table, not as json", told)
+            self.assertIn(f"{flag} prints a table; --format json does not have it", told)
+        self.assertIn("--steps and --all: expected one of them", self.call("flowc", "show", JOBS / "mlp.yaml", "--all", "--steps", status=2).stderr)
 
     def test_help_texts_are_the_golden_ones(self):
         commands = ("check", "build", "show", "ops", "diff", "init", "config", "schema", "explain", "help")
@@ -280,12 +345,12 @@ class Help(FlowTest):
 
     def test_show_marks_variables_that_the_optimizer_leaves_out(self):
         def remarks(*sets):
-            text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", *sets).stdout
+            text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--steps", *sets).stdout
             return {name: "not trained" in line for name in ("mlp/hidden/weight", "mlp/output/bias")
                     for line in text.splitlines() if line.split()[:1] == [name] and "float32" in line}
         self.assertEqual(remarks(), {"mlp/hidden/weight": False, "mlp/output/bias": False})
         self.assertEqual(remarks("--set", "jobs.train.optimizer.variables=mlp/output/*"), {"mlp/hidden/weight": True, "mlp/output/bias": False})
-        text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "eval").stdout
+        text = self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "eval", "--steps").stdout
         self.assertNotIn("not trained", text)
 
     def test_hooks_compile_in_linear_time(self):

@@ -415,8 +415,11 @@ jobs:
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "plain", "--steps", 3, "--device", "cpu")
         self.call("flowdiff", "plain", "placed", "--rtol", 0, "--atol", 0)
         shown = self.call("flowc", "show", JOBS / "mlp.yaml", *placed, "--job", "train").stdout
-        self.assertIn("job train: train, cpu and gpu, ", shown)
-        self.assertRegex(shown, r"gpu +mlp/flat:gpu +copy ")
+        self.assertIn("job train: training on cpu and gpu, ", shown)
+        self.assertRegex(shown, r"hidden +dense .* gpu +24\n")
+        self.assertRegex(shown, r"output +dense .* cpu +25\n")
+        steps = self.call("flowc", "show", JOBS / "mlp.yaml", *placed, "--job", "train", "--steps").stdout
+        self.assertRegex(steps, r"gpu +mlp/flat:gpu +copy ")
 
     def test_tf32_is_refused_on_the_cpu(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "+jobs.train.precision=tf32", "--device", "cpu", status=2)

@@ -63,7 +63,7 @@ class TerminalTest(FlowTest):
     def test_what_flowc_shows(self):
         label = HOSTILE.encode("unicode_escape").decode()
         self.write("job.yaml", train_job(2) + f'    hooks: [{{watch: loss, to: {{type: command, run: ["{label}"], env: {{A: "{label}"}}}}}}, {{watch: logits, to: {{type: print, label: "{label}"}}}}]\n')
-        for flags in ((), ("--commands",), ("--format", "json"), ("--format", "dot"), ("--format", "svg")):
+        for flags in ((), ("--steps",), ("--commands",), ("--format", "json"), ("--format", "dot"), ("--format", "svg")):
             self.output("flowc", "show", "job.yaml", *flags, status=0)
         self.output("flowc", "config", "job.yaml", status=0)
         self.write("other.yaml", (self.dir / "job.yaml").read_text().replace("\\x9b", ""))

@@ -78,6 +78,19 @@ TEST_CASE("bytes keep three digits in the largest unit") {
   CHECK(human_bytes(std::numeric_limits<uint64_t>::max()) == "16.0 EiB");
 }
 
+TEST_CASE("counts have three digits and an SI prefix, or all digits in groups") {
+  CHECK(human_count(0) == "0");
+  CHECK(human_count(832) == "832");
+  CHECK(human_count(999.6) == "1.00 k");
+  CHECK(human_count(51264) == "51.3 k");
+  CHECK(human_count(1663370) == "1.66 M");
+  CHECK(human_count(3.628e9) == "3.63 G");
+  CHECK(human_count(999.7e6) == "1.00 G");
+  CHECK(grouped_digits(0) == "0");
+  CHECK(grouped_digits(999) == "999");
+  CHECK(grouped_digits(1663370) == "1,663,370");
+}
+
 TEST_CASE("numbers for people have four digits, and NaN no sign") {
   CHECK(human_number(0.29313) == "0.2931");
   CHECK(human_number(1.25e-5) == "1.25e-05");

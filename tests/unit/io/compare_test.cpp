@@ -16,7 +16,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
-Array array_of(Shape shape, const std::vector<T>& values) {
+Array typed_array(Shape shape, const std::vector<T>& values) {
   Array array(DTypeOf<T>::value, std::move(shape));
   std::copy(values.begin(), values.end(), array.as<T>().begin());
   return array;
@@ -26,7 +26,7 @@ template <typename T>
 ArrayDifference difference(const std::vector<T>& golden, const std::vector<T>& out,
                            const ToleranceRules& rules = {}) {
   const Shape shape{static_cast<int64_t>(golden.size())};
-  return compare("net/x", array_of(shape, golden).view(), array_of(shape, out).view(), rules);
+  return compare("net/x", typed_array(shape, golden).view(), typed_array(shape, out).view(), rules);
 }
 
 TEST_CASE("equal arrays are equal, also with NaN and infinities") {
@@ -54,8 +54,8 @@ TEST_CASE("the tolerance is relative to golden and includes its edge") {
 }
 
 TEST_CASE("the worst elements come with their index and both values") {
-  const Array golden = array_of<float>({2, 3}, {1, 2, 3, 100, 5, 0});
-  const Array out = array_of<float>({2, 3}, {1, 3, 3, 102, 5, 0.5f});
+  const Array golden = typed_array<float>({2, 3}, {1, 2, 3, 100, 5, 0});
+  const Array out = typed_array<float>({2, 3}, {1, 3, 3, 102, 5, 0.5f});
   const auto found = compare("x", golden.view(), out.view(), {});
   CHECK(found.verdict == Verdict::kDiffers);
   CHECK(found.over == 3);
@@ -99,8 +99,8 @@ TEST_CASE("large integers that no double tells apart differ") {
 }
 
 TEST_CASE("dtype and shape must agree") {
-  const Array a = array_of<float>({2}, {1, 2}), b = array_of<double>({2}, {1, 2});
-  const Array c = array_of<float>({1, 2}, {1, 2});
+  const Array a = typed_array<float>({2}, {1, 2}), b = typed_array<double>({2}, {1, 2});
+  const Array c = typed_array<float>({1, 2}, {1, 2});
   CHECK(compare("x", a.view(), b.view(), {}).verdict == Verdict::kDType);
   CHECK(compare("x", a.view(), b.view(), {}).detail == "golden is float32, out is float64");
   CHECK(compare("x", a.view(), c.view(), {}).verdict == Verdict::kShape);
@@ -108,9 +108,9 @@ TEST_CASE("dtype and shape must agree") {
 }
 
 TEST_CASE("empty arrays and scalars compare") {
-  const Array none = array_of<float>({0, 3}, {}), one = array_of<float>({}, {1});
+  const Array none = typed_array<float>({0, 3}, {}), one = typed_array<float>({}, {1});
   CHECK(compare("x", none.view(), none.view(), {}).verdict == Verdict::kEqual);
-  const auto found = compare("x", one.view(), array_of<float>({}, {2}).view(), {});
+  const auto found = compare("x", one.view(), typed_array<float>({}, {2}).view(), {});
   CHECK(found.over == 1);
   CHECK(found.first_mismatch.empty());
 }
@@ -128,7 +128,8 @@ TEST_CASE("the last matching glob decides the tolerance") {
 struct Folders : FreshDirectory {
   void put(const std::string& path, const std::vector<float>& values = {1, 2}) const {
     fs::create_directories((*this / path).parent_path());
-    write_npy(*this / path, array_of<float>({static_cast<int64_t>(values.size())}, values).view());
+    write_npy(*this / path,
+              typed_array<float>({static_cast<int64_t>(values.size())}, values).view());
   }
   void text(const std::string& path) const {
     fs::create_directories((*this / path).parent_path());

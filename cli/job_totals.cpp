@@ -1,0 +1,39 @@
+// Sums over a job's variables and steps.
+#include "cli/job_totals.h"
+
+#include "cli/show_memory.h"
+#include "runtime/exec/memory.h"
+#include "runtime/plan/flops.h"
+
+namespace flow::cli {
+
+std::set<plan::TensorId> updated_variables(const plan::Job& job) {
+  std::set<plan::TensorId> updated;
+  for (const plan::Step& step : job.steps)
+    for (const plan::TensorId id : step.outputs)
+      if (id.valid() && step.op != "reshape") updated.insert(job[id].alias);
+  return updated;
+}
+
+JobTotals totals_of(const plan::Job& job) {
+  JobTotals totals;
+  const std::set<plan::TensorId> updated = updated_variables(job);
+  for (const plan::Variable& variable : job.variables) {
+    const plan::Tensor& tensor = job[variable.tensor];
+    totals.checkpoint += exec::bytes_of(tensor);
+    if (variable.slot) continue;
+    const bool trained = job.train && variable.trainable && updated.contains(variable.tensor);
+    (trained ? totals.trained : totals.frozen) += static_cast<uint64_t>(tensor.shape.elements());
+  }
+  for (const plan::Step& step : job.steps) {
+    if (step.tap) continue;
+    const bool backward = plan::is_backward(step);
+    (backward ? totals.backward : totals.forward) += plan::flops(job, step);
+    for (const plan::Post& post : step.posts)
+      (backward ? totals.backward : totals.forward) += plan::flops(job, step, post);
+  }
+  totals.memory = peak_memory(job);
+  return totals;
+}
+
+}  // namespace flow::cli

@@ -1,0 +1,123 @@
+// Parts of a plan in a few words.
+#include "cli/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "cli/table.h"
+#include "runtime/base/text.h"
+#include "runtime/io/commands.h"
+#include "runtime/plan/cost.h"
+
+namespace flow::cli {
+namespace {
+
+std::string sink_text(const plan::Sink& sink) {
+  if (const auto* command = std::get_if<plan::CommandSink>(&sink))
+    return "command " + io::command_text(*command);
+  if (const auto* npy = std::get_if<plan::NpySink>(&sink))
+    return npy->per_step ? "npy, a file a step" : "npy";
+  if (const auto* print = std::get_if<plan::PrintSink>(&sink)) {
+    constexpr std::array<std::string_view, 6> kReduce = {"",     " mean", " sum",
+                                                         " min", " max",  " norm"};
+    return fmt::format("print{}{}", kReduce[static_cast<size_t>(print->reduce)],
+                       print->every > 1 ? fmt::format(" every {}", print->every) : "");
+  }
+  return "none";
+}
+
+/// "0.1, 0.01, ..."
+template <typename Number>
+std::string list_text(const std::vector<Number>& numbers) {
+  constexpr size_t kMost = 4;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(kMost, numbers.size()); ++i)
+    texts.push_back(shortest(static_cast<double>(numbers[i])));
+  if (numbers.size() > kMost) texts.push_back("...");
+  return join(texts, ", ");
+}
+
+}  // namespace
+
+std::string type_of(const plan::Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
+}
+
+std::string values_text(const std::map<std::string, double>& values) {
+  std::string text;
+  for (const auto& [name, value] : values) text += fmt::format(" {}={}", name, shortest(value));
+  return text;
+}
+
+std::string source_text(const plan::InputSource& source) {
+  if (const auto* column = std::get_if<plan::FromDataset>(&source))
+    return column->dataset + "." + column->column;
+  if (const auto* file = std::get_if<plan::FromNpy>(&source)) return file->path;
+  if (const auto* made = std::get_if<plan::FromGenerator>(&source))
+    return made->type + values_text(made->values);
+  return "--input";
+}
+
+std::string sinks_text(const std::vector<plan::Sink>& sinks) {
+  std::vector<std::string> texts;
+  texts.reserve(sinks.size());
+  for (const plan::Sink& sink : sinks) texts.push_back(sink_text(sink));
+  return join(texts, ", ");
+}
+
+std::string schedule_text(const plan::Schedule& schedule) {
+  std::map<std::string, double> values = schedule.values;
+  std::string text = schedule.type;
+  if (const auto base = values.extract("base")) text += " " + shortest(base.mapped());
+  text += values_text(values);
+  if (!schedule.rates.empty()) text += " " + list_text(schedule.rates);
+  if (!schedule.boundaries.empty()) text += " at steps " + list_text(schedule.boundaries);
+  if (const auto& warmup = schedule.warmup)
+    text += fmt::format(", {} warmup from {}x over {}", warmup->type, shortest(warmup->multiplier),
+                        counted(static_cast<uint64_t>(warmup->steps), "step"));
+  return text;
+}
+
+std::string run_text(const plan::Run& run) {
+  std::vector<std::string> texts;
+  if (run.epochs) texts.push_back(counted(static_cast<uint64_t>(*run.epochs), "epoch"));
+  if (run.steps) texts.push_back(counted(static_cast<uint64_t>(*run.steps), "step"));
+  if (run.shuffle) texts.emplace_back("shuffled");
+  return join(texts, ", ");
+}
+
+std::string devices_text(const plan::Job& job) {
+  if (!plan::has_two_devices(job)) return std::string(plan::name_of(job.device));
+  return fmt::format("{} and {}", plan::name_of(job.device), plan::name_of(other(job.device)));
+}
+
+std::string job_text(const plan::Job& job) {
+  return fmt::format("{} on {}{}, {}, seed {}", job.train ? "training" : "predicting",
+                     job.devices > 1 ? fmt::format("{} x ", job.devices) : "", devices_text(job),
+                     job.precision, job.seed);
+}
+
+std::string determinism_text(const plan::Job& job) {
+  if (job.deterministic) return "";
+  std::string names;
+  for (const plan::Step& step : job.steps)
+    if (step.op.starts_with("convolution")) names += (names.empty() ? "" : ", ") + step.name;
+  if (names.empty()) return "determinism is off, without effect: the job has no convolution\n";
+  return fmt::format(
+      "determinism is off: on a GPU, results of these can vary from run to run: {}\n", names);
+}
+
+std::string taps_text(const plan::Job& job) {
+  Table table;
+  const double call = plan::estimate_call_seconds(job);
+  for (const plan::Step& step : job.steps)
+    if (step.tap)
+      table.row({step.name,
+                 call > 0 ? fmt::format("adds about {:.2g} % to a step in which its hook fires",
+                                        100 * plan::estimate_seconds(job, step) / call)
+                          : "runs only in steps in which its hook fires"});
+  return table.str();
+}
+
+}  // namespace flow::cli

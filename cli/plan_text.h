@@ -1,0 +1,43 @@
+// Parts of a plan in a few words.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace flow::cli {
+
+/// "float32 [100, 10]"
+std::string type_of(const plan::Tensor& tensor);
+
+/// " low=0 high=1"
+std::string values_text(const std::map<std::string, double>& values);
+
+/// Where an input comes from: "mnist.images", "random_normal mean=0 stddev=1".
+std::string source_text(const plan::InputSource& source);
+
+/// "npy, print mean every 20"
+std::string sinks_text(const std::vector<plan::Sink>& sinks);
+
+/// "cosine 0.1 steps=600, linear warmup from 0.01x over 60 steps"
+std::string schedule_text(const plan::Schedule& schedule);
+
+/// How long a run is: "1 epoch, shuffled"; empty where the job file does not say.
+std::string run_text(const plan::Run& run);
+
+/// "gpu", or where a part of it is placed apart, "gpu and cpu"
+std::string devices_text(const plan::Job& job);
+
+/// "training on cpu, float32, seed 1"
+std::string job_text(const plan::Job& job);
+
+/// What may change from run to run, as a line; empty where nothing does.
+std::string determinism_text(const plan::Job& job);
+
+/// What hooks read that no step makes by itself, a line each: how much longer a call takes in which
+/// they fire.
+std::string taps_text(const plan::Job& job);
+
+}  // namespace flow::cli

@@ -1,0 +1,139 @@
+// A job's entries and totals as aligned columns.
+#include "cli/show_job.h"
+
+#include <fmt/format.h>
+
+#include "cli/folded_tree.h"
+#include "cli/job_totals.h"
+#include "cli/plan_text.h"
+#include "cli/table.h"
+#include "runtime/base/array.h"
+#include "runtime/base/display.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/precision.h"
+
+namespace flow::cli {
+namespace {
+
+constexpr int kColumns = 100;
+
+/// The line in the job's own file, "25"; in another, "base.yaml:25".
+std::string line_of(const std::string& where, const std::string& source) {
+  const size_t column = where.rfind(':');
+  const std::string place = column == where.npos ? where : where.substr(0, column);
+  if (place.starts_with(source + ":")) return place.substr(source.size() + 1);
+  return place.substr(place.rfind('/') + 1);
+}
+
+class Listing {
+ public:
+  Listing(const plan::Job& job, const JobTree& tree, const std::string& source)
+      : job_(job), tree_(tree), source_(source), two_devices_(plan::has_two_devices(job)) {
+    row({"entry", "op", "output", "params", "FLOPs", "bytes", "line"}, "device");
+    for (const size_t numbers : {kOutput + 1, kOutput + 2, kOutput + 3, two_devices_ ? 7UL : 6UL})
+      table_.align_right(numbers);
+  }
+
+  void add(const Folded& line, size_t depth) {
+    const Entry& entry = tree_.entries[line.entry];
+    std::string name(2 * depth, ' '), op = entry.op, output, bytes;
+    name += line.name;
+    if (line.copies > 1) name += fmt::format(" x {}", line.copies);
+    if (!line.shown_at.empty()) op += (op.empty() ? "as " : ", as ") + line.shown_at;
+    if (entry.output.valid()) {
+      const plan::Tensor& tensor = job_[entry.output];
+      output =
+          tensor.dtype == plan::number_of(job_.precision) ? tensor.shape.str() : type_of(tensor);
+      bytes = human_bytes(bytes_of(tensor.shape, tensor.dtype));
+    }
+    row({name, op, output, line.parameters ? human_count(static_cast<double>(line.parameters)) : "",
+         line.flops > 0 ? human_count(line.flops) : "", bytes, line_of(entry.where, source_)},
+        entry.network ? "" : name_of(entry.device));
+    for (const Folded& inside : line.inside) add(inside, depth + 1);
+  }
+
+  std::string str() {
+    table_.fit(kColumns, {1, 0, kOutput, two_devices_ ? 7UL : 6UL}, 15);
+    return table_.str();
+  }
+
+ private:
+  static constexpr size_t kOutput = 2;
+
+  void row(std::vector<std::string> cells, std::string_view device) {
+    if (two_devices_) cells.insert(cells.end() - 1, std::string(device));
+    table_.row(std::move(cells));
+  }
+
+  const plan::Job& job_;
+  const JobTree& tree_;
+  const std::string& source_;
+  const bool two_devices_;
+  Table table_;
+};
+
+std::string parameters_text(const JobTotals& totals, bool train) {
+  const uint64_t sum = totals.trained + totals.frozen;
+  std::string text = grouped_digits(sum);
+  if (train && sum > 0)
+    text += totals.frozen == 0 ? ", all trained"
+            : totals.trained == 0
+                ? ", none trained"
+                : fmt::format(": {} trained, {} frozen", grouped_digits(totals.trained),
+                              grouped_digits(totals.frozen));
+  return text;
+}
+
+std::string hooks_text(const plan::Job& job) {
+  uint64_t gradients = 0;
+  for (const plan::Hook& hook : job.hooks) gradients += hook.kind == plan::Hook::Kind::kWatchDiff;
+  std::vector<std::string> texts;
+  if (const uint64_t values = job.hooks.size() - gradients)
+    texts.push_back(counted(values, "watched tensor"));
+  if (gradients) texts.push_back(counted(gradients, "watched gradient"));
+  return join(texts, ", ");
+}
+
+std::string totals_text(const plan::Job& job) {
+  const JobTotals totals = totals_of(job);
+  Table table;
+  const auto row = [&table](std::string what, std::string text) {
+    if (!text.empty()) table.row({std::move(what), std::move(text)});
+  };
+  row("parameters", parameters_text(totals, job.train));
+  row("FLOPs a step", job.train
+                          ? fmt::format("{}: {} forward, {} backward and update",
+                                        human_count(totals.forward + totals.backward),
+                                        human_count(totals.forward), human_count(totals.backward))
+                          : human_count(totals.forward));
+  row("memory", human_bytes(totals.memory) + " at the peak");
+  row("checkpoint", human_bytes(totals.checkpoint));
+  if (job.optimizer) {
+    row("optimizer",
+        fmt::format("{}, minimizes {}", job.optimizer->type, job.optimizer->loss_name));
+    row("learning rate", schedule_text(job.optimizer->learning_rate));
+  }
+  row("run", run_text(job.run));
+  if (job.returns)
+    row("returns", fmt::format("{}, to {}", job.returns->type, sinks_text(job.returns->sinks)));
+  row("hooks", hooks_text(job));
+  table.fit(kColumns, {1}, 16);
+  return table.str();
+}
+
+}  // namespace
+
+std::string show_job(const plan::Job& job, std::span<const WrittenEntry> written,
+                     const std::string& source, bool all) {
+  const JobTree tree = tree_of(job, written);
+  Listing listing(job, tree, source);
+  for (const Folded& line : fold(tree, job, all).inside) listing.add(line, 0);
+  std::string text = fmt::format("job {}: {}\n\n{}\n{}", escaped(job.name), job_text(job),
+                                 listing.str(), totals_text(job));
+  const std::string taps = taps_text(job), determinism = determinism_text(job);
+  if (!taps.empty()) text += "\ntaps\n" + taps;
+  if (!determinism.empty()) text += "\n" + determinism;
+  return text;
+}
+
+}  // namespace flow::cli

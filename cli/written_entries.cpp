@@ -1,0 +1,136 @@
+// Entries recognized by the names, places and ops of steps.
+#include "cli/written_entries.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "runtime/plan/flops.h"
+
+namespace flow::cli {
+namespace {
+
+/// Without the last component; empty where there is one only.
+std::string_view parent_of(std::string_view name) {
+  const size_t cut = name.rfind('/');
+  return cut == name.npos ? std::string_view() : name.substr(0, cut);
+}
+
+bool is_copy_number(std::string_view component) {
+  return !component.empty() &&
+         std::ranges::all_of(component, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The layer whose main step is such a primitive; empty for others.
+std::string_view layer_of(std::string_view primitive) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kLayers = {
+      {{"convolution", "conv2d"},
+       {"convolution_grad_data", "conv2d_transpose"},
+       {"matmul", "dense"},
+       {"batch_norm", "batch_normalization"},
+       {"batch_norm_predict", "batch_normalization"},
+       {"layer_normalize", "layer_norm"},
+       {"group_normalize", "group_norm"},
+       {"gather", "embedding"}}};
+  const auto found = std::ranges::find(kLayers, primitive, &decltype(kLayers)::value_type::first);
+  return found == kLayers.end() ? std::string_view() : found->second;
+}
+
+class Recognition {
+ public:
+  explicit Recognition(const plan::Job& job) : job_(job) {
+    for (const plan::Step& step : job.steps) {
+      if (!is_written(step)) continue;
+      ++members_[{parent_of(step.name), step.where}];
+      steps_.insert(step.name);
+    }
+    for (const plan::Variable& variable : job.variables)
+      if (const plan::Tensor& tensor = job[variable.tensor]; !variable.slot)
+        ++members_[{parent_of(tensor.name), tensor.where}];
+  }
+
+  std::vector<WrittenEntry> run() {
+    for (const plan::Step& step : job_.steps)
+      if (is_written(step)) add(step);
+    for (const plan::Variable& variable : job_.variables) {
+      const plan::Tensor& tensor = job_[variable.tensor];
+      const auto owner = found_.find(parent_of(tensor.name));
+      const bool of_layer = owner != found_.end() && !owner->second.network;
+      if (!variable.slot && !of_layer && !tensor.name.starts_with("minimize/"))
+        add({tensor.name, "variable", tensor.where});
+    }
+    std::vector<WrittenEntry> entries;
+    for (auto& [name, entry] : found_) entries.push_back(std::move(entry));
+    return entries;
+  }
+
+ private:
+  static bool is_written(const plan::Step& step) {
+    return !step.tap && !plan::is_backward(step) && step.name.find(':') == std::string::npos &&
+           !step.name.starts_with("minimize/mean_loss");
+  }
+
+  /// Steps and variables of one layer have one place in the file, and constants of an op are named
+  /// after it. A layer may use variables of another one. Entries of a network, and names that are
+  /// numbers, are by themselves.
+  bool is_layer(std::string_view parent, const plan::Step& step) const {
+    if (parent.empty() || is_copy_number(step.name.substr(parent.size() + 1))) return false;
+    const auto members = members_.find({parent, step.where});
+    if (members != members_.end() && members->second > 1) return true;
+    return steps_.contains(parent) || shares_variables(step);
+  }
+
+  bool shares_variables(const plan::Step& step) const {
+    constexpr std::array<std::string_view, 4> kMain = {"/conv", "/gather", "/matmul", "/normalize"};
+    const auto ends = [&](std::string_view part) { return step.name.ends_with(part); };
+    const auto variable = [&](plan::TensorId id) {
+      return job_[id].role == plan::Role::kVariable &&
+             parent_of(job_[id].name) != parent_of(step.name);
+    };
+    return std::ranges::any_of(kMain, ends) && std::ranges::any_of(step.inputs, variable);
+  }
+
+  void add(const plan::Step& step) {
+    const std::string_view parent = parent_of(step.name);
+    const bool layer = is_layer(parent, step);
+    const std::string_view name = layer ? parent : std::string_view(step.name);
+    const std::string_view op = layer ? layer_of(step.op) : std::string_view();
+    add({std::string(name), std::string(op.empty() ? step.op : op), step.where});
+    if (!op.empty()) found_.find(name)->second.op = op;  // the main one of its steps
+    for (const plan::Post& post : step.posts)
+      if (!layer || parent_of(post.name) != parent) add({post.name, post.op, place_of(step, post)});
+  }
+
+  /// An op that is fused onto a step has its place in the result's tensor, where it is the last.
+  std::string place_of(const plan::Step& step, const plan::Post& post) const {
+    const plan::Tensor& result = job_[step.outputs[0]];
+    return result.name == post.name ? result.where : "";
+  }
+
+  /// With the networks around it.
+  void add(WrittenEntry entry) {
+    size_t depth = 0;
+    for (size_t cut = entry.name.find('/'); cut != std::string::npos && ++depth < kMostDepth;
+         cut = entry.name.find('/', cut + 1)) {
+      const std::string network = entry.name.substr(0, cut);
+      if (!found_.contains(network)) found_.emplace(network, WrittenEntry{network, "", "", true});
+    }
+    found_.emplace(entry.name, std::move(entry));
+  }
+
+  static constexpr size_t kMostDepth = 32;
+
+  const plan::Job& job_;
+  std::map<std::pair<std::string_view, std::string_view>, size_t> members_;
+  std::set<std::string_view> steps_;
+  std::map<std::string, WrittenEntry, std::less<>> found_;
+};
+
+}  // namespace
+
+std::vector<WrittenEntry> entries_of_plan(const plan::Job& job) { return Recognition(job).run(); }
+
+}  // namespace flow::cli
