@@ -1,4 +1,4 @@
-"""Per cent of rows whose greatest logit is their label, over the whole run; for a job that returns [labels, logits]."""
+"""Prints the accuracy over the whole run in percent. The job returns [labels, logits]."""
 import flowhook
 
 rows = right = 0

@@ -1,4 +1,4 @@
-"""Asks the run to stop and save when the mean of the last N losses is below a limit: early_stop.py LIMIT [N]"""
+"""Saves and stops the run when the mean of the last N losses is below LIMIT: early_stop.py LIMIT [N], default N: 20."""
 import collections
 import sys
 

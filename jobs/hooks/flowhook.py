@@ -1,4 +1,4 @@
-"""What a flow job watches or returns, as NumPy arrays, read from standard input as the run goes:
+"""Reads the watched and returned values of a flow job from standard input, as NumPy arrays:
 
     import flowhook
     for event in flowhook.events():
@@ -13,9 +13,11 @@ import numpy
 
 
 class Event:
-    """kind: return, watch or watch_diff; name, step, epoch; main_step and main_epoch: in a job that another one calls, the
-    complete steps of that one and its epoch then; array: the first one; arrays: all, by position; value: the arrays in the lists and mappings that
-    `returns:` has; header: the line of JSON itself."""
+    """One event of a run.
+
+    kind: return, watch or watch_diff. name, step, epoch: of the event. array: the first array. arrays: all arrays.
+    value: the arrays in the lists and mappings of `returns:`. header: the JSON line.
+    main_step, main_epoch: for a job called through `also:`, the completed steps and the epoch of the calling job."""
 
     def __init__(self, header, arrays):
         self.header, self.arrays = header, arrays
@@ -34,18 +36,19 @@ class Event:
 
 
 class _Pipe:
-    """A pipe of which NumPy sees .read alone: it would seek in what it knows to be a file, and pipes cannot."""
+    """A pipe with only .read: NumPy seeks in objects that it knows to be files, and pipes cannot seek."""
 
     def __init__(self, stream):
         self.read = stream.read
 
 
 def events(everything=False):
-    """All events in order; with `everything` also `start`, `end` and, in a called job, the `pass_end` of each call. An event is acknowledged, where the
-    job asks for that, when the next one is asked for."""
+    """Yields all events in order; with `everything` also `start`, `end` and, in a called job, `pass_end` after each call.
+
+    With `ack: true` in the job, asking for the next event acknowledges the one before."""
     stream = sys.stdin.buffer
     try:
-        acknowledges = stat.S_ISFIFO(os.fstat(3).st_mode)  # open only where the job says `ack: true`
+        acknowledges = stat.S_ISFIFO(os.fstat(3).st_mode)  # open only with `ack: true`
     except OSError:
         acknowledges = False
     for line in iter(stream.readline, b""):
@@ -58,4 +61,4 @@ def events(everything=False):
             return
         if acknowledges:
             os.write(3, b"\n")
-    sys.exit("flowhook: the run is gone, it did not say that it has ended")
+    sys.exit("flowhook: the stream ended without an end event; the run was killed or crashed")

@@ -1,8 +1,8 @@
 #!/bin/sh
-# A hook in the shell, for `format: text` and a value of one number: prints "STEP VALUE" for each event.
+# A shell hook for `format: text` and a scalar value: prints "STEP VALUE" for each event.
 while read -r line; do
-  case $line in *'"arrays":[]'*) continue ;; esac # the start and the end of the run or of a pass
+  case $line in *'"arrays":[]'*) continue ;; esac # events without arrays: start and end
   step=${line#*'"step":'}
-  read -r value # the array: a row a line
+  read -r value # the array: one line per row
   echo "${step%%,*} $value"
 done

@@ -1,6 +1,6 @@
-"""Prints shape and dtype of each value, with the label that it is given: print_blob.py LABEL [--values]
+"""Prints a label, the shape and the dtype of each value: print_blob.py LABEL [--values]
 
-A hook is a plain program: its arguments are those in the job file, values arrive on standard input."""
+A hook is a plain program. Its arguments come from the job file, its values arrive on standard input."""
 import sys
 
 import flowhook

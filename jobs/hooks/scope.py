@@ -1,4 +1,4 @@
-"""Keeps the last value of all that is watched, and lists it by name after the run."""
+"""Keeps the last value of each watched tensor, and lists them by name after the run."""
 import flowhook
 
 last = {}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A table of runs, a line each, tab-separated: what was set, steps, the mean of the last 20 logged losses, exit status.
+"""Prints a tab-separated table, one line per run: settings, steps, the mean of the last 20 logged losses, exit status.
 
     jobs/sweeps/collect.py runs/mlp-train-*
 
-A number that a job reports in metrics.jsonl has three columns: `eval/accuracy` (the last value), `eval/accuracy min` and
-`eval/accuracy max`. A run without run.json is still going on, or was killed: its exit status is empty. The best loss comes
+A value that a job reports in metrics.jsonl has three columns: `eval/accuracy` (the last value), `eval/accuracy min` and
+`eval/accuracy max`. A run without run.json is still running or was killed: its exit status is empty. The best loss comes
 first."""
 import json
 import math
@@ -15,12 +15,12 @@ LAST = 20
 
 
 def read_metrics(path):
-    """The losses of the main job, the number of its steps, and by column what jobs reported."""
+    """The losses of the main job, its number of steps, and the reported values by column."""
     losses, steps, reported = [], "", {}
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
             row = json.loads(line)
-        except json.JSONDecodeError:  # the last line of a run that is going on
+        except json.JSONDecodeError:  # the last line of a run that is still writing
             break
         value = row["value"] if "value" in row else row["loss"]
         value = math.nan if value is None else float(value)
@@ -37,7 +37,7 @@ def read_metrics(path):
 
 
 def read_run(directory):
-    """What was set for a run and what came of it, by column, or None where the directory holds none."""
+    """Settings and results of a run by column, or None if the directory contains no run."""
     record = {}
     if (directory / "run.json").exists():
         record = json.loads((directory / "run.json").read_text())

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A sweep as a plain loop: trains with each learning rate and seed, one run after another.
 #
-#   jobs/sweeps/loop.sh                                   the MLP, a run directory for each point below runs/
-#   jobs/sweeps/loop.sh jobs/lenet.yaml --steps 200       another job file, more flags for flowrun
-#   jobs/sweeps/collect.py runs/mlp-train-*               then: a table of the points
+#   jobs/sweeps/loop.sh                                   the MLP, one run directory per point below runs/
+#   jobs/sweeps/loop.sh jobs/lenet.yaml --steps 200       another job file, extra flags for flowrun
+#   jobs/sweeps/collect.py runs/mlp-train-*               then print a table of the points
 #
-# A point that fails is told and does not stop the others. Ctrl-C finishes the step, saves, and stops the loop.
+# A point that fails is reported and does not stop the others. Ctrl-C finishes the step, saves, and stops the loop.
 set -u
 flowrun=${FLOWRUN:-build/release/bin/flowrun}
 file=${1:-jobs/mlp.yaml}

@@ -3,10 +3,10 @@
 #
 #   jobs/sweeps/parallel.sh                               the MLP, two runs at a time
 #   AT_ONCE=4 jobs/sweeps/parallel.sh jobs/lenet.yaml --steps 200
-#   jobs/sweeps/collect.py runs/mlp-train-*               then: a table of the points
+#   jobs/sweeps/collect.py runs/mlp-train-*               then print a table of the points
 #
-# Runs take the next free directory below runs/, also when they start at the same moment. runs/sweep.log has the exit
-# status of each point; the script's own is the number of points that failed.
+# Each run takes the next free directory below runs/, even if runs start at the same moment. runs/sweep.log lists the exit
+# status of each point. The exit status of the script is the number of failed points.
 set -u
 flowrun=${FLOWRUN:-build/release/bin/flowrun}
 file=${1:-jobs/mlp.yaml}

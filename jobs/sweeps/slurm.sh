@@ -3,15 +3,15 @@
 #SBATCH --array=0-5
 #SBATCH --cpus-per-task=2
 #SBATCH --signal=B:TERM@60
-# A sweep as a Slurm array, a point a task, from the folder of the repository:
+# A sweep as a Slurm array, one task per point. Submit it from the root of the repository:
 #
-#   sbatch jobs/sweeps/slurm.sh                           the MLP: three rates, two seeds, array 0-5
+#   sbatch jobs/sweeps/slurm.sh                           the MLP: three learning rates, two seeds, array 0-5
 #   sbatch jobs/sweeps/slurm.sh jobs/lenet.yaml --steps 200
-#   SLURM_ARRAY_TASK_ID=3 jobs/sweeps/slurm.sh            point 3 alone, without Slurm
-#   jobs/sweeps/collect.py runs/sweep-*/*                 then: a table of the points
+#   SLURM_ARRAY_TASK_ID=3 jobs/sweeps/slurm.sh            only point 3, without Slurm
+#   jobs/sweeps/collect.py runs/sweep-*/*                 then print a table of the points
 #
-# The task's exit status is flowrun's. A minute before the time limit flowrun is told to save; a task that is queued
-# again goes on where it stopped.
+# The exit status of a task is that of flowrun. A minute before the time limit, Slurm signals flowrun to save. A requeued
+# task resumes from there.
 set -eu
 flowrun=${FLOWRUN:-build/release/bin/flowrun}
 file=${1:-jobs/mlp.yaml}
@@ -23,7 +23,7 @@ point=$SLURM_ARRAY_TASK_ID
 lr=${rates[point / ${#seeds[@]}]}
 seed=${seeds[point % ${#seeds[@]}]}
 directory=runs/sweep-${SLURM_ARRAY_JOB_ID:-here}/$point
-again=(--force)  # what was stopped before its first checkpoint begins anew
+again=(--force)  # a run without a checkpoint starts over
 compgen -G "$directory/checkpoints/[0-9]*/checkpoint.json" >/dev/null && again=(--resume)
 
 exec "$flowrun" train "$file" --set "vars.lr=$lr" --set "seed=$seed" --threads "${SLURM_CPUS_PER_TASK:-1}" --quiet \

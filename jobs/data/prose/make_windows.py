@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes windows.npy from ferry.txt: rows of 65 characters as bytes, one row every 16 characters.
 
-A character's number is its ASCII code, so there is no vocabulary to keep: bytes(row).decode() is the text again.
-The first 64 characters of a row are read by the network, the last 64 are what it must say.
+Tokens are ASCII codes, so no vocabulary file is needed: bytes(row).decode() restores the text.
+The network reads the first 64 characters of a row and predicts the last 64.
 """
 import pathlib
 
