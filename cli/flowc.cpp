@@ -222,8 +222,8 @@ int show_ops(const Options& options) {
   if (!op) {
     std::vector<std::string> names;
     for (const OpDef* other : written_ops()) names.emplace_back(other->name);
-    throw unknown(fmt::format("there is no op `{}`", options.op), options.op, names,
-                  "`flowc ops` lists them");
+    throw unknown(fmt::format("unknown op `{}`", options.op), options.op, names,
+                  "list the ops with `flowc ops`");
   }
   print_folded(job::describe_call(*op));
   return kDone;

@@ -32,7 +32,7 @@ std::string attributes_table(const OpDef& op) {
         attribute.fallback.empty() ? "required" : fmt::format("`{}`", attribute.fallback);
     text += fmt::format("| `{}` | {} | {} | {} |\n", attribute.name,
                         markdown_cell(attribute_type(attribute)),
-                        op.attribute(attribute.fallback) ? "that of " + fallback : fallback,
+                        op.attribute(attribute.fallback) ? "same as " + fallback : fallback,
                         markdown_cell(attribute.doc));
   }
   for (const job::KeyDef& key : keys)

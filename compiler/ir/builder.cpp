@@ -42,14 +42,14 @@ bool all_valid(std::span<const ValueId> operands) {
 
 bool countable(const Shape& shape, const std::string& name, Span span, Diags& diags) {
   if (shape.rank() > plan::kMaxRank) {
-    diags.error(
-        Diagnosis::kRankMismatch, span,
-        fmt::format("{} has {} dimensions, at most {} work", name, shape.rank(), plan::kMaxRank));
+    diags.error(Diagnosis::kRankMismatch, span,
+                fmt::format("{} has {} dimensions; at most {} are supported", name, shape.rank(),
+                            plan::kMaxRank));
     return false;
   }
   if (shape.checked_elements()) return true;
   diags.error(Diagnosis::kTensorTooLarge, span,
-              fmt::format("{} is {}, too large to count its bytes", name, shape.str()));
+              fmt::format("{} is {}; its size in bytes overflows", name, shape.str()));
   return false;
 }
 
@@ -97,15 +97,15 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
   if (site.operands() < static_cast<size_t>(required) ||
       (!variadic && site.operands() > op.operands.size())) {
     site.bad_op(Diagnosis::kOperandCount,
-                fmt::format("`{}` takes {}, {} given", op.name,
+                fmt::format("`{}` takes {}; found {}", op.name,
                             counted(op.operands.size(), "operand"), site.operands()));
     return false;
   }
   if (are_swapped(op, site)) {
     const OperandDef &first = op.operands[0], &second = op.operands[1];
     site.bad_operand(0, Diagnosis::kDTypeMismatch,
-                     fmt::format("`{}` is {} and `{}` is {}: they stand the other way around",
-                                 first.name, name_of(site.operand(0).dtype), second.name,
+                     fmt::format("`{}` is {} and `{}` is {}: the operands are swapped", first.name,
+                                 name_of(site.operand(0).dtype), second.name,
                                  name_of(site.operand(1).dtype)))
         .with_hint(fmt::format("write `in: [{}, {}]`", first.name, second.name));
     return false;
@@ -119,10 +119,10 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
     if (site.failed() && maker && maker->op->name == "fill") continue;
     const auto [what, dtype] = wanted(def.accepts, graph_.number);
     site.bad_operand(i, Diagnosis::kDTypeMismatch,
-                     fmt::format("`{}` of `{}` is {}, it must be {}", def.name, op.name,
+                     fmt::format("`{}` of `{}` is {}; expected {}", def.name, op.name,
                                  name_of(value.dtype), what))
         .with_hint(def.instead.empty()
-                       ? fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(dtype))
+                       ? fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(dtype))
                        : std::string(def.instead));
   }
   return !site.failed();
@@ -175,7 +175,7 @@ ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId>
 }
 
 ValueId Builder::add_layer(const OpDef& layer, LayerContext call) {
-  FLOW_CHECK(layer.expand, "{} is no layer", layer.name);
+  FLOW_CHECK(layer.expand, "{} is not a layer", layer.name);
   if (!all_valid(call.operands)) return {};
   const bool complete = complete_attributes(layer, call.name, call.spans, diags_, call.attributes);
   CallSite site = call.site();

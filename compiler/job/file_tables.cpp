@@ -23,49 +23,50 @@ Section names(std::string what, KeyDef each, bool notes = true) {
 
 const Section& variables_section() {
   static const Section kSection =
-      names("`vars`", {"", KeyType::kFree, "none", "a number, text, list or mapping"});
+      names("`vars`",
+            {"", KeyType::kFree, "none", "value of the variable: a number, text, list or mapping"});
   return kSection;
 }
 
 const Section& data_section() {
   static const Section kDataset =
       names("a dataset",
-            section("", "none", "a column: one row for each step's batch", column_section()));
+            section("", "none", "column: one array with a row per example", column_section()));
   static const Section kSection =
-      names("`data`", section("", "none", "a dataset: columns of equal length", kDataset));
+      names("`data`", section("", "none", "dataset: columns of equal length", kDataset));
   return kSection;
 }
 
 const Section& networks_section() {
   static const Section kSection =
-      names("`networks`", section("", "none", "an op of your own", network_section()));
+      names("`networks`",
+            section("", "none", "network: a subgraph to call like an op", network_section()));
   return kSection;
 }
 
 const Section& jobs_section() {
   static const Section kSection =
-      names("`jobs`", section("", "none", "what `flowrun NAME FILE` runs", job_section()));
+      names("`jobs`", section("", "none", "job: what `flowrun NAME FILE` runs", job_section()));
   return kSection;
 }
 
 const Section& graph_section() {
-  static const Section kSection = names("`graph`",
-                                        {"", KeyType::kEntry, "none",
-                                         "a call of an op or a network; its key names "
-                                         "the result"},
-                                        false);
+  static const Section kSection = names(
+      "`graph`",
+      {"", KeyType::kEntry, "none", "call of an op or a network; the key names the result"}, false);
   return kSection;
 }
 
 const Section& params_section() {
   static const Section kSection =
-      names("`params` of a network", {"", KeyType::kFree, "none", "its default, or `required`"});
+      names("`params` of a network",
+            {"", KeyType::kFree, "none", "default of the parameter, or `required`"});
   return kSection;
 }
 
 const Section& inputs_section() {
   static const Section kSection =
-      names("`inputs`", section("", "none", "an input", input_section()));
+      names("`inputs`", section("", "none", "input tensor of the job", input_section()));
   return kSection;
 }
 
@@ -74,38 +75,42 @@ const Section& inputs_section() {
 const Section& file_section() {
   static const Section kSection{
       "the file",
-      {{"flow", KeyType::kVersion, "", "the version of the language that the file is written in"},
-       {"seed", KeyType::kInteger, "0", "nothing in a run is random beyond it", Bounds{.min = 0}},
-       {"include", KeyType::kTexts, "none", "files upon which this one is merged"},
-       section("vars", "none", "values to use as $name, or $(name) inside text",
+      {{"flow", KeyType::kVersion, "", "version of the job language; always 1"},
+       {"seed", KeyType::kInteger, "0", "random seed for all random numbers of a run",
+        Bounds{.min = 0}},
+       {"include", KeyType::kTexts, "none",
+        "list of files to merge this file over; paths are relative to this file"},
+       section("vars", "none", "variables to use as $name, or as $(name) inside text",
                variables_section()),
-       section("data", "none", "datasets", data_section()),
-       section("networks", "none", "ops of your own, made of others", networks_section()),
-       section("jobs", "", "what there is to run", jobs_section())}};
+       section("data", "none", "datasets by name", data_section()),
+       section("networks", "none", "networks by name: subgraphs to call like ops",
+               networks_section()),
+       section("jobs", "", "jobs by name; `flowrun NAME FILE` runs one", jobs_section())}};
   return kSection;
 }
 
 const Section& column_section() {
   static const Section kSection{
       .what = "a column",
-      .keys = {text("idx", "none", "an IDX file, plain or .gz"),
-               file("npy", "a NumPy array, mapped into memory", {"idx"}, {}),
-               file("npz", "an archive of NumPy arrays", {"idx", "npy"}, "array"),
-               file("array", "the name of the array in the archive", {}, "npz"),
-               {"shape", KeyType::kShape, "none",
-                "of a row; default: what the input that reads it needs"},
-               {"scale", KeyType::kNumber, "1", "a value is (x * scale - mean) / std"},
-               {"mean", KeyType::kNumbers, "none",
-                "subtracted: a number, or one for each leading channel"},
-               {"std", KeyType::kNumbers, "none",
-                "divided by: a number, or one for each leading channel", Bounds{.above = 0}},
-               {.name = "rows",
-                .type = KeyType::kRanges,
-                .fallback = "none",
-                .doc =
-                    "a part of them, or several in turn: 0..50000 leaves out row 50000, 50000.. is "
-                    "the rest",
-                .pattern = R"(^\d+\.\.\d*$)"}},
+      .keys =
+          {text("idx", "none", "path of an IDX file, plain or .gz"),
+           file("npy", "path of a NumPy .npy file; flow maps it into memory", {"idx"}, {}),
+           file("npz", "path of a NumPy .npz archive", {"idx", "npy"}, "array"),
+           file("array", "name of the array in the .npz archive", {}, "npz"),
+           {"shape", KeyType::kShape, "none",
+            "shape of one row, without the batch axis; default: the shape that the input needs"},
+           {"scale", KeyType::kNumber, "1", "factor on each element: (x * scale - mean) / std"},
+           {"mean", KeyType::kNumbers, "none",
+            "number to subtract after scaling, or one per leading channel"},
+           {"std", KeyType::kNumbers, "none",
+            "number to divide by after subtracting the mean, or one per leading channel",
+            Bounds{.above = 0}},
+           {.name = "rows",
+            .type = KeyType::kRanges,
+            .fallback = "none",
+            .doc = "range of rows to use, or list of ranges: 0..50000 excludes row 50000, 50000.. "
+                   "runs to the end",
+            .pattern = R"(^\d+\.\.\d*$)"}},
       .one_of = {"idx", "npy", "npz"}};
   return kSection;
 }
@@ -113,51 +118,56 @@ const Section& column_section() {
 const Section& network_section() {
   static const Section kSection{
       "a network",
-      {{"inputs", KeyType::kTexts, "", "the names of what it reads, in order"},
-       section("params", "none", "what a call may or must say, with defaults", params_section()),
-       section("graph", "", "entries; each reads the one above unless it says `in:`",
+      {{"inputs", KeyType::kTexts, "", "names of the inputs, in order"},
+       section("params", "none", "parameters of a call by name, each with a default or `required`",
+               params_section()),
+       section("graph", "",
+               "entries by name; each reads the entry above unless `in:` names its operands",
                graph_section()),
-       text("output", "none", "the entry that it stands for; default: the last")}};
+       text("output", "none", "entry to return; default: the last entry")}};
   return kSection;
 }
 
 const Section& job_section() {
   static const Section kSection{
       "a job",
-      {word("type", "", "what it does", {"train", "predict"}),
+      {word("type", "", "kind of job; train updates variables, predict runs in inference mode",
+            {"train", "predict"}),
        text("extends", "none",
-            "a job whose `inputs`, `graph`, `placement`, `precision` and `determinism` this one "
-            "takes over; its own are merged over them, and entries that it adds say `in:`"),
-       section("placement", "none", "where it runs", placement_section()),
+            "job to inherit `inputs`, `graph`, `placement`, `precision` and `determinism` from; "
+            "keys of this job override them, and added entries need `in:`"),
+       section("placement", "none", "devices to run on", placement_section()),
        word("precision", "float32",
-            "what floats are computed in; tf32: float32 with products of fewer bits on GPUs; "
-            "mixed: float32 with products that read 16 bits",
+            "float precision. tf32: float32 with TF32 matrix products on GPUs; mixed_bfloat16, "
+            "mixed_float16: float32 with 16-bit operands in matrix products",
             {plan::kPrecisions.begin(), plan::kPrecisions.end()}),
        word("determinism", "on",
-            "on: the same bits in every run on the same device; off: a GPU's convolutions may "
+            "on: bit-identical results in every run on the same device; off: GPU convolutions can "
             "add in any order",
             {"on", "off"}),
-       section("inputs", "none", "what it reads, with shapes", inputs_section()),
-       section("graph", "", "entries; each reads the one above unless it says `in:`",
+       section("inputs", "none", "input tensors by name", inputs_section()),
+       section("graph", "",
+               "entries by name; each reads the entry above unless `in:` names its operands",
                graph_section()),
        {.name = "optimizer",
         .type = KeyType::kVariety,
         .fallback = "",
-        .doc = "how variables are trained",
+        .doc = "optimizer that trains the variables",
         .varieties = &optimizers(),
         .train_only = true},
-       section("returns", "none", "what each step delivers", returns_section()),
-       {"hooks", KeyType::kHooks, "none", "what is watched, and where it goes"},
-       section("run", "none", "how long it runs, and what it keeps", run_section())}};
+       section("returns", "none", "values to return in each step", returns_section()),
+       {"hooks", KeyType::kHooks, "none",
+        "list of hooks: tensors to watch, and the sinks that receive them"},
+       section("run", "none", "length of the run, logging and checkpoints", run_section())}};
   return kSection;
 }
 
 const std::vector<KeyDef>& call_keys() {
   // More copies than any network needs, and few enough to read one by one.
   static const std::vector<KeyDef> kAll = {
-      {"repeat", KeyType::kInteger, "none", "copies, each of which reads the one before",
+      {"repeat", KeyType::kInteger, "none", "number of chained copies; each reads the one before",
        Bounds{.min = 1, .max = 10'000}},
-      section("placement", "none", "where it runs; default: where its network or job does",
+      section("placement", "none", "device to run on; default: the device of its network or job",
               entry_placement_section())};
   return kAll;
 }
@@ -168,60 +178,67 @@ std::vector<KeyDef> training_keys(const OpDef* op) {
     keys.push_back({.name = "trainable",
                     .type = KeyType::kBool,
                     .fallback = "true",
-                    .doc = "whether the optimizer moves its variables",
+                    .doc = "let the optimizer train its variables; false freezes them",
                     .unless = {"variables"}});
-    keys.push_back({"variables", KeyType::kText, "none", "the entry whose variables it uses"});
+    keys.push_back({"variables", KeyType::kText, "none", "entry to share variables with"});
   }
   if (!op || op->trains_otherwise)
     keys.push_back({"training", KeyType::kBool, "true",
-                    "false: a train job's dropout and batch normalization do as in a predict job"});
+                    "use training mode in a train job; false runs dropout and batch normalization "
+                    "in inference mode"});
   return keys;
 }
 
 const Section& input_section() {
   static const Section kSection{
       "an input",
-      {{"shape", KeyType::kShape, "", "the leading dimension is the batch"},
-       {"dtype", KeyType::kDType, "", "of its elements"},
+      {{"shape", KeyType::kShape, "", "shape of the tensor; the leading dimension is the batch"},
+       {"dtype", KeyType::kDType, "", "dtype of the elements"},
        {.name = "from",
         .type = KeyType::kSource,
         .fallback = "none",
-        .doc = "dataset.column, {npy: PATH} or a generator; default: --input NAME=...",
+        .doc = "source of the values: dataset.column, {npy: PATH} or a generator; default: --input "
+               "NAME=...",
         .section = &npy_section(),
         .varieties = &generators(),
         .pattern = R"(^\w+\.\w+$)"},
-       {"rows", KeyType::kBool, "true", "the leading axis carries rows"}}};
+       {"rows", KeyType::kBool, "true",
+        "treat the leading axis as the batch; false for a tensor without a batch axis"}}};
   return kSection;
 }
 
 const Section& npy_section() {
-  static const Section kSection{
-      "a source",
-      {text("npy", "",
-            "an array: whole in each step, or a slice a step where it has one more axis")}};
+  static const Section kSection{"a source",
+                                {text("npy", "",
+                                      "path of a .npy file; each step reads the whole array, or "
+                                      "one slice if it has one more axis")}};
   return kSection;
 }
 
 const VarietyKind& generators() {
-  static const VarietyKind kKind{
-      "from",
-      "generator",
-      {{"random_uniform",
-        "Numbers between low and high.",
-        "",
-        {{"low", kNumber, "-1", "the least"}, {"high", kNumber, "1", "not reached"}}},
-       {"random_normal",
-        "Normally distributed numbers.",
-        "",
-        {{"mean", kNumber, "0", "the mean"},
-         {"stddev", kNumber, "1", "the standard deviation", kNotNegative}}},
-       {"random_int",
-        "Integers from low up to, and without, high.",
-        "",
-        {{"low", kNumber, "0", "the least"}, {"high", kNumber, "", "one more than the largest"}}},
-       {"constant", "One value everywhere.", "", {{"value", kNumber, "", "of every element"}}},
-       {"iota", "0, 1, 2, ... in the order of elements.", "", {}}},
-      {}};
+  static const VarietyKind kKind{"from",
+                                 "generator",
+                                 {{"random_uniform",
+                                   "Uniform random numbers in [low, high).",
+                                   "",
+                                   {{"low", kNumber, "-1", "lower bound, inclusive"},
+                                    {"high", kNumber, "1", "upper bound, exclusive"}}},
+                                  {"random_normal",
+                                   "Normal (Gaussian) random numbers.",
+                                   "",
+                                   {{"mean", kNumber, "0", "mean"},
+                                    {"stddev", kNumber, "1", "standard deviation", kNotNegative}}},
+                                  {"random_int",
+                                   "Uniform random integers in [low, high).",
+                                   "",
+                                   {{"low", kNumber, "0", "lower bound, inclusive"},
+                                    {"high", kNumber, "", "upper bound, exclusive"}}},
+                                  {"constant",
+                                   "The same value for every element.",
+                                   "",
+                                   {{"value", kNumber, "", "value of every element"}}},
+                                  {"iota", "0, 1, 2, ... in row-major order.", "", {}}},
+                                 {}};
   return kKind;
 }
 

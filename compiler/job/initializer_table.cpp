@@ -8,49 +8,58 @@ namespace {
 /// Which distribution has the variance: the default first.
 KeyDef distribution(std::vector<std::string_view> words) {
   const std::string_view first = words.front();
-  return word("distribution", first, "what is drawn from", std::move(words));
+  return word("distribution", first, "distribution to draw from", std::move(words));
 }
 
 std::vector<Variety> make_initializers() {
-  const std::vector<KeyDef> normal = {
-      {"mean", kNumber, "0", "the mean"},
-      {"stddev", kNumber, "1", "the standard deviation", kNotNegative}};
+  const std::vector<KeyDef> normal = {{"mean", kNumber, "0", "mean"},
+                                      {"stddev", kNumber, "1", "standard deviation", kNotNegative}};
   const KeyDef mode = word("mode", "fan_in",
-                           "what the variance is divided by: inputs of an element of the "
-                           "result, results of an input, or the mean of both",
+                           "n in the formula: inputs per output (fan_in), outputs per input "
+                           "(fan_out), or their mean (fan_avg)",
                            {"fan_in", "fan_out", "fan_avg"});
   return {
-      {"zeros", "0 everywhere.", "", {}},
-      {"ones", "1 everywhere.", "", {}},
-      {"constant", "One value everywhere.", "", {{"value", kNumber, "", "of every element"}}},
-      {"random_uniform",
-       "Between two numbers.",
+      {"zeros", "All zeros.", "", {}},
+      {"ones", "All ones.", "", {}},
+      {"constant",
+       "The same value for every element.",
        "",
-       {{"min", kNumber, "", "the least"}, {"max", kNumber, "", "the largest"}}},
-      {"random_normal", "Normally distributed.", "", normal},
-      {"truncated_normal", "Normally distributed, within two deviations.", "", normal},
+       {{"value", kNumber, "", "value of every element"}}},
+      {"random_uniform",
+       "Uniform random numbers between min and max.",
+       "",
+       {{"min", kNumber, "", "lower bound"}, {"max", kNumber, "", "upper bound"}}},
+      {"random_normal", "Normal (Gaussian) random numbers.", "", normal},
+      {"truncated_normal", "Normal random numbers within two standard deviations of the mean.", "",
+       normal},
       {"variance_scaling",
-       "Of a variance that keeps that of the input.",
+       "Variance scaling: keeps the variance of the layer input.",
        "variance scale / n",
-       {{"scale", kNumber, "1", "the variance times n", kNotNegative},
+       {{"scale", kNumber, "1", "scale of the variance", kNotNegative},
         mode,
         distribution({"truncated_normal", "random_normal", "random_uniform"})}},
       {"glorot_uniform",
-       "Glorot's, also called Xavier's.",
+       "Glorot initializer, also called Xavier (Glorot and Bengio, 2010).",
        "within sqrt(6 / (fan_in + fan_out))",
        {}},
-      {"xavier_uniform", "glorot_uniform.", "within sqrt(6 / (fan_in + fan_out))", {}},
-      {"glorot_normal", "Glorot's, also called Xavier's.", "variance 2 / (fan_in + fan_out)", {}},
-      {"xavier_normal", "glorot_normal.", "variance 2 / (fan_in + fan_out)", {}},
+      {"xavier_uniform", "Alias of glorot_uniform.", "within sqrt(6 / (fan_in + fan_out))", {}},
+      {"glorot_normal",
+       "Glorot initializer, also called Xavier (Glorot and Bengio, 2010).",
+       "variance 2 / (fan_in + fan_out)",
+       {}},
+      {"xavier_normal", "Alias of glorot_normal.", "variance 2 / (fan_in + fan_out)", {}},
       {"kaiming",
-       "He's, for rectifiers.",
+       "Kaiming initializer, also called He, for ReLU networks (He et al., 2015).",
        "variance 2 / (1 + negative_slope^2) / n",
-       {{"negative_slope", kNumber, "0", "of a leaky rectifier"},
+       {{"negative_slope", kNumber, "0", "slope of leaky ReLU below 0"},
         mode,
         distribution({"random_normal", "truncated_normal", "random_uniform"}),
-        word("nonlinearity", "relu", "what follows; after linear the variance is 1 / n",
+        word("nonlinearity", "relu", "activation after the layer; linear gives the variance 1 / n",
              {"relu", "leaky_relu", "linear"})}},
-      {"npy", "An array from a file.", "", {{"path", KeyType::kText, "", "the .npy file"}}}};
+      {"npy",
+       "Array from a .npy file.",
+       "",
+       {{"path", KeyType::kText, "", "path of the .npy file"}}}};
 }
 
 }  // namespace
@@ -70,8 +79,9 @@ const Section& regularizer_section() {
   static const Bounds kBounds{.min = 0, .max = 1e30};
   static const Section kSection{
       .what = "a regularizer",
-      .keys = {{"l1", kNumber, "none", "how much the magnitudes count", kBounds},
-               {"l2", kNumber, "none", "how much the squares count", kBounds}},
+      .keys = {{"l1", kNumber, "none", "L1 coefficient: adds l1 sign(w) to the gradient of w",
+                kBounds},
+               {"l2", kNumber, "none", "L2 coefficient: adds l2 w to the gradient of w", kBounds}},
       .one_of = {"l1", "l2"}};
   return kSection;
 }

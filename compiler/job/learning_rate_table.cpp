@@ -5,9 +5,7 @@
 namespace flow::job {
 namespace {
 
-KeyDef base() {
-  return {"base", kNumber, "", "the rate that the others are parts of", kNotNegative};
-}
+KeyDef base() { return {"base", kNumber, "", "base learning rate", kNotNegative}; }
 
 /// A schedule divides by it.
 KeyDef steps(std::string_view doc) {
@@ -15,59 +13,63 @@ KeyDef steps(std::string_view doc) {
 }
 
 KeyDef boundaries() {
-  return {"boundaries", KeyType::kBoundaries, "", "the last steps of each piece but the last",
+  return {"boundaries", KeyType::kBoundaries, "", "last step of each piece except the last",
           kNotNegative};
 }
 
-KeyDef alpha() { return {"alpha", kNumber, "0", "the share of the base that stays", kNotNegative}; }
+KeyDef alpha() {
+  return {"alpha", kNumber, "0", "final learning rate as a fraction of the base", kNotNegative};
+}
 
 std::vector<KeyDef> decay() {
   return {base(),
-          steps("how many make one decay"),
-          {"decay_rate", kNumber, "", "how fast it decays", kNotNegative},
-          {"staircase", KeyType::kBool, "false", "only at whole decays"}};
+          steps("steps per decay period"),
+          {"decay_rate", kNumber, "", "decay rate per period", kNotNegative},
+          {"staircase", KeyType::kBool, "false", "decay only at whole periods"}};
 }
 
 std::vector<Variety> make_learning_rates() {
   return {
-      {"constant", "The same in every step.", "base", {base()}},
+      {"constant", "Constant learning rate.", "base", {base()}},
       {"piecewise_constant",
-       "One value up to and with each boundary, and one after the last.",
+       "One constant value up to and including each boundary, and one after the last.",
        "value i for the first i with step <= boundary i",
-       {boundaries(), {"values", KeyType::kNumbers, "", "one more than boundaries", kNotNegative}}},
+       {boundaries(),
+        {"values", KeyType::kNumbers, "", "learning rate of each piece; one more than `boundaries`",
+         kNotNegative}}},
       {"piecewise_scaling",
-       "The base times a factor for each boundary that is passed.",
+       "Multiplies the base by a factor at each boundary.",
        "base * scale 0 * ... * scale i - 1 for the first i with step <= boundary i",
        {base(),
         boundaries(),
-        {"scale", KeyType::kNumbers, "", "a factor for each boundary, or one for all",
+        {"scale", KeyType::kNumbers, "", "factor for each boundary, or one for all",
          kNotNegative}}},
       {"cosine",
-       "Falls along half a cosine, then stays.",
+       "Cosine decay (Loshchilov and Hutter, 2017) without restarts, then constant.",
        "base ((1 - alpha) (1 + cos(pi s)) / 2 + alpha), s = min(step / steps, 1)",
-       {base(), steps("how long it falls"), alpha()}},
+       {base(), steps("length of the decay in steps"), alpha()}},
       {"linear_cosine",
-       "A cosine times a falling line.",
+       "Cosine decay times linear decay (Bello et al., 2017).",
        "base ((alpha + 1 - s) (1 + cos(2 pi num_periods s)) / 2 + beta), s = min(step / steps, 1)",
        {base(),
-        steps("how long it falls"),
-        {"num_periods", kNumber, "0.5", "waves of the cosine", kNotNegative},
+        steps("length of the decay in steps"),
+        {"num_periods", kNumber, "0.5", "number of cosine periods", kNotNegative},
         alpha(),
-        {"beta", kNumber, "0.001", "the share of the base that is added", kNotNegative}}},
+        {"beta", kNumber, "0.001", "fraction of the base to add", kNotNegative}}},
       {"polynomial",
-       "Goes from the base to its end along a power.",
+       "Polynomial decay from `base` to `end`.",
        "(base - end) (1 - s)^power + end, s = min(step / steps, 1); cycle: steps times max(1, "
        "ceil(step / steps))",
        {base(),
-        steps("how long it falls"),
-        {"end", kNumber, "1e-4", "the last rate", kNotNegative},
-        {"power", kNumber, "1", "1 is a line", kNotNegative},
-        {"cycle", KeyType::kBool, "false", "begin again after the end"}}},
-      {"exponential", "Falls by the same factor in the same number of steps.",
+        steps("length of the decay in steps"),
+        {"end", kNumber, "1e-4", "final learning rate", kNotNegative},
+        {"power", kNumber, "1", "exponent of the polynomial; 1 is linear", kNotNegative},
+        {"cycle", KeyType::kBool, "false",
+         "restart the decay after the end, over a longer period"}}},
+      {"exponential", "Exponential decay: multiplies by decay_rate in each period.",
        "base decay_rate^(step / steps)", decay()},
-      {"inverse_time", "Falls as one over the step.", "base / (1 + decay_rate step / steps)",
-       decay()},
-      {"natural_exp", "Falls by powers of e.", "base exp(-decay_rate step / steps)", decay()},
+      {"inverse_time", "Inverse time decay.", "base / (1 + decay_rate step / steps)", decay()},
+      {"natural_exp", "Natural exponential decay.", "base exp(-decay_rate step / steps)", decay()},
   };
 }
 
@@ -78,7 +80,7 @@ const VarietyKind& learning_rates() {
       .key = "learning_rate",
       .noun = "learning rate",
       .varieties = make_learning_rates(),
-      .common = {variety("warmup", "none", "other rates in the first steps", warmups())},
+      .common = {variety("warmup", "none", "warm-up schedule for the first steps", warmups())},
       .number = "constant"};
   return kKind;
 }
@@ -88,14 +90,16 @@ const VarietyKind& warmups() {
       "warmup",
       "warm-up",
       {{"constant",
-        "A share of the base.",
+        "Constant fraction of the base learning rate.",
         "base multiplier",
-        {steps("how many"), {"multiplier", kNumber, "", "the share", kNotNegative}}},
+        {steps("length of the warm-up in steps"),
+         {"multiplier", kNumber, "", "fraction of the base learning rate", kNotNegative}}},
        {"linear",
-        "Grows to the base.",
+        "Linear growth to the base learning rate.",
         "base (start_multiplier + (1 - start_multiplier) step / steps)",
-        {steps("how many"),
-         {"start_multiplier", kNumber, "", "the share in step 0", kNotNegative}}}},
+        {steps("length of the warm-up in steps"),
+         {"start_multiplier", kNumber, "", "fraction of the base learning rate at step 0",
+          kNotNegative}}}},
       {}};
   return kKind;
 }

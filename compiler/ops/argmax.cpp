@@ -21,8 +21,8 @@ OpDef place(std::string_view name, std::string_view doc, std::string_view formul
   return {.name = name,
           .doc = doc,
           .formula = formula,
-          .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
-          .attributes = {{"axis", AttributeType::kInteger, "-1", "the axis to search"}},
+          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+          .attributes = {{"axis", AttributeType::kInteger, "-1", "axis to search"}},
           .infer = infer_argmax,
           .examples = std::move(examples)};
 }
@@ -31,13 +31,11 @@ OpDef place(std::string_view name, std::string_view doc, std::string_view formul
 
 std::span<const OpDef> argmax() {
   static const OpDef kOps[] = {
-      place("argmax",
-            "The index of the largest element along an axis, as int64; the first on ties.",
+      place("argmax", "Index of the largest element along an axis, as int64; on ties, the first.",
             "y = the first i with x[i] = max x",
             {"argmax(f32[3,4])", "argmax(f32[2,3,4]) axis=1", "argmax(i32[6])",
              "argmax(u8[3,4]) axis=0"}),
-      place("argmin",
-            "The index of the smallest element along an axis, as int64; the first on ties.",
+      place("argmin", "Index of the smallest element along an axis, as int64; on ties, the first.",
             "y = the first i with x[i] = min x",
             {"argmin(f32[3,4])", "argmin(f32[2,3,4]) axis=1", "argmin(u8[3,4]) axis=0"}),
   };

@@ -85,67 +85,67 @@ OpDef pair(std::string_view name, std::string_view doc, std::string_view formula
   return {.name = name,
           .doc = doc,
           .formula = formula,
-          .operands = {{"a", "any shape", accepts}, {"b", "any shape, of a's dtype", accepts}},
+          .operands = {{"a", "any shape", accepts}, {"b", "any shape, same dtype as a", accepts}},
           .infer = infer_arithmetic,
           .gradient = gradient,
           .examples = std::move(examples)};
 }
 
 OpDef pow_grad(std::string_view name, std::string_view doc, std::string_view formula) {
-  return {.name = name,
-          .doc = doc,
-          .formula = formula,
-          .operands = {{"dy", "of the power's shape"}, {"a", "the base"}, {"b", "the exponent"}},
-          .infer = infer_broadcast,
-          .internal = true};
+  return {
+      .name = name,
+      .doc = doc,
+      .formula = formula,
+      .operands = {{"dy", "same shape as the result"}, {"a", "the base"}, {"b", "the exponent"}},
+      .infer = infer_broadcast,
+      .internal = true};
 }
 
 }  // namespace
 
 std::span<const OpDef> arithmetic() {
   static const OpDef kOps[] = {
-      pair("add", "The sum, element by element; shapes broadcast, integers wrap around.",
-           "y = a + b", Accepts::kNumber, add_gradient,
+      pair("add", "Adds elementwise; shapes broadcast, integers wrap around.", "y = a + b",
+           Accepts::kNumber, add_gradient,
            {"add(f32[3,4], f32[3,4])", "add(f32[2,3,4], f32[3,1])", "add(f32[1,4], f32[3,1])",
             "add(f32[3], f32[])", "add(i32[3,4], i32[4])", "add(u8[5], u8[5])"}),
       pair(
-          "subtract", "The difference, element by element; shapes broadcast, integers wrap around.",
-          "y = a - b", Accepts::kNumber, subtract_gradient,
+          "subtract", "Subtracts elementwise; shapes broadcast, integers wrap around.", "y = a - b",
+          Accepts::kNumber, subtract_gradient,
           {"subtract(f32[3,4], f32[3,4])", "subtract(f32[4], f32[3,1])", "subtract(u8[5], u8[5])"}),
-      pair("multiply", "The product, element by element; shapes broadcast, integers wrap around.",
-           "y = a b", Accepts::kNumber, multiply_gradient,
+      pair("multiply", "Multiplies elementwise; shapes broadcast, integers wrap around.", "y = a b",
+           Accepts::kNumber, multiply_gradient,
            {"multiply(f32[3,4], f32[3,4])", "multiply(f32[2,3,4], f32[3,1])",
             "multiply(f32[1,4], f32[3,1])", "multiply(f32[3], f32[])", "multiply(i64[3,4], i64[4])",
             "multiply(i8[5], i8[5])"}),
-      pair("divide", "The quotient of floats, element by element; shapes broadcast.", "y = a / b",
-           Accepts::kFloat, divide_gradient,
+      pair("divide", "Divides floats elementwise; shapes broadcast.", "y = a / b", Accepts::kFloat,
+           divide_gradient,
            {"divide(f32[3,4], f32[3,4])", "divide(f32[4], f32[3,1])", "divide(f32[], f32[3])"}),
       pair("pow",
-           "The power, element by element; shapes broadcast. Integers wrap around; with a negative "
-           "exponent theirs is the quotient cut off: 0 but for the bases 1 and -1.",
+           "Raises a to the power b elementwise; shapes broadcast. Integers wrap around; a "
+           "negative integer exponent gives 0, except for the bases 1 and -1.",
            "y = a^b", Accepts::kNumber, pow_gradient,
            {"pow(f32[3,4], f32[3,4])", "pow(f32[3,4], f32[])", "pow(f32[4], f32[3,1])",
             "pow(i32[5], i32[5])"}),
-      pow_grad("pow_grad_base", "The gradient of pow with respect to the base.",
-               "da = dy b a^(b-1)"),
-      pow_grad("pow_grad_exponent", "The gradient of pow with respect to the exponent.",
+      pow_grad("pow_grad_base", "Gradient of pow with respect to the base.", "da = dy b a^(b-1)"),
+      pow_grad("pow_grad_exponent", "Gradient of pow with respect to the exponent.",
                "db = dy a^b ln a"),
       pair("maximum",
-           "The larger, element by element; shapes broadcast. NaN where either is; of equals the "
-           "first takes the gradient.",
+           "Elementwise maximum; shapes broadcast. NaN if either operand is NaN; on ties, the "
+           "first operand receives the gradient.",
            "y = max(a, b)", Accepts::kNumber, maximum_gradient,
            {"maximum(f32[3,4], f32[3,4])", "maximum(f32[4], f32[3,1])", "maximum(i8[5], i8[])"}),
       pair("minimum",
-           "The smaller, element by element; shapes broadcast. NaN where either is; of equals the "
-           "first takes the gradient.",
+           "Elementwise minimum; shapes broadcast. NaN if either operand is NaN; on ties, the "
+           "first operand receives the gradient.",
            "y = min(a, b)", Accepts::kNumber, minimum_gradient,
            {"minimum(f32[3,4], f32[3,4])", "minimum(f32[4], f32[3,1])", "minimum(i8[5], i8[])"}),
       {
           .name = "scale",
-          .doc = "The product with a constant.",
+          .doc = "Multiplies by a constant.",
           .formula = "y = factor x",
           .operands = {{"x", "any shape"}},
-          .attributes = {{"factor", AttributeType::kNumber, "", "the constant"}},
+          .attributes = {{"factor", AttributeType::kNumber, "", "the constant factor"}},
           .infer = infer_like_operand,
           .gradient = scale_gradient,
           .elementwise = true,

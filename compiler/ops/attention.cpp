@@ -16,8 +16,8 @@ constexpr std::string_view kAttentionGrad = "scaled_dot_product_attention_grad";
 constexpr std::string_view kNames[] = {"query", "key", "value"};
 
 constexpr std::string_view kMaskInstead =
-    "of a mask that is added, `{op: equal, in: [mask, 0]}` is true where it is 0; of others, `{op: "
-    "cast, dtype: bool}` where they are not 0";
+    "convert an additive mask with `{op: equal, in: [mask, 0]}`, any other mask with `{op: cast, "
+    "dtype: bool}`";
 
 /// `shape` without its last `dropped` axes, followed by `last`.
 Shape with_last(const Shape& shape, int dropped, std::initializer_list<int64_t> last) {
@@ -46,23 +46,23 @@ bool three_fit(const Operands& all) {
   };
   for (size_t i = 0; i < 3; ++i)
     if (all.shape(i).rank() < 2)
-      return misfit(i, Diagnosis::kRankMismatch,
-                    fmt::format("`{}` is {}, it must have two dimensions or more", kNames[i],
-                                all.shape(i).str()));
+      return misfit(
+          i, Diagnosis::kRankMismatch,
+          fmt::format("`{}` is {}; expected at least 2 dimensions", kNames[i], all.shape(i).str()));
   const Shape &query = all.shape(0), &key = all.shape(1), &value = all.shape(2);
   for (size_t i = 1; i < 3; ++i)
     if (with_last(all.shape(i), 2, {}) != with_last(query, 2, {}))
       return misfit(i, Diagnosis::kShapeMismatch,
-                    fmt::format("`{}` is {}, its leading dimensions must be those of `query` {}",
+                    fmt::format("`{}` is {}; expected the leading dimensions of `query` {}",
                                 kNames[i], all.shape(i).str(), query.str()));
   const int last = all.rank() - 1;
   if (key[last] != query[last])
     return misfit(1, Diagnosis::kShapeMismatch,
-                  fmt::format("`key` {} has a depth of {}, it must be that of `query` {}: {}",
+                  fmt::format("`key` {} has depth {}; expected the depth of `query` {}: {}",
                               key.str(), key[last], query.str(), query[last]));
   if (value[last - 1] != key[last - 1])
     return misfit(2, Diagnosis::kShapeMismatch,
-                  fmt::format("`value` {} has {} rows, it must have one for each of `key` {}: {}",
+                  fmt::format("`value` {} has {} rows; expected one per row of `key` {}: {}",
                               value.str(), value[last - 1], key.str(), key[last - 1]));
   return true;
 }
@@ -71,11 +71,10 @@ bool mask_fits(const Operands& all, size_t mask) {
   if (!all.has_mask(mask)) return true;
   const Shape scores = all.scores();
   if (broadcast(all.inference.shape(mask), scores) == scores) return true;
-  all.inference.bad_operand(
-      mask, Diagnosis::kShapeMismatch,
-      fmt::format("`mask` is {}, it must broadcast to {}: a row for each query, in it a column "
-                  "for each key",
-                  all.inference.shape(mask).str(), scores.str()));
+  all.inference.bad_operand(mask, Diagnosis::kShapeMismatch,
+                            fmt::format("`mask` is {}; expected a shape that broadcasts to {}: one "
+                                        "row per query, one column per key",
+                                        all.inference.shape(mask).str(), scores.str()));
   return false;
 }
 
@@ -139,12 +138,14 @@ std::vector<ir::ValueId> attention_gradient(GradientContext& context) {
 }
 
 std::vector<AttributeDef> attributes() {
-  return {{"causal", AttributeType::kBool, "false",
-           "query i sees keys 0 to i alone (aligned at the top left)"},
-          {"scale", AttributeType::kNumber, "1/sqrt(D)", "what scores are multiplied by"}};
+  return {
+      {"causal", AttributeType::kBool, "false",
+       "let query i attend to keys 0 to i only (aligned at the top left)"},
+      {"scale", AttributeType::kNumber, "1/sqrt(D)", "factor on the scores before the softmax"}};
 }
 
-constexpr std::string_view kMaskDoc = "bool, broadcasts to [..., T, S]; true lets through";
+constexpr std::string_view kMaskDoc =
+    "a shape that broadcasts to (..., T, S); true lets a query attend to a key";
 
 }  // namespace
 
@@ -152,12 +153,12 @@ std::span<const OpDef> attention() {
   static const OpDef kOps[] = {
       {
           .name = kAttention,
-          .doc = "Each query's mean of the values, weighted by how it matches their keys; 0 where "
-                 "nothing is let through.",
+          .doc = "Scaled dot-product attention (Vaswani et al., 2017); 0 for a query that attends "
+                 "to no key.",
           .formula = "y = softmax(scale query key^T) value",
-          .operands = {{"query", "[..., T, D]"},
-                       {"key", "[..., S, D]"},
-                       {"value", "[..., S, V]"},
+          .operands = {{"query", "(..., T, D)"},
+                       {"key", "(..., S, D)"},
+                       {"value", "(..., S, V)"},
                        {.name = "mask",
                         .doc = kMaskDoc,
                         .accepts = Accepts::kBool,
@@ -180,15 +181,15 @@ std::span<const OpDef> attention() {
       },
       {
           .name = kAttentionGrad,
-          .doc = "The gradients of attention with respect to query, key and value.",
+          .doc = "Gradients of scaled_dot_product_attention with respect to query, key and value.",
           .formula = "ds = p (dy value^T - dy . y), dquery = scale ds key, dkey = scale ds^T "
                      "query, dvalue = p^T dy",
-          .operands = {{"dy", "[..., T, V]"},
-                       {"query", "[..., T, D]"},
-                       {"key", "[..., S, D]"},
-                       {"value", "[..., S, V]"},
-                       {"out", "the result"},
-                       {"logsumexp", "its second result, [..., T]"},
+          .operands = {{"dy", "(..., T, V)"},
+                       {"query", "(..., T, D)"},
+                       {"key", "(..., S, D)"},
+                       {"value", "(..., S, V)"},
+                       {"out", "result of the forward op"},
+                       {"logsumexp", "second result of the forward op, (..., T)"},
                        {.name = "mask",
                         .doc = kMaskDoc,
                         .accepts = Accepts::kBool,

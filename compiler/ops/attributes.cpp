@@ -65,11 +65,11 @@ bool has_type(AttributeType type, const Attribute& value) {
 std::string complaint(const AttributeDef& def, const Attribute& value) {
   const auto outside = [&](double number) -> std::string {
     if (def.min && !(number >= *def.min))
-      return fmt::format("is {}, it must be at least {}", shortest(number), shortest(*def.min));
+      return fmt::format("is {}; expected at least {}", shortest(number), shortest(*def.min));
     if (def.max && !(number <= *def.max))
-      return fmt::format("is {}, it must be at most {}", shortest(number), shortest(*def.max));
+      return fmt::format("is {}; expected at most {}", shortest(number), shortest(*def.max));
     if (def.below && !(number < *def.below))
-      return fmt::format("is {}, it must be below {}", shortest(number), shortest(*def.below));
+      return fmt::format("is {}; expected below {}", shortest(number), shortest(*def.below));
     return {};
   };
   if (const auto* number = std::get_if<double>(&value)) return outside(*number);
@@ -81,7 +81,7 @@ std::string complaint(const AttributeDef& def, const Attribute& value) {
   if (const auto* text = std::get_if<std::string>(&value);
       text && !def.choices.empty() && std::ranges::find(def.choices, *text) == def.choices.end())
     return fmt::format(
-        "is `{}`, it must be {}", *text,
+        "is `{}`; expected {}", *text,
         quoted_alternatives(std::vector<std::string>(def.choices.begin(), def.choices.end())));
   return {};
 }
@@ -136,7 +136,7 @@ bool complete_attributes(const OpDef& op, std::string_view name, const Attribute
       attributes.set(def.name, taken_over ? *taken_over : attribute_from(def.type, def.fallback));
     } else if (!has_type(def.type, *given)) {
       error(Diagnosis::kBadAttribute, spans.of(def.name),
-            fmt::format("`{}` of `{}` has another type", def.name, op.name));
+            fmt::format("`{}` of `{}` has the wrong type", def.name, op.name));
     } else if (const std::string wrong = complaint(def, *given); !wrong.empty()) {
       error(Diagnosis::kOutOfRange, spans.of(def.name), fmt::format("`{}` {}", def.name, wrong));
     }

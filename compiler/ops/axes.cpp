@@ -16,10 +16,10 @@ std::optional<int> axis_in(int64_t axis, int rank) {
 std::optional<int> axis_in_range(CallSite& site, int64_t axis, const Shape& shape) {
   const int rank = shape.rank();
   if (const auto found = axis_in(axis, rank)) return found;
-  const std::string range = rank == 0 ? std::string("a scalar has none")
-                                      : fmt::format("it must be in [{}, {}]", -rank, rank - 1);
+  const std::string range = rank == 0 ? std::string("a scalar has no axes")
+                                      : fmt::format("expected {} to {}", -rank, rank - 1);
   site.bad_attribute("axis", Diagnosis::kBadAttribute,
-                     fmt::format("{} has no axis {}, {}", shape.str(), axis, range));
+                     fmt::format("{} has no axis {}; {}", shape.str(), axis, range));
   return {};
 }
 
@@ -46,7 +46,7 @@ std::optional<std::vector<int64_t>> normalise_axes(Inference& inference, size_t 
   std::ranges::sort(axes);
   if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end()) {
     inference.bad_attribute("axis", Diagnosis::kBadAttribute,
-                            fmt::format("axis {} stands there twice", *twice));
+                            fmt::format("duplicate axis {}", *twice));
     return {};
   }
   inference.replace("axis", "axes", axes);
@@ -88,7 +88,7 @@ bool have_shape(Inference& inference, size_t first, size_t end, const Shape& exp
     if (inference.shape(i) == expected) continue;
     inference.bad_operand(
         i, Diagnosis::kShapeMismatch,
-        fmt::format("{}, it must be {}", inference.shape(i).str(), expected.str()));
+        fmt::format("found {}; expected {}", inference.shape(i).str(), expected.str()));
     return false;
   }
   return true;

@@ -174,15 +174,14 @@ void infer_move_statistics(Inference& inference) {
 }
 
 std::vector<AttributeDef> primitive_attributes() {
-  return {{"axis", AttributeType::kInteger, "1", "the axis of the channels"},
-          epsilon_attribute("0.001")};
+  return {{"axis", AttributeType::kInteger, "1", "channel axis"}, epsilon_attribute("0.001")};
 }
 
 std::vector<AttributeDef> gradient_attributes() {
   std::vector<AttributeDef> attributes = primitive_attributes();
-  attributes.push_back({"rectified", AttributeType::kBool, "false",
-                        "dy is the gradient of relu of the result, which was no more than 0 where "
-                        "dy does not count"});
+  attributes.push_back(
+      {"rectified", AttributeType::kBool, "false",
+       "dy is the gradient of relu(result): it counts as 0 where the result is at most 0"});
   return attributes;
 }
 
@@ -196,19 +195,21 @@ AttributeDef fraction(std::string_view name, std::string_view fallback, std::str
 }
 
 std::vector<OperandDef> with_statistics(std::vector<OperandDef> operands) {
-  operands.push_back({"mean", "[C]"});
-  operands.push_back({"variance", "[C], biased"});
+  operands.push_back({"mean", "(C)"});
+  operands.push_back({"variance", "(C), biased"});
   return operands;
 }
 
 std::vector<OperandDef> gradient_operands() {
-  return with_statistics(
-      {{"dy", "any shape with that axis"}, {"x", "dy's shape"}, {"gamma", "[C]"}, {"beta", "[C]"}});
+  return with_statistics({{"dy", "any shape that has the axis"},
+                          {"x", "same shape as dy"},
+                          {"gamma", "(C)"},
+                          {"beta", "(C)"}});
 }
 
 std::vector<OperandDef> with_sums(std::vector<OperandDef> operands) {
-  operands.push_back({"dgamma", "[C]"});
-  operands.push_back({"dbeta", "[C]"});
+  operands.push_back({"dgamma", "(C)"});
+  operands.push_back({"dbeta", "(C)"});
   return operands;
 }
 
@@ -218,13 +219,13 @@ std::span<const OpDef> batch_normalization() {
   static const OpDef kOps[] = {
       {
           .name = "batch_normalization",
-          .doc = "Normalizes channels by the batch's mean and variance in train jobs, by moving "
-                 "ones in predict jobs.",
+          .doc = "Batch normalization (Ioffe and Szegedy, 2015): batch statistics in training, "
+                 "moving averages in inference mode.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "any shape with that axis"}},
-          .attributes = {{"axis", AttributeType::kInteger, "1", "the axis of the channels"},
+          .operands = {{"in", "any shape that has the axis"}},
+          .attributes = {{"axis", AttributeType::kInteger, "1", "channel axis"},
                          fraction("momentum", "0.99",
-                                  "how much of the moving statistics a train step keeps"),
+                                  "decay of the moving averages: fraction to keep in a train step"),
                          epsilon_attribute("0.001"),
                          center_attribute(),
                          scale_attribute()},
@@ -234,9 +235,9 @@ std::span<const OpDef> batch_normalization() {
       },
       {
           .name = "batch_norm",
-          .doc = "Normalizes channels by their own mean and biased variance.",
+          .doc = "Normalizes each channel by its batch mean and biased variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"x", "any shape with that axis"}, {"gamma", "[C]"}, {"beta", "[C]"}},
+          .operands = {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}},
           .attributes = primitive_attributes(),
           .results = {"out", "mean", "variance"},
           .infer = infer_batch_norm,
@@ -249,10 +250,10 @@ std::span<const OpDef> batch_normalization() {
       },
       {
           .name = "batch_norm_predict",
-          .doc = "Normalizes channels by given statistics.",
+          .doc = "Normalizes each channel by given statistics.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
           .operands = with_statistics(
-              {{"x", "any shape with that axis"}, {"gamma", "[C]"}, {"beta", "[C]"}}),
+              {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}}),
           .attributes = primitive_attributes(),
           .infer = infer_batch_norm_predict,
           .gradient = batch_norm_predict_gradient,
@@ -264,7 +265,7 @@ std::span<const OpDef> batch_normalization() {
       },
       {
           .name = "batch_norm_grad_affine",
-          .doc = "The gradients of batch_norm with respect to gamma and beta.",
+          .doc = "Gradients of batch_norm with respect to gamma and beta.",
           .formula = "dgamma = sum dy (x - mean) / sqrt(variance + epsilon), dbeta = sum dy",
           .operands = gradient_operands(),
           .attributes = gradient_attributes(),
@@ -274,7 +275,7 @@ std::span<const OpDef> batch_normalization() {
       },
       {
           .name = "batch_norm_grad",
-          .doc = "The gradient of batch_norm with respect to x.",
+          .doc = "Gradient of batch_norm with respect to x.",
           .formula = "dx = gamma r (dy - dbeta / n - (x - mean) r dgamma / n), "
                      "r = 1 / sqrt(variance + epsilon)",
           .operands = with_sums(gradient_operands()),
@@ -285,16 +286,16 @@ std::span<const OpDef> batch_normalization() {
       },
       {
           .name = "move_statistics",
-          .doc = "Moving averages of batch statistics take in those of one call.",
-          .formula = "moved = momentum moving + (1 - momentum) batch, "
-                     "the batch's variance times unbias",
-          .operands = {{"mean", "[C], of the batch"},
-                       {"variance", "[C], of the batch, biased"},
-                       {"moving_mean", "[C]"},
-                       {"moving_variance", "[C]"}},
-          .attributes = {fraction("momentum", "", "the part that is left"),
+          .doc = "Updates the moving averages with the statistics of one batch.",
+          .formula = "updated = momentum moving + (1 - momentum) batch, with the batch variance "
+                     "times unbias",
+          .operands = {{"mean", "(C), of the batch"},
+                       {"variance", "(C), of the batch, biased"},
+                       {"moving_mean", "(C)"},
+                       {"moving_variance", "(C)"}},
+          .attributes = {fraction("momentum", "", "fraction of the old average to keep"),
                          {"unbias", AttributeType::kNumber, "",
-                          "n / (n - 1), where n elements made the variance"}},
+                          "n / (n - 1) for a variance over n elements"}},
           .results = {"out", "updated_variance"},
           .infer = infer_move_statistics,
           .internal = true,

@@ -10,8 +10,8 @@ namespace {
 /// The axis for which the bias would do.
 std::string other_axis_hint(const Shape& x, const Shape& bias) {
   for (int axis = 0; axis < x.rank(); ++axis)
-    if (bias == Shape{x[axis]}) return fmt::format("it fits `axis: {}`", axis);
-  return "a bias has one number for each channel";
+    if (bias == Shape{x[axis]}) return fmt::format("write `axis: {}`", axis);
+  return "give the bias one element per channel";
 }
 
 void infer_bias_add(Inference& inference) {
@@ -22,7 +22,7 @@ void infer_bias_add(Inference& inference) {
   if (bias.shape != Shape{x.shape[*axis]}) {
     inference
         .bad_operand(1, Diagnosis::kShapeMismatch,
-                     fmt::format("a bias of {} for {}, it must be [{}] for axis {}",
+                     fmt::format("the bias is {} for {}; expected [{}] for axis {}",
                                  bias.shape.str(), x.shape.str(), x.shape[*axis], *axis))
         .with_hint(other_axis_hint(x.shape, bias.shape));
     return;
@@ -48,7 +48,7 @@ std::vector<ir::ValueId> bias_add_gradient(GradientContext& context) {
 }
 
 AttributeDef axis_attribute() {
-  return {"axis", AttributeType::kInteger, "1", "the axis that the bias lies along"};
+  return {"axis", AttributeType::kInteger, "1", "axis to add the bias along"};
 }
 
 }  // namespace
@@ -57,9 +57,9 @@ std::span<const OpDef> bias_add() {
   static const OpDef kOps[] = {
       {
           .name = "bias_add",
-          .doc = "Adds a vector along one axis.",
+          .doc = "Adds a bias vector along one axis.",
           .formula = "y[..., c, ...] = x[..., c, ...] + bias[c]",
-          .operands = {{"x", "any shape with that axis"}, {"bias", "[C]"}},
+          .operands = {{"x", "any shape that has the axis"}, {"bias", "(C), the size of the axis"}},
           .attributes = {axis_attribute()},
           .infer = infer_bias_add,
           .gradient = bias_add_gradient,
@@ -69,9 +69,9 @@ std::span<const OpDef> bias_add() {
       },
       {
           .name = "bias_add_grad",
-          .doc = "The gradient of bias_add with respect to the bias.",
+          .doc = "Gradient of bias_add with respect to the bias.",
           .formula = "dbias[c] = sum dy[..., c, ...]",
-          .operands = {{"dy", "any shape with that axis"}},
+          .operands = {{"dy", "any shape that has the axis"}},
           .attributes = {axis_attribute()},
           .infer = infer_bias_add_grad,
           .internal = true,

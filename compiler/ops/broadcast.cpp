@@ -44,7 +44,7 @@ void infer_broadcast(Inference& inference, DType dtype) {
       inference
           .bad_operand(i, Diagnosis::kShapeMismatch,
                        fmt::format("{} and {} do not broadcast", out.str(), next.shape.str()))
-          .with_hint("from the last dimension on, extents must be equal or 1");
+          .with_hint("align the shapes at the right: sizes must be equal or 1");
       return;
     }
     rows = broadcast_rows(*both, out, rows, next.shape, next.rows);

@@ -60,12 +60,11 @@ bool CallSite::same_dtype() {
   const DType a = operand(0).dtype, b = operand(1).dtype;
   if (a == b) return true;
   const bool first = is_float(b) && !is_float(a);  // no gradient passes a cast to integers
-  bad_operand(
-      first ? 0 : 1, Diagnosis::kDTypeMismatch,
-      fmt::format("the operands are {} and {}, they must have one dtype", name_of(a), name_of(b)))
-      .with_hint(fmt::format(
-          "`{{op: cast, dtype: {}}}` converts{}", name_of(first ? b : a),
-          is_wide(a) && is_wide(b) ? "; `precision: float64` on the job computes in float64" : ""));
+  bad_operand(first ? 0 : 1, Diagnosis::kDTypeMismatch,
+              fmt::format("the operands are {} and {}; expected one dtype", name_of(a), name_of(b)))
+      .with_hint(
+          fmt::format("convert with `{{op: cast, dtype: {}}}`{}", name_of(first ? b : a),
+                      is_wide(a) && is_wide(b) ? ", or set `precision: float64` on the job" : ""));
   return false;
 }
 
@@ -98,11 +97,12 @@ int64_t Inference::batch() const {
 
 void Inference::result(DType dtype, Shape shape, int rows) {
   if (shape.rank() > plan::kMaxRank)
-    bad_op(Diagnosis::kRankMismatch, fmt::format("the result has {} dimensions, at most {} work",
-                                                 shape.rank(), plan::kMaxRank));
+    bad_op(Diagnosis::kRankMismatch,
+           fmt::format("the result has {} dimensions; at most {} are supported", shape.rank(),
+                       plan::kMaxRank));
   else if (!shape.checked_elements())
     bad_op(Diagnosis::kTensorTooLarge,
-           fmt::format("the result is {}, too large to count its bytes", shape.str()));
+           fmt::format("the result is {}; its size in bytes overflows", shape.str()));
   results_.push_back({dtype, std::move(shape), rows});
 }
 
@@ -175,16 +175,16 @@ ir::ValueId LayerContext::shared_variable(std::string_view part, DType dtype,
   Diags& diags = builder.diags();
   if (!found.valid() || graph[found].role != plan::Role::kVariable) {
     diags.error(Diagnosis::kSharedVariable, shared_at,
-                fmt::format("{}: there is no variable `{}`", name, full));
+                fmt::format("{}: unknown variable `{}`", name, full));
     return {};
   }
   const ir::Value& value = graph[found];
   if (value.shape == shape && value.dtype == dtype) return found;
   diags
       .error(Diagnosis::kSharedVariable, shared_at,
-             fmt::format("{}: the variable `{}` is {} {}, but {} {} is needed", name, value.name,
+             fmt::format("{}: the variable `{}` is {} {}; expected {} {}", name, value.name,
                          name_of(value.dtype), value.shape.str(), name_of(dtype), shape.str()))
-      .label(value.span, "it is made here");
+      .label(value.span, "created here");
   return {};
 }
 

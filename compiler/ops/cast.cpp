@@ -17,11 +17,11 @@ std::vector<ir::ValueId> cast_gradient(GradientContext& context) { return {conte
 std::span<const OpDef> cast() {
   static const OpDef kOps[] = {{
       .name = "cast",
-      .doc = "Converts each element; to integers truncates, what is out of range becomes the "
-             "nearest there is and NaN 0; to bool is whether it is not zero.",
+      .doc = "Converts each element to another dtype. A cast to integers truncates and saturates, "
+             "and maps NaN to 0; a cast to bool is true for nonzero elements.",
       .formula = "y = dtype(x)",
       .operands = {{"in", "any shape", Accepts::kAny}},
-      .attributes = {{"dtype", AttributeType::kDType, "", "of the result"}},
+      .attributes = {{"dtype", AttributeType::kDType, "", "dtype of the result"}},
       .infer = infer_cast,
       .gradient = cast_gradient,
       .examples = {"cast(f32[3,4]) dtype=float64", "cast(f64[3,4]) dtype=float32",

@@ -18,14 +18,14 @@ void refuse(Inference& inference, DType dtype, std::string_view why, std::string
 void infer_equality(Inference& inference) {
   const DType a = inference.operand(0).dtype, b = inference.operand(1).dtype;
   if (a == DType::kFloat16 || a == DType::kBFloat16)
-    refuse(inference, a, "is not compared", "`{op: cast, dtype: float32}` converts");
+    refuse(inference, a, "cannot be compared", "convert with `{op: cast, dtype: float32}`");
   else if ((is_integer(a) && is_integer(b)) || inference.same_dtype())
     infer_broadcast(inference, DType::kBool);
 }
 
 void infer_order(Inference& inference) {
   if (const DType a = inference.operand(0).dtype; a == DType::kBool)
-    refuse(inference, a, "has no order", "`equal` and `not_equal` compare bools");
+    refuse(inference, a, "has no order", "use `equal` or `not_equal` for bools");
   else
     infer_equality(inference);
 }
@@ -38,10 +38,10 @@ void infer_where(Inference& inference) {
     infer_broadcast(inference, x);
   else
     inference
-        .bad_operand(2, Diagnosis::kDTypeMismatch,
-                     fmt::format("`x` is {} and `y` is {}, they must have one dtype", name_of(x),
-                                 name_of(y)))
-        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(x)));
+        .bad_operand(
+            2, Diagnosis::kDTypeMismatch,
+            fmt::format("`x` is {} and `y` is {}; expected one dtype", name_of(x), name_of(y)))
+        .with_hint(fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(x)));
 }
 
 std::vector<ir::ValueId> where_gradient(GradientContext& context) {
@@ -76,35 +76,34 @@ OpDef logical(std::string_view name, std::string_view doc, std::string_view form
 std::span<const OpDef> comparison() {
   static const OpDef kOps[] = {
       comparison_of(
-          "equal",
-          "Whether elements are equal; shapes broadcast, integers of any two dtypes "
-          "compare.",
+          "equal", "True where a and b are equal; shapes broadcast, and integer dtypes can differ.",
           "y = (a == b)", infer_equality,
           {"equal(i32[4], i64[4])", "equal(u8[3,4], i8[4])", "equal(i64[7], i64[7])",
            "equal(f32[3,4], f32[3,4])", "equal(bool[5], bool[5])", "equal(i32[3,1], i32[4])"}),
-      comparison_of("not_equal", "Whether elements differ, as `equal` compares them.",
+      comparison_of("not_equal", "True where a and b differ; same rules as `equal`.",
                     "y = (a != b)", infer_equality,
                     {"not_equal(i32[4], i64[4])", "not_equal(bool[5], bool[5])"}),
-      comparison_of("greater",
-                    "Whether the first is greater; shapes broadcast, integers of any two dtypes "
-                    "compare.",
-                    "y = (a > b)", infer_order,
-                    {"greater(f32[3,4], f32[4])", "greater(u8[4], i64[4])"}),
-      comparison_of("greater_equal", "Whether the first is not less, as `greater` compares them.",
+      comparison_of(
+          "greater",
+          "True where a is greater than b; shapes broadcast, and integer dtypes can differ.",
+          "y = (a > b)", infer_order, {"greater(f32[3,4], f32[4])", "greater(u8[4], i64[4])"}),
+      comparison_of("greater_equal",
+                    "True where a is greater than or equal to b; same rules as `greater`.",
                     "y = (a >= b)", infer_order,
                     {"greater_equal(f32[3,4], f32[4])", "greater_equal(i8[4], u8[4])"}),
-      comparison_of("less", "Whether the first is less, as `greater` compares them.", "y = (a < b)",
+      comparison_of("less", "True where a is less than b; same rules as `greater`.", "y = (a < b)",
                     infer_order, {"less(f32[3,4], f32[4])", "less(i32[4], i8[])"}),
-      comparison_of("less_equal", "Whether the first is not greater, as `greater` compares them.",
+      comparison_of("less_equal",
+                    "True where a is less than or equal to b; same rules as `greater`.",
                     "y = (a <= b)", infer_order,
                     {"less_equal(f32[3,4], f32[4])", "less_equal(i64[4], i64[4])"}),
-      logical("logical_and", "Whether both are true; shapes broadcast.", "y = (a and b)",
-              {"logical_and(bool[3,4], bool[4])"}),
-      logical("logical_or", "Whether one or both are true; shapes broadcast.", "y = (a or b)",
-              {"logical_or(bool[3,4], bool[4])"}),
+      logical("logical_and", "True where both operands are true; shapes broadcast.",
+              "y = (a and b)", {"logical_and(bool[3,4], bool[4])"}),
+      logical("logical_or", "True where at least one operand is true; shapes broadcast.",
+              "y = (a or b)", {"logical_or(bool[3,4], bool[4])"}),
       {
           .name = "logical_not",
-          .doc = "Whether the operand is false.",
+          .doc = "True where the operand is false.",
           .formula = "y = not x",
           .operands = {{"in", "any shape", Accepts::kBool}},
           .infer = infer_like_operand,
@@ -113,11 +112,11 @@ std::span<const OpDef> comparison() {
       },
       {
           .name = "where",
-          .doc = "The first where the condition is true, else the second; shapes broadcast.",
+          .doc = "Selects x where the condition is true and y elsewhere; shapes broadcast.",
           .formula = "out = condition ? x : y",
           .operands = {{"condition", "any shape", Accepts::kBool},
                        {"x", "any shape", Accepts::kAny},
-                       {"y", "any shape, of x's dtype", Accepts::kAny}},
+                       {"y", "any shape, same dtype as x", Accepts::kAny}},
           .infer = infer_where,
           .gradient = where_gradient,
           .examples = {"where(bool[3,4], f32[3,4], f32[3,4])", "where(bool[3,1], f32[4], f32[])",

@@ -23,9 +23,9 @@ bool alike(Inference& inference, Fits fits, std::string_view rule) {
     if (other.dtype != first.dtype) {
       inference
           .bad_operand(i, Diagnosis::kDTypeMismatch,
-                       fmt::format("the operands are {} and {}, they must have one dtype",
+                       fmt::format("the operands are {} and {}; expected one dtype",
                                    name_of(first.dtype), name_of(other.dtype)))
-          .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(first.dtype)));
+          .with_hint(fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(first.dtype)));
       return false;
     }
     if (fits(other.shape)) continue;
@@ -53,8 +53,9 @@ void infer_concat(Inference& inference) {
       if (i != *axis && other[i] != first[i]) return false;
     return true;
   };
-  if (!alike(inference, fits,
-             fmt::format("cannot be joined, they may differ along axis {} alone", *axis)))
+  if (!alike(
+          inference, fits,
+          fmt::format("cannot be concatenated; expected equal sizes except along axis {}", *axis)))
     return;
   Shape out = first;
   // One that is too large to count stays so, and is told where all results are.
@@ -89,13 +90,13 @@ void infer_stack(Inference& inference) {
   if (!axis) {
     inference.bad_attribute(
         "axis", Diagnosis::kBadAttribute,
-        fmt::format("the result has no axis {}, it must be in [{}, {}]", given, -rank, rank - 1));
+        fmt::format("the result has no axis {}; expected {} to {}", given, -rank, rank - 1));
     return;
   }
   inference.normalise("axis", int64_t{*axis});
   if (!alike(
           inference, [&](const Shape& other) { return other == first; },
-          "cannot be stacked, their shapes must be equal"))
+          "cannot be stacked; expected equal shapes"))
     return;
   Integers extents = first.extents();
   extents.insert(extents.begin() + *axis, static_cast<int64_t>(inference.operands()));
@@ -128,19 +129,19 @@ std::optional<Integers> normalise_parts(Inference& inference, int axis) {
   Integers sizes;
   if (const auto* count = std::get_if<int64_t>(&inference.attribute("parts"))) {
     if (x[axis] % *count != 0)
-      return bad(fmt::format("axis {} of {} is {}, which {} parts do not divide", axis, x.str(),
-                             x[axis], *count));
+      return bad(fmt::format("axis {} of {} has size {}; it does not split into {} equal parts",
+                             axis, x.str(), x[axis], *count));
     if (*count <= kMostParts) sizes.assign(static_cast<size_t>(*count), x[axis] / *count);
   } else {
     sizes = inference.attribute<Integers>("parts");
     int64_t left = x[axis];
     for (const int64_t size : sizes) left = size > left ? -1 : left - size;
     if (left != 0)
-      return bad(fmt::format("axis {} of {} is {}, the parts {} have another sum", axis, x.str(),
-                             x[axis], Shape(sizes).str()));
+      return bad(fmt::format("axis {} of {} has size {}; the parts {} do not add up to it", axis,
+                             x.str(), x[axis], Shape(sizes).str()));
   }
   if (sizes.empty() || std::ssize(sizes) > kMostParts)
-    return bad(fmt::format("at most {} parts work", kMostParts));
+    return bad(fmt::format("too many parts; at most {} are supported", kMostParts));
   inference.replace("parts", "sizes", sizes);
   return sizes;
 }
@@ -193,10 +194,10 @@ std::span<const OpDef> concat() {
   static const OpDef kOps[] = {
       {
           .name = "concat",
-          .doc = "Joins tensors along an axis that they have.",
-          .formula = "y = x0, x1, ... one after another",
-          .operands = {{"in", "of equal extents but along `axis`", Accepts::kAny, true}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "the axis along which they lie"}},
+          .doc = "Concatenates tensors along an existing axis.",
+          .formula = "y = x0, x1, ... joined along axis",
+          .operands = {{"in", "equal shapes except along `axis`", Accepts::kAny, true}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis to concatenate along"}},
           .infer = infer_concat,
           .gradient = concat_gradient,
           .examples = {"concat(f32[2,3], f32[2,4]) axis=1", "concat(f32[2,3], f32[1,3]) axis=0",
@@ -205,10 +206,11 @@ std::span<const OpDef> concat() {
       },
       {
           .name = "stack",
-          .doc = "Joins tensors of one shape along a new axis.",
+          .doc = "Stacks tensors of equal shape along a new axis.",
           .formula = "y[..., i, ...] = xi",
-          .operands = {{"in", "of one shape", Accepts::kAny, true}},
-          .attributes = {{"axis", AttributeType::kInteger, "0", "where the new axis stands"}},
+          .operands = {{"in", "equal shapes", Accepts::kAny, true}},
+          .attributes = {{"axis", AttributeType::kInteger, "0",
+                          "position of the new axis in the result"}},
           .infer = infer_stack,
           .gradient = stack_gradient,
           .examples = {"stack(f32[2,3], f32[2,3])", "stack(f32[2,3], f32[2,3]) axis=-1",
@@ -217,14 +219,14 @@ std::span<const OpDef> concat() {
       },
       {
           .name = "split",
-          .doc = "Cuts a tensor into parts along an axis.",
+          .doc = "Splits a tensor into parts along an axis.",
           .formula = "out0, out1, ... = x",
-          .operands = {{"in", "any shape but a scalar", Accepts::kAny}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "the axis that is cut"},
+          .operands = {{"in", "any shape except a scalar", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis to split"},
                          {.name = "parts",
                           .type = AttributeType::kIntegerOrList,
                           .fallback = "",
-                          .doc = "how many equal parts, or a list of their sizes",
+                          .doc = "number of equal parts, or a list of part sizes",
                           .min = 1}},
           .results = {"out*"},
           .infer = infer_split,

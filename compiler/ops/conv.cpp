@@ -24,7 +24,7 @@ struct Layer {
 /// Reports what is wrong with it.
 std::optional<Layer> read_layer(const LayerContext& context, int dimensions) {
   CallSite site = context.site();
-  if (!has_rank(site, 0, dimensions + 2, dimensions == 1 ? "[N, C, L]" : "[N, C, H, W]")) return {};
+  if (!has_rank(site, 0, dimensions + 2, dimensions == 1 ? "(N, C, L)" : "(N, C, H, W)")) return {};
   const Shape& x = context.operand(0).shape;
   const auto sizes = [&](std::string_view name) {
     return pair_of(site, name, context.attributes.get<Integers>(name), dimensions);
@@ -122,15 +122,16 @@ std::optional<std::array<int64_t, 2>> output_padding(CallSite& site, const Layer
   const bool any = (*added)[0] > 0 || (*added)[1] > 0;
   if (any && is_same(*context.attributes.find("padding"))) {
     site.bad_attribute("output_padding", Diagnosis::kBadAttribute,
-                       "`output_padding` does not go with padding: same, which makes the result "
-                       "the input's size times the strides");
+                       "`output_padding` conflicts with `padding: same`, where the output size is "
+                       "the input size times the strides");
     return {};
   }
   for (size_t axis = 0; axis < 2; ++axis) {
     if ((*added)[axis] < layer.windows.strides[axis]) continue;
-    site.bad_attribute("output_padding", Diagnosis::kBadAttribute,
-                       fmt::format("output_padding {} does not fit a stride of {}, it must be less",
-                                   (*added)[axis], layer.windows.strides[axis]));
+    site.bad_attribute(
+        "output_padding", Diagnosis::kBadAttribute,
+        fmt::format("`output_padding` is {} for a stride of {}; expected less than the stride",
+                    (*added)[axis], layer.windows.strides[axis]));
     return {};
   }
   return added;
@@ -158,9 +159,10 @@ std::optional<Transposed> place_transposed(CallSite& site, const LayerContext& c
     const int64_t cut = (*pads)[2 * axis] + (*pads)[2 * axis + 1];
     placed.output[axis] = whole - cut;
     if (whole > cut) continue;
-    site.bad_attribute("padding", Diagnosis::kWindow,
-                       fmt::format("pads of {} leave nothing: without them the result is {} {}",
-                                   cut, whole, axis == 0 ? "high" : "wide"));
+    site.bad_attribute(
+        "padding", Diagnosis::kWindow,
+        fmt::format("padding {} leaves no output: without padding the result is {} {}", cut, whole,
+                    axis == 0 ? "high" : "wide"));
     return {};
   }
   return placed;
@@ -170,8 +172,7 @@ std::optional<Transposed> place_transposed(CallSite& site, const LayerContext& c
 bool fits_result(CallSite& site, std::array<int64_t, 2> output) {
   if (static_cast<double>(std::max(output[0], output[1])) <= kMaxWindow) return true;
   site.bad_attribute("strides", Diagnosis::kTensorTooLarge,
-                     fmt::format("the result would be {} high and {} wide, at most {:.0f} are "
-                                 "possible",
+                     fmt::format("the result is {} high and {} wide; at most {:.0f} are supported",
                                  output[0], output[1], kMaxWindow));
   return false;
 }
@@ -192,7 +193,7 @@ ValueId expand_conv2d_transpose(LayerContext& context) {
 }
 
 AttributeDef filters_attribute() {
-  AttributeDef def = sizes_attribute("filters", "", "channels of the result");
+  AttributeDef def = sizes_attribute("filters", "", "number of output channels");
   def.type = AttributeType::kInteger;
   return def;
 }
@@ -200,18 +201,18 @@ AttributeDef filters_attribute() {
 std::vector<AttributeDef> layer_attributes(int dimensions) {
   return {filters_attribute(),
           sizes_attribute("kernel_size", "",
-                          dimensions == 1 ? "length of the window"
-                                          : "height and width of the window, or one number"),
-          sizes_attribute("strides", "1", "steps between windows"),
+                          dimensions == 1 ? "kernel length"
+                                          : "kernel height and width, or one number for both"),
+          sizes_attribute("strides", "1", "step between windows, in elements"),
           padding_attribute(dimensions),
-          sizes_attribute("dilation_rate", "1", "steps between the elements of a window"),
+          sizes_attribute("dilation_rate", "1", "spacing between kernel elements; 1 is dense"),
           groups_attribute()};
 }
 
 std::vector<AttributeDef> transposed_attributes() {
   std::vector<AttributeDef> attributes = layer_attributes(2);
   attributes.push_back(
-      sizes_attribute("output_padding", "0", "rows and columns added at the bottom and right"));
+      sizes_attribute("output_padding", "0", "rows and columns to add at the bottom and right"));
   attributes.back().min = 0;
   return attributes;
 }
@@ -222,30 +223,30 @@ std::span<const OpDef> conv() {
   static const OpDef kOps[] = {
       {
           .name = "conv1d",
-          .doc = "Convolution layer over lengths: a weight [filters, C/groups, k], a bias, an "
+          .doc = "1D convolution layer with weight (filters, C/groups, k), optional bias and "
                  "activation.",
           .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "[N, C, L]"}},
+          .operands = {{"in", "(N, C, L)"}},
           .attributes = with_kernel_attributes(layer_attributes(1)),
           .expand = expand_conv1d,
           .takes_variables = true,
       },
       {
           .name = "conv2d",
-          .doc = "Convolution layer over images: a weight [filters, C/groups, kh, kw], a bias, an "
+          .doc = "2D convolution layer with weight (filters, C/groups, kh, kw), optional bias and "
                  "activation.",
           .formula = "y = activation(x * W + b)",
-          .operands = {{"in", "[N, C, H, W]"}},
+          .operands = {{"in", "(N, C, H, W)"}},
           .attributes = with_kernel_attributes(layer_attributes(2)),
           .expand = expand_conv2d,
           .takes_variables = true,
       },
       {
           .name = "conv2d_transpose",
-          .doc = "Transposed convolution layer over images: a weight [C, filters/groups, kh, kw], "
-                 "a bias, an activation.",
+          .doc = "Transposed 2D convolution layer with weight (C, filters/groups, kh, kw), "
+                 "optional bias and activation.",
           .formula = "y = activation(x *^T W + b)",
-          .operands = {{"in", "[N, C, H, W]"}},
+          .operands = {{"in", "(N, C, H, W)"}},
           .attributes = with_kernel_attributes(transposed_attributes()),
           .expand = expand_conv2d_transpose,
           .takes_variables = true,

@@ -20,9 +20,9 @@ std::optional<Shape> convolved(Inference& inference, const Shape& x, const Shape
   const int64_t groups = inference.attribute<int64_t>("groups");
   if (!groups_fit(inference, x[1], weight[0], groups)) return {};
   if (weight[1] != x[1] / groups) {
-    inference.bad_op(
-        Diagnosis::kShapeMismatch,
-        fmt::format("a weight of {} for {} channels in {} groups", weight.str(), x[1], groups));
+    inference.bad_op(Diagnosis::kShapeMismatch,
+                     fmt::format("the weight {} does not fit {} channels in {} groups",
+                                 weight.str(), x[1], groups));
     return {};
   }
   const auto strides = pair_of(inference, "strides", inference.attribute<Integers>("strides"));
@@ -39,8 +39,8 @@ std::optional<Shape> convolved(Inference& inference, const Shape& x, const Shape
 }
 
 void infer_convolution(Inference& inference) {
-  if (!has_rank(inference, 0, 4, "[N, C, H, W]") ||
-      !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype())
+  if (!has_rank(inference, 0, 4, "(N, C, H, W)") ||
+      !has_rank(inference, 1, 4, "(O, C/groups, kh, kw)") || !inference.same_dtype())
     return;
   if (const auto y = convolved(inference, inference.shape(0), inference.shape(1)))
     inference.result(inference.number(), *y, rows_before(inference.operand(0).rows, 1));
@@ -54,8 +54,8 @@ bool is_result(Inference& inference, size_t dy, const Shape& x, const Shape& wei
 
 void infer_convolution_grad_data(Inference& inference) {
   const auto x = four_extents(inference, "input_shape");
-  if (!x || !has_rank(inference, 0, 4, "[N, O, H, W]") ||
-      !has_rank(inference, 1, 4, "[O, C/groups, kh, kw]") || !inference.same_dtype() ||
+  if (!x || !has_rank(inference, 0, 4, "(N, O, H, W)") ||
+      !has_rank(inference, 1, 4, "(O, C/groups, kh, kw)") || !inference.same_dtype() ||
       !is_result(inference, 0, *x, inference.shape(1)))
     return;
   inference.result(inference.number(), *x, rows_before(inference.operand(0).rows, 1));
@@ -63,8 +63,8 @@ void infer_convolution_grad_data(Inference& inference) {
 
 void infer_convolution_grad_weight(Inference& inference) {
   const auto weight = four_extents(inference, "weight_shape");
-  if (!weight || !has_rank(inference, 0, 4, "[N, C, H, W]") ||
-      !has_rank(inference, 1, 4, "[N, O, H, W]") || !inference.same_dtype() ||
+  if (!weight || !has_rank(inference, 0, 4, "(N, C, H, W)") ||
+      !has_rank(inference, 1, 4, "(N, O, H, W)") || !inference.same_dtype() ||
       !is_result(inference, 1, inference.shape(0), *weight))
     return;
   const bool rows = inference.operand(0).rows != kNoRows || inference.operand(1).rows != kNoRows;
@@ -113,9 +113,9 @@ std::vector<ir::ValueId> grad_data_gradient(GradientContext& context) {
 
 /// Of the primitive and its gradients, all normalised.
 std::vector<AttributeDef> convolution_attributes() {
-  return {sizes_attribute("strides", "1", "steps between windows"),
-          {"padding", AttributeType::kPadding, "valid", "[top, bottom, left, right]"},
-          sizes_attribute("dilation", "1", "steps between the elements of a window"),
+  return {sizes_attribute("strides", "1", "step between windows, in elements"),
+          {"padding", AttributeType::kPadding, "valid", "top, bottom, left, right"},
+          sizes_attribute("dilation", "1", "spacing between kernel elements; 1 is dense"),
           groups_attribute()};
 }
 
@@ -131,9 +131,9 @@ std::span<const OpDef> convolution() {
   static const OpDef kOps[] = {
       {
           .name = "convolution",
-          .doc = "Cross-correlation of images with a weight.",
+          .doc = "2D cross-correlation of images with a weight.",
           .formula = "y[n, o, i, j] = sum x[n, c, i s + u d - pad, j s + v d - pad] w[o, c, u, v]",
-          .operands = {{"x", "[N, C, H, W]"}, {"weight", "[O, C/groups, kh, kw]"}},
+          .operands = {{"x", "(N, C, H, W)"}, {"weight", "(O, C/groups, kh, kw)"}},
           .attributes = convolution_attributes(),
           .infer = infer_convolution,
           .gradient = convolution_gradient,
@@ -146,10 +146,10 @@ std::span<const OpDef> convolution() {
       },
       {
           .name = "convolution_grad_data",
-          .doc = "The gradient of a convolution with respect to its input.",
-          .formula = "dx = the convolution's transpose applied to dy",
-          .operands = {{"dy", "[N, O, H', W']"}, {"weight", "[O, C/groups, kh, kw]"}},
-          .attributes = gradient_attributes("input_shape", "the shape of x"),
+          .doc = "Gradient of a convolution with respect to its input.",
+          .formula = "dx = transposed convolution of dy",
+          .operands = {{"dy", "(N, O, H', W')"}, {"weight", "(O, C/groups, kh, kw)"}},
+          .attributes = gradient_attributes("input_shape", "shape of x"),
           .infer = infer_convolution_grad_data,
           .gradient = grad_data_gradient,
           .internal = true,
@@ -159,11 +159,11 @@ std::span<const OpDef> convolution() {
       },
       {
           .name = "convolution_grad_weight",
-          .doc = "The gradient of a convolution with respect to its weight.",
+          .doc = "Gradient of a convolution with respect to its weight.",
           .formula =
               "dw[o, c, u, v] = sum x[n, c, i s + u d - pad, j s + v d - pad] dy[n, o, i, j]",
-          .operands = {{"x", "[N, C, H, W]"}, {"dy", "[N, O, H', W']"}},
-          .attributes = gradient_attributes("weight_shape", "the shape of the weight"),
+          .operands = {{"x", "(N, C, H, W)"}, {"dy", "(N, O, H', W')"}},
+          .attributes = gradient_attributes("weight_shape", "shape of the weight"),
           .infer = infer_convolution_grad_weight,
           .internal = true,
           .examples = {"convolution_grad_weight(f32[2,3,8,7], f32[2,4,6,5]) "

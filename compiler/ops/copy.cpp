@@ -6,7 +6,7 @@ namespace flow::ops {
 std::span<const OpDef> copy() {
   static const OpDef kOps[] = {{
       .name = "copy",
-      .doc = "The same value on another device.",
+      .doc = "Copies a value to another device.",
       .formula = "y = x",
       .operands = {{"in", "any shape", Accepts::kAny}},
       .infer = infer_like_operand,

@@ -34,7 +34,7 @@ ir::ValueId expand_dense(LayerContext& context) {
   if (shape.rank() < 2) {
     context.site().bad_operand(
         0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than two dimensions, it must be [rows, ..., features]",
+        fmt::format("{} has fewer than 2 dimensions; expected (batch, ..., features)",
                     shape.str()));
     return {};
   }
@@ -58,13 +58,13 @@ ir::ValueId expand_dense(LayerContext& context) {
 std::span<const OpDef> dense() {
   static const OpDef kOps[] = {{
       .name = "dense",
-      .doc = "Fully connected layer: a product with a weight [units, in], a bias, an activation.",
+      .doc = "Fully connected layer with weight (units, in), optional bias and activation.",
       .formula = "y = activation(x W^T + b)",
-      .operands = {{"in", "[rows, ..., in]"}},
+      .operands = {{"in", "(batch, ..., in)"}},
       .attributes = with_kernel_attributes({{.name = "units",
                                              .type = AttributeType::kInteger,
                                              .fallback = "",
-                                             .doc = "how many numbers a row of the result has",
+                                             .doc = "number of output features",
                                              .min = 1,
                                              .max = kMaxWindow}}),
       .expand = expand_dense,

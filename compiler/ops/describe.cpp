@@ -23,7 +23,7 @@ namespace {
 std::string_view name_of(Accepts accepts) {
   switch (accepts) {
     case Accepts::kAny:
-      return "any";
+      return "any dtype";
     case Accepts::kFloat:
       return "float";
     case Accepts::kInteger:
@@ -31,7 +31,7 @@ std::string_view name_of(Accepts accepts) {
     case Accepts::kBool:
       return "bool";
     case Accepts::kNumber:
-      return "number";
+      return "float or integer";
   }
   return {};
 }
@@ -47,7 +47,7 @@ std::string_view name_of(AttributeType type) {
     case AttributeType::kText:
       return "text";
     case AttributeType::kIntegers:
-      return "integer or a list of them";
+      return "integer or list";
     case AttributeType::kIntegerOrList:
       return "integer or list";
     case AttributeType::kPairs:
@@ -61,7 +61,7 @@ std::string_view name_of(AttributeType type) {
     case AttributeType::kInitializer:
       return "initializer";
     case AttributeType::kActivation:
-      return "op of one operand";
+      return "unary op";
     case AttributeType::kRegularizer:
       return "{l1, l2}";
   }
@@ -74,18 +74,20 @@ std::string type_of(const AttributeDef& attribute) {
     std::vector<std::string> choices(attribute.choices.begin(), attribute.choices.end());
     return join(choices, " | ");
   }
-  std::string type(name_of(attribute.type));
-  if (attribute.min) type += fmt::format(" >= {}", shortest(*attribute.min));
+  std::vector<std::string> bounds;
   constexpr double kLargest = 0x7FFFFFFF;  // that of sizes, which goes without saying
+  if (attribute.min) bounds.push_back(fmt::format(">= {}", shortest(*attribute.min)));
   if (attribute.max && *attribute.max != kLargest)
-    type += fmt::format(" <= {}", shortest(*attribute.max));
-  if (attribute.below) type += fmt::format(" < {}", shortest(*attribute.below));
+    bounds.push_back(fmt::format("<= {}", shortest(*attribute.max)));
+  if (attribute.below) bounds.push_back(fmt::format("< {}", shortest(*attribute.below)));
+  std::string type(name_of(attribute.type));
+  if (!bounds.empty()) type += " " + join(bounds, " and ");
   return type;
 }
 
 std::string default_of(const OpDef& op, const AttributeDef& attribute) {
   if (attribute.fallback.empty()) return "required";
-  return fmt::format("default {}{}", op.attribute(attribute.fallback) ? "that of " : "",
+  return fmt::format("default {}{}", op.attribute(attribute.fallback) ? "same as " : "",
                      attribute.fallback);
 }
 
@@ -142,11 +144,11 @@ std::string describe(const OpDef& op,
         fmt::format("{}, {}: {}", type_of(attribute), default_of(op, attribute), attribute.doc));
   for (const auto& [key, text] : of_entries) entry.row(key, text);
   for (size_t i = 1; i < op.results.size(); ++i)
-    results.row(fmt::format("NAME.{}", op.results[i]), "a further result");
+    results.row(fmt::format("NAME.{}", op.results[i]), "secondary output");
   std::string text = fmt::format("{}: {}\n", op.name, op.doc);
   if (!op.formula.empty()) text += fmt::format("\n  {}\n", op.formula);
   return text + section("operands", operands) + section("attributes", attributes) +
-         section("its entry", entry) + section("results", results);
+         section("entry keys", entry) + section("results", results);
 }
 
 }  // namespace flow

@@ -17,15 +17,16 @@ void infer_difference(Inference& inference) {
     infer_broadcast(inference);
   else
     inference
-        .bad_operand(1, Diagnosis::kShapeMismatch,
-                     fmt::format("{} and {} must be equal", a.str(), b.str()))
-        .with_hint("losses do not broadcast; `reshape` brings both into one shape");
+        .bad_operand(
+            1, Diagnosis::kShapeMismatch,
+            fmt::format("the operands are {} and {}; expected equal shapes", a.str(), b.str()))
+        .with_hint("losses do not broadcast; use `reshape` to make the shapes equal");
 }
 
 void infer_smooth(Inference& inference) {
   if (const double beta = inference.attribute<double>("beta"); !(beta > 0))
     inference.bad_attribute("beta", Diagnosis::kOutOfRange,
-                            fmt::format("`beta` is {}, it must be above 0", beta));
+                            fmt::format("`beta` is {}; expected above 0", beta));
   infer_difference(inference);
 }
 
@@ -65,7 +66,7 @@ AttributeDef beta() {
   return {.name = "beta",
           .type = AttributeType::kNumber,
           .fallback = "1",
-          .doc = "the difference from which on the loss is a straight line, above 0"};
+          .doc = "error above which the loss is linear, above 0"};
 }
 
 OpDef loss_of(std::string_view name, std::string_view doc, std::string_view formula,
@@ -73,7 +74,7 @@ OpDef loss_of(std::string_view name, std::string_view doc, std::string_view form
   return {.name = name,
           .doc = doc,
           .formula = formula,
-          .operands = {{"prediction", "any shape"}, {"target", "the same shape, or a number"}},
+          .operands = {{"prediction", "any shape"}, {"target", "same shape, or a number"}},
           .attributes = std::move(attributes),
           .infer = name == "smooth_l1" ? infer_smooth : infer_difference,
           .gradient = difference_gradient,
@@ -83,9 +84,9 @@ OpDef loss_of(std::string_view name, std::string_view doc, std::string_view form
 OpDef grad_of(std::string_view name, std::string_view formula,
               std::vector<AttributeDef> attributes) {
   return {.name = name,
-          .doc = "The gradient of the loss it is named after with respect to the prediction.",
+          .doc = "Gradient of the loss in its name with respect to the prediction.",
           .formula = formula,
-          .operands = {{"dy", "the loss's shape"}, {"a", "prediction"}, {"b", "target"}},
+          .operands = {{"dy", "same shape as the loss"}, {"a", "prediction"}, {"b", "target"}},
           .attributes = std::move(attributes),
           .infer = infer_broadcast,
           .internal = true};
@@ -95,23 +96,24 @@ OpDef grad_of(std::string_view name, std::string_view formula,
 
 std::span<const OpDef> differences() {
   static const OpDef kOps[] = {
-      loss_of("mse", "The squared error of each element; `minimize` takes the mean.",
+      loss_of("mse", "Squared error per element; `minimize` averages it.",
               "y = (prediction - target)^2", {},
               {"mse(f32[3,4], f32[3,4])", "mse(f32[3], f32[])", "mse(f32[], f32[3])"}),
       grad_of("mse_grad", "da = 2 dy (a - b)", {}),
-      loss_of("l1", "The absolute error of each element; its gradient at 0 is 0.",
+      loss_of("l1", "Absolute error per element; the gradient at 0 is 0.",
               "y = |prediction - target|", {}, {"l1(f32[3,4], f32[3,4])", "l1(f32[3], f32[])"}),
       grad_of("l1_grad", "da = dy sign(a - b)", {}),
-      loss_of("smooth_l1", "The absolute error of each element, a parabola below `beta`.",
+      loss_of("smooth_l1",
+              "Smooth L1 loss per element (Girshick, 2015): quadratic below `beta`, linear above.",
               "y = d < beta ? d^2 / (2 beta) : d - beta / 2, d = |prediction - target|", {beta()},
               {"smooth_l1(f32[3,4], f32[3,4])", "smooth_l1(f32[3,4], f32[3,4]) beta=0.3"}),
       grad_of("smooth_l1_grad", "da = dy clip((a - b) / beta, -1, 1)", {beta()}),
       {
           .name = "sigmoid_cross_entropy_with_logits",
-          .doc = "The binary cross entropy of each element, exact for large logits; labels are "
-                 "shares in [0, 1].",
+          .doc = "Binary cross entropy per element, numerically stable for large logits; labels "
+                 "are probabilities in [0, 1].",
           .formula = "y = -z ln s - (1 - z) ln(1 - s), s = sigmoid(logits), z = labels",
-          .operands = {{"labels", "any shape"}, {"logits", "the same shape, or a number"}},
+          .operands = {{"labels", "any shape"}, {"logits", "same shape, or a number"}},
           .infer = infer_difference,
           .gradient = sigmoid_gradient,
           .examples = {"sigmoid_cross_entropy_with_logits(f32[3,4], f32[3,4])",
@@ -119,9 +121,11 @@ std::span<const OpDef> differences() {
       },
       {
           .name = "sigmoid_cross_entropy_with_logits_grad",
-          .doc = "The gradient of the loss with respect to the logits.",
+          .doc = "Gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (sigmoid(logits) - labels)",
-          .operands = {{"dy", "the loss's shape"}, {"labels", "labels"}, {"logits", "logits"}},
+          .operands = {{"dy", "same shape as the loss"},
+                       {"labels", "labels"},
+                       {"logits", "logits"}},
           .infer = infer_broadcast,
           .internal = true,
       },

@@ -20,7 +20,7 @@ void infer_dropout(Inference& inference) {
 void infer_dropout_grad(Inference& inference) {
   const ir::Value& dy = inference.operand(0);
   if (inference.shape(1) != dy.shape)
-    inference.bad_operand(1, Diagnosis::kShapeMismatch, "the mask is of another shape");
+    inference.bad_operand(1, Diagnosis::kShapeMismatch, "the mask has a different shape");
   else
     inference.result(dy.dtype, dy.shape, dy.rows);
 }
@@ -34,7 +34,7 @@ AttributeDef rate() {
   return {.name = "rate",
           .type = AttributeType::kNumber,
           .fallback = "",
-          .doc = "the part that is dropped, 0 <= rate < 1",
+          .doc = "fraction of elements to drop",
           .min = 0,
           .below = 1};
 }
@@ -45,7 +45,8 @@ std::span<const OpDef> dropout() {
   static const OpDef kOps[] = {
       {
           .name = "dropout",
-          .doc = "Drops elements at random and scales the others; the identity in predict jobs.",
+          .doc = "Dropout (Srivastava et al., 2014): zeroes random elements and rescales the rest; "
+                 "the identity in inference mode.",
           .formula = "y = x mask / (1 - rate)",
           .operands = {{"in", "any shape"}},
           .attributes = {rate()},
@@ -60,9 +61,9 @@ std::span<const OpDef> dropout() {
       },
       {
           .name = "dropout_grad",
-          .doc = "The gradient of dropout.",
+          .doc = "Gradient of dropout.",
           .formula = "dx = dy mask / (1 - rate)",
-          .operands = {{"dy", "any shape"}, {"mask", "what dropout kept", Accepts::kBool}},
+          .operands = {{"dy", "any shape"}, {"mask", "elements that dropout kept", Accepts::kBool}},
           .attributes = {rate()},
           .infer = infer_dropout_grad,
           .elementwise = true,

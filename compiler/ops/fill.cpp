@@ -25,8 +25,9 @@ ir::ValueId expand_constant(LayerContext& context) {
     return context.add("fill", "", {}, context.attributes);
   context.site().bad_attribute(
       "value", Diagnosis::kBadAttribute,
-      fmt::format("{} is no {}{}", shortest(value), name_of(dtype),
-                  !is_float(dtype) && std::abs(value) > kLastExact ? " that is kept exactly" : ""));
+      fmt::format("cannot store {} {}as {}", shortest(value),
+                  !is_float(dtype) && std::abs(value) > kLastExact ? "exactly " : "",
+                  name_of(dtype)));
   return {};
 }
 
@@ -34,15 +35,15 @@ std::vector<AttributeDef> fill_attributes() {
   return {{.name = "value",
            .type = AttributeType::kNumber,
            .fallback = "",
-           .doc = "of every element; of a bool `true` or `false`, too",
-           .instead = "an array is an input: `{shape: [3], dtype: float32, rows: false, from: "
-                      "{npy: FILE}}`"},
+           .doc = "value of every element; for bool also `true` or `false`",
+           .instead = "for an array, add an input: `{shape: [3], dtype: float32, rows: false, "
+                      "from: {npy: FILE}}`"},
           {.name = "shape",
            .type = AttributeType::kIntegers,
            .fallback = "[]",
-           .doc = "of the result",
+           .doc = "shape of the result",
            .min = 1},
-          {"dtype", AttributeType::kDType, "float32", "of the result"}};
+          {"dtype", AttributeType::kDType, "float32", "dtype of the result"}};
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ std::span<const OpDef> fill() {
   static const OpDef kOps[] = {
       {
           .name = "constant",
-          .doc = "A tensor of one value.",
+          .doc = "A tensor filled with one value.",
           .formula = "y = value",
           .operands = {},
           .attributes = fill_attributes(),
@@ -59,7 +60,7 @@ std::span<const OpDef> fill() {
       },
       {
           .name = "fill",
-          .doc = "A tensor of one value.",
+          .doc = "A tensor filled with one value.",
           .formula = "y = value",
           .operands = {},
           .attributes = fill_attributes(),

@@ -28,7 +28,7 @@ AttributeDef alpha(std::string_view fallback, std::string_view doc) {
 const std::vector<Function>& functions_with_gradients() {
   static const std::vector<Function> kAll = {
       {"relu",
-       "The rectifier; its gradient at 0 is 0. NaN stays NaN.",
+       "Rectified linear unit; the gradient at 0 is 0. NaN stays NaN.",
        "y = x <= 0 ? 0 : x",
        "relu_grad",
        "dx = y <= 0 ? 0 : dy",
@@ -36,7 +36,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"relu(f32[3,4])", "relu(f32[2,3,5,7])", "relu(f32[])"}},
       {"relu6",
-       "The rectifier, cut off at 6; its gradient at 0 and 6 is 0.",
+       "ReLU clipped at 6; the gradient at 0 and at 6 is 0.",
        "y = min(max(x, 0), 6)",
        "relu6_grad",
        "dx = 0 < x < 6 ? dy : 0",
@@ -44,23 +44,23 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"relu6(f32[3,4])"}},
       {"leaky_relu",
-       "The rectifier with a slope below 0.",
+       "ReLU with a small slope below 0.",
        "y = x > 0 ? x : alpha x",
        "leaky_relu_grad",
        "dx = x > 0 ? dy : alpha dy",
        Reads::kOperand,
-       {alpha("0.01", "the slope below 0")},
+       {alpha("0.01", "slope below 0")},
        {"leaky_relu(f32[3,4])", "leaky_relu(f32[7]) alpha=0.3"}},
       {"elu",
-       "The exponential linear unit.",
+       "Exponential linear unit (Clevert et al., 2015).",
        "y = x > 0 ? x : alpha (e^x - 1)",
        "elu_grad",
        "dx = x > 0 ? dy : alpha e^x dy",
        Reads::kOperand,
-       {alpha("1", "minus the limit at minus infinity")},
+       {alpha("1", "scale of the negative part: the limit at -inf is -alpha")},
        {"elu(f32[3,4])", "elu(f32[7]) alpha=0.3"}},
       {"gelu",
-       "The Gaussian error linear unit: x times the normal distribution's share below it.",
+       "Gaussian error linear unit (Hendrycks and Gimpel, 2016).",
        "y = x (1 + erf(x / sqrt 2)) / 2, or x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2",
        "gelu_grad",
        "dx = dy y'(x)",
@@ -68,11 +68,11 @@ const std::vector<Function>& functions_with_gradients() {
        {{.name = "approximate",
          .type = AttributeType::kText,
          .fallback = "none",
-         .doc = "the second formula instead of the first",
+         .doc = "approximation to use; tanh selects the second formula",
          .choices = {"none", "tanh"}}},
        {"gelu(f32[3,4])", "gelu(f32[3,4]) approximate=tanh"}},
       {"silu",
-       "The sigmoid linear unit, also called swish.",
+       "Sigmoid linear unit, also called swish.",
        "y = x / (1 + e^-x)",
        "silu_grad",
        "dx = dy s (1 + x (1 - s)), s = 1 / (1 + e^-x)",
@@ -80,7 +80,8 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"silu(f32[3,4])"}},
       {"hardswish",
-       "A swish of straight lines; its gradient is 0 at -3 and 1 at 3.",
+       "Piecewise approximation of swish (Howard et al., 2019); the gradient is 0 at -3 and 1 at "
+       "3.",
        "y = x min(max(x + 3, 0), 6) / 6",
        "hardswish_grad",
        "dx = dy (x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 1/2)",
@@ -88,7 +89,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"hardswish(f32[3,4])"}},
       {"softplus",
-       "A smooth rectifier, exact for large numbers too.",
+       "Smooth approximation of ReLU, numerically stable for large inputs.",
        "y = ln(1 + e^x)",
        "softplus_grad",
        "dx = dy / (1 + e^-x)",
@@ -96,7 +97,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"softplus(f32[3,4])"}},
       {"sigmoid",
-       "The logistic function.",
+       "Logistic function.",
        "y = 1 / (1 + e^-x)",
        "sigmoid_grad",
        "dx = dy y (1 - y)",
@@ -104,7 +105,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"sigmoid(f32[3,4])"}},
       {"tanh",
-       "The hyperbolic tangent.",
+       "Hyperbolic tangent.",
        "y = tanh x",
        "tanh_grad",
        "dx = dy (1 - y^2)",
@@ -112,7 +113,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"tanh(f32[3,4])"}},
       {"exp",
-       "The exponential function.",
+       "Exponential function.",
        "y = e^x",
        "exp_grad",
        "dx = dy y",
@@ -120,7 +121,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"exp(f32[3,4])"}},
       {"log",
-       "The natural logarithm: minus infinity of 0, NaN of negative numbers.",
+       "Natural logarithm; -inf at 0, NaN for negative inputs.",
        "y = ln x",
        "log_grad",
        "dx = dy / x",
@@ -128,7 +129,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"log(f32[3,4])"}},
       {"sqrt",
-       "The square root, NaN of negative numbers.",
+       "Square root; NaN for negative inputs.",
        "y = sqrt x",
        "sqrt_grad",
        "dx = dy / (2 y)",
@@ -136,7 +137,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"sqrt(f32[3,4])"}},
       {"rsqrt",
-       "One over the square root: infinite of 0, NaN of negative numbers.",
+       "Reciprocal square root; inf at 0, NaN for negative inputs.",
        "y = 1 / sqrt x",
        "rsqrt_grad",
        "dx = -dy y^3 / 2",
@@ -144,7 +145,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"rsqrt(f32[3,4])"}},
       {"sin",
-       "The sine of radians.",
+       "Sine; the input is in radians.",
        "y = sin x",
        "sin_grad",
        "dx = dy cos x",
@@ -152,7 +153,7 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"sin(f32[3,4])"}},
       {"cos",
-       "The cosine of radians.",
+       "Cosine; the input is in radians.",
        "y = cos x",
        "cos_grad",
        "dx = -dy sin x",
@@ -160,13 +161,13 @@ const std::vector<Function>& functions_with_gradients() {
        {},
        {"cos(f32[3,4])"}},
       {"clip_by_value",
-       "The nearest number in [min, max], of which one may be absent; the ends pass the gradient.",
+       "Clips to [min, max]; one bound can be omitted. Elements at a bound pass the gradient.",
        "y = min(max(x, min), max)",
        "clip_by_value_grad",
        "dx = min <= x <= max ? dy : 0",
        Reads::kOperand,
-       {{"min", AttributeType::kNumber, "-inf", "the least result"},
-        {"max", AttributeType::kNumber, "inf", "the largest result"}},
+       {{"min", AttributeType::kNumber, "-inf", "lower bound"},
+        {"max", AttributeType::kNumber, "inf", "upper bound"}},
        {"clip_by_value(f32[3,4]) min=-0.5 max=0.25", "clip_by_value(f32[7]) min=0.1",
         "clip_by_value(f32[7]) max=0.1"}},
   };
@@ -179,7 +180,7 @@ void infer_clip(Inference& inference) {
     inference.bad_op(Diagnosis::kMissingAttribute, "`clip_by_value` needs `min` or `max`");
   else if (!(min <= max))
     inference.bad_attribute("min", Diagnosis::kOutOfRange,
-                            fmt::format("`min` is {}, it must be at most `max`, {}", min, max));
+                            fmt::format("`min` is {}; expected at most `max`: {}", min, max));
   infer_like_operand(inference);
 }
 
@@ -189,9 +190,9 @@ void infer_function_grad(Inference& inference) {
   if (inference.shape(1) == dy.shape)
     inference.result(dy.dtype, dy.shape, dy.rows);
   else
-    inference.bad_operand(
-        1, Diagnosis::kShapeMismatch,
-        fmt::format("{} and {} must be equal", dy.shape.str(), inference.shape(1).str()));
+    inference.bad_operand(1, Diagnosis::kShapeMismatch,
+                          fmt::format("the operands are {} and {}; expected equal shapes",
+                                      dy.shape.str(), inference.shape(1).str()));
 }
 
 std::vector<ir::ValueId> function_gradient(GradientContext& context) {
@@ -250,10 +251,10 @@ OpDef forward(const Function& function) {
 
 OpDef backward(const Function& function) {
   const OperandDef read = function.reads == Reads::kResult
-                              ? OperandDef{"y", "the function's result"}
-                              : OperandDef{"x", "the function's operand"};
+                              ? OperandDef{"y", "result of the function"}
+                              : OperandDef{"x", "operand of the function"};
   return {.name = function.gradient,
-          .doc = "The gradient of the function it is named after.",
+          .doc = "Gradient of the function in its name.",
           .formula = function.gradient_formula,
           .operands = {{"dy", "any shape"}, read},
           .attributes = function.attributes,
@@ -264,14 +265,14 @@ OpDef backward(const Function& function) {
 
 std::vector<OpDef> all_functions() {
   std::vector<OpDef> ops = {
-      function_of_numbers("negative", "The opposite number; integers wrap around.", "y = -x",
+      function_of_numbers("negative", "Negation; integers wrap around.", "y = -x",
                           negative_gradient, {"negative(f32[3,4])", "negative(u8[5])"}),
-      function_of_numbers("abs", "The magnitude; its gradient at 0 is 0. Integers wrap around.",
+      function_of_numbers("abs", "Absolute value; the gradient at 0 is 0. Integers wrap around.",
                           "y = |x|", abs_gradient, {"abs(f32[3,4])", "abs(i32[5])"}),
-      function_of_numbers("sign", "-1, 0 or 1; NaN of NaN. Its gradient is 0.",
+      function_of_numbers("sign", "Sign: -1, 0 or 1; NaN for NaN. The gradient is 0.",
                           "y = x < 0 ? -1 : x > 0 ? 1 : x", sign_gradient,
                           {"sign(f32[3,4])", "sign(i8[5])"}),
-      function_of_numbers("square", "The square; integers wrap around.", "y = x^2", square_gradient,
+      function_of_numbers("square", "Square; integers wrap around.", "y = x^2", square_gradient,
                           {"square(f32[3,4])", "square(i64[5])"}),
   };
   for (const Function& function : functions_with_gradients()) {

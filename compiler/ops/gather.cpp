@@ -66,7 +66,7 @@ void infer_one_hot(Inference& inference) {
     const double value = inference.attribute<double>(name);
     if (is_representable(value, dtype)) continue;
     inference.bad_attribute(name, Diagnosis::kBadAttribute,
-                            fmt::format("{} is no {}", shortest(value), name_of(dtype)));
+                            fmt::format("cannot store {} as {}", shortest(value), name_of(dtype)));
     return;
   }
   Integers extents = indices.shape.extents();
@@ -89,26 +89,26 @@ std::span<const OpDef> gather() {
   static const OpDef kOps[] = {
       {
           .name = "embedding",
-          .doc = "A vector for each integer: rows of a weight [vocab_size, units].",
+          .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
           .formula = "y[...] = W[x[...]]",
           .operands = {{"in", "integers of any shape", Accepts::kInteger}},
-          .attributes = {size("vocab_size", "integers are below it"),
-                         size("units", "how many numbers a vector has"),
+          .attributes = {size("vocab_size", "number of vectors; integers are in [0, vocab_size)"),
+                         size("units", "size of each vector"),
                          {"embeddings_initializer", AttributeType::kInitializer,
-                          "random_normal(0.02)", "how the weight starts"},
+                          "random_normal(0.02)", "initial value of the weight"},
                          {"embeddings_regularizer", AttributeType::kRegularizer, "none",
-                          "what pulls the weight towards 0"}},
+                          "L1 or L2 penalty on the weight"}},
           .expand = expand_embedding,
           .takes_variables = true,
       },
       {
           .name = "gather",
-          .doc = "Picks parts along an axis by their indices.",
+          .doc = "Gathers slices along an axis by index.",
           .formula = "y[..., i, ...] = params[..., indices[i], ...]",
-          .operands = {{"params", "any shape but a scalar", Accepts::kAny},
-                       {"indices", "integers of any shape, in [0, extent of the axis)",
+          .operands = {{"params", "any shape except a scalar", Accepts::kAny},
+                       {"indices", "integers of any shape, in [0, size of the axis)",
                         Accepts::kInteger}},
-          .attributes = {{"axis", AttributeType::kInteger, "0", "the axis along which to pick"}},
+          .attributes = {{"axis", AttributeType::kInteger, "0", "axis to gather along"}},
           .infer = infer_gather,
           .gradient = gather_gradient,
           .examples = {"gather(f32[10,3], i32[4])", "gather(f32[10,3], i64[2,3])",
@@ -117,12 +117,12 @@ std::span<const OpDef> gather() {
       },
       {
           .name = "gather_grad",
-          .doc = "The gradient of gather: what was picked several times gets the sum.",
+          .doc = "Gradient of gather: adds up the gradients of repeated indices.",
           .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
-          .operands = {{"indices", "what was picked", Accepts::kInteger},
-                       {"dy", "the shape of what was picked"}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "the axis of the parts"},
-                         {"extent", AttributeType::kInteger, "", "of that axis"}},
+          .operands = {{"indices", "indices of the forward op", Accepts::kInteger},
+                       {"dy", "same shape as the gathered result"}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the slices"},
+                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .infer = infer_gather_grad,
           .internal = true,
           .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
@@ -130,13 +130,13 @@ std::span<const OpDef> gather() {
       },
       {
           .name = "one_hot",
-          .doc = "Each integer as a vector, one value at its place and another elsewhere.",
+          .doc = "One-hot encodes integers along a new last axis.",
           .formula = "y[..., i] = on_value where x[...] = i, else off_value",
           .operands = {{"in", "integers of any shape, in [0, depth)", Accepts::kInteger}},
-          .attributes = {size("depth", "the extent of the new last axis"),
-                         {"on_value", AttributeType::kNumber, "1", "at the place"},
-                         {"off_value", AttributeType::kNumber, "0", "elsewhere"},
-                         {"dtype", AttributeType::kDType, "float32", "of the result"}},
+          .attributes = {size("depth", "size of the new last axis"),
+                         {"on_value", AttributeType::kNumber, "1", "value at the index"},
+                         {"off_value", AttributeType::kNumber, "0", "value elsewhere"},
+                         {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
           .infer = infer_one_hot,
           .examples = {"one_hot(i32[4]) depth=10", "one_hot(i64[2,3]) depth=10 on_value=0.9",
                        "one_hot(u8[3]) depth=10 dtype=bool",

@@ -15,14 +15,13 @@ using ir::ValueId;
 bool has_groups(CallSite& site, int64_t groups) {
   const Shape& x = site.shape(0);
   if (x.rank() < 2) {
-    site.bad_operand(
-        0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than two dimensions, it must be [N, C, ...]", x.str()));
+    site.bad_operand(0, Diagnosis::kRankMismatch,
+                     fmt::format("{} has fewer than 2 dimensions; expected (N, C, ...)", x.str()));
     return false;
   }
   if (x[1] % groups != 0) {
     site.bad_attribute("groups", Diagnosis::kBadAttribute,
-                       fmt::format("{} channels do not fall into {} groups", x[1], groups));
+                       fmt::format("{} channels do not divide into {} groups", x[1], groups));
     return false;
   }
   return true;
@@ -78,7 +77,7 @@ AttributeDef groups_attribute() {
   return {.name = "groups",
           .type = AttributeType::kInteger,
           .fallback = "",
-          .doc = "blocks of channels that are normalized together",
+          .doc = "number of channel groups to normalize separately",
           .min = 1};
 }
 
@@ -88,19 +87,19 @@ std::span<const OpDef> group_norm() {
   static const OpDef kOps[] = {
       {
           .name = "group_norm",
-          .doc = "Normalizes the groups of an image's channels by their own mean and variance.",
+          .doc = "Group normalization (Wu and He, 2018): normalizes each group of channels by its "
+                 "own mean and variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "[N, C, ...]"}},
+          .operands = {{"in", "(N, C, ...)"}},
           .attributes = {groups_attribute(), epsilon_attribute("1e-5")},
           .expand = expand_group_norm,
           .takes_variables = true,
       },
       {
           .name = "group_normalize",
-          .doc = "Normalizes the groups of an image's channels by their own mean and biased "
-                 "variance.",
+          .doc = "Normalizes each group of channels by its own mean and biased variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"x", "[N, C, ...]"}, {"gamma", "[C]"}, {"beta", "[C]"}},
+          .operands = {{"x", "(N, C, ...)"}, {"gamma", "(C)"}, {"beta", "(C)"}},
           .attributes = {groups_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "mean", "variance"},
           .infer = infer_group_normalize,
@@ -113,15 +112,15 @@ std::span<const OpDef> group_norm() {
       },
       {
           .name = "group_normalize_grad",
-          .doc = "The gradients of group_normalize.",
+          .doc = "Gradients of group_normalize.",
           .formula = "dx = r (dy gamma - mean(dy gamma) - n mean(dy gamma n)), "
                      "n = (x - mean) r, r = 1 / sqrt(variance + epsilon); "
                      "dgamma = sum dy n, dbeta = sum dy",
-          .operands = {{"dy", "[N, C, ...]"},
-                       {"x", "dy's shape"},
-                       {"gamma", "[C]"},
-                       {"mean", "[N, groups]"},
-                       {"variance", "[N, groups]"}},
+          .operands = {{"dy", "(N, C, ...)"},
+                       {"x", "same shape as dy"},
+                       {"gamma", "(C)"},
+                       {"mean", "(N, groups)"},
+                       {"variance", "(N, groups)"}},
           .attributes = {groups_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "dgamma", "dbeta"},
           .infer = infer_group_normalize_grad,

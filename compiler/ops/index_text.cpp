@@ -63,7 +63,7 @@ class Selector {
     if (named > shape_.rank())
       return {
           {},
-          fmt::format("it has {}, {} has {} axes", counted(static_cast<uint64_t>(named), "item"),
+          fmt::format("{} for {}, which has {} axes", counted(static_cast<uint64_t>(named), "item"),
                       shape_.str(), shape_.rank())};
     for (const IndexItem& item : items) {
       if (item.kind == IndexItem::Kind::kEllipsis)
@@ -96,7 +96,8 @@ class Selector {
     if (item.kind == IndexItem::Kind::kRange) return take_range(item);
     const int64_t n = shape_[axis()];
     if (*item.start < -n || *item.start >= n) {
-      complaint_ = fmt::format("{} is outside axis {} of {}", *item.start, axis(), shape_.str());
+      complaint_ =
+          fmt::format("{} is out of range for axis {} of {}", *item.start, axis(), shape_.str());
       return;
     }
     add(*item.start < 0 ? *item.start + n : *item.start, 1, 1, false);
@@ -105,7 +106,7 @@ class Selector {
   void take_range(const IndexItem& item) {
     const int64_t n = shape_[axis()], step = item.step.value_or(1);
     if (step == 0) {
-      complaint_ = "a step is 0";
+      complaint_ = "the step is 0; expected a nonzero integer";
       return;
     }
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
@@ -116,7 +117,7 @@ class Selector {
     const int64_t stop = bound(item.stop, step > 0 ? high : low);
     const int64_t span = step > 0 ? stop - start : start - stop;
     if (span <= 0) {
-      complaint_ = fmt::format("it takes nothing of axis {} of {}", axis(), shape_.str());
+      complaint_ = fmt::format("the range is empty for axis {} of {}", axis(), shape_.str());
       return;
     }
     const int64_t stride = step > 0 ? step : -step, count = (span - 1) / stride + 1;
@@ -140,16 +141,17 @@ std::string index_with(int rank, int axis, const std::string& item) {
 Understood<std::vector<IndexItem>> parse_index(std::string_view text) {
   std::vector<IndexItem> items;
   if (!text.starts_with('[') || !text.ends_with(']') || text.size() < 2)
-    return {{}, "it must stand in brackets"};
+    return {{}, "expected brackets around the index"};
   text = text.substr(1, text.size() - 2);
   if (trimmed(text).empty()) return {std::move(items), {}};
   bool ellipsis = false;
   for (const std::string& part : split(text, ',')) {
     const std::string word = trimmed(part);
     const auto item = item_from(word);
-    if (!item) return {{}, fmt::format("`{}` is no integer, range, `...` or `None`", word)};
-    if (item->kind == IndexItem::Kind::kEllipsis && ellipsis)
-      return {{}, "`...` stands there twice"};
+    if (!item)
+      return {{},
+              fmt::format("cannot read `{}`; expected an integer, a range, `...` or `None`", word)};
+    if (item->kind == IndexItem::Kind::kEllipsis && ellipsis) return {{}, "duplicate `...`"};
     ellipsis = ellipsis || item->kind == IndexItem::Kind::kEllipsis;
     items.push_back(*item);
   }

@@ -64,7 +64,7 @@ std::vector<ValueId> layer_normalize_gradient(GradientContext& context) {
 }
 
 AttributeDef first_axis_attribute() {
-  return {"axis", AttributeType::kInteger, "-1", "the first of the axes that are normalized"};
+  return {"axis", AttributeType::kInteger, "-1", "first of the axes to normalize over"};
 }
 
 }  // namespace
@@ -73,9 +73,10 @@ std::span<const OpDef> layer_norm() {
   static const OpDef kOps[] = {
       {
           .name = "layer_norm",
-          .doc = "Normalizes each row, from an axis on, by its own mean and variance.",
+          .doc = "Layer normalization (Ba et al., 2016): normalizes each row over the axes from "
+                 "`axis` to the last.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"in", "any shape with that axis"}},
+          .operands = {{"in", "any shape that has the axis"}},
           .attributes = {first_axis_attribute(), epsilon_attribute("1e-5"), center_attribute(),
                          scale_attribute()},
           .expand = expand_layer_norm,
@@ -83,11 +84,12 @@ std::span<const OpDef> layer_norm() {
       },
       {
           .name = "layer_normalize",
-          .doc = "Normalizes each row, from an axis on, by its own mean and biased variance.",
+          .doc = "Normalizes each row over the axes from `axis` to the last, by its own mean and "
+                 "biased variance.",
           .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
-          .operands = {{"x", "any shape with that axis"},
-                       {"gamma", "x's shape from that axis on"},
-                       {"beta", "x's shape from that axis on"}},
+          .operands = {{"x", "any shape that has the axis"},
+                       {"gamma", "shape of x from the axis to the last"},
+                       {"beta", "shape of x from the axis to the last"}},
           .attributes = {first_axis_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "mean", "variance"},
           .infer = infer_layer_normalize,
@@ -100,15 +102,15 @@ std::span<const OpDef> layer_norm() {
       },
       {
           .name = "layer_normalize_grad",
-          .doc = "The gradients of layer_normalize.",
+          .doc = "Gradients of layer_normalize.",
           .formula = "dx = r (dy gamma - mean(dy gamma) - n mean(dy gamma n)), "
                      "n = (x - mean) r, r = 1 / sqrt(variance + epsilon); "
                      "dgamma = sum dy n, dbeta = sum dy",
-          .operands = {{"dy", "any shape with that axis"},
-                       {"x", "dy's shape"},
-                       {"gamma", "dy's shape from that axis on"},
-                       {"mean", "dy's shape up to that axis"},
-                       {"variance", "dy's shape up to that axis"}},
+          .operands = {{"dy", "any shape that has the axis"},
+                       {"x", "same shape as dy"},
+                       {"gamma", "shape of dy from the axis to the last"},
+                       {"mean", "shape of dy before the axis"},
+                       {"variance", "shape of dy before the axis"}},
           .attributes = {first_axis_attribute(), epsilon_attribute("1e-5")},
           .results = {"out", "dgamma", "dbeta"},
           .infer = infer_layer_normalize_grad,

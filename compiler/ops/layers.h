@@ -10,17 +10,17 @@ namespace flow {
 
 /// The layer's own attributes, then activation, use_bias, initializers and regularizers.
 inline std::vector<AttributeDef> with_kernel_attributes(std::vector<AttributeDef> attributes) {
-  attributes.push_back({"activation", AttributeType::kActivation, "none",
-                        "an op of one operand, applied to the result"});
+  attributes.push_back(
+      {"activation", AttributeType::kActivation, "none", "activation to apply to the result"});
   attributes.push_back({"use_bias", AttributeType::kBool, "true", "add a bias"});
   attributes.push_back({"kernel_initializer", AttributeType::kInitializer, "glorot_uniform",
-                        "how the weight starts"});
+                        "initial value of the weight"});
   attributes.push_back(
-      {"bias_initializer", AttributeType::kInitializer, "zeros", "how the bias starts"});
+      {"bias_initializer", AttributeType::kInitializer, "zeros", "initial value of the bias"});
   attributes.push_back({"kernel_regularizer", AttributeType::kRegularizer, "none",
-                        "what pulls the weight towards 0"});
+                        "L1 or L2 penalty on the weight"});
   attributes.push_back(
-      {"bias_regularizer", AttributeType::kRegularizer, "none", "what pulls the bias towards 0"});
+      {"bias_regularizer", AttributeType::kRegularizer, "none", "L1 or L2 penalty on the bias"});
   return attributes;
 }
 

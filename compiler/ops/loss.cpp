@@ -14,8 +14,8 @@ constexpr std::string_view kLoss = "sparse_softmax_cross_entropy_with_logits";
 constexpr std::string_view kCrossEntropyGrad = "sparse_softmax_cross_entropy_with_logits_grad";
 
 constexpr std::string_view kClassNumbers =
-    "class numbers go to `sparse_softmax_cross_entropy_with_logits`; `{op: one_hot, depth: C}` "
-    "makes shares of them";
+    "for class indices use `sparse_softmax_cross_entropy_with_logits`, or encode them with `{op: "
+    "one_hot, depth: C}`";
 
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseGrad = "softmax_cross_entropy_with_logits_grad";
@@ -38,14 +38,16 @@ Shape with_one(const Shape& shape) {
 std::string_view hint_for_labels(const Shape& labels, const Shape& logits) {
   const Shape rows = without_classes(logits);
   if (labels == logits)
-    return "`{op: argmax}` makes class numbers of one-hot labels; "
-           "`softmax_cross_entropy_with_logits` takes them as floats";
-  if (labels == with_one(rows)) return "`{op: squeeze, axis: -1}` leaves out the labels' last axis";
+    return "convert one-hot labels with `{op: argmax}`, or pass them as floats to "
+           "`softmax_cross_entropy_with_logits`";
+  if (labels == with_one(rows))
+    return "remove the last axis of the labels with `{op: squeeze, axis: -1}`";
   // Logits of pixels as PyTorch has them: [N, C, H, W] beside [N, H, W].
   if (logits.rank() == 4 && labels == Shape{logits[0], logits[2], logits[3]})
-    return "classes lie along the last axis: `{op: transpose, perm: [0, 2, 3, 1]}` of the logits";
+    return "move the classes to the last axis of the logits with `{op: transpose, perm: [0, 2, 3, "
+           "1]}`";
   if (labels.rank() == 1 && rows.rank() > 1 && labels[0] == rows[0])
-    return "`{op: flatten}` before the layer of the logits gives each example one row";
+    return "add `{op: flatten}` before the layer that makes the logits, for one row per example";
   return {};
 }
 
@@ -55,7 +57,7 @@ bool labels_fit(Inference& inference) {
   const Shape& full = inference.shape(1);
   if (full.rank() < 1) {
     inference.bad_operand(1, Diagnosis::kRankMismatch,
-                          "`logits` is a scalar, it must have a dimension of classes");
+                          "`logits` is a scalar; expected a class dimension");
     return false;
   }
   const Shape rows = without_classes(full);
@@ -63,7 +65,7 @@ bool labels_fit(Inference& inference) {
   inference
       .bad_operand(
           0, Diagnosis::kShapeMismatch,
-          fmt::format("labels {} for logits {}, they must be {}: one for each row of logits",
+          fmt::format("the labels are {} for logits {}; expected {}: one label per row of logits",
                       labels.str(), full.str(), rows.str()))
       .with_hint(std::string(hint_for_labels(labels, full)));
   return false;
@@ -86,8 +88,8 @@ void infer_loss_grad(Inference& inference) {
   const ir::Value& dy = inference.operand(2);
   if (dy.shape != inference.shape(0) || dy.dtype != prob.dtype) {
     inference.bad_operand(2, Diagnosis::kShapeMismatch,
-                          fmt::format("{} {} for labels {}", name_of(dy.dtype), dy.shape.str(),
-                                      inference.shape(0).str()));
+                          fmt::format("the gradient is {} {} for labels {}", name_of(dy.dtype),
+                                      dy.shape.str(), inference.shape(0).str()));
     return;
   }
   int rows = rows_of_losses(inference);
@@ -100,14 +102,14 @@ void infer_dense_loss(Inference& inference) {
   const ir::Value& logits = inference.operand(1);
   if (logits.shape.rank() < 1) {
     inference.bad_operand(1, Diagnosis::kRankMismatch,
-                          "`logits` is a scalar, it must have a dimension of classes");
+                          "`logits` is a scalar; expected a class dimension");
     return;
   }
   if (inference.shape(0) != logits.shape) {
     const bool numbers = inference.shape(0) == without_classes(logits.shape);
     inference
         .bad_operand(0, Diagnosis::kShapeMismatch,
-                     fmt::format("labels {} for logits {}, they must be equal",
+                     fmt::format("the labels are {} for logits {}; expected equal shapes",
                                  inference.shape(0).str(), logits.shape.str()))
         .with_hint(numbers ? std::string(kClassNumbers) : "");
     return;
@@ -153,10 +155,10 @@ std::span<const OpDef> loss() {
   static const OpDef kOps[] = {
       {
           .name = kLoss,
-          .doc = "One loss a row: the cross entropy of softmax(logits) against class numbers.",
+          .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
           .formula = "loss = log(sum exp(logits)) - logits[label]",
-          .operands = {{"labels", "[...], each in [0, C)", Accepts::kInteger},
-                       {"logits", "[..., C]"}},
+          .operands = {{"labels", "(...), each in [0, C)", Accepts::kInteger},
+                       {"logits", "(..., C)"}},
           .results = {"out", "prob"},
           .infer = infer_loss,
           .gradient = loss_gradient,
@@ -167,11 +169,11 @@ std::span<const OpDef> loss() {
       },
       {
           .name = kDenseLoss,
-          .doc = "One loss a row: the cross entropy of softmax(logits) against shares of classes, "
-                 "of any sum.",
+          .doc = "Cross entropy of softmax(logits) against class probabilities; one loss per row. "
+                 "The labels can have any sum.",
           .formula = "loss = sum labels (log(sum exp(logits)) - logits)",
-          .operands = {{.name = "labels", .doc = "[..., C]", .instead = kClassNumbers},
-                       {"logits", "[..., C]"}},
+          .operands = {{.name = "labels", .doc = "(..., C)", .instead = kClassNumbers},
+                       {"logits", "(..., C)"}},
           .results = {"out", "prob"},
           .infer = infer_dense_loss,
           .gradient = dense_gradient,
@@ -181,19 +183,19 @@ std::span<const OpDef> loss() {
       },
       {
           .name = kDenseGrad,
-          .doc = "The gradient of the loss with respect to the logits.",
+          .doc = "Gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (sum(labels) prob - labels)",
-          .operands = {{"labels", "[..., C]"}, {"prob", "softmax(logits)"}, {"dy", "[...]"}},
+          .operands = {{"labels", "(..., C)"}, {"prob", "softmax(logits)"}, {"dy", "(...)"}},
           .infer = infer_dense_grad,
           .internal = true,
       },
       {
           .name = kCrossEntropyGrad,
-          .doc = "The gradient of the loss with respect to the logits.",
+          .doc = "Gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (prob - onehot(label))",
-          .operands = {{"labels", "[...], each in [0, C)", Accepts::kInteger},
-                       {"prob", "softmax(logits), [..., C]"},
-                       {"dy", "[...]"}},
+          .operands = {{"labels", "(...), each in [0, C)", Accepts::kInteger},
+                       {"prob", "softmax(logits), (..., C)"},
+                       {"dy", "(...)"}},
           .infer = infer_loss_grad,
           .internal = true,
       },

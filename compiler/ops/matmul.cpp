@@ -39,9 +39,9 @@ int rows_of(const ir::Value& operand, const Side& side, int out_axis, const Shap
 
 /// Which of the two would fit the other way around.
 std::string transposing_hint(const Side& left, const Side& right, bool a, bool b) {
-  if (left.summed == right.kept) return fmt::format("with `transpose_b: {}` they fit", !b);
-  if (left.kept == right.summed) return fmt::format("with `transpose_a: {}` they fit", !a);
-  return "the first has as many columns as the second has rows";
+  if (left.summed == right.kept) return fmt::format("write `transpose_b: {}`", !b);
+  if (left.kept == right.summed) return fmt::format("write `transpose_a: {}`", !a);
+  return "match the columns of the first operand to the rows of the second";
 }
 
 void infer_matmul(Inference& inference) {
@@ -49,9 +49,9 @@ void infer_matmul(Inference& inference) {
     if (inference.shape(i).rank() < 2)
       inference
           .bad_operand(i, Diagnosis::kRankMismatch,
-                       fmt::format("{} has fewer than two dimensions, a matrix has two",
+                       fmt::format("{} has fewer than 2 dimensions; expected a matrix",
                                    inference.shape(i).str()))
-          .with_hint("`expand_dims` makes a row or a column of a vector");
+          .with_hint("use `expand_dims` to make a vector a row or a column");
   if (inference.failed()) return;
   const ir::Value& a = inference.operand(0);
   const ir::Value& b = inference.operand(1);
@@ -62,7 +62,7 @@ void infer_matmul(Inference& inference) {
   if (left.summed != right.summed) {
     inference
         .bad_operand(1, Diagnosis::kShapeMismatch,
-                     fmt::format("{} and {} have no product: {} columns against {} rows",
+                     fmt::format("cannot multiply {} by {}: {} columns against {} rows",
                                  a.shape.str(), b.shape.str(), left.summed, right.summed))
         .with_hint(transposing_hint(left, right, transpose_a, transpose_b));
     return;
@@ -73,7 +73,7 @@ void infer_matmul(Inference& inference) {
         .bad_operand(1, Diagnosis::kShapeMismatch,
                      fmt::format("the leading dimensions of {} and {} do not broadcast",
                                  a.shape.str(), b.shape.str()))
-        .with_hint("from the last of them on, extents must be equal or 1");
+        .with_hint("align the leading dimensions at the right: sizes must be equal or 1");
     return;
   }
   std::vector<int64_t> extents = batch->extents();
@@ -116,12 +116,14 @@ std::vector<ir::ValueId> matmul_gradient(GradientContext& context) {
 std::span<const OpDef> matmul() {
   static const OpDef kOps[] = {{
       .name = "matmul",
-      .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
+      .doc = "Matrix product over the last two dimensions; leading dimensions broadcast.",
       .formula = "y = a b",
-      .operands = {{"a", "[..., m, k], or [..., k, m] transposed"},
-                   {"b", "[..., k, n], or [..., n, k] transposed"}},
-      .attributes = {{"transpose_a", AttributeType::kBool, "false", "take the transpose of a"},
-                     {"transpose_b", AttributeType::kBool, "false", "take the transpose of b"}},
+      .operands = {{"a", "(..., m, k), or (..., k, m) with `transpose_a`"},
+                   {"b", "(..., k, n), or (..., n, k) with `transpose_b`"}},
+      .attributes = {{"transpose_a", AttributeType::kBool, "false",
+                      "transpose the last two axes of a"},
+                     {"transpose_b", AttributeType::kBool, "false",
+                      "transpose the last two axes of b"}},
       .infer = infer_matmul,
       .gradient = matmul_gradient,
       .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",

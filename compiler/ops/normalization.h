@@ -9,16 +9,16 @@ inline AttributeDef epsilon_attribute(std::string_view fallback) {
   return {.name = "epsilon",
           .type = AttributeType::kNumber,
           .fallback = fallback,
-          .doc = "added to variances before their roots are taken",
+          .doc = "added to the variance under the square root, for numerical stability",
           .min = 0};
 }
 
 inline AttributeDef center_attribute() {
-  return {"center", AttributeType::kBool, "true", "add beta"};
+  return {"center", AttributeType::kBool, "true", "learn an offset, beta"};
 }
 
 inline AttributeDef scale_attribute() {
-  return {"scale", AttributeType::kBool, "true", "multiply by gamma"};
+  return {"scale", AttributeType::kBool, "true", "learn a scale, gamma"};
 }
 
 /// The factor `gamma` and the term `beta` of a layer: variables, or constants where the layer goes

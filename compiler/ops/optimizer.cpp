@@ -55,28 +55,33 @@ AttributeDef number(std::string_view name, std::string_view doc) {
 }
 
 AttributeDef scale() {
-  return {"scale", AttributeType::kNumber, "1", "of the gradient: 1 / elements of the loss"};
+  return {"scale", AttributeType::kNumber, "1",
+          "factor on the gradient: 1 / number of loss elements"};
 }
 
 AttributeDef rate_scale() {
-  return {"rate_scale", AttributeType::kNumber, "1", "of the learning rate"};
+  return {"rate_scale", AttributeType::kNumber, "1", "factor on the learning rate"};
 }
 
 AttributeDef weight_decay() {
-  return {"weight_decay", AttributeType::kNumber, "0", "how much of itself the variable loses"};
+  return {"weight_decay", AttributeType::kNumber, "0", "weight decay coefficient"};
 }
 
-AttributeDef epsilon() { return number("epsilon", "added to what is divided by"); }
-AttributeDef beta1() { return number("beta1", "how much of m stays"); }
-AttributeDef beta2() { return number("beta2", "how much of v stays"); }
-AttributeDef decay_rate() { return number("decay_rate", "how much of the means stays"); }
+AttributeDef epsilon() {
+  return number("epsilon", "added to the denominator for numerical stability");
+}
+AttributeDef beta1() { return number("beta1", "decay rate of m"); }
+AttributeDef beta2() { return number("beta2", "decay rate of v"); }
+AttributeDef decay_rate() { return number("decay_rate", "decay rate of the moving averages"); }
 
 /// The gradient, the variable, its slots, the factor.
 std::vector<OperandDef> with_slots(const std::vector<std::string_view>& slots) {
-  std::vector<OperandDef> operands{{"gradient", "of the summed loss"},
-                                   {"variable", "of the same shape"}};
-  for (const std::string_view slot : slots) operands.push_back({slot, "a slot, of the same shape"});
-  operands.push_back({.name = "factor", .doc = "of the gradient, a scalar", .optional = true});
+  std::vector<OperandDef> operands{{"gradient", "gradient of the summed loss"},
+                                   {"variable", "same shape as the gradient"}};
+  for (const std::string_view slot : slots)
+    operands.push_back({slot, "optimizer state, same shape as the gradient"});
+  operands.push_back(
+      {.name = "factor", .doc = "factor on the gradient, a scalar", .optional = true});
   return operands;
 }
 
@@ -100,8 +105,8 @@ OpDef momentum() {
           .operands = with_slots({"momentum"}),
           .attributes = {scale(),
                          rate_scale(),
-                         number("momentum", "how much of the slot stays"),
-                         {"nesterov", AttributeType::kBool, "false", "look ahead"},
+                         number("momentum", "momentum coefficient"),
+                         {"nesterov", AttributeType::kBool, "false", "use Nesterov momentum"},
                          weight_decay()},
           .results = {"updated", "momentum"},
           .infer = infer_update<1>,
@@ -110,7 +115,7 @@ OpDef momentum() {
 
 OpDef adam() {
   return {.name = "adam_update",
-          .doc = "One step of Adam.",
+          .doc = "One step of Adam (Kingma and Ba, 2015).",
           .formula =
               "m = beta1 m + (1 - beta1) scale g; v = beta2 v + (1 - beta2) (scale g)^2; w "
               "= w - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) - lr "
@@ -122,7 +127,7 @@ OpDef adam() {
                          beta2(),
                          epsilon(),
                          {"bias_correction", AttributeType::kBool, "true",
-                          "divide m and v by what they still lack"},
+                          "correct m and v for their start at zero"},
                          weight_decay()},
           .results = {"updated", "m", "v"},
           .infer = infer_update<2>,
@@ -131,7 +136,7 @@ OpDef adam() {
 
 OpDef rmsprop() {
   return {.name = "rmsprop_update",
-          .doc = "One step of RMSprop.",
+          .doc = "One step of RMSprop (Tieleman and Hinton, 2012).",
           .formula =
               "ms = decay_rate ms + (1 - decay_rate) (scale g)^2; w = w - lr scale g / "
               "sqrt(ms + epsilon)",
@@ -144,7 +149,7 @@ OpDef rmsprop() {
 
 OpDef centered_rmsprop() {
   return {.name = "centered_rmsprop_update",
-          .doc = "One step of RMSprop by the variance of gradients.",
+          .doc = "One step of centered RMSprop: by the variance of the gradients.",
           .formula =
               "ms as in rmsprop_update; mg = decay_rate mg + (1 - decay_rate) scale g; w = w "
               "- lr scale g / sqrt(ms - mg^2 + epsilon)",
@@ -156,28 +161,28 @@ OpDef centered_rmsprop() {
 }
 
 OpDef lars() {
-  return {.name = "lars_update",
-          .doc = "One step of LARS.",
-          .formula =
-              "r = lr lars_coefficient |w| / (|scale g| + weight_decay |w| + epsilon), lr where a "
-              "norm is 0; m = momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as "
-              "root mean squares",
-          .operands = with_slots({"momentum"}),
-          .attributes = {scale(), rate_scale(),
-                         number("momentum_beta", "how much of the slot stays"), epsilon(),
-                         number("lars_coefficient", "trust in the ratio of norms"), weight_decay()},
-          .results = {"updated", "momentum"},
-          .infer = infer_update<1>,
-          .internal = true};
+  return {
+      .name = "lars_update",
+      .doc = "One step of LARS (You et al., 2017).",
+      .formula =
+          "r = lr lars_coefficient |w| / (|scale g| + weight_decay |w| + epsilon), lr where a norm "
+          "is 0;\nm = momentum_beta m - r (scale g + weight_decay w); w = w + m, norms as root "
+          "mean squares",
+      .operands = with_slots({"momentum"}),
+      .attributes = {scale(), rate_scale(), number("momentum_beta", "momentum coefficient"),
+                     epsilon(), number("lars_coefficient", "trust coefficient on the norm ratio"),
+                     weight_decay()},
+      .results = {"updated", "momentum"},
+      .infer = infer_update<1>,
+      .internal = true};
 }
 
 OpDef lamb() {
   return {.name = "lamb_update",
-          .doc = "One step of LAMB.",
+          .doc = "One step of LAMB (You et al., 2020).",
           .formula =
               "m, v as in adam_update; a = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + "
-              "epsilon) + weight_decay w; w = w - lr (|w| / |a|) a, ratio 1 where a norm is "
-              "0",
+              "epsilon) + weight_decay w;\nw = w - lr (|w| / |a|) a, ratio 1 where a norm is 0",
           .operands = with_slots({"m", "v"}),
           .attributes = {scale(), rate_scale(), beta1(), beta2(), epsilon(), weight_decay()},
           .results = {"updated", "m", "v"},
@@ -187,11 +192,12 @@ OpDef lamb() {
 
 OpDef regularize() {
   return {.name = "regularize",
-          .doc = "A gradient with what a regularizer adds.",
+          .doc = "Adds the gradient of a regularizer.",
           .formula = "g + l1 sign(w) + l2 w",
-          .operands = {{"gradient", "of the summed loss"}, {"variable", "of the same shape"}},
-          .attributes = {number("l1", "before the scale, as the gradient"),
-                         number("l2", "before the scale, as the gradient")},
+          .operands = {{"gradient", "gradient of the summed loss"},
+                       {"variable", "same shape as the gradient"}},
+          .attributes = {number("l1", "L1 or L2 coefficient, unscaled like the gradient"),
+                         number("l2", "L1 or L2 coefficient, unscaled like the gradient")},
           .results = {"regularized"},
           .infer = infer_regularize,
           .elementwise = true,
@@ -199,24 +205,25 @@ OpDef regularize() {
 }
 
 OpDef clip_factor() {
-  return {.name = "clip_factor",
-          .doc = "What makes gradients no longer than a norm that they have together.",
-          .formula = "min(1, clip_norm / |scale g|), the norm over all g",
-          .operands = {{.name = "gradients", .doc = "of the summed loss", .variadic = true}},
-          .attributes = {number("clip_norm", "the greatest norm"), scale()},
-          .results = {"factor"},
-          .infer = infer_clip_factor,
-          .internal = true};
+  return {
+      .name = "clip_factor",
+      .doc = "Factor that limits the global norm of all gradients.",
+      .formula = "min(1, clip_norm / |scale g|), the norm over all g",
+      .operands = {{.name = "gradients", .doc = "gradient of the summed loss", .variadic = true}},
+      .attributes = {number("clip_norm", "largest global norm"), scale()},
+      .results = {"factor"},
+      .infer = infer_clip_factor,
+      .internal = true};
 }
 
 OpDef unscale_factor() {
   return {
       .name = "unscale_factor",
-      .doc = "What undoes a loss scale, and clips; NaN where a gradient is not finite.",
+      .doc = "Factor that undoes the loss scale and clips; NaN if a gradient is not finite.",
       .formula = "min(1, clip_norm / |scale g / loss_scale|) / loss_scale; clip_norm 0: no clip",
       .operands = {{"loss_scale", "a scalar"},
-                   {.name = "gradients", .doc = "of the scaled loss", .variadic = true}},
-      .attributes = {number("clip_norm", "the greatest norm, 0: any"), scale()},
+                   {.name = "gradients", .doc = "gradients of the scaled loss", .variadic = true}},
+      .attributes = {number("clip_norm", "largest global norm; 0 disables clipping"), scale()},
       .results = {"factor"},
       .infer = infer_clip_factor,
       .internal = true};
@@ -224,16 +231,16 @@ OpDef unscale_factor() {
 
 OpDef move_loss_scale() {
   return {.name = "move_loss_scale",
-          .doc = "The loss scale of the next step.",
+          .doc = "Loss scale of the next step.",
           .formula =
-              "where the factor is NaN, scale backoff_factor; after growth_interval steps "
-              "where it is not, scale growth_factor; never out of float32's normal numbers",
-          .operands = {{"factor", "NaN: a gradient was not finite"},
+              "scale backoff_factor if the factor is NaN; scale growth_factor after "
+              "growth_interval steps without NaN; within the normal float32 range",
+          .operands = {{"factor", "NaN if a gradient was not finite"},
                        {"loss_scale", "a scalar"},
-                       {"finite_steps", "since the scale has moved"}},
-          .attributes = {number("backoff_factor", "what it shrinks by"),
-                         number("growth_factor", "what it grows by"),
-                         number("growth_interval", "finite steps before it grows")},
+                       {"finite_steps", "finite steps since the last change"}},
+          .attributes = {number("backoff_factor", "factor to shrink by"),
+                         number("growth_factor", "factor to grow by"),
+                         number("growth_interval", "finite steps before the scale grows")},
           .results = {"updated", "finite_steps"},
           .infer = infer_move_loss_scale,
           .internal = true};

@@ -26,9 +26,10 @@ bool check_reflection(Inference& inference, int axis, Pads pads) {
   const Shape& x = inference.shape(0);
   const int64_t most = x[axis] - 1, asked = std::max(pads.before, pads.after);
   if (asked <= most) return true;
-  inference.bad_attribute("paddings", Diagnosis::kShapeMismatch,
-                          fmt::format("{} cannot be reflected onto axis {} of {}, at most {} can",
-                                      asked, axis, x.str(), most));
+  inference.bad_attribute(
+      "paddings", Diagnosis::kShapeMismatch,
+      fmt::format("cannot reflect {} elements onto axis {} of {}; at most {} are available", asked,
+                  axis, x.str(), most));
   return false;
 }
 
@@ -37,7 +38,7 @@ bool check_value(Inference& inference) {
   const double value = inference.attribute<double>("value");
   if (is_representable(value, dtype)) return true;
   inference.bad_attribute("value", Diagnosis::kBadAttribute,
-                          fmt::format("{} is no {}", shortest(value), name_of(dtype)));
+                          fmt::format("cannot store {} as {}", shortest(value), name_of(dtype)));
   return false;
 }
 
@@ -49,9 +50,9 @@ void infer_pad(Inference& inference) {
     inference
         .bad_attribute(
             "paddings", Diagnosis::kRankMismatch,
-            fmt::format("{} for {} of rank {}, one is needed for each axis",
+            fmt::format("{} for {} of rank {}; expected one per axis",
                         counted(paddings.size() / 2, "pair"), x.shape.str(), x.shape.rank()))
-        .with_hint("`[0, 0]` leaves an axis as it is");
+        .with_hint("write `[0, 0]` for an axis without padding");
     return;
   }
   if (!check_value(inference)) return;
@@ -100,9 +101,9 @@ void infer_tile(Inference& inference) {
   if (multiples.size() != static_cast<size_t>(x.shape.rank())) {
     inference
         .bad_attribute("multiples", Diagnosis::kRankMismatch,
-                       fmt::format("{} for {}, one is needed for each axis",
+                       fmt::format("{} for {}; expected one per axis",
                                    counted(multiples.size(), "multiple"), x.shape.str()))
-        .with_hint("1 leaves an axis as it is");
+        .with_hint("write 1 for an axis without copies");
     return;
   }
   Shape out = x.shape;
@@ -111,9 +112,9 @@ void infer_tile(Inference& inference) {
     const int64_t copies = multiples[static_cast<size_t>(axis)];
     const auto extent = Shape{out[axis], copies}.checked_elements();
     if (!extent) {
-      inference.bad_attribute(
-          "multiples", Diagnosis::kTensorTooLarge,
-          fmt::format("{} times axis {} of {} is too large to count", copies, axis, x.shape.str()));
+      inference.bad_attribute("multiples", Diagnosis::kTensorTooLarge,
+                              fmt::format("{} copies of axis {} of {} are too many to count",
+                                          copies, axis, x.shape.str()));
       return;
     }
     out[axis] = *extent;
@@ -144,7 +145,7 @@ AttributeDef paddings() {
   return {.name = "paddings",
           .type = AttributeType::kPairs,
           .fallback = "",
-          .doc = "[before, after] for each axis",
+          .doc = "[before, after] for each axis, in elements",
           .min = 0,
           .max = INT32_MAX};
 }
@@ -155,16 +156,16 @@ std::span<const OpDef> pad() {
   static const OpDef kOps[] = {
       {
           .name = "pad",
-          .doc = "Adds elements before and after those along each axis.",
+          .doc = "Pads each axis with a constant, a reflection or the edge values.",
           .formula = "y = x, with a constant, its reflection or its edge around it",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .attributes = {paddings(),
                          {.name = "mode",
                           .type = AttributeType::kText,
                           .fallback = "constant",
-                          .doc = "what is added; a reflection leaves the edge out",
+                          .doc = "source of the added elements; reflect does not repeat the edge",
                           .choices = {"constant", "reflect", "edge"}},
-                         {"value", AttributeType::kNumber, "0", "the constant"}},
+                         {"value", AttributeType::kNumber, "0", "constant to pad with"}},
           .infer = infer_pad,
           .gradient = pad_gradient,
           .examples = {"pad(f32[3,4]) paddings=[[1,0],[2,3]]",
@@ -176,14 +177,14 @@ std::span<const OpDef> pad() {
       },
       {
           .name = "pad_grad",
-          .doc = "The gradient of pad with a reflection or an edge: sums of what was copied.",
+          .doc = "Gradient of pad in mode reflect or edge: adds up the gradients of all copies.",
           .formula = "dx[j] = sum of dy[i] with y[i] = x[j]",
-          .operands = {{"dy", "the shape of the padded tensor"}},
+          .operands = {{"dy", "shape of the padded tensor"}},
           .attributes = {paddings(),
                          {.name = "mode",
                           .type = AttributeType::kText,
                           .fallback = "",
-                          .doc = "what was added",
+                          .doc = "mode of the forward op",
                           .choices = {"reflect", "edge"}}},
           .infer = infer_pad_grad,
           .internal = true,
@@ -192,13 +193,13 @@ std::span<const OpDef> pad() {
       },
       {
           .name = "tile",
-          .doc = "Repeats a tensor along its axes.",
+          .doc = "Repeats a tensor along each axis.",
           .formula = "y[..., i, ...] = x[..., i mod d, ...]",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .attributes = {{.name = "multiples",
                           .type = AttributeType::kIntegers,
                           .fallback = "",
-                          .doc = "how often, for each axis",
+                          .doc = "number of copies along each axis",
                           .min = 1}},
           .infer = infer_tile,
           .gradient = tile_gradient,

@@ -20,9 +20,10 @@ WindowNames names_of(int dimensions) { return {"ksize", "window", dimensions}; }
 bool pads_are_smaller(CallSite& site, const Integers& pads, const Windows& windows) {
   for (size_t i = 0; i < pads.size(); ++i) {
     if (pads[i] < windows.size[i / 2]) continue;
-    site.bad_attribute("padding", Diagnosis::kBadAttribute,
-                       fmt::format("padding {} does not fit a window of {}, it must be less",
-                                   pads[i], windows.size[i / 2]));
+    site.bad_attribute(
+        "padding", Diagnosis::kBadAttribute,
+        fmt::format("the padding is {} for a window of {}; expected less than the window", pads[i],
+                    windows.size[i / 2]));
     return false;
   }
   return true;
@@ -74,7 +75,7 @@ DType offset_dtype(Inference& inference) {
 }
 
 void infer_max_pool2d(Inference& inference) {
-  if (!has_rank(inference, 0, 4, "[N, C, H, W]")) return;
+  if (!has_rank(inference, 0, 4, "(N, C, H, W)")) return;
   const auto y = pooled(inference, inference.shape(0));
   if (!y) return;
   const int rows = rows_before(inference.operand(0).rows, 2);
@@ -83,7 +84,7 @@ void infer_max_pool2d(Inference& inference) {
 }
 
 void infer_avg_pool2d(Inference& inference) {
-  if (!has_rank(inference, 0, 4, "[N, C, H, W]")) return;
+  if (!has_rank(inference, 0, 4, "(N, C, H, W)")) return;
   if (const auto y = pooled(inference, inference.shape(0)))
     inference.result(inference.operand(0).dtype, *y, rows_before(inference.operand(0).rows, 2));
 }
@@ -136,7 +137,7 @@ std::vector<ir::ValueId> avg_pool2d_gradient(GradientContext& context) {
 /// [N, C, L] as images of height 1, pooled by `op`.
 ir::ValueId expand_pool1d(LayerContext& context, std::string_view op) {
   CallSite site = context.site();
-  if (!has_rank(site, 0, 3, "[N, C, L]")) return {};
+  if (!has_rank(site, 0, 3, "(N, C, L)")) return {};
   const auto pool = read_pool(site, {1, context.operand(0).shape[2]}, context.attributes, 1);
   if (!pool) return {};
   const ir::ValueId x = with_height(context, "expand", context.operands[0]);
@@ -160,7 +161,7 @@ ir::ValueId expand_global_avg_pool(LayerContext& context) {
   if (x.rank() < 3) {
     context.site().bad_operand(
         0, Diagnosis::kRankMismatch,
-        fmt::format("{} has fewer than three dimensions, it must be [N, C, ...]", x.str()));
+        fmt::format("{} has fewer than 3 dimensions; expected (N, C, ...)", x.str()));
     return {};
   }
   Integers axes(static_cast<size_t>(x.rank() - 2));
@@ -172,9 +173,9 @@ ir::ValueId expand_global_avg_pool(LayerContext& context) {
 
 std::vector<AttributeDef> window_attributes(int dimensions = 2) {
   return {sizes_attribute("ksize", "",
-                          dimensions == 1 ? "length of the window"
-                                          : "height and width of the window, or one number"),
-          sizes_attribute("strides", "ksize", "steps between windows"),
+                          dimensions == 1 ? "window length"
+                                          : "window height and width, or one number for both"),
+          sizes_attribute("strides", "ksize", "step between windows, in elements"),
           padding_attribute(dimensions)};
 }
 
@@ -183,7 +184,7 @@ std::vector<AttributeDef> pool_gradient_attributes() {
   attributes.push_back({.name = "input_shape",
                         .type = AttributeType::kIntegers,
                         .fallback = "",
-                        .doc = "the shape of x",
+                        .doc = "shape of x",
                         .min = 1});
   return attributes;
 }
@@ -194,17 +195,17 @@ std::span<const OpDef> pool() {
   static const OpDef kOps[] = {
       {
           .name = "max_pool1d",
-          .doc = "The maximum of each window of a length; on a tie the first takes the gradient.",
+          .doc = "1D max pooling; on ties, the first element receives the gradient.",
           .formula = "y[n, c, i] = max x[n, c, i s + u - pad]",
-          .operands = {{"in", "[N, C, L]"}},
+          .operands = {{"in", "(N, C, L)"}},
           .attributes = window_attributes(1),
           .expand = expand_max_pool1d,
       },
       {
           .name = "max_pool2d",
-          .doc = "The maximum of each window of an image; on a tie the first takes the gradient.",
+          .doc = "2D max pooling; on ties, the first element receives the gradient.",
           .formula = "y[n, c, i, j] = max x[n, c, i s + u - pad, j s + v - pad]",
-          .operands = {{"in", "[N, C, H, W]"}},
+          .operands = {{"in", "(N, C, H, W)"}},
           .attributes = window_attributes(),
           .results = {"out", "argmax"},
           .infer = infer_max_pool2d,
@@ -218,17 +219,17 @@ std::span<const OpDef> pool() {
       },
       {
           .name = "avg_pool1d",
-          .doc = "The mean of each window of a length; padding does not count.",
+          .doc = "1D average pooling; the mean excludes the padding.",
           .formula = "y[n, c, i] = mean x[n, c, i s + u - pad]",
-          .operands = {{"in", "[N, C, L]"}},
+          .operands = {{"in", "(N, C, L)"}},
           .attributes = window_attributes(1),
           .expand = expand_avg_pool1d,
       },
       {
           .name = "avg_pool2d",
-          .doc = "The mean of each window of an image; padding does not count.",
+          .doc = "2D average pooling; the mean excludes the padding.",
           .formula = "y[n, c, i, j] = mean x[n, c, i s + u - pad, j s + v - pad]",
-          .operands = {{"in", "[N, C, H, W]"}},
+          .operands = {{"in", "(N, C, H, W)"}},
           .attributes = window_attributes(),
           .infer = infer_avg_pool2d,
           .gradient = avg_pool2d_gradient,
@@ -239,18 +240,18 @@ std::span<const OpDef> pool() {
       },
       {
           .name = "global_avg_pool",
-          .doc = "The mean of each channel of an image.",
+          .doc = "Global average pooling: the mean of each channel.",
           .formula = "y[n, c] = mean x[n, c, ...]",
-          .operands = {{"in", "[N, C, ...]"}},
+          .operands = {{"in", "(N, C, ...)"}},
           .attributes = {{"keepdims", AttributeType::kBool, "false",
-                          "leave axes of extent 1 in place of those that are gone"}},
+                          "keep the reduced axes with size 1"}},
           .expand = expand_global_avg_pool,
       },
       {
           .name = "avg_pool2d_grad",
-          .doc = "The gradient of avg_pool2d: each element of dy is spread over its window.",
-          .formula = "dx[i] = sum dy[j] / count[j] over the windows j that hold i",
-          .operands = {{"dy", "[N, C, H', W']"}},
+          .doc = "Gradient of avg_pool2d: spreads each element of dy over its window.",
+          .formula = "dx[i] = sum dy[j] / count[j] over the windows j that contain i",
+          .operands = {{"dy", "(N, C, H', W')"}},
           .attributes = pool_gradient_attributes(),
           .infer = infer_avg_pool2d_grad,
           .internal = true,
@@ -258,11 +259,10 @@ std::span<const OpDef> pool() {
       },
       {
           .name = "max_pool2d_grad",
-          .doc = "The gradient of max_pool2d: each element of dy goes to its window's maximum.",
+          .doc = "Gradient of max_pool2d: adds each element of dy to the maximum of its window.",
           .formula = "dx[argmax[i]] += dy[i]",
-          .operands = {{"dy", "[N, C, H', W']"},
-                       {"argmax", "offsets within windows, as max_pool2d makes them",
-                        Accepts::kInteger}},
+          .operands = {{"dy", "(N, C, H', W')"},
+                       {"argmax", "offsets within windows, from max_pool2d", Accepts::kInteger}},
           .attributes = pool_gradient_attributes(),
           .infer = infer_max_pool2d_grad,
           .internal = true,

@@ -106,8 +106,8 @@ void infer_reduce_grad(Inference& inference) {
 }
 
 std::vector<AttributeDef> reduce_attributes() {
-  return {{"axis", AttributeType::kIntegers, "all", "the axes to reduce, one or a list"},
-          {"keepdims", AttributeType::kBool, "false", "leave reduced axes as extents of 1"}};
+  return {{"axis", AttributeType::kIntegers, "all", "axis to reduce, or a list of axes"},
+          {"keepdims", AttributeType::kBool, "false", "keep the reduced axes with size 1"}};
 }
 
 OpDef reduction(std::string_view name, std::string_view doc, std::string_view formula,
@@ -137,47 +137,50 @@ OpDef reduction_grad(std::string_view name, std::string_view doc, std::string_vi
 
 std::span<const OpDef> reduce() {
   static const OpDef kOps[] = {
-      reduction("reduce_sum", "The sum over axes; integers wrap around.", "y = sum x",
-                Accepts::kNumber, reduce_sum_gradient,
+      reduction("reduce_sum", "Sum over axes; integers wrap around.", "y = sum x", Accepts::kNumber,
+                reduce_sum_gradient,
                 {"reduce_sum(f32[3,4])", "reduce_sum(f32[2,3,4]) axis=1",
                  "reduce_sum(f32[2,3,4]) axis=[0,-1] keepdims=true",
                  "reduce_sum(f32[5000,3]) axis=0", "reduce_sum(u8[40,3]) axis=0"}),
-      reduction("reduce_mean", "The mean over axes.", "y = (sum x) / count", Accepts::kFloat,
+      reduction("reduce_mean", "Mean over axes.", "y = (sum x) / count", Accepts::kFloat,
                 reduce_mean_gradient,
                 {"reduce_mean(f32[3,4])", "reduce_mean(f32[2,3,4]) axis=1",
                  "reduce_mean(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_mean(f32[5000])"}),
       reduction("reduce_max",
-                "The largest over axes, NaN where one is; the first of equals takes the gradient.",
+                "Maximum over axes; NaN if any element is NaN. On ties, the first element receives "
+                "the gradient.",
                 "y = max x", Accepts::kNumber, extreme_gradient,
                 {"reduce_max(f32[3,4])", "reduce_max(f32[2,3,4]) axis=1",
                  "reduce_max(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_max(i8[5,3]) axis=0"}),
       reduction("reduce_min",
-                "The smallest over axes, NaN where one is; the first of equals takes the gradient.",
+                "Minimum over axes; NaN if any element is NaN. On ties, the first element receives "
+                "the gradient.",
                 "y = min x", Accepts::kNumber, extreme_gradient,
                 {"reduce_min(f32[3,4])", "reduce_min(f32[2,3,4]) axis=1", "reduce_min(i64[5])"}),
       reduction(
           "reduce_prod",
-          "The product over axes, with gradients exact with zeros; integers wrap around.",
+          "Product over axes; integers wrap around. The gradient is exact for zeros, too.",
           "y = prod x", Accepts::kNumber, prod_gradient,
           {"reduce_prod(f32[3,4])", "reduce_prod(f32[2,3,4]) axis=1",
            "reduce_prod(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_prod(i32[5,3]) axis=0"}),
-      reduction("reduce_any", "Whether any over axes is true.", "y = x[0] or x[1] or ...",
-                Accepts::kBool, nullptr,
+      reduction("reduce_any", "True if any element along the axes is true.",
+                "y = x[0] or x[1] or ...", Accepts::kBool, nullptr,
                 {"reduce_any(bool[3,4])", "reduce_any(bool[2,3,4]) axis=1"}),
-      reduction("reduce_all", "Whether all over axes are true.", "y = x[0] and x[1] and ...",
-                Accepts::kBool, nullptr,
+      reduction("reduce_all", "True if all elements along the axes are true.",
+                "y = x[0] and x[1] and ...", Accepts::kBool, nullptr,
                 {"reduce_all(bool[3,4])", "reduce_all(bool[2,3,4]) axis=[0,2] keepdims=true"}),
-      reduction("logsumexp",
-                "The logarithm of the sum of exponentials over axes, exact for large numbers.",
-                "y = ln(sum e^x)", Accepts::kFloat, logsumexp_gradient,
-                {"logsumexp(f32[3,4])", "logsumexp(f32[2,3,4]) axis=1",
-                 "logsumexp(f32[2,3,4]) axis=[0,-1] keepdims=true", "logsumexp(f32[7000])"}),
-      reduction_grad("reduce_extreme_grad", "The gradient of reduce_max and reduce_min.",
-                     "dx = dy where x is the first that equals y, else 0",
-                     {{"dy", "the result's shape"}, {"x", "any shape"}, {"y", "the result"}}),
-      reduction_grad("reduce_prod_grad", "The gradient of reduce_prod.",
-                     "dx = dy times the product of the others",
-                     {{"dy", "the result's shape"}, {"x", "any shape"}}),
+      reduction(
+          "logsumexp",
+          "Logarithm of the sum of exponentials over axes, numerically stable for large inputs.",
+          "y = ln(sum e^x)", Accepts::kFloat, logsumexp_gradient,
+          {"logsumexp(f32[3,4])", "logsumexp(f32[2,3,4]) axis=1",
+           "logsumexp(f32[2,3,4]) axis=[0,-1] keepdims=true", "logsumexp(f32[7000])"}),
+      reduction_grad("reduce_extreme_grad", "Gradient of reduce_max and reduce_min.",
+                     "dx = dy at the first x equal to y, else 0",
+                     {{"dy", "same shape as the result"}, {"x", "any shape"}, {"y", "the result"}}),
+      reduction_grad("reduce_prod_grad", "Gradient of reduce_prod.",
+                     "dx = dy times the product of the other elements",
+                     {{"dy", "same shape as the result"}, {"x", "any shape"}}),
   };
   return kOps;
 }

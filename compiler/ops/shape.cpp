@@ -20,10 +20,11 @@ std::optional<Shape> resolved(Inference& inference, Integers wanted) {
     return {};
   };
   if (std::ranges::any_of(wanted, [](int64_t extent) { return extent == 0 || extent < -1; }))
-    return misfit(
-        fmt::format("{} is no shape, extents are positive, one may be -1", Shape(wanted).str()));
+    return misfit(fmt::format("invalid shape {}; expected positive sizes, at most one of them -1",
+                              Shape(wanted).str()));
   if (std::ranges::count(wanted, -1) > 1)
-    return misfit(fmt::format("{} has more than one -1", Shape(wanted).str()));
+    return misfit(
+        fmt::format("{} has more than one -1; expected at most one", Shape(wanted).str()));
   Integers known = wanted;
   std::ranges::replace(known, -1, 1);
   const int64_t elements = x.elements();
@@ -31,7 +32,7 @@ std::optional<Shape> resolved(Inference& inference, Integers wanted) {
   const auto open = std::ranges::find(wanted, -1);
   const bool fits = asked && (open == wanted.end() ? *asked == elements : elements % *asked == 0);
   if (!fits)
-    return misfit(fmt::format("{} has {} elements, which do not fill {}", x.str(), elements,
+    return misfit(fmt::format("cannot reshape {} with {} elements to {}", x.str(), elements,
                               Shape(wanted).str()));
   if (open != wanted.end()) *open = elements / *asked;
   return Shape(std::move(wanted));
@@ -84,19 +85,19 @@ std::span<const OpDef> shape() {
   static const OpDef kOps[] = {
       {
           .name = "flatten",
-          .doc = "Joins an axis and all after it into one.",
+          .doc = "Joins an axis and all later axes into one.",
           .formula = "y = x, of shape [d0, ..., d(start) d(start+1) ...]",
           .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"start", AttributeType::kInteger, "1", "the first axis to join"}},
+          .attributes = {{"start", AttributeType::kInteger, "1", "first axis to join"}},
           .expand = expand_flatten,
       },
       {
           .name = "reshape",
-          .doc = "The same elements in another shape.",
+          .doc = "Changes the shape and keeps the order of the elements.",
           .formula = "y = x, of shape `shape`",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .attributes = {{"shape", AttributeType::kIntegers, "",
-                          "the shape; one -1 stands for what is left"}},
+                          "new shape; one size can be -1 and is inferred"}},
           .infer = infer_reshape,
           .gradient = reshape_gradient,
           .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
@@ -104,10 +105,10 @@ std::span<const OpDef> shape() {
       },
       {
           .name = "broadcast_to",
-          .doc = "Copies along axes of extent 1 and new leading axes.",
+          .doc = "Broadcasts along axes of size 1 and new leading axes.",
           .formula = "y[..., i, ...] = x[..., 0, ...]",
           .operands = {{"x", "a shape that broadcasts to `shape`"}},
-          .attributes = {{"shape", AttributeType::kIntegers, "", "the shape"}},
+          .attributes = {{"shape", AttributeType::kIntegers, "", "shape of the result"}},
           .infer = infer_broadcast_to,
           .gradient = broadcast_to_gradient,
           .internal = true,

@@ -66,11 +66,12 @@ std::span<const OpDef> slice() {
   static const OpDef kOps[] = {
       {
           .name = "slice",
-          .doc = "A part of a tensor, by NumPy's basic indexing.",
+          .doc = "Takes part of a tensor by NumPy basic indexing.",
           .formula = "y = x[index]",
           .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{"index", AttributeType::kIndex, "",
-                          "in quotes, as in \"[:, 0, 1:-1]\"; steps, `...` and `None` too"}},
+          .attributes =
+              {{"index", AttributeType::kIndex, "",
+                "index in quotes, such as \"[:, 0, 1:-1]\"; supports steps, `...` and `None`"}},
           .infer = infer_slice,
           .gradient = slice_gradient,
           .examples = {"slice(f32[4,5]) index=[1:3,::2]", "slice(f32[4,5]) index=[...,0]",
@@ -80,13 +81,14 @@ std::span<const OpDef> slice() {
       },
       {
           .name = "slice_grad",
-          .doc = "The gradient of slice: zero where nothing was taken.",
+          .doc = "Gradient of slice: zero outside the slice.",
           .formula = "dx[index] = dy",
-          .operands = {{"dy", "the shape of the slice"}},
-          .attributes = {{"starts", AttributeType::kIntegers, "", "the first of each axis"},
-                         {"steps", AttributeType::kIntegers, "", "between them"},
-                         {"counts", AttributeType::kIntegers, "", "how many of each axis"},
-                         {"input_shape", AttributeType::kIntegers, "", "of the result"}},
+          .operands = {{"dy", "shape of the slice"}},
+          .attributes = {{"starts", AttributeType::kIntegers, "", "first index on each axis"},
+                         {"steps", AttributeType::kIntegers, "", "step on each axis"},
+                         {"counts", AttributeType::kIntegers, "",
+                          "number of elements on each axis"},
+                         {"input_shape", AttributeType::kIntegers, "", "shape of the result"}},
           .infer = infer_slice_grad,
           .internal = true,
           .examples = {"slice_grad(f32[2,3]) starts=[1,0] steps=[1,2] counts=[2,3] "

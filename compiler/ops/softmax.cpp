@@ -28,16 +28,14 @@ std::vector<ir::ValueId> softmax_gradient(GradientContext& context) {
                       {{"axis", *context.node.attributes.find("axis")}})};
 }
 
-AttributeDef axis() {
-  return {"axis", AttributeType::kInteger, "-1", "along which the results are shares of 1"};
-}
+AttributeDef axis() { return {"axis", AttributeType::kInteger, "-1", "axis to normalize over"}; }
 
 OpDef forward(std::string_view name, std::string_view doc, std::string_view formula,
               std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
-          .operands = {{"in", "any shape but a scalar"}},
+          .operands = {{"in", "any shape except a scalar"}},
           .attributes = {axis()},
           .infer = infer_softmax,
           .gradient = softmax_gradient,
@@ -46,9 +44,9 @@ OpDef forward(std::string_view name, std::string_view doc, std::string_view form
 
 OpDef backward(std::string_view name, std::string_view formula) {
   return {.name = name,
-          .doc = "The gradient of the op it is named after.",
+          .doc = "Gradient of the op in its name.",
           .formula = formula,
-          .operands = {{"dy", "any shape"}, {"y", "the op's result"}},
+          .operands = {{"dy", "any shape"}, {"y", "result of the op"}},
           .attributes = {axis()},
           .infer = infer_softmax_grad,
           .internal = true};
@@ -58,13 +56,13 @@ OpDef backward(std::string_view name, std::string_view formula) {
 
 std::span<const OpDef> softmax() {
   static const OpDef kOps[] = {
-      forward("softmax", "Shares of 1 along an axis, exact however large the operand is.",
+      forward("softmax", "Softmax along an axis, numerically stable for large inputs.",
               "y = e^x / sum e^x",
               {"softmax(f32[3,4])", "softmax(f32[3,4,2]) axis=1", "softmax(f32[3,70,20]) axis=-2",
                "softmax(f32[5,1100])"}),
       backward("softmax_grad", "dx = y (dy - sum(dy y))"),
       forward(
-          "log_softmax", "The logarithm of softmax, exact where that is all but 0.",
+          "log_softmax", "Logarithm of softmax, accurate where softmax is almost 0.",
           "y = x - ln(sum e^x)",
           {"log_softmax(f32[3,4])", "log_softmax(f32[3,4,2]) axis=0", "log_softmax(f32[5,1100])"}),
       backward("log_softmax_grad", "dx = dy - e^y sum(dy)"),

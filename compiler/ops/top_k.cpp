@@ -14,8 +14,8 @@ void infer_top_k(Inference& inference) {
   const auto k = inference.attribute<int64_t>("k");
   if (k > x.shape[*axis]) {
     inference.bad_attribute("k", Diagnosis::kShapeMismatch,
-                            fmt::format("{} elements of axis {} of {}, which has {}", k, *axis,
-                                        x.shape.str(), x.shape[*axis]));
+                            fmt::format("`k` is {} for axis {} of {}; expected at most {}", k,
+                                        *axis, x.shape.str(), x.shape[*axis]));
     return;
   }
   Shape out = x.shape;
@@ -46,16 +46,16 @@ std::span<const OpDef> top_k() {
   static const OpDef kOps[] = {
       {
           .name = "top_k",
-          .doc = "The k largest elements along an axis, the largest first, and their indices "
-                 "(int64); the first on ties.",
+          .doc = "The k largest elements along an axis in descending order, and their int64 "
+                 "indices; on ties, the first.",
           .formula = "values[..., j, ...] = x[..., indices[..., j, ...], ...]",
-          .operands = {{"in", "any shape but a scalar", Accepts::kNumber}},
+          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
           .attributes = {{.name = "k",
                           .type = AttributeType::kInteger,
                           .fallback = "",
-                          .doc = "how many",
+                          .doc = "number of elements to keep",
                           .min = 1},
-                         {"axis", AttributeType::kInteger, "-1", "the axis to search"}},
+                         {"axis", AttributeType::kInteger, "-1", "axis to search"}},
           .results = {"values", "indices"},
           .infer = infer_top_k,
           .gradient = top_k_gradient,
@@ -64,12 +64,12 @@ std::span<const OpDef> top_k() {
       },
       {
           .name = "top_k_grad",
-          .doc = "The gradient of top_k: zero but where the largest elements were.",
+          .doc = "Gradient of top_k: zero except at the largest elements.",
           .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
-          .operands = {{"dy", "the shape of the values"},
-                       {"indices", "of that shape", Accepts::kInteger}},
-          .attributes = {{"axis", AttributeType::kInteger, "", "the axis that was searched"},
-                         {"extent", AttributeType::kInteger, "", "of that axis"}},
+          .operands = {{"dy", "same shape as the values"},
+                       {"indices", "same shape as the values", Accepts::kInteger}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the forward op"},
+                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .infer = infer_top_k_grad,
           .internal = true,
       },

@@ -19,8 +19,8 @@ std::optional<Integers> normalise_perm(Inference& inference) {
   Integers perm = inference.attribute<Integers>("perm");
   const auto bad = [&](const std::string& message) -> std::optional<Integers> {
     inference.bad_attribute("perm", Diagnosis::kBadAttribute, message)
-        .with_hint(rank == 0 ? "a number without axes has nothing to transpose"
-                             : fmt::format("it names each of the axes 0 to {} once", rank - 1));
+        .with_hint(rank == 0 ? "remove the op: a scalar has no axes to transpose"
+                             : fmt::format("name each of the axes 0 to {} once", rank - 1));
     return {};
   };
   if (perm.empty()) {
@@ -28,15 +28,15 @@ std::optional<Integers> normalise_perm(Inference& inference) {
     std::iota(perm.rbegin(), perm.rend(), 0);
   }
   if (perm.size() != rank)
-    return bad(fmt::format("`perm` has {}, {} has {} axes", counted(perm.size(), "number"), x.str(),
-                           rank));
+    return bad(fmt::format("`perm` has {} for {}, which has {} axes",
+                           counted(perm.size(), "number"), x.str(), rank));
   std::vector<bool> seen(rank);
   for (int64_t& axis : perm) {
     const auto own = axis_in(axis, x.rank());
     if (!own) return bad(fmt::format("{} has no axis {}", x.str(), axis));
     axis = *own;
     if (seen[static_cast<size_t>(axis)])
-      return bad(fmt::format("axis {} stands in `perm` twice", axis));
+      return bad(fmt::format("duplicate axis {} in `perm`", axis));
     seen[static_cast<size_t>(axis)] = true;
   }
   inference.normalise("perm", perm);
@@ -69,12 +69,11 @@ std::vector<ir::ValueId> transpose_gradient(GradientContext& context) {
 std::span<const OpDef> transpose() {
   static const OpDef kOps[] = {{
       .name = "transpose",
-      .doc = "The axes in another order.",
+      .doc = "Permutes the axes.",
       .formula = "y[i(perm[0]), i(perm[1]), ...] = x[i(0), i(1), ...]",
       .operands = {{"in", "any shape", Accepts::kAny}},
       .attributes = {{"perm", AttributeType::kIntegers, "reversed",
-                      "the axis of x that becomes axis 0, 1, ...; negative ones count from the "
-                      "end"}},
+                      "source axis of each result axis; negative values count from the end"}},
       .infer = infer_transpose,
       .gradient = transpose_gradient,
       .examples = {"transpose(f32[3,4])", "transpose(f32[2,3,4,5]) perm=[0,2,1,3]",

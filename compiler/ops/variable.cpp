@@ -10,9 +10,10 @@ namespace {
 ir::ValueId expand_variable(LayerContext& context) {
   const auto dtype = context.attributes.get<DType>("dtype");
   if (dtype != context.number()) {
-    context.site().bad_attribute("dtype", Diagnosis::kDTypeMismatch,
-                                 fmt::format("variables of this job are {}, not {}",
-                                             name_of(context.number()), name_of(dtype)));
+    context.site().bad_attribute(
+        "dtype", Diagnosis::kDTypeMismatch,
+        fmt::format("`dtype` is {}; expected {}, the float dtype of the job", name_of(dtype),
+                    name_of(context.number())));
     return {};
   }
   const Shape shape(context.attributes.get<std::vector<int64_t>>("shape"));
@@ -24,18 +25,19 @@ ir::ValueId expand_variable(LayerContext& context) {
 std::span<const OpDef> variable() {
   static const OpDef kOps[] = {{
       .name = "variable",
-      .doc = "A variable: the entry is the variable itself.",
+      .doc = "A trainable variable under the name of the entry.",
       .formula = "y = W",
       .operands = {},
       .attributes = {{.name = "shape",
                       .type = AttributeType::kIntegers,
                       .fallback = "",
-                      .doc = "its extents",
+                      .doc = "shape of the variable",
                       .min = 1},
-                     {"initializer", AttributeType::kInitializer, "", "how it starts"},
+                     {"initializer", AttributeType::kInitializer, "",
+                      "initial value of the variable"},
                      {"regularizer", AttributeType::kRegularizer, "none",
-                      "what pulls it towards 0"},
-                     {"dtype", AttributeType::kDType, "float32", "the float dtype of the job"}},
+                      "L1 or L2 penalty on the variable"},
+                     {"dtype", AttributeType::kDType, "float32", "float dtype of the job"}},
       .expand = expand_variable,
       .takes_variables = true,
   }};

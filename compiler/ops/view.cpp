@@ -30,13 +30,12 @@ std::optional<Integers> axes_in(const LayerContext& context, int rank) {
     const auto axis = axis_in(given, rank);
     if (!axis && rank == 0) return bad(fmt::format("a scalar has no axis {}", given));
     if (!axis)
-      return bad(
-          fmt::format("there is no axis {}, it must be in [{}, {}]", given, -rank, rank - 1));
+      return bad(fmt::format("axis {} is out of range; expected {} to {}", given, -rank, rank - 1));
     axes.push_back(*axis);
   }
   std::ranges::sort(axes);
   if (const auto twice = std::ranges::adjacent_find(axes); twice != axes.end())
-    return bad(fmt::format("axis {} stands there twice", *twice));
+    return bad(fmt::format("duplicate axis {}", *twice));
   return axes;
 }
 
@@ -50,8 +49,8 @@ ir::ValueId expand_squeeze(LayerContext& context) {
     if (named && x[axis] != 1) {
       context.site().bad_attribute(
           "axis", Diagnosis::kShapeMismatch,
-          fmt::format("axis {} of {} is {}, only axes of 1 can be left out", axis, x.str(),
-                      x[axis]));
+          fmt::format("axis {} of {} has size {}; only axes of size 1 can be removed", axis,
+                      x.str(), x[axis]));
       return {};
     }
     if (!named && (!axes->empty() || x[axis] != 1)) left.push_back(x[axis]);
@@ -75,32 +74,32 @@ std::span<const OpDef> view() {
   static const OpDef kOps[] = {
       {
           .name = "squeeze",
-          .doc = "Leaves out axes of extent 1.",
-          .formula = "y = x, without these axes",
+          .doc = "Removes axes of size 1.",
+          .formula = "y = x without the axes",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .attributes = {{"axis", AttributeType::kIntegers, "all",
-                          "one axis or a list of them; `all`: every axis of 1"}},
+                          "axis or list of axes to remove; `all` removes every axis of size 1"}},
           .expand = expand_squeeze,
       },
       {
           .name = "expand_dims",
-          .doc = "Adds axes of extent 1.",
-          .formula = "y = x, with these axes",
+          .doc = "Inserts axes of size 1.",
+          .formula = "y = x with the new axes",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .attributes = {{"axis", AttributeType::kIntegers, "",
-                          "one axis or a list of them, as the result counts them"}},
+                          "axis or list of axes to insert, counted in the result"}},
           .expand = expand_expand_dims,
       },
       {
           .name = "identity",
-          .doc = "The same value under another name.",
+          .doc = "Passes the value through under another name.",
           .formula = "y = x",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .expand = expand_identity,
       },
       {
           .name = "stop_gradient",
-          .doc = "The same value, through which no gradient passes.",
+          .doc = "Passes the value through and blocks its gradient.",
           .formula = "y = x, dx = 0",
           .operands = {{"in", "any shape", Accepts::kAny}},
           .infer = infer_like_operand,

@@ -34,12 +34,14 @@ void report_misfit(CallSite& site, const Windows& windows, size_t axis, int64_t 
   const std::string_view extent = names.dimensions == 1 ? "long" : axis == 0 ? "high" : "wide";
   const int64_t fits = (padded - 1) / windows.dilation[axis] + 1;
   site.bad_attribute(names.size, Diagnosis::kWindow,
-                     fmt::format("{} {} does not fit{}: padded input is {} {}", names.what,
+                     fmt::format("{} {} does not fit{}: the padded input is {} {}", names.what,
                                  windows.size[axis], spans, padded, extent))
-      .with_hint(looks_channels_last(site.shape(0))
-                     ? "images are [N, C, H, W]; of [N, H, W, C] "
-                       "`{op: transpose, perm: [0, 3, 1, 2]}` makes them that"
-                     : fmt::format("{} at most {}, or padding: same", names.size, fits));
+      .with_hint(
+          looks_channels_last(site.shape(0))
+              ? "images are (N, C, H, W); convert (N, H, W, C) with `{op: transpose, perm: [0, 3, "
+                "1, 2]}`"
+              : fmt::format("reduce `{}` to at most {}, or write `padding: same`", names.size,
+                            fits));
 }
 
 }  // namespace
@@ -55,7 +57,7 @@ std::optional<std::vector<int64_t>> pads_of(CallSite& site, const ir::Attribute&
   if (pads.size() == 1) pads = std::vector<int64_t>(wanted, pads[0]);
   if (pads.size() != wanted) {
     site.bad_attribute("padding", Diagnosis::kBadAttribute,
-                       fmt::format("`padding` is of {}, it must be of {}",
+                       fmt::format("`padding` has {}; expected {}",
                                    pads.size() == 2 ? "one dimension" : "two dimensions",
                                    names.dimensions == 1 ? "one" : "two"));
     return {};
@@ -78,7 +80,7 @@ std::vector<int64_t> pads_of_word(const std::string& word, std::array<int64_t, 2
 bool fits_windows(CallSite& site, std::array<int64_t, 2> input) {
   if (static_cast<double>(std::max(input[0], input[1])) <= kMaxWindow) return true;
   site.bad_operand(0, Diagnosis::kTensorTooLarge,
-                   fmt::format("{} is too large, windows slide over at most {:.0f} elements",
+                   fmt::format("{} is too large; windows support at most {:.0f} elements per axis",
                                site.shape(0).str(), kMaxWindow));
   return false;
 }
@@ -109,7 +111,7 @@ std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view a
   if (dimensions == 2 && sizes.size() == 1) return std::array{sizes[0], sizes[0]};
   if (dimensions == 2 && sizes.size() == 2) return std::array{sizes[0], sizes[1]};
   site.bad_attribute(attribute, Diagnosis::kBadAttribute,
-                     fmt::format("`{}` has {} numbers, it must have one{}", attribute, sizes.size(),
+                     fmt::format("`{}` has {} numbers; expected one{}", attribute, sizes.size(),
                                  dimensions == 2 ? ", or two for height and width" : ""));
   return {};
 }
@@ -117,7 +119,7 @@ std::optional<std::array<int64_t, 2>> pair_of(CallSite& site, std::string_view a
 bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected) {
   if (site.shape(i).rank() == rank) return true;
   site.bad_operand(i, Diagnosis::kRankMismatch,
-                   fmt::format("{} has {}, it must have {}: {}", site.shape(i).str(),
+                   fmt::format("{} has {}; expected {}: {}", site.shape(i).str(),
                                counted(static_cast<uint64_t>(site.shape(i).rank()), "dimension"),
                                rank, expected));
   return false;
@@ -126,9 +128,8 @@ bool has_rank(CallSite& site, size_t i, int rank, std::string_view expected) {
 std::optional<Shape> four_extents(Inference& inference, std::string_view attribute) {
   const Shape shape(inference.attribute<std::vector<int64_t>>(attribute));
   if (shape.rank() == 4) return shape;
-  inference.bad_attribute(
-      attribute, Diagnosis::kBadAttribute,
-      fmt::format("`{}` has {} extents, it must have 4", attribute, shape.rank()));
+  inference.bad_attribute(attribute, Diagnosis::kBadAttribute,
+                          fmt::format("`{}` has {} sizes; expected 4", attribute, shape.rank()));
   return {};
 }
 
@@ -143,7 +144,8 @@ AttributeDef sizes_attribute(std::string_view name, std::string_view fallback,
 }
 
 AttributeDef groups_attribute() {
-  AttributeDef def = sizes_attribute("groups", "1", "blocks of channels that see each other alone");
+  AttributeDef def = sizes_attribute(
+      "groups", "1", "number of channel groups; each group convolves only its own input channels");
   def.type = AttributeType::kInteger;
   return def;
 }
@@ -152,18 +154,20 @@ bool groups_fit(CallSite& site, int64_t channels, int64_t filters, int64_t group
   for (const auto& [what, count] : {std::pair{"channels", channels}, {"filters", filters}}) {
     if (count % groups == 0) continue;
     site.bad_attribute("groups", Diagnosis::kBadAttribute,
-                       fmt::format("{} {} do not fall into {} groups", count, what, groups));
+                       fmt::format("{} {} do not divide into {} groups", count, what, groups));
     return false;
   }
   return true;
 }
 
 AttributeDef padding_attribute(int dimensions) {
-  return {"padding", AttributeType::kPadding, "valid",
-          dimensions == 1
-              ? "valid, same (the odd element at the end), same_lower, or pads: 1, [[left, right]]"
-              : "valid, same (the odd pixel at the bottom and right), same_lower, or pads: 1, "
-                "[1, 1], [[top, bottom], [left, right]]"};
+  return {
+      "padding", AttributeType::kPadding, "valid",
+      dimensions == 1
+          ? "valid, same, same_lower, or explicit: 1, [[left, right]]. same puts an odd element at "
+            "the end, same_lower at the start"
+          : "valid, same, same_lower, or explicit: 1, [1, 1], [[top, bottom], [left, right]]. same "
+            "puts an odd row or column at the bottom or right, same_lower at the top or left"};
 }
 
 ir::ValueId with_height(const LayerContext& context, std::string_view part, ir::ValueId x) {

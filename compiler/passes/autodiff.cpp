@@ -51,9 +51,9 @@ class Autodiff {
     if (dtype == graph_.number) return true;
     diags_
         .error(Diagnosis::kNotALoss, loss.span,
-               fmt::format("`{}` is {}, the job computes in {}", loss.name, name_of(dtype),
-                           name_of(graph_.number)))
-        .with_hint(fmt::format("`{{op: cast, dtype: {}}}` converts", name_of(graph_.number)));
+               fmt::format("the loss `{}` is {}; expected {}, the dtype of the job", loss.name,
+                           name_of(dtype), name_of(graph_.number)))
+        .with_hint(fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(graph_.number)));
     return false;
   }
 
@@ -120,9 +120,9 @@ class Autodiff {
       if (!reached_[variable.index()])
         diags_
             .warning(Diagnosis::kUntrained, graph_[variable].span,
-                     fmt::format("`{}` does not change: the loss `{}` does not depend on it",
+                     fmt::format("`{}` is not trained: the loss `{}` does not depend on it",
                                  graph_[variable].name, training_.loss_name()))
-            .with_hint("`trainable: false` says so");
+            .with_hint("write `trainable: false` on its entry if this is intended");
     return true;
   }
 
@@ -140,7 +140,7 @@ class Autodiff {
                fmt::format("{}: `{}` from {} to {} has no gradient", node.name, node.op->name,
                            name_of(graph_[node.operands.front()].dtype),
                            name_of(graph_[node.results.front()].dtype)))
-        .label(loss.span, "so that what is minimised here can train nothing");
+        .label(loss.span, "so this loss trains no variable");
   }
 
   /// The node nearest the loss that reads what is made from variables, and passes no gradient on.

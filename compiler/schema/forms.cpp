@@ -151,7 +151,8 @@ OrderedJson with_default(OrderedJson schema, std::string_view fallback) {
 }
 
 OrderedJson mapping(OrderedJson properties, bool notes) {
-  if (notes) properties["note"] = described(reference("scalar"), "ignored, and kept in the plan");
+  if (notes)
+    properties["note"] = described(reference("scalar"), "comment, ignored but kept in the plan");
   return {
       {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }

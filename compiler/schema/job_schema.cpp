@@ -125,13 +125,15 @@ std::string job_schema() {
   Tables tables;
   OrderedJson& definitions = tables.definitions();
   definitions["in"] = described(list_of(reference("text"), true),
-                                "what it reads, one or a list; default: the entry above");
+                                "operand or list of operands; default: the entry above");
   definitions["padding"] = padding();
   definitions["activation"] = or_variable({words(views(activation_names()))});
   define_entries(tables);
-  OrderedJson made = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                      {"$comment", "of flow job files; editors would show a title at every key"},
-                      {"if", {{"required", {"include"}}}}};
+  OrderedJson made = {
+      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
+      {"$comment",
+       "Schema of flow job files. It has no title, because editors show a title at every key."},
+      {"if", {{"required", {"include"}}}}};
   made["else"] = tables.section(job::file_section());
   tables.take_parts();
   made["then"] = tables.section(job::file_section());

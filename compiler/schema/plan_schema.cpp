@@ -126,8 +126,8 @@ OrderedJson definitions() {
            {{"type", "array"},
             {"items", {{"type", "integer"}, {"minimum", 1}}},
             {"maxItems", plan::kMaxRank}}},
-          {"tensor", described(or_null(type("string")), "the name of a tensor of the job")},
-          {"step", described(or_null(type("string")), "the name of a step of the job")},
+          {"tensor", described(or_null(type("string")), "name of a tensor in the job")},
+          {"step", described(or_null(type("string")), "name of a step in the job")},
           {"attributes", {{"type", "object"}, {"additionalProperties", attribute}}},
           {"return_value", Object::object(plan::ReturnValue{})}};
 }

@@ -269,7 +269,7 @@ class FromTheTables(FlowTest):
         self.assertIn("  conv2d ", self.call("flowc", "ops").stdout)
         self.assertNotIn("conv2d_grad", self.call("flowc", "ops").stdout)
         about = self.call("flowc", "ops", "dropout").stdout
-        self.assertRegex(self.call("flowc", "ops", "relu").stdout, r"its entry\n  repeat +copies")
+        self.assertRegex(self.call("flowc", "ops", "relu").stdout, r"entry keys\n  repeat +number of chained copies")
         self.assertIn("  trainable ", self.call("flowc", "ops", "dense").stdout)
         self.assertIn("did you mean `dense`?", self.call("flowc", "ops", "nn.Linear", status=2).stderr)
         self.assertIn("NAME.mask", about)
@@ -335,7 +335,7 @@ class Help(FlowTest):
             self.assertEqual(done.stdout, "")
 
     def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):
-        for word, hint in (("lstm", "see docs/guide/networks.md"), ("Linear", "did you mean `dense`?"), ("qqqqq", "`flowc ops` lists them")):
+        for word, hint in (("lstm", "see docs/guide/networks.md"), ("Linear", "did you mean `dense`?"), ("qqqqq", "list the ops with `flowc ops`")):
             self.assertIn(hint, self.call("flowc", "ops", word, status=2).stderr)
 
     def test_a_device_of_another_name_is_answered_with_ours(self):

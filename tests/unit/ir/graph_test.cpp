@@ -99,11 +99,11 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one") {
       maker.builder.add(*find_op("max_pool2d"), "net/pool1", {conv1}, pool, pool_spans).front();
   maker.add("matmul", "net/y", {pool1, conv1});
   CHECK(maker.messages() ==
-        "net/y: [64, 20, 6, 6] and [64, 20, 24, 24] have no product: 6 columns against 24 rows\n"
+        "net/y: cannot multiply [64, 20, 6, 6] by [64, 20, 24, 24]: 6 columns against 24 rows\n"
         "  net/pool1 is [64, 20, 6, 6] <- max_pool2d 4 (line 2) <- net/conv1 [64, 20, 24, 24] "
         "(line 1) <- images [64, 1, 28, 28]\n"
         "  net/conv1 is [64, 20, 24, 24] <- conv2d (line 1) <- images [64, 1, 28, 28]\n"
-        "  hint: the first has as many columns as the second has rows\n");
+        "  hint: match the columns of the first operand to the rows of the second\n");
   ir::Attributes far;
   far.set("axis", int64_t{9});
   maker.builder.add(*find_op("argmax"), "net/z", {pool1}, far, op("relu"));

@@ -67,18 +67,18 @@ TEST_CASE("An index tells where each element lies") {
 }
 
 TEST_CASE("An index that takes nothing, or what is not there, is refused") {
-  CHECK(taken("[4]") == "4 is outside axis 0 of [4, 5, 6]");
-  CHECK(taken("[:, -6]") == "-6 is outside axis 1 of [4, 5, 6]");
-  CHECK(taken("[:, 3:3]") == "it takes nothing of axis 1 of [4, 5, 6]");
-  CHECK(taken("[:, 1:3:-1]") == "it takes nothing of axis 1 of [4, 5, 6]");
-  CHECK(taken("[0, 0, 0, 0]") == "it has 4 items, [4, 5, 6] has 3 axes");
-  CHECK(taken("[::0]") == "a step is 0");
-  CHECK(taken("[..., ...]") == "`...` stands there twice");
-  CHECK(taken("[1.5]") == "`1.5` is no integer, range, `...` or `None`");
-  CHECK(taken("[1,]") == "`` is no integer, range, `...` or `None`");
-  CHECK(taken("[a:b]") == "`a:b` is no integer, range, `...` or `None`");
-  CHECK(taken("1, 2") == "it must stand in brackets");
-  CHECK(taken("[") == "it must stand in brackets");
+  CHECK(taken("[4]") == "4 is out of range for axis 0 of [4, 5, 6]");
+  CHECK(taken("[:, -6]") == "-6 is out of range for axis 1 of [4, 5, 6]");
+  CHECK(taken("[:, 3:3]") == "the range is empty for axis 1 of [4, 5, 6]");
+  CHECK(taken("[:, 1:3:-1]") == "the range is empty for axis 1 of [4, 5, 6]");
+  CHECK(taken("[0, 0, 0, 0]") == "4 items for [4, 5, 6], which has 3 axes");
+  CHECK(taken("[::0]") == "the step is 0; expected a nonzero integer");
+  CHECK(taken("[..., ...]") == "duplicate `...`");
+  CHECK(taken("[1.5]") == "cannot read `1.5`; expected an integer, a range, `...` or `None`");
+  CHECK(taken("[1,]") == "cannot read ``; expected an integer, a range, `...` or `None`");
+  CHECK(taken("[a:b]") == "cannot read `a:b`; expected an integer, a range, `...` or `None`");
+  CHECK(taken("1, 2") == "expected brackets around the index");
+  CHECK(taken("[") == "expected brackets around the index");
 }
 
 TEST_CASE("A transpose moves the row axis") {

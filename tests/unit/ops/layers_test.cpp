@@ -64,7 +64,8 @@ TEST_CASE("A dense layer flattens what has more dimensions, and restores them") 
   CHECK(maker.graph[z].shape == Shape{8, 5});
   CHECK_FALSE(maker.layer("dense", "f", maker.input("v", {8}), {{"units", int64_t{3}}}).valid());
   CHECK(maker.messages() ==
-        "f: [8] has fewer than two dimensions, it must be [rows, ..., features]\n  v is [8]\n");
+        "f: [8] has fewer than 2 dimensions; expected (batch, ..., features)\n"
+        "  v is [8]\n");
 }
 
 TEST_CASE("A convolution layer without bias and activation is the convolution") {

@@ -91,23 +91,23 @@ TEST_CASE("A product of what does not fit is refused with both shapes") {
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {3, 4}), maker.input("b", {5, 2})});
         }) ==
-        "y: [3, 4] and [5, 2] have no product: 4 columns against 5 rows\n"
+        "y: cannot multiply [3, 4] by [5, 2]: 4 columns against 5 rows\n"
         "  a is [3, 4]\n"
         "  b is [5, 2]\n"
-        "  hint: the first has as many columns as the second has rows\n");
+        "  hint: match the columns of the first operand to the rows of the second\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {4}), maker.input("b", {4, 2})});
         }) ==
-        "y: [4] has fewer than two dimensions, a matrix has two\n"
+        "y: [4] has fewer than 2 dimensions; expected a matrix\n"
         "  a is [4]\n"
-        "  hint: `expand_dims` makes a row or a column of a vector\n");
+        "  hint: use `expand_dims` to make a vector a row or a column\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {2, 3, 4}), maker.input("b", {3, 4, 2})});
         }) ==
         "y: the leading dimensions of [2, 3, 4] and [3, 4, 2] do not broadcast\n"
         "  a is [2, 3, 4]\n"
         "  b is [3, 4, 2]\n"
-        "  hint: from the last of them on, extents must be equal or 1\n");
+        "  hint: align the leading dimensions at the right: sizes must be equal or 1\n");
 }
 
 TEST_CASE("Elementwise shapes broadcast from the last dimension") {
@@ -124,7 +124,7 @@ TEST_CASE("Elementwise shapes broadcast from the last dimension") {
         "y: [3, 4] and [3] do not broadcast\n"
         "  a is [3, 4]\n"
         "  b is [3]\n"
-        "  hint: from the last dimension on, extents must be equal or 1\n");
+        "  hint: align the shapes at the right: sizes must be equal or 1\n");
 }
 
 TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare") {
@@ -135,12 +135,12 @@ TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare
   CHECK_FALSE(maker.add("add", "sum", {i, l}).valid());
   CHECK_FALSE(maker.add("equal", "never", {f, l}).valid());
   CHECK(maker.messages() ==
-        "never: the operands are float32 and int64, they must have one dtype\n"
+        "never: the operands are float32 and int64; expected one dtype\n"
         "  l is [4]\n"
-        "  hint: `{op: cast, dtype: float32}` converts\n"
-        "sum: the operands are int32 and int64, they must have one dtype\n"
+        "  hint: convert with `{op: cast, dtype: float32}`\n"
+        "sum: the operands are int32 and int64; expected one dtype\n"
         "  l is [4]\n"
-        "  hint: `{op: cast, dtype: int32}` converts\n");
+        "  hint: convert with `{op: cast, dtype: int32}`\n");
 }
 
 TEST_CASE("Operands are of the job's precision") {
@@ -148,12 +148,12 @@ TEST_CASE("Operands are of the job's precision") {
   maker.add("relu", "y", {maker.input("x", {4}, DType::kFloat64)});
   maker.add("relu", "z", {maker.input("i", {4}, DType::kInt32)});
   CHECK(maker.messages() ==
-        "y: `in` of `relu` is float64, it must be float32\n"
+        "y: `in` of `relu` is float64; expected float32\n"
         "  x is [4]\n"
-        "  hint: `{op: cast, dtype: float32}` converts\n"
-        "z: `in` of `relu` is int32, it must be float32\n"
+        "  hint: convert with `{op: cast, dtype: float32}`\n"
+        "z: `in` of `relu` is int32; expected float32\n"
         "  i is [4]\n"
-        "  hint: `{op: cast, dtype: float32}` converts\n");
+        "  hint: convert with `{op: cast, dtype: float32}`\n");
 }
 
 TEST_CASE("A bias lies along its axis") {
@@ -164,12 +164,12 @@ TEST_CASE("A bias lies along its axis") {
   maker.add("bias_add", "z", {x, bias});
   maker.add("bias_add", "far", {x, bias}, {{"axis", int64_t{3}}});
   CHECK(maker.messages() ==
-        "far: [2, 3, 5] has no axis 3, it must be in [-3, 2]\n"
+        "far: [2, 3, 5] has no axis 3; expected -3 to 2\n"
         "  x is [2, 3, 5]\n"
-        "z: a bias of [5] for [2, 3, 5], it must be [3] for axis 1\n"
+        "z: the bias is [5] for [2, 3, 5]; expected [3] for axis 1\n"
         "  x is [2, 3, 5]\n"
         "  bias is [5]\n"
-        "  hint: it fits `axis: 2`\n");
+        "  hint: write `axis: 2`\n");
 }
 
 TEST_CASE("Same padding gives one window for each stride, the odd pixel at the end or beginning") {
@@ -203,9 +203,9 @@ TEST_CASE("A window that does not fit names the padded input and what would") {
         const ValueId x = maker.input("images", {64, 1, 6, 9});
         maker.layer("conv2d", "conv2", x, {{"filters", int64_t{50}}, {"kernel_size", Integers{7}}});
       }) ==
-      "conv2: kernel 7 does not fit: padded input is 6 high\n"
+      "conv2: kernel 7 does not fit: the padded input is 6 high\n"
       "  images is [64, 1, 6, 9]\n"
-      "  hint: kernel_size at most 6, or padding: same\n");
+      "  hint: reduce `kernel_size` to at most 6, or write `padding: same`\n");
   CHECK(refused([](GraphMaker& maker) {
           const ValueId x = maker.input("images", {64, 1, 9, 6});
           maker.layer("conv2d", "conv2", x,
@@ -214,19 +214,19 @@ TEST_CASE("A window that does not fit names the padded input and what would") {
                        {"dilation_rate", Integers{4}},
                        {"padding", Integers{0, 0, 1, 0}}});
         }) ==
-        "conv2: kernel 3 does not fit (with dilation 4 it spans 9): padded input is 7 wide\n"
+        "conv2: kernel 3 does not fit (with dilation 4 it spans 9): the padded input is 7 wide\n"
         "  images is [64, 1, 9, 6]\n"
-        "  hint: kernel_size at most 2, or padding: same\n");
+        "  hint: reduce `kernel_size` to at most 2, or write `padding: same`\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("max_pool2d", "pool", {maker.input("x", {1, 1, 4, 4})},
                     {{"ksize", Integers{2}}, {"padding", Integers{0, 2, 0, 0}}});
         }) ==
-        "pool: padding 2 does not fit a window of 2, it must be less\n"
+        "pool: the padding is 2 for a window of 2; expected less than the window\n"
         "  x is [1, 1, 4, 4]\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.add("max_pool2d", "pool", {maker.input("x", {4, 4})}, {{"ksize", Integers{2}}});
         }) ==
-        "pool: [4, 4] has 2 dimensions, it must have 4: [N, C, H, W]\n"
+        "pool: [4, 4] has 2 dimensions; expected 4: (N, C, H, W)\n"
         "  x is [4, 4]\n");
 }
 
@@ -244,10 +244,10 @@ TEST_CASE("The largest sizes that a file can give overflow nothing") {
                        {"kernel_size", Integers{kMost}},
                        {"padding", Integers(4, kMost)}});
         }) ==
-        "conv/weight is [2147483647, 1, 2147483647, 2147483647], too large to count its bytes\n");
+        "conv/weight is [2147483647, 1, 2147483647, 2147483647]; its size in bytes overflows\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.layer("dense", "dense", maker.input("x", {1, kMost}), {{"units", kMost}});
-        }) == "dense/weight is [2147483647, 2147483647], too large to count its bytes\n");
+        }) == "dense/weight is [2147483647, 2147483647]; its size in bytes overflows\n");
 }
 
 TEST_CASE("Channels and filters fall into groups") {
@@ -255,7 +255,9 @@ TEST_CASE("Channels and filters fall into groups") {
           maker.layer(
               "conv2d", "conv", maker.input("x", {1, 4, 8, 8}),
               {{"filters", int64_t{5}}, {"kernel_size", Integers{3}}, {"groups", int64_t{2}}});
-        }) == "conv: 5 filters do not fall into 2 groups\n  x is [1, 4, 8, 8]\n");
+        }) ==
+        "conv: 5 filters do not divide into 2 groups\n"
+        "  x is [1, 4, 8, 8]\n");
 }
 
 TEST_CASE("One extent of a reshape may be left open") {
@@ -268,11 +270,11 @@ TEST_CASE("One extent of a reshape may be left open") {
   maker.add("reshape", "b", {x}, {{"shape", Integers{-1, -1}}});
   maker.add("reshape", "c", {x}, {{"shape", Integers{0, 96}}});
   CHECK(maker.messages() ==
-        "a: [8, 3, 4] has 96 elements, which do not fill [-1, 7]\n"
+        "a: cannot reshape [8, 3, 4] with 96 elements to [-1, 7]\n"
         "  x is [8, 3, 4]\n"
-        "b: [-1, -1] has more than one -1\n"
+        "b: [-1, -1] has more than one -1; expected at most one\n"
         "  x is [8, 3, 4]\n"
-        "c: [0, 96] is no shape, extents are positive, one may be -1\n"
+        "c: invalid shape [0, 96]; expected positive sizes, at most one of them -1\n"
         "  x is [8, 3, 4]\n");
 }
 
@@ -310,7 +312,9 @@ TEST_CASE("Reductions sort their axes and say which are wrong") {
       maker.add("reduce_sum", "kept", {x}, {{"axis", Integers{0}}, {"keepdims", true}});
   CHECK(maker.graph[kept].shape == Shape{1, 3, 4});
   maker.add("reduce_sum", "twice", {x}, {{"axis", Integers{1, -2}}});
-  CHECK(maker.messages() == "twice: axis 1 stands there twice\n  x is [8, 3, 4]\n");
+  CHECK(maker.messages() ==
+        "twice: duplicate axis 1\n"
+        "  x is [8, 3, 4]\n");
 }
 
 TEST_CASE("argmax gives int64 without its axis") {
@@ -322,7 +326,9 @@ TEST_CASE("argmax gives int64 without its axis") {
   CHECK(maker.graph[y].rows == 0);
   CHECK(maker.graph[maker.add("argmax", "z", {x}, {{"axis", int64_t{0}}})].rows == kMixedRows);
   maker.add("argmax", "none", {maker.input("s", {}, DType::kFloat32, kNoRows)});
-  CHECK(maker.messages() == "none: [] has no axis -1, a scalar has none\n  s is []\n");
+  CHECK(maker.messages() ==
+        "none: [] has no axis -1; a scalar has no axes\n"
+        "  s is []\n");
 }
 
 TEST_CASE("A loss has one label for each row of logits") {
@@ -336,34 +342,35 @@ TEST_CASE("A loss has one label for each row of logits") {
   CHECK(maker.graph.find("loss.prob").valid());
   maker.add(kOp, "swapped", {logits, labels});
   maker.add(kOp, "wide", {maker.input("wide_labels", {8, 1}, DType::kInt32), logits});
-  CHECK(maker.messages() ==
-        "swapped: `labels` is float32 and `logits` is int32: they stand the other way around\n"
-        "  logits is [8, 10]\n"
-        "  hint: write `in: [labels, logits]`\n"
-        "wide: labels [8, 1] for logits [8, 10], they must be [8]: one for each row of logits\n"
-        "  wide_labels is [8, 1]\n"
-        "  logits is [8, 10]\n"
-        "  hint: `{op: squeeze, axis: -1}` leaves out the labels' last axis\n");
+  CHECK(
+      maker.messages() ==
+      "swapped: `labels` is float32 and `logits` is int32: the operands are swapped\n"
+      "  logits is [8, 10]\n"
+      "  hint: write `in: [labels, logits]`\n"
+      "wide: the labels are [8, 1] for logits [8, 10]; expected [8]: one label per row of logits\n"
+      "  wide_labels is [8, 1]\n"
+      "  logits is [8, 10]\n"
+      "  hint: remove the last axis of the labels with `{op: squeeze, axis: -1}`\n");
 }
 
 TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refused") {
   CHECK(refused([](GraphMaker& maker) { maker.add("relu", "y", {}); }) ==
-        "y: `relu` takes 1 operand, 0 given\n");
+        "y: `relu` takes 1 operand; found 0\n");
   CHECK(refused([](GraphMaker& maker) { maker.add("reshape", "y", {maker.input("x", {4})}); }) ==
         "y: `reshape` needs `shape`\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", 1.0}});
-        }) == "y: `rate` is 1, it must be below 1\n");
+        }) == "y: `rate` is 1; expected below 1\n");
   CHECK(refused([](GraphMaker& maker) {
           maker.layer("dropout", "y", maker.input("x", {4}), {{"rate", int64_t{0}}});
-        }) == "y: `rate` of `dropout` has another type\n");
+        }) == "y: `rate` of `dropout` has the wrong type\n");
 }
 
 TEST_CASE("A tensor of more than eight dimensions is refused") {
   CHECK(refused([](GraphMaker& maker) {
           maker.add("reshape", "y", {maker.input("x", {4})},
                     {{"shape", Integers{4, 1, 1, 1, 1, 1, 1, 1, 1}}});
-        }) == "y: the result has 9 dimensions, at most 8 work\n");
+        }) == "y: the result has 9 dimensions; at most 8 are supported\n");
 }
 
 TEST_CASE("What reads a value that an error left out is not reported again") {

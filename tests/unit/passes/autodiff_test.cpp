@@ -81,8 +81,8 @@ TEST_CASE("A variable that the loss does not depend on is worth a warning, all o
     maker.run_passes("autodiff");
     CHECK_FALSE(maker.diags.has_errors());
     CHECK(maker.messages() ==
-          "`aside/weight` does not change: the loss `d/bias_add` does not depend on it\n"
-          "  hint: `trainable: false` says so\n");
+          "`aside/weight` is not trained: the loss `d/bias_add` does not depend on it\n"
+          "  hint: write `trainable: false` on its entry if this is intended\n");
   }
   SECTION("all") {
     maker.minimize(maker.add("relu", "loss", {x}));
@@ -123,8 +123,8 @@ TEST_CASE("A loss through a port without a gradient, or of another precision, is
     maker.minimize(maker.add("cast", "wide", {y}, {{"dtype", DType::kFloat64}}));
     maker.run_passes("autodiff");
     CHECK(maker.messages() ==
-          "`wide` is float64, the job computes in float32\n"
-          "  hint: `{op: cast, dtype: float32}` converts\n");
+          "the loss `wide` is float64; expected float32, the dtype of the job\n"
+          "  hint: convert with `{op: cast, dtype: float32}`\n");
   }
 }
 
