@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "cli/command_tree.h"
+#include "flow_version.h"
 #include "runtime/base/check.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"

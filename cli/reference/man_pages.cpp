@@ -8,6 +8,7 @@
 #include "cli/reference/manuals.h"
 #include "cli/reference/pages.h"
 #include "cli/reference/run_files_table.h"
+#include "flow_version.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 
+#include "flow_version.h"
 #include "runtime/base/error.h"
 #include "runtime/base/process.h"
 #include "runtime/base/text.h"

@@ -24,8 +24,8 @@ COMPILER = "clang++"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 # What the build generates.
 STAND_INS = CACHE / "generated"
-GENERATED = {"flow_build_id.h": '#define FLOW_BUILD_ID ""\n'}
-FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-I.", f"-I{STAND_INS}", "-DFMT_SHARED", '-DFLOW_VERSION=""', '-DFLOW_SOURCE_DIR=""', '-DFLOW_STALE_MODULE=""',
+GENERATED = {"flow_build_id.h": '#define FLOW_BUILD_ID ""\n', "flow_version.h": '#define FLOW_VERSION ""\n'}
+FLAGS = ["-std=c++20", "-fsyntax-only", "-w", "-I.", f"-I{STAND_INS}", "-DFMT_SHARED", '-DFLOW_SOURCE_DIR=""', '-DFLOW_STALE_MODULE=""',
          '-DFLOW_LACKING_MODULE=""', '-DFLOW_RUNTIME_LIBRARY=""', '-DFLOW_CUDA_MODULE=""']
 # The CUDA backend for the CPU needs no toolkit; what calls CUDA's libraries does.
 ON_CPU = ["-x", "c++", "-DFLOW_CUDA_ON_CPU", "-Itests/support/cuda"]

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "flow_version.h"
 #include "tests/support/fresh_directory.h"
 
 namespace flow::exec {
@@ -16,7 +17,7 @@ void check_refused(const fs::path& module, const std::string& problem, const std
 }
 
 TEST_CASE("a module of another build is refused before anything of it is used") {
-  check_refused(FLOW_STALE_MODULE, "is of build 0.0.0-stale, this flow of build 0.1.0-",
+  check_refused(FLOW_STALE_MODULE, "is of build 0.0.0-stale, this flow of build " FLOW_VERSION "-",
                 "build or install both again");
 }
 
