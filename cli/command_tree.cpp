@@ -53,7 +53,9 @@ CommandInfo describe(const CLI::App& app) {
                    .commands = {}};
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) info.options.push_back(describe(*option));
-  std::ranges::stable_partition(info.options, &OptionInfo::is_argument);
+  // std::ranges::stable_partition does not compile with clang 14.
+  std::stable_partition(info.options.begin(), info.options.end(),
+                        [](const OptionInfo& option) { return option.is_argument(); });
   for (const CLI::App* command : app.get_subcommands(nullptr))
     if (!command->get_group().empty()) info.commands.push_back(describe(*command));
   return info;
