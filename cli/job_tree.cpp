@@ -47,8 +47,8 @@ class TreeBuilder {
         entries()[tree_.find(step.name)].gradient = true;
     sum_up();
     std::ranges::sort(tree_.flows);
-    const auto [first, last] = std::ranges::unique(tree_.flows);
-    tree_.flows.erase(first, last);
+    // std::ranges::unique does not compile with clang 14.
+    tree_.flows.erase(std::unique(tree_.flows.begin(), tree_.flows.end()), tree_.flows.end());
     return std::move(tree_);
   }
 
