@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh Debian machine to a trained LeNet: installs packages, builds, trains one epoch on
-# MNIST, evaluates the 10,000 test images and prints the accuracy.
+# From a fresh Debian machine to a trained LeNet. Installs packages, builds, trains for one epoch on
+# MNIST, and prints the accuracy on the 10,000 test images.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

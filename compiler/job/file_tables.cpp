@@ -135,7 +135,7 @@ const Section& job_section() {
             {"train", "predict"}),
        text("extends", "none",
             "job to inherit `inputs`, `graph`, `placement`, `precision` and `determinism` from; "
-            "keys of this job override them, and added entries need `in:`"),
+            "own keys merge over them, and added entries need `in:`"),
        section("placement", "none", "devices to run on", placement_section()),
        word("precision", "float32",
             "float precision. tf32: float32 with TF32 matrix products on GPUs; mixed_bfloat16, "

@@ -17,9 +17,7 @@ KeyDef boundaries() {
           kNotNegative};
 }
 
-KeyDef alpha() {
-  return {"alpha", kNumber, "0", "final learning rate as a fraction of the base", kNotNegative};
-}
+KeyDef alpha(std::string_view doc) { return {"alpha", kNumber, "0", doc, kNotNegative}; }
 
 std::vector<KeyDef> decay() {
   return {base(),
@@ -47,14 +45,15 @@ std::vector<Variety> make_learning_rates() {
       {"cosine",
        "Cosine decay (Loshchilov and Hutter, 2017) without restarts, then constant.",
        "base ((1 - alpha) (1 + cos(pi s)) / 2 + alpha), s = min(step / steps, 1)",
-       {base(), steps("length of the decay in steps"), alpha()}},
+       {base(), steps("length of the decay in steps"),
+        alpha("final learning rate as a fraction of the base")}},
       {"linear_cosine",
        "Cosine decay times linear decay (Bello et al., 2017).",
        "base ((alpha + 1 - s) (1 + cos(2 pi num_periods s)) / 2 + beta), s = min(step / steps, 1)",
        {base(),
         steps("length of the decay in steps"),
         {"num_periods", kNumber, "0.5", "number of cosine periods", kNotNegative},
-        alpha(),
+        alpha("offset of the linear decay"),
         {"beta", kNumber, "0.001", "fraction of the base to add", kNotNegative}}},
       {"polynomial",
        "Polynomial decay from `base` to `end`.",

@@ -101,9 +101,9 @@ const std::vector<Section>& hook_sections() {
       word("of", "sum", "loss to differentiate: the sum over its elements, or their mean",
            {"sum", "mean"});
   static const std::vector<Section> kAll = {
-      hook(text("watch", "", "tensors and variables to watch: a name or glob, or a list"), {kAs}),
+      hook(text("watch", "", "tensors and variables to watch: a name or a glob"), {kAs}),
       hook(text("watch_diff", "",
-                "tensors and variables to watch the gradients of: a name or glob, or a list"),
+                "tensors and variables to watch the gradients of: a name or a glob"),
            {kAs, kOf}),
       hook(text("watch_scope", "", "scope to watch: all tensors under this name"),
            {{"diffs", KeyType::kBool, "none",
