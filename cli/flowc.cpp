@@ -10,8 +10,9 @@
 #include "cli/console.h"
 #include "cli/help_topics.h"
 #include "cli/installed.h"
+#include "cli/job_diff.h"
 #include "cli/job_source.h"
-#include "cli/plan_graph.h"
+#include "cli/picture.h"
 #include "cli/show_job.h"
 #include "cli/show_memory.h"
 #include "cli/show_plan.h"
@@ -43,6 +44,7 @@ struct Options {
   CompletionRequest completion;
   std::vector<std::string> sets;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
+  bool gradients = false, hooks = false, values = false;
   bool full = false, minimal = false;
 };
 
@@ -136,16 +138,6 @@ int build(const Options& options) {
   return kDone;
 }
 
-/// A picture is of one job.
-int draw(const plan::Plan& plan, const std::string& format) {
-  if (plan.jobs.size() > 1)
-    throw RequestError(
-        fmt::format("--format {} draws one job, the file has {}", format, plan.jobs.size()),
-        fmt::format("name one with --job: {}", job_names(plan)));
-  print(format == "dot" ? to_dot(plan.jobs[0]) : to_svg(plan.jobs[0]));
-  return kDone;
-}
-
 /// The option that asks for a table other than the usual one.
 std::optional<std::string> view_of(const Options& options) {
   std::optional<std::string> view;
@@ -174,9 +166,29 @@ std::string show_text(const LoadedPlan& loaded, const plan::Job& job, const Opti
   return show_job(job, entries_of(loaded, job), loaded.plan.source, options.all);
 }
 
+/// A picture is of one job.
+int draw(const LoadedPlan& loaded, const Options& options) {
+  const plan::Plan& plan = loaded.plan;
+  if (plan.jobs.size() > 1)
+    throw RequestError(
+        fmt::format("--format {} draws one job; the file has {}", options.format, plan.jobs.size()),
+        fmt::format("name one with --job: {}", job_names(plan)));
+  const plan::Job& job = plan.jobs[0];
+  const Picture picture =
+      picture_of(job, tree_of(job, entries_of(loaded, job)),
+                 {.gradients = options.gradients, .hooks = options.hooks, .all = options.all});
+  print(options.format == "dot" ? to_dot(picture) : to_svg(picture));
+  return kDone;
+}
+
 int show(const Options& options) {
   const auto view = view_of(options);
-  if (view && options.format != "table")
+  const bool drawn = options.format == "dot" || options.format == "svg";
+  if ((options.gradients || options.hooks) && !drawn)
+    throw RequestError(fmt::format("--{} is for pictures, not for --format {}",
+                                   options.gradients ? "gradients" : "hooks", options.format),
+                       "add --format svg or --format dot");
+  if (view && options.format != "table" && !(drawn && options.all))
     throw RequestError(
         fmt::format("{} prints a table; --format {} does not have it", *view, options.format),
         options.memory ? "use `flowrun --dry-run --json` for the memory of a run"
@@ -196,7 +208,7 @@ int show(const Options& options) {
     print(plan::to_json(plan));
     return kDone;
   }
-  if (options.format != "table") return draw(plan, options.format);
+  if (options.format != "table") return draw(*loaded, options);
   for (size_t i = 0; i < plan.jobs.size(); ++i)
     print(fmt::format("{}{}", i ? "\n" : "", show_text(*loaded, plan.jobs[i], options)));
   return kDone;
@@ -254,7 +266,39 @@ int write_schema(const Options& options) {
   return kDone;
 }
 
-/// One line for each value that is not the same.
+/// The job of that name, or null.
+const plan::Job* job_of(const plan::Plan& plan, const std::string& name) {
+  const auto job = std::ranges::find(plan.jobs, name, &plan::Job::name);
+  return job == plan.jobs.end() ? nullptr : &*job;
+}
+
+/// What differs, job by job. A plan does not have all that a job file says of entries.
+void print_diff(const LoadedPlan& a, const LoadedPlan& b,
+                const std::vector<plan::Difference>& found) {
+  const auto written = [&](const LoadedPlan& loaded, const plan::Job& job) {
+    return WrittenJob{
+        job, a.from_job_file && b.from_job_file ? entries_of(loaded, job) : entries_of_plan(job)};
+  };
+  std::map<std::string, std::vector<plan::Difference>> of_job;
+  for (const plan::Difference& difference : found) {
+    const size_t dot = difference.path.find('.');
+    if (dot != difference.path.npos)
+      of_job[difference.path.substr(0, dot)].push_back(
+          {difference.path.substr(dot + 1), difference.a, difference.b});
+  }
+  for (const plan::Job& job : a.plan.jobs) {
+    const plan::Job* other = job_of(b.plan, job.name);
+    if (!other)
+      print(fmt::format("job {}: removed\n", escaped(job.name)));
+    else if (const auto& differs = of_job[job.name]; !differs.empty())
+      print(fmt::format("job {}\n{}", escaped(job.name),
+                        diff_text(written(a, job), written(b, *other), differs)));
+  }
+  for (const plan::Job& job : b.plan.jobs)
+    if (!job_of(a.plan, job.name)) print(fmt::format("job {}: added\n", escaped(job.name)));
+}
+
+/// Exits with 1 where the plans differ.
 int diff(const Options& options) {
   CompileRequest request = request_of(options);
   const auto a = load(request);
@@ -263,15 +307,17 @@ int diff(const Options& options) {
   const auto b = load(request);
   if (!b) return kRequestWrong;
   const std::vector<plan::Difference> found = plan::differences(a->plan, b->plan);
-  for (const plan::Difference& difference : found) {
-    if (difference.a && difference.b)
-      print(fmt::format("~ {}: {} -> {}\n", escaped(difference.path), escaped(*difference.a),
-                        escaped(*difference.b)));
-    else
-      print(fmt::format("{} {}\n", difference.a ? "-" : "+", escaped(difference.path)));
+  if (found.empty()) {
+    print("the plans are equivalent\n");
+    return kDone;
   }
-  print((found.empty() ? "the plans do the same" : counted(found.size(), "difference")) + "\n");
-  return found.empty() ? kDone : kCheckFailed;
+  if (options.values)
+    print(list_values(found));
+  else
+    print_diff(*a, *b, found);
+  print(fmt::format("{} in the plans{}\n", counted(found.size(), "difference"),
+                    options.values ? "" : "; --values lists each of them"));
+  return kCheckFailed;
 }
 
 int init(const Options& options) {
@@ -397,6 +443,8 @@ Commands declare(CLI::App& app, Options& options) {
   shows->add_option("--format", options.format, "table, json (the plan), dot or svg")
       ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
   shows->add_flag("--all", options.all, "list every copy and every network in full");
+  shows->add_flag("--gradients", options.gradients, "draw where gradients go back");
+  shows->add_flag("--hooks", options.hooks, "draw hooks and the return");
   shows->add_flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
   shows->add_flag("--memory", options.memory, "list the memory of each step, and what fills it");
   shows->add_flag("--commands", options.commands, "list the commands that a run starts");
@@ -407,11 +455,14 @@ Commands declare(CLI::App& app, Options& options) {
   ops->add_option("NAME", options.op, "an op")->type_name("");
 
   CLI::App* diffs = add(
-      "diff", "what differs between two job files or plans", diff,
-      "--set changes both. Exit status: 0 they do the same; 1 they differ; 2 one is wrong; 3 "
-      "one cannot be read.\nExample: flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json");
+      "diff", "compare two job files or plans", diff,
+      "Lists entries that are added, removed or changed, and changes of parameters, FLOPs, memory, "
+      "optimizer, schedule and run. --set changes both. Exit status: 0 they are equivalent; 1 they "
+      "differ; 2 one is wrong; 3 one cannot be read.\nExample: flowc diff jobs/lenet.yaml "
+      "runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
-  diffs->add_option("B", options.other, "another one")->required()->type_name("");
+  diffs->add_option("B", options.other, "the one to compare with it")->required()->type_name("");
+  diffs->add_flag("--values", options.values, "list each value of the plans that differs");
   add_sets(diffs);
 
   CLI::App* inits = add(

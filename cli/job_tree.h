@@ -39,7 +39,7 @@ struct Flow {
 
 struct JobTree {
   std::vector<Entry> entries;  // each after its parent; 0 is the job
-  std::vector<size_t> inputs;  // entries that stand for the job's inputs
+  std::vector<size_t> inputs;  // entries that are the job's inputs, in order
   std::vector<Flow> flows;     // sorted, each once
   std::map<std::string, size_t, std::less<>> by_path;
 

@@ -2,7 +2,9 @@
 #include "runtime/plan/difference.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "runtime/plan/json.h"
 #include "runtime/plan/json_writer.h"
@@ -31,6 +33,13 @@ std::vector<std::string> names_of(const Json& list) {
   const std::set<std::string> distinct(names.begin(), names.end());
   return distinct.size() == names.size() && !distinct.contains("") ? names
                                                                    : std::vector<std::string>();
+}
+
+std::map<std::string_view, const Json*> by_name(const std::vector<std::string>& names,
+                                                const Json& list) {
+  std::map<std::string_view, const Json*> elements;
+  for (size_t i = 0; i < names.size(); ++i) elements.emplace(names[i], &list[i]);
+  return elements;
 }
 
 class Comparison {
@@ -68,16 +77,16 @@ class Comparison {
 
   void lists(const std::string& path, const Json& a, const Json& b) {
     const std::vector<std::string> in_a = names_of(a), in_b = names_of(b);
-    const auto at = [](const Json& list, const std::vector<std::string>& names,
-                       const std::string& name) {
-      const auto found = std::ranges::find(names, name);
-      return found == names.end() ? nullptr : &list[static_cast<size_t>(found - names.begin())];
+    const std::map<std::string_view, const Json*> of_a = by_name(in_a, a), of_b = by_name(in_b, b);
+    const auto at = [](const auto& list, const std::string& name) {
+      const auto found = list.find(name);
+      return found == list.end() ? nullptr : found->second;
     };
     std::vector<std::string> names = in_a;
     for (const std::string& name : in_b)
-      if (std::ranges::find(in_a, name) == in_a.end()) names.push_back(name);
+      if (!of_a.contains(name)) names.push_back(name);
     for (const std::string& name : names)
-      values(path.empty() ? name : path + "[" + name + "]", at(a, in_a, name), at(b, in_b, name));
+      values(path.empty() ? name : path + "[" + name + "]", at(of_a, name), at(of_b, name));
     if (names.size() == in_a.size() && names.size() == in_b.size() && in_a != in_b)
       found_.push_back({path + " (order)", Json(in_a).dump(), Json(in_b).dump()});
   }

@@ -247,21 +247,35 @@ jobs:
         self.assertIn("determinism is off, without effect: the job has no convolution\n",
                       self.call("flowc", "show", JOBS / "mlp.yaml", "--job", "train", "--set", off).stdout)
 
+    def drawn(self, *words):
+        """The texts of an SVG, by class, and all of it."""
+        text = self.call("flowc", "show", *words, "--format", "svg").stdout
+        texts = [(one.get("class"), one.text) for one in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
+        return [one for kind, one in texts if kind == "name"], text
+
     def test_show_draws_one_job_as_a_graph(self):
         self.assertIn("--job", self.call("flowc", "show", JOBS / "mlp.yaml", "--format", "svg", status=2).stderr)
         job = (JOBS / "mlp.yaml", "--job", "train")
-        plan = json.loads(self.call("flowc", "show", *job, "--format", "json").stdout)["jobs"][0]
-        nodes = len(plan["steps"]) + len(plan["inputs"])
-        drawn = ElementTree.fromstring(self.call("flowc", "show", *job, "--format", "svg").stdout)
-        names = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if text.get("class") == "name"]
-        self.assertEqual(len(names), nodes)
-        self.assertIn("mlp/hidden/matmul", names)
+        names, text = self.drawn(*job)
+        self.assertEqual(sorted(names), ["flat", "hidden", "images", "labels", "loss", "mlp", "output"])
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.assertIn('marker-end="url(#head)"', text)
         dot = self.call("flowc", "show", *job, "--format", "dot").stdout
-        self.assertEqual(dot.count("[label="), nodes)
-        self.assertIn("matmul + bias_add + relu -> [100, 512]", dot)
-        narrow = self.call("flowc", "show", *job, "--set", "+jobs.train.precision=mixed_bfloat16", "--format", "dot").stdout
-        self.assertRegex(narrow, r'label="images:bfloat16\\ncast[^"]*"\]')  # forward
-        self.assertRegex(narrow, r'label="mlp/output/bias_add:diff:bfloat16\\ncast[^"]*", color=grey')
+        self.assertEqual(dot.count(" [label="), len(names) - 1)
+        self.assertEqual(dot.count("subgraph cluster_"), 1)
+        self.assertIn(r'[label="hidden\ndense + relu\n[100, 512], 402 k params"]', dot)
+
+    def test_show_draws_repeats_once_and_more_where_it_is_asked_for(self):
+        job = (JOBS / "resnet18.yaml", "--job", "train")
+        names, text = self.drawn(*job)
+        self.assertIn("stage1 x 2", names)
+        self.assertEqual(names.count("widen"), 1)
+        self.assertNotIn('class="gradient"', text)
+        self.assertEqual(self.drawn(*job, "--all")[0].count("widen"), 3)
+        trained = self.drawn(*job, "--gradients", "--hooks")[1]
+        self.assertIn('class="gradient"', trained)
+        self.assertIn("return loss: print mean every 20", trained)
+        self.assertIn("--hooks is for pictures", self.call("flowc", "show", *job, "--hooks", status=2).stderr)
 
 
 class FromTheTables(FlowTest):
@@ -296,10 +310,51 @@ class FromTheTables(FlowTest):
 
     def test_diff_names_what_differs(self):
         lenet = JOBS / "lenet.yaml"
-        self.assertEqual(self.call("flowc", "diff", lenet, lenet).stdout, "the plans do the same\n")
+        self.assertEqual(self.call("flowc", "diff", lenet, lenet).stdout, "the plans are equivalent\n")
         self.call("flowc", "build", lenet, "-o", "slow.plan", "--set", "vars.lr=0.01")
         found = self.call("flowc", "diff", lenet, "slow.plan", status=1).stdout.splitlines()
-        self.assertEqual(found, ["~ train.optimizer.learning_rate.rates: [0.1] -> [0.01]", "1 difference"])
+        self.assertEqual(found, ["job train", "  changed  learning rate  piecewise_constant 0.1 -> piecewise_constant 0.01",
+                                 "1 difference in the plans; --values lists each of them"])
+        found = self.call("flowc", "diff", lenet, "slow.plan", "--values", status=1).stdout.splitlines()
+        self.assertEqual(found, ["~ train.optimizer.learning_rate.rates: [0.1] -> [0.01]", "1 difference in the plans"])
+
+    def test_diff_says_in_words_what_changed(self):
+        text = (JOBS / "lenet.yaml").read_text()
+        self.write("a.yaml", text)
+        for old, new in (("units: 512", "units: 256"), (re.search("      drop: .*\n", text)[0], ""),
+                         ("      flat:   {op: flatten}\n", "      flat:   {op: flatten}\n      more:   {op: dense, units: 100}\n"),
+                         ("momentum: 0\n", "momentum: 0.9\n"), ("  eval:\n", "  other:\n"), ("extends: eval", "extends: other"),
+                         ("      epochs: $epochs ", "      epochs: 2 ")):
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        self.write("b.yaml", text)
+        found = [re.split(r"  +", line.strip()) for line in self.call("flowc", "diff", "a.yaml", "b.yaml", status=1).stdout.splitlines()]
+        train = found[:found.index(["job eval: removed"])]
+        for line in (["removed", "lenet/drop", "dropout, float32 [100, 512]"],
+                     ["added", "lenet/more", "dense, float32 [100, 100], 314 k parameters"],
+                     ["changed", "lenet/dense1", "output float32 [100, 512] -> float32 [100, 256]"],
+                     ["changed", "parameters", "1,663,370 -> 394,222 (-76.3 %)"],
+                     ["changed", "run.epochs", "1 -> 2"]):
+            self.assertIn(line, train)
+        self.assertTrue(any(line[1:2] == ["checkpoint"] for line in train))
+        self.assertIn(["job other: added"], found)
+
+    def test_diff_puts_equal_changes_of_copies_on_one_line(self):
+        found = self.call("flowc", "diff", JOBS / "gpt_tiny.yaml", "wide.plan", status=1).stdout if self.call(
+            "flowc", "build", JOBS / "gpt_tiny.yaml", "-o", "wide.plan", "--set", "vars.width=128") else ""
+        self.assertRegex(found, r"changed  gpt/blocks/0/attention/project and 1 more +parameters 4,160 -> 16,512\n")
+
+    def test_diff_takes_linear_time(self):
+        def job(op):
+            entries = "".join(f"      e{i}: {{op: {op}, in: [e{i - 1}, e0]}}\n" for i in range(1, 10_000))
+            return ("flow: 1\njobs:\n  look:\n    type: predict\n    inputs: {x: {shape: [2], dtype: float32, from: {type: random_normal}}}\n"
+                    f"    graph:\n      e0: {{op: relu, in: x}}\n{entries}    returns: {{value: e9999}}\n")
+        for name, op in (("a", "add"), ("b", "maximum")):
+            self.write(f"{name}.yaml", job(op))
+            self.call("flowc", "build", f"{name}.yaml", "-o", f"{name}.plan")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        self.assertIn("changed  e1 and 9998 more  op add -> maximum", self.call("flowc", "diff", "a.plan", "b.plan", status=1).stdout)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 10)
 
 
 class Help(FlowTest):
