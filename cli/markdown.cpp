@@ -60,6 +60,8 @@ class Parser {
     const std::string_view text = std::string_view(line).substr(indent);
     if (text.empty()) {
       ended_ = true;
+    } else if (indent >= 4 && ended_ && !in_list()) {
+      read_indented_code();
     } else if (text.starts_with("```")) {
       read_code(indent);
     } else if (text.starts_with("<!--")) {
@@ -78,6 +80,13 @@ class Parser {
     } else {
       read_text(text, indent);
     }
+  }
+
+  /// Indented lines continue the item above.
+  bool in_list() const {
+    return !blocks_.empty() &&
+           (blocks_.back().kind == Block::Kind::kItem || blocks_.back().level > 0) &&
+           blocks_.back().kind != Block::Kind::kHeading;
   }
 
   void add(Block block) {
@@ -103,6 +112,18 @@ class Parser {
       const std::string& line = lines_[at_];
       code.text += line.substr(std::min(indent, indentation(line))) + '\n';
     }
+    add(std::move(code));
+  }
+
+  void read_indented_code() {
+    Block code{Block::Kind::kCode, 0, {}};
+    for (; at_ < lines_.size(); ++at_) {
+      const std::string& line = lines_[at_];
+      if (indentation(line) < 4 && !trimmed(line).empty()) break;
+      code.text += line.substr(std::min<size_t>(4, line.size())) + '\n';
+    }
+    --at_;
+    while (code.text.ends_with("\n\n")) code.text.pop_back();
     add(std::move(code));
   }
 

@@ -31,6 +31,8 @@ std::span<const FileRow> checkpoint_files() {
   static constexpr FileRow kRows[] = {
       {"NAME.npy", "A variable, for example `lenet/conv1/weight.npy`."},
       {"NAME/SLOT.npy", "An optimizer slot of a variable: `momentum`, `m`, `v`, `ms` or `mg`."},
+      {"JOB/loss_scale.npy",
+       "The scale of a dynamic loss scale. `JOB/finite_steps.npy` has its count of steps."},
       {"checkpoint.json", "Step, epoch, seed, hashes of the plan, and checksums of all arrays."},
       {"files.json", "Sizes and checksums of data files and outputs. `--resume` checks them."},
   };
