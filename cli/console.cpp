@@ -127,7 +127,7 @@ void tell_objects() {
 namespace {
 
 constexpr const char* kReport =
-    "this is a defect of flow; please report it with the job file and this text";
+    "this is a bug in flow; please report it with the job file and this message";
 
 /// What is opened is not to take the place of a standard stream that is closed, nor be written to
 /// as one.
@@ -174,7 +174,7 @@ int guarded(const char* program, const std::function<int()>& body) {
     tell_error(program, defect.what(), kReport);
   } catch (const fs::filesystem_error& error) {
     tell_error(program,
-               fmt::format("cannot reach {}: {}", error.path1().string(), error.code().message()),
+               fmt::format("cannot access {}: {}", error.path1().string(), error.code().message()),
                "");
     return kRunFailed;
   } catch (const std::bad_alloc&) {
@@ -184,14 +184,14 @@ int guarded(const char* program, const std::function<int()>& body) {
     tell_error(program, error.what(), "");  // no thread to spare, say
     return kRunFailed;
   } catch (const std::exception& error) {
-    tell_error(program, fmt::format("unexpected: {}", error.what()), kReport);
+    tell_error(program, fmt::format("unexpected error: {}", error.what()), kReport);
   }
   return kDefect;
 }
 
 void dress(CLI::App& app, const std::string& name) {
-  app.set_version_flag("--version", name + " " FLOW_VERSION, "the version of this program");
-  app.set_help_flag("-h,--help", "this help");
+  app.set_version_flag("--version", name + " " FLOW_VERSION, "print the version");
+  app.set_help_flag("-h,--help", "print this help");
   app.get_formatter()->column_width(34);
   // The last one counts, so that scripts can add flags to those they have.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -214,7 +214,7 @@ const CLI::App& reached(const CLI::App& app) {
   return subcommands.empty() ? app : reached(*subcommands.back());
 }
 
-/// What flags of other tools are here: flags of ours, or what the job file says.
+/// Flags of other tools, and the flag or job-file key to use instead.
 struct ForeignFlag {
   std::string_view theirs, ours, hint;
 };
@@ -228,19 +228,18 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--checkpoint", "--load", "did you mean --load?"},
     {"--weights", "--load", "did you mean --load?"},
     {"--overwrite", "--force", "did you mean --force?"},
-    {"--file", "--set", "a job file is named without a flag"},
-    {"--config", "--set", "a job file is named without a flag"},
-    {"--job", "--load", "the job is named without a flag, before the file"},
-    {"--epochs", "--set", "the job file says it: --set jobs.train.run.epochs=10 changes it"},
-    {"--seed", "--set", "the job file says it: --set seed=7 changes it"},
-    {"--lr", "--set", "the job file says it: --set vars.lr=0.02 changes a variable of it"},
-    {"--learning-rate", "--set",
-     "the job file says it: --set vars.lr=0.02 changes a variable of it"},
-    {"--batch", "--set", "the job file says it: --set vars.batch=64 changes a variable of it"},
-    {"--batch-size", "--set", "the job file says it: --set vars.batch=64 changes a variable of it"},
+    {"--file", "--set", "name the job file without a flag"},
+    {"--config", "--set", "name the job file without a flag"},
+    {"--job", "--load", "name the job without a flag, before the file"},
+    {"--epochs", "--set", "set it in the job file, or with --set jobs.train.run.epochs=10"},
+    {"--seed", "--set", "set it in the job file, or with --set seed=7"},
+    {"--lr", "--set", "set it in the job file, or with --set vars.lr=0.02"},
+    {"--learning-rate", "--set", "set it in the job file, or with --set vars.lr=0.02"},
+    {"--batch", "--set", "set it in the job file, or with --set vars.batch=64"},
+    {"--batch-size", "--set", "set it in the job file, or with --set vars.batch=64"},
 };
 
-/// What a flag that is none may have meant.
+/// A hint for an unknown flag.
 std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   const std::vector<std::string> flags = flags_of(app);
   const auto known = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
@@ -261,7 +260,7 @@ std::string nearest_flag(const CLI::App& app, int argc, char** argv) {
   return {};
 }
 
-/// What a word too many may have meant: the value of a flag that takes none, or where outputs go.
+/// A hint for an extra word: the value of a flag that takes none, or an output directory.
 std::string hint_at_word(const CLI::App& app, const std::string& word, int argc, char** argv) {
   const auto is_file = [](const std::string& text) { return fs::path(text).has_extension(); };
   for (int i = 2; i < argc; ++i) {
@@ -271,14 +270,15 @@ std::string hint_at_word(const CLI::App& app, const std::string& word, int argc,
     const bool of_run = option->get_description().find("DIR") != std::string::npos;
     // `JOB --resume DIR FILE` has taken DIR for the file.
     if (value != word && !(of_run && i > 2 && is_file(word) && !is_file(value))) continue;
-    return of_run ? fmt::format("{} takes no value, -o names the run: -o {} {}", flag, value, flag)
+    return of_run ? fmt::format("{} takes no value; name the directory with -o: -o {} {}", flag,
+                                value, flag)
                   : flag + " takes no value";
   }
   const bool folder = !is_file(word) && !word.starts_with('-');
   return folder && app.get_option_no_throw("-o") ? fmt::format("did you mean -o {}?", word) : "";
 }
 
-/// What the parser says, as our messages begin: "JOB is required" stays.
+/// The parser's message, with a lower-case first letter; "JOB is required" is unchanged.
 std::string lower_first(std::string text) {
   if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])))
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
@@ -289,27 +289,27 @@ struct Complaint {
   std::string message, hint;
 };
 
-/// A program of commands was given none, or a word that is none.
+/// A missing or unknown command.
 std::optional<Complaint> command_complaint(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands(nullptr))
     if (!command->get_group().empty()) commands.push_back(command->get_name());  // not hidden
   if (commands.empty()) return {};
-  const std::string hint = "one of " + join(commands, ", ");
-  if (argc < 2) return Complaint{"a command is required", hint};
+  const std::string hint = "use one of " + join(commands, ", ");
+  if (argc < 2) return Complaint{"missing command", hint};
   const std::string word = argv[1];
-  if (word.starts_with('-')) return Complaint{fmt::format("not expected: {}", word), hint};
+  if (word.starts_with('-')) return Complaint{fmt::format("unexpected argument {}", word), hint};
   const auto near = suggest(word, commands);
   std::error_code unknown;
   if (near.empty() && fs::is_regular_file(word, unknown) &&
       std::ranges::count(commands, "check") > 0)
-    return Complaint{fmt::format("a command is required before {}", word),
-                     fmt::format("{} check {} checks it", app.get_name(), word)};
-  return Complaint{fmt::format("there is no command `{}`", word),
+    return Complaint{fmt::format("missing command before {}", word),
+                     fmt::format("to check it, run {} check {}", app.get_name(), word)};
+  return Complaint{fmt::format("unknown command `{}`", word),
                    near.empty() ? hint : fmt::format("did you mean `{}`?", near.front())};
 }
 
-/// A word in the place of a command, before `--help`.
+/// An unknown command before `--help`.
 std::optional<Complaint> misnamed_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-' || &reached(app) != &app) return {};
   return command_complaint(app, argc, argv);
@@ -335,12 +335,13 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
   std::string hint = nearest_flag(at, argc, argv);
   if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
     const std::vector<std::string> extras = app.remaining(true);
-    message = fmt::format("not expected: {}", join(extras, " "));
+    message = fmt::format("unexpected {} {}", extras.size() == 1 ? "argument" : "arguments",
+                          join(extras, " "));
     if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
   }
   if (hint.empty()) hint = hint_at_choice(message);
   const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
-  if (hint.empty()) hint = fmt::format("`{} --help` shows the usage", command);
+  if (hint.empty()) hint = fmt::format("run `{} --help` for usage", command);
   return {message, hint};
 }
 

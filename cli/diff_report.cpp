@@ -29,8 +29,8 @@ constexpr std::array kVerdicts = {
     VerdictWords{Verdict::kDiffers, "differs", "differs", "differ"},
     VerdictWords{Verdict::kMissing, "missing", "missing", "missing"},
     VerdictWords{Verdict::kExtra, "extra", "extra", "extra"},
-    VerdictWords{Verdict::kDType, "dtype", "has another dtype", "have another dtype"},
-    VerdictWords{Verdict::kShape, "shape", "has another shape", "have another shape"},
+    VerdictWords{Verdict::kDType, "dtype", "has a different dtype", "have a different dtype"},
+    VerdictWords{Verdict::kShape, "shape", "has a different shape", "have a different shape"},
     VerdictWords{Verdict::kUnreadable, "unreadable", "cannot be read", "cannot be read"},
 };
 
@@ -67,20 +67,20 @@ std::string worst_text(const char* what, const ArrayDifference::Worst& worst) {
                      index_text(worst.index), worst.golden, worst.out);
 }
 
-/// What is wrong with an array that fails, in sentences.
+/// Why an array fails, a sentence each.
 std::vector<std::string> reasons(const ArrayDifference& array) {
   switch (array.verdict) {
     case Verdict::kMissing:
-      return {"golden has it, out does not"};
+      return {"in golden, but not in out"};
     case Verdict::kExtra:
-      return {"out has it, golden does not"};
+      return {"in out, but not in golden"};
     case Verdict::kDiffers:
       break;
     default:
       return {array.detail};
   }
   std::vector<std::string> lines = {fmt::format(
-      "{} of {} elements over tolerance (rtol {:g}, atol {:g}); the first at {}: golden {}, out {}",
+      "{} of {} elements over tolerance (rtol {:g}, atol {:g}); first at {}: golden {}, out {}",
       array.over, array.elements, array.tolerance.relative, array.tolerance.absolute,
       index_text(array.first_mismatch), array.first_golden, array.first_out)};
   if (array.absolute.error > 0) lines.push_back(worst_text("abs", array.absolute));
@@ -88,7 +88,7 @@ std::vector<std::string> reasons(const ArrayDifference& array) {
   if (array.nan_mismatches > 0)
     lines.push_back(fmt::format("NaN on one side only: {}", array.nan_mismatches));
   if (array.inf_mismatches > 0)
-    lines.push_back(fmt::format("infinity not matched: {}", array.inf_mismatches));
+    lines.push_back(fmt::format("unmatched infinities: {}", array.inf_mismatches));
   return lines;
 }
 
@@ -96,7 +96,7 @@ const char* color_of(Verdict verdict) {
   return verdict <= Verdict::kWithin ? "\033[32m" : "\033[1;31m";
 }
 
-/// Columns 3 to 5 are numbers and stand to the right.
+/// Columns 3 to 5 are numbers, aligned right.
 std::string aligned(const Cells& cells, const std::array<size_t, 7>& widths) {
   std::string line;
   for (size_t i = 0; i + 1 < cells.size(); ++i)
@@ -185,7 +185,7 @@ OrderedJson json_array(const ArrayDifference& array) {
 }  // namespace
 
 std::string first_text(const exec::FirstDifference& first) {
-  return fmt::format("of what differs was computed first: {}{}", escaped(first.array),
+  return fmt::format("first difference in computation order: {}{}", escaped(first.array),
                      first.step ? fmt::format(", at step {}", *first.step) : "");
 }
 

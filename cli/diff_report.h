@@ -16,7 +16,7 @@ std::string diff_table(const io::Comparison& comparison, bool brief, bool color)
 /// "8 arrays: 5 equal, 2 within tolerance, 1 differs; 3 ignored"
 std::string diff_summary(const io::Comparison& comparison);
 
-/// "of what differs was computed first: watch/lenet/conv1/value, at step 20"
+/// "first difference in computation order: watch/lenet/conv1/value, at step 20"
 std::string first_text(const exec::FirstDifference& first);
 
 /// One JSON object; what is not finite is null.

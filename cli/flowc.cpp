@@ -90,10 +90,10 @@ void write_output(const Options& options, const std::string& text,
   std::error_code unknown;
   for (const std::string& source : sources)
     if (fs::equivalent(source, options.output, unknown))
-      throw RequestError(
-          fmt::format("-o {} would overwrite {}", options.output,
-                      source == options.file ? "the job file" : "what the job file includes"),
-          "name another file");
+      throw RequestError(fmt::format("-o {} would overwrite {}", options.output,
+                                     source == options.file ? "the job file"
+                                                            : "a file that the job file includes"),
+                         "name another file with -o");
   write_text_atomically(options.output, text);
 }
 
@@ -110,11 +110,11 @@ void check_pass(const std::string& name) {
   std::vector<std::string> names;
   for (const passes::Pass& pass : passes::pipeline()) names.emplace_back(pass.name);
   if (name.empty() || std::ranges::count(names, name) > 0) return;
-  throw unknown(fmt::format("--dump-after: there is no pass `{}`", name), name, names,
-                "there are " + join(names, ", "));
+  throw unknown(fmt::format("--dump-after: unknown pass `{}`", name), name, names,
+                "use one of " + join(names, ", "));
 }
 
-/// "cpu (say --device gpu for the other)", "cpu and gpu"; `asked`: the --device that was given.
+/// "cpu (for a GPU, use --device gpu)", "cpu and gpu"; `asked`: the --device that was given.
 std::string devices_of(const plan::Plan& plan, const std::string& asked) {
   const auto any = [&](plan::DeviceKind device) {
     return std::ranges::any_of(plan.jobs, [&](const plan::Job& job) {
@@ -122,8 +122,8 @@ std::string devices_of(const plan::Plan& plan, const std::string& asked) {
     });
   };
   if (!any(plan::DeviceKind::kGpu))
-    return asked.empty()    ? "cpu (say --device gpu for the other)"
-           : asked == "gpu" ? "cpu (the job file places them there)"
+    return asked.empty()    ? "cpu (for a GPU, use --device gpu)"
+           : asked == "gpu" ? "cpu (set by the job file)"
                             : "cpu";
   return any(plan::DeviceKind::kCpu) ? "cpu and gpu" : "gpu";
 }
@@ -219,8 +219,8 @@ int explain(const Options& options) {
   if (code.starts_with('[') && code.ends_with(']')) code = code.substr(1, code.size() - 2);
   const DiagnosisInfo* info = find_diagnosis(code);
   if (!info)
-    throw RequestError(fmt::format("no message has the code `{}`", options.code),
-                       "codes stand in brackets at the end of a message: [E0302]");
+    throw RequestError(fmt::format("unknown code `{}`", options.code),
+                       "copy the code from the end of a message: [E0302]");
   print(fmt::format("{}: {}\n\n{}\n", info->code, info->title, info->explanation));
   return kDone;
 }
@@ -241,7 +241,7 @@ int show_ops(const Options& options) {
   return kDone;
 }
 
-/// What is asked for goes to standard output, unless `-o` names a file.
+/// Writes to standard output, unless `-o` names a file.
 void deliver(const Options& options, const std::string& text,
              const std::vector<std::string>& sources = {}) {
   if (options.output.empty())
@@ -334,36 +334,35 @@ int init(const Options& options) {
   if (named == templates().end()) {
     std::vector<std::string> names;
     for (const Template& one : templates()) names.emplace_back(one.name);
-    throw unknown(fmt::format("there is no job file `{}` to start from", options.start),
-                  options.start, names, "`flowc init` lists them");
+    throw unknown(fmt::format("unknown template `{}`", options.start), options.start, names,
+                  "run `flowc init` to list them");
   }
   const fs::path path =
       options.output.empty() ? fs::path(options.start + ".yaml") : fs::path(options.output);
   if (fs::exists(path))
-    throw RequestError(fmt::format("{} is there already", path.string()),
-                       "-o FILE writes another one");
+    throw RequestError(fmt::format("{} already exists", path.string()),
+                       "write to another file with -o FILE");
   constexpr std::string_view kSchema = "job.schema.json";
   if (const fs::path folder = path.parent_path(); !folder.empty() && !fs::is_directory(folder))
-    throw RequestError(fmt::format("there is no directory {}", folder.string()),
-                       fmt::format("make it: {}", command_line(std::vector<std::string>{
-                                                      "mkdir", "-p", folder.string()})));
+    throw RequestError(fmt::format("no such directory: {}", folder.string()),
+                       fmt::format("create it: {}", command_line(std::vector<std::string>{
+                                                        "mkdir", "-p", folder.string()})));
   const fs::path schema = path.parent_path() / kSchema;
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   write_text_atomically(
       path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, named->text));
   tell(fmt::format(
-      "{}: written; flowc check {} checks it, flowrun {} runs it or lists its jobs, and editors "
-      "complete it by {}\n",
+      "{}: written; next: flowc check {}, then flowrun {}; editors complete it with {}\n",
       escaped(path.string()), escaped(path.string()), escaped(path.string()),
       escaped(schema.string())));
   const std::string jobs =
       installed_jobs().empty() ? "FLOW/jobs" : command_line({{installed_jobs().string()}});
-  // What such a file names lies beside the one that it was copied from.
+  // The files that it names are next to the original.
   if (named->text.find("data/") != named->text.npos ||
       named->text.find("hooks/") != named->text.npos)
     tell(
-        fmt::format("{}: the data and hooks that it reads are in flow's folder jobs/: copy them "
-                    "beside it, or run it with --root {}\n",
+        fmt::format("{}: copy its data and hooks from flow's jobs/ directory next to it, or run it "
+                    "with --root {}\n",
                     escaped(path.string()), jobs));
   return kDone;
 }
@@ -377,7 +376,7 @@ int help(const Options& options) {
   const std::string text = topic_text(options.topic, columns, wants_color(stdout));
   if (text.empty())
     throw unknown(fmt::format("unknown topic `{}`", options.topic), options.topic, topic_names(),
-                  "`flowc help` lists the topics");
+                  "run `flowc help` to list the topics");
   print_painted(text);
   return kDone;
 }
@@ -394,8 +393,16 @@ Commands declare(CLI::App& app, Options& options) {
   dress(app, "flowc");
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0 done; 1 plans differ; 2 the request or the job file is wrong or not there; 3 "
-      "a file cannot be read or written.\nExample: flowc check jobs/lenet.yaml");
+      "Exit status:\n"
+      "  0   success\n"
+      "  1   the plans differ (flowc diff)\n"
+      "  2   invalid request or job file, or no such file\n"
+      "  3   a file cannot be read or written\n"
+      "  70  bug in flowc\n"
+      "\n"
+      "Examples:\n"
+      "  flowc check jobs/lenet.yaml\n"
+      "  flowc COMMAND --help");
   Commands commands;
   const auto add = [&](const char* name, const char* doc, int (*does)(const Options&),
                        const char* footer) {
@@ -403,36 +410,42 @@ Commands declare(CLI::App& app, Options& options) {
     return commands.back().first;
   };
   const auto add_sets = [&options](CLI::App* command) {
-    command->add_option("--set", options.sets, "change a node of the job file, as in vars.lr=0.02")
+    command
+        ->add_option("--set", options.sets,
+                     "set a value in the job file, as in vars.lr=0.02; repeatable")
         ->type_name("PATH=YAML")
         ->expected(1)
         ->take_all();
   };
 
-  CLI::App* checks =
-      add("check", "all jobs of each file, all errors; opens no data", check,
-          "`-` is standard input. Exit status: 0 no errors; 2 some; 3 a file cannot be read.\n"
-          "Example: flowc check jobs/*.yaml");
-  checks->add_option("FILE", options.files, "job files")->required()->type_name("");
+  CLI::App* checks = add(
+      "check", "Check all jobs of each file and report every error; read no data", check,
+      "Exit status: 0 no errors; 2 errors; 3 a file cannot be read.\n"
+      "\nExamples:\n  flowc check jobs/*.yaml\n  flowc check jobs/lenet.yaml --set vars.lr=0.05");
+  checks->add_option("FILE", options.files, "job files; `-` is standard input")
+      ->required()
+      ->type_name("");
   add_sets(checks);
 
-  CLI::App* builds = add("build", "the serialized plan of a file's jobs", build,
-                         "Example: flowc build jobs/lenet.yaml -o lenet.plan");
-  builds->add_option("FILE", options.file, "a job file")->required()->type_name("");
-  builds->add_option("-o,--output", options.output, "where the plan goes")
+  CLI::App* builds = add("build", "Compile a job file to a plan that flowrun executes", build,
+                         "Example:\n  flowc build jobs/lenet.yaml -o lenet.plan");
+  builds->add_option("FILE", options.file, "job file; `-` is standard input")
+      ->required()
+      ->type_name("");
+  builds->add_option("-o,--output", options.output, "plan file; `-` is standard output")
       ->type_name("PLAN")
       ->required();
-  builds->add_option("--job", options.job, "this job alone")->type_name("J");
+  builds->add_option("--job", options.job, "only this job")->type_name("J");
   builds
       ->add_option("--device", options.device,
-                   "cpu: everything to the CPU; gpu: what the file leaves open")
+                   "cpu: place everything on the CPU; gpu: place on a GPU what FILE leaves open")
       ->check(CLI::IsMember({"cpu", "gpu"}));
   add_sets(builds);
-  builds->add_option("--dump-after", options.dump_after, "print the graph after this pass")
+  builds->add_option("--dump-after", options.dump_after, "print the graph after this compiler pass")
       ->type_name("PASS");
 
   CLI::App* shows = add(
-      "show", "list what each job computes and what it takes", show,
+      "show", "List what each job computes and what it takes", show,
       "By default: a line for each entry of the job's graph, and the job's totals. Equal copies "
       "share a line, \"x 3\", which counts all of them. FLOPs are those of the forward pass; a "
       "multiplication with its addition counts as two. Bytes are the size of the output.\n"
@@ -450,9 +463,9 @@ Commands declare(CLI::App& app, Options& options) {
   shows->add_flag("--commands", options.commands, "list the commands that a run starts");
   add_sets(shows);
 
-  CLI::App* ops = add("ops", "the ops of the language, or all about one", show_ops,
-                      "Example: flowc ops conv2d");
-  ops->add_option("NAME", options.op, "an op")->type_name("");
+  CLI::App* ops = add("ops", "List all ops, or describe one", show_ops,
+                      "Examples:\n  flowc ops\n  flowc ops conv2d");
+  ops->add_option("NAME", options.op, "op to describe")->type_name("");
 
   CLI::App* diffs = add(
       "diff", "compare two job files or plans", diff,
@@ -466,46 +479,50 @@ Commands declare(CLI::App& app, Options& options) {
   add_sets(diffs);
 
   CLI::App* inits = add(
-      "init", "a commented job file to start from", init,
-      "It says by which schema editors complete it: job.schema.json beside it, which is written "
-      "too.\nExample: flowc init lenet");
-  inits->add_option("NAME", options.start, "of one that `flowc init` lists")->type_name("");
-  inits->add_option("-o,--output", options.output, "where it goes; default: NAME.yaml")
+      "init", "Write a commented job file to start from", init,
+      "flowc init also writes job.schema.json next to the file; editors use it for completion.\n"
+      "\nExamples:\n  flowc init\n  flowc init lenet");
+  inits->add_option("NAME", options.start, "template; default: list the templates")->type_name("");
+  inits->add_option("-o,--output", options.output, "job file to write; default: NAME.yaml")
       ->type_name("FILE");
 
   CLI::App* configs =
-      add("config", "the job file as it is understood: includes and variables put in", config,
-          "What is written is a job file of the same plan; comments are lost. Paths in it stay "
-          "relative to the folder of FILE.\nExample: flowc config jobs/lenet.yaml --full --set "
-          "vars.lr=0.05");
-  configs->add_option("FILE", options.file, "a job file")->required()->type_name("");
-  CLI::Option* full = configs->add_flag("--full", options.full, "with every default written out");
-  configs->add_flag("--minimal", options.minimal, "only what differs from the defaults")
+      add("config", "Print the job file with includes and variables resolved", config,
+          "The output is a job file with the same plan, without comments. Its paths stay relative "
+          "to the directory of FILE.\n"
+          "\nExample:\n  flowc config jobs/lenet.yaml --full --set vars.lr=0.05");
+  configs->add_option("FILE", options.file, "job file; `-` is standard input")
+      ->required()
+      ->type_name("");
+  CLI::Option* full = configs->add_flag("--full", options.full, "write out every default");
+  configs->add_flag("--minimal", options.minimal, "write only values that differ from the defaults")
       ->excludes(full);
-  configs->add_option("-o,--output", options.output, "where it goes; default: standard output")
+  configs->add_option("-o,--output", options.output, "output file; default: standard output")
       ->type_name("FILE");
   add_sets(configs);
 
   CLI::App* schemas =
-      add("schema", "the JSON Schema of job files or plans, for editors", write_schema,
-          "A file names its schema in its first line:\n  # yaml-language-server: "
-          "$schema=job.schema.json\nExample: flowc schema -o job.schema.json");
+      add("schema", "Print the JSON Schema of job files or plans, for editors", write_schema,
+          "A job file names its schema in the first line:\n  # yaml-language-server: "
+          "$schema=job.schema.json\n\nExample:\n  flowc schema -o job.schema.json");
   schemas->add_option("OF", options.schema, "job (default) or plan")
       ->type_name("")
       ->check(CLI::IsMember({"job", "plan"}));
-  schemas->add_option("-o,--output", options.output, "where it goes; default: standard output")
+  schemas->add_option("-o,--output", options.output, "output file; default: standard output")
       ->type_name("FILE");
 
   CLI::App* explains =
-      add("explain", "what an error code means", explain, "Example: flowc explain E0302");
-  explains->add_option("CODE", options.code, "as in [E0302]")->required()->type_name("");
+      add("explain", "Explain an error code", explain, "Example:\n  flowc explain E0302");
+  explains->add_option("CODE", options.code, "error code, such as E0302")
+      ->required()
+      ->type_name("");
 
-  CLI::App* helps = add("help", "the guides and the reference, by topic", help,
-                        "Example: flowc help checkpoints");
-  helps->add_option("TOPIC", options.topic, "one that `flowc help` lists")->type_name("");
+  CLI::App* helps = add("help", "Show a guide or a part of the reference", help,
+                        "Examples:\n  flowc help\n  flowc help checkpoints");
+  helps->add_option("TOPIC", options.topic, "topic; default: list the topics")->type_name("");
 
   // For completions of shells only.
-  CLI::App* completes = add("complete", "what may follow on a command line", complete, "");
+  CLI::App* completes = add("complete", "Print completions of a command line", complete, "");
   completes->group("");
   completes->add_option("KIND", options.completion.kind)->required();
   completes->add_option("FILE", options.completion.files);
@@ -515,7 +532,7 @@ Commands declare(CLI::App& app, Options& options) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Checks YAML job files and compiles them to plans that flowrun executes.", "flowc");
+  CLI::App app("Check YAML job files and compile them to plans that flowrun executes.", "flowc");
   Options options;
   const Commands commands = declare(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;

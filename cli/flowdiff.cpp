@@ -35,8 +35,9 @@ double read_tolerance(const std::string& text, const char* flag) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0)
-    throw RequestError(fmt::format("{}: `{}` is no tolerance", flag, text),
-                       "a tolerance is a number of at least 0, like 1e-5");
+    throw RequestError(
+        fmt::format("{}: invalid tolerance `{}`; expected a number of at least 0", flag, text),
+        "write a number such as 1e-5");
   return value;
 }
 
@@ -44,7 +45,7 @@ io::ToleranceRules::Rule read_rule(const std::string& text) {
   const size_t equals = text.rfind('=');
   const size_t comma = text.find(',', equals == text.npos ? 0 : equals);
   if (equals == text.npos || equals == 0 || comma == text.npos)
-    throw RequestError(fmt::format("--tol: `{}` is not GLOB=R,A", text),
+    throw RequestError(fmt::format("--tol: invalid rule `{}`; expected GLOB=R,A", text),
                        "write the relative and the absolute tolerance: --tol '**/bias=1e-4,1e-6'");
   return {text.substr(0, equals),
           {read_tolerance(text.substr(equals + 1, comma - equals - 1), "--tol"),
@@ -70,7 +71,7 @@ void check_globs(const Options& options, const io::ToleranceRules& rules,
     if (std::ranges::any_of(names, matches)) return;
     const auto near = suggest(glob, names);
     throw RequestError(fmt::format("{}: no array matches `{}`", flag, glob),
-                       near.empty() ? "globs match the path below the folder, without .npy"
+                       near.empty() ? "match the path below the directory, without .npy"
                                     : "did you mean " + quoted_alternatives(near) + "?");
   };
   for (const auto& rule : rules.rules) check("--tol", rule.glob);
@@ -80,23 +81,24 @@ void check_globs(const Options& options, const io::ToleranceRules& rules,
 /// A report is not written over an array, a plan, or another report.
 void check_reports(const Options& options) {
   if (options.append && !options.markdown)
-    throw RequestError("--md-append needs --md FILE", "name the file that the table is added to");
+    throw RequestError("--md-append requires --md FILE", "name the file to append to: --md FILE");
   std::vector<std::pair<const char*, fs::path>> reports;
   for (const auto& [flag, path] : {std::pair{"--json", options.json},
                                    {"--junit", options.junit},
                                    {"--md", options.markdown}}) {
     if (!path) continue;
-    if (path->empty()) throw RequestError(fmt::format("{} is empty", flag), "name a file");
+    if (path->empty()) throw RequestError(fmt::format("{}: empty file name", flag), "name a file");
     std::error_code unknown;  // /dev/stdout may lead to a pipe, which has no path
     fs::path file = fs::weakly_canonical(fs::absolute(*path), unknown);
     if (unknown) file = *path;
     static const std::set<fs::path> kOfRuns = {"plan.json",       "run.json",   "metrics.jsonl",
                                                "checkpoint.json", "scope.json", "profile.json"};
     if (file.extension() == ".npy" || kOfRuns.contains(file.filename()))
-      throw RequestError(fmt::format("{} {} may be what is compared", flag, *path),
-                         "give the report another name");
+      throw RequestError(fmt::format("{} {} may overwrite a file of a run", flag, *path),
+                         "choose another name for the report");
     for (const auto& [before, other] : reports)
-      if (other == file) throw RequestError(fmt::format("{} and {} name one file", before, flag));
+      if (other == file)
+        throw RequestError(fmt::format("{} and {} name the same file", before, flag));
     reports.emplace_back(flag, file);
   }
 }
@@ -141,15 +143,15 @@ int execute(const Options& options) {
   }
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
   if (!golden.empty() && !out.empty() && golden != out)
-    tell(fmt::format("flowdiff: the checkpoints are of different steps: {} and {}\n",
+    tell(fmt::format("flowdiff: the checkpoints come from different steps: {} and {}\n",
                      escaped(golden), escaped(out)));
   if (comparison.pairs() == 0) {
     const bool all_ignored = comparison.arrays.empty() && !comparison.ignored.empty();
     tell_error("flowdiff",
-               all_ignored ? "nothing was compared: --ignore matches every array"
-                           : "nothing was compared: no array is on both sides",
-               all_ignored ? "leave an array to compare"
-                           : "GOLDEN and OUT are .npy files, folders of them, or run directories");
+               all_ignored ? "nothing to compare: --ignore matches every array"
+                           : "nothing to compare: no array is on both sides",
+               all_ignored ? "narrow --ignore so that at least one array remains"
+                           : "name two .npy files, two directories of them, or two runs");
     return kNothingCompared;
   }
   if (comparison.failed() == 0) return kDone;
@@ -158,34 +160,51 @@ int execute(const Options& options) {
 
 void declare(CLI::App& app, Options& options) {
   dress(app, "flowdiff");
-  app.add_option("GOLDEN", options.golden, "what is right: a .npy file, a folder, or a run")
+  app.add_option("GOLDEN", options.golden, "reference: a .npy file, a directory or a run")
       ->required();
-  app.add_option("OUT", options.out, "what is compared with it: of the same kind")->required();
-  app.add_option("--rtol", options.relative, "relative tolerance of floats, of GOLDEN's value")
+  app.add_option("OUT", options.out, "what to compare with GOLDEN; the same kind")->required();
+  app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
       ->type_name("R");
-  app.add_option("--atol", options.absolute, "absolute tolerance of floats")->type_name("A");
-  app.add_option("--tol", options.tolerances,
-                 "both, for arrays that match, of any dtype; the last match wins; may be repeated")
+  app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
+  app.add_option(
+         "--tol", options.tolerances,
+         "both tolerances for matching arrays of any dtype; the last match wins; repeatable")
       ->type_name("GLOB=R,A")
       ->allow_extra_args(false);
   app.add_option("--ignore", options.ignored,
-                 "leave out arrays that match, also those that only one side has; may be repeated")
+                 "skip matching arrays, including those on one side only; repeatable")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  app.add_option("--json", options.json, "write what was found as JSON; `-` is standard output")
+  app.add_option("--json", options.json, "write a JSON report; `-` is standard output")
       ->type_name("FILE");
-  app.add_option("--junit", options.junit, "write it as a JUnit test suite")->type_name("FILE");
-  app.add_option("--md", options.markdown, "write it as a Markdown table")->type_name("FILE");
-  app.add_flag("--md-append", options.append, "add the Markdown to the end of its FILE");
-  app.add_flag("--brief", options.brief, "show only arrays that fail");
+  app.add_option("--junit", options.junit, "write a JUnit report; `-` is standard output")
+      ->type_name("FILE");
+  app.add_option("--md", options.markdown, "write a Markdown report; `-` is standard output")
+      ->type_name("FILE");
+  app.add_flag("--md-append", options.append,
+               "append the Markdown report instead of replacing FILE");
+  app.add_flag("--brief", options.brief, "list only failing arrays");
   app.footer(
-      "An element passes where |out - golden| <= A + R * |golden|; NaN equals NaN, an infinity\n"
-      "itself. Defaults (R, A): float32 1.3e-6, 1e-5; float64 1e-7, 1e-7; float16 1e-3, 1e-5;\n"
-      "integers and bools exact. Of runs, `returns`, `watch`, `also` and the newest checkpoint\n"
-      "are compared, and of `returns` and `watch` it is said what was computed first of all\n"
-      "that differs. In a GLOB * stays inside a folder and ** does not.\n\n"
-      "Exit status: 0 equal within tolerance, 1 not, 2 wrong request, 3 nothing differs, but a\n"
-      "file cannot be read, 4 nothing compared, 70 defect.\n\n"
+      "An element passes if |out - golden| <= A + R * |golden|. NaN equals NaN, and an infinity\n"
+      "equals itself. In a GLOB, * matches within a directory and ** matches across directories.\n"
+      "\n"
+      "Default tolerances (R, A):\n"
+      "  float32   1.3e-6, 1e-5\n"
+      "  float64   1e-7, 1e-7\n"
+      "  float16   1e-3, 1e-5\n"
+      "  integers and bools: exact\n"
+      "\n"
+      "For runs, flowdiff compares `returns`, `watch`, `also` and the newest checkpoint. It also\n"
+      "reports which differing array of `returns` and `watch` was computed first.\n"
+      "\n"
+      "Exit status:\n"
+      "  0   equal within tolerance\n"
+      "  1   different\n"
+      "  2   invalid request\n"
+      "  3   no differences found, but a file cannot be read\n"
+      "  4   nothing compared\n"
+      "  70  bug in flowdiff\n"
+      "\n"
       "Examples:\n"
       "  flowdiff golden/returns out/returns\n"
       "  flowdiff golden out --ignore 'watch/**' --md \"$GITHUB_STEP_SUMMARY\" --md-append\n"
@@ -197,7 +216,7 @@ void declare(CLI::App& app, Options& options) {
 
 int main(int argc, char** argv) {
   return flow::cli::guarded("flowdiff", [&] {
-    CLI::App app{"Compares the .npy files of two runs, folders or files.", "flowdiff"};
+    CLI::App app{"Compare the arrays of two runs, two directories or two .npy files.", "flowdiff"};
     flow::cli::Options options;
     flow::cli::declare(app, options);
     const int status = flow::cli::parse(app, argc, argv);

@@ -79,9 +79,9 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// `instead`: how the CPU is had.
+/// `instead`: how to run on the CPU.
 RunError no_gpu(const std::string& what, const exec::Gpu& gpu, const std::string& instead) {
-  return RunError(fmt::format("{}, and none can be used: {}", what, gpu.problem()),
+  return RunError(fmt::format("{}, but none is usable: {}", what, gpu.problem()),
                   fmt::format("{}; or run on the CPU: {}", gpu.remedy(), instead));
 }
 
@@ -89,7 +89,7 @@ exec::Gpu find_gpu(const RunOptions& options) {
   if (options.device == "cpu") return {"--device cpu", ""};
   exec::Gpu gpu = exec::find_gpu();
   if (options.device == "gpu" && !gpu.found())
-    throw no_gpu("--device gpu asks for a GPU", gpu, "--device cpu");
+    throw no_gpu("--device gpu requires a GPU", gpu, "--device cpu");
   return gpu;
 }
 
@@ -114,33 +114,33 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
       fmt::format("name one: flowrun {} {}", plan.jobs.front().name, options.file));
 }
 
-/// The last line on standard error: what a person would do now.
+/// The last line on standard error: what to do next.
 void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
   if (outcome.interrupted) {
-    tell(fmt::format("flowrun: stopped after {}{}; {} with: {}\n",
+    tell(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
+                     outcome.stopped_by_command ? " by a command" : "",
                      counted(static_cast<uint64_t>(outcome.steps), "step"),
-                     outcome.stopped_by_command ? ", as a command asked" : "",
-                     job.train ? "go on" : "begin again", next_command(options, job, directory)));
+                     job.train ? "continue" : "restart", next_command(options, job, directory)));
     return;
   }
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
-    tell(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
+    tell(fmt::format("flowrun: {} done in {}; outputs: {}\n", job.name, took,
                      escaped(directory.string())));
     return;
   }
   if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
     const bool epochs = job.run.epochs && outcome.epochs >= *job.run.epochs;
-    tell(fmt::format("flowrun: {} was done already, after {}; it goes on with {}\n", job.name,
+    tell(fmt::format("flowrun: {} is already done after {}; continue with {}\n", job.name,
                      epochs ? counted(static_cast<uint64_t>(outcome.epochs), "epoch")
                             : counted(static_cast<uint64_t>(outcome.steps), "step"),
                      epochs ? fmt::format("--set jobs.{}.run.epochs=N", job.name) : "--steps N"));
     return;
   }
   const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
-  tell(fmt::format("flowrun: {} done, {} in {}{}; predict jobs read it with --load {}\n", job.name,
-                   counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
+  tell(fmt::format("flowrun: {} done, {} in {}{}; use it in predict jobs with --load {}\n",
+                   job.name, counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
                    command_line({{directory.string()}})));
 }
 
@@ -160,8 +160,7 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   } else if (outcome.exit_status == kDone || outcome.interrupted) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
-    tell(fmt::format("flowrun: what was written until then is in {}\n",
-                     escaped(directory.string())));
+    tell(fmt::format("flowrun: partial outputs: {}\n", escaped(directory.string())));
   }
   // A shell loop stops when its command died of the signal.
   if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {
@@ -192,7 +191,7 @@ void tell_memory(const RunOptions& options, const std::vector<exec::JobMemory>& 
     print(options.json ? memory_json(job) : memory_text(job));
     total += job.memory.total();
   }
-  if (jobs.size() > 1 && !options.json) print(fmt::format("all: {}\n", human_bytes(total)));
+  if (jobs.size() > 1 && !options.json) print(fmt::format("total: {}\n", human_bytes(total)));
 }
 
 ProgressBar::Style progress_style(const RunOptions& options) {
@@ -222,18 +221,18 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
     if (exec::is_written(path, request.directory))
       throw RequestError(
           fmt::format("{} would remove {}, which this run reads", flag, path.string()),
-          "write to another directory");
+          "name another directory with -o DIR");
   exec::RunRequest silent = request;  // the run itself will say it
   silent.say = {};
   exec::dry_run(backend, silent);
 }
 
-/// "lenet.yaml:36:3: job `train` is for a GPU", or what of it is.
+/// "lenet.yaml:36:3: job `train` runs on a GPU", or the first step that does.
 std::string what_is_for_gpu(const plan::Job& job) {
   for (const plan::Step& step : job.steps)
     if (step.device == plan::DeviceKind::kGpu && step.op != "copy")
-      return fmt::format("{}: `{}` of job `{}` is for a GPU", step.where, step.name, job.name);
-  return fmt::format("{}: job `{}` is for a GPU", job.where, job.name);
+      return fmt::format("{}: `{}` of job `{}` runs on a GPU", step.where, step.name, job.name);
+  return fmt::format("{}: job `{}` runs on a GPU", job.where, job.name);
 }
 
 /// Placements of a job file may put a job on the CPU, whatever `--device gpu` asks for.
@@ -247,16 +246,16 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
     if (options.device == "gpu" && !loaded.from_job_file)
       throw RequestError(
           fmt::format("job `{}` of {} is compiled for the CPU", job.name, options.file),
-          "leave --device gpu out, or compile with flowc build --device gpu a job file that does "
-          "not place it on the CPU");
+          "omit --device gpu; or remove the job's CPU placement and run flowc build --device gpu");
     return cpu::make_backend();
   }
   if (options.device == "cpu")
     throw RequestError(fmt::format("job `{}` of {} is compiled for a GPU", job.name, options.file),
-                       "compile it with flowc build --device cpu");
+                       "rebuild the plan with flowc build --device cpu");
   if (!gpu.found())
-    throw no_gpu(what_is_for_gpu(job), gpu,
-                 loaded.from_job_file ? "--device cpu" : "flowc build --device cpu makes its plan");
+    throw no_gpu(
+        what_is_for_gpu(job), gpu,
+        loaded.from_job_file ? "--device cpu" : "rebuild the plan with flowc build --device cpu");
   if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open();
   return exec::make_mixed_backend(cpu::make_backend(), gpu.open());
 }
@@ -266,7 +265,7 @@ std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const p
                     const exec::Gpu& gpu) {
   if (options.device == "cpu" || !runs_on_cpu(loaded.plan, job)) return "";
   if (!gpu.found()) return gpu.problem();
-  return loaded.from_job_file ? "the job file places it there" : "the plan is compiled for it";
+  return loaded.from_job_file ? "set by the job file" : "the plan is compiled for the CPU";
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
@@ -289,8 +288,8 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& opt
   for (const std::string& input : options.inputs) {
     const size_t equals = input.find('=');
     if (equals == std::string::npos)
-      throw RequestError(fmt::format("--input `{}`: no `=`", input),
-                         "NAME=@FILE.npy, or NAME=random_uniform:-1:1");
+      throw RequestError(fmt::format("--input `{}` has no `=`; expected NAME=SPEC", input),
+                         "write NAME=@FILE.npy or NAME=random_uniform:-1:1");
     inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
   return inputs;
@@ -298,22 +297,21 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& opt
 
 void check_directory_flags(const RunOptions& options) {
   if (options.resume && options.force)
-    throw RequestError("--resume and --force: one continues what the other removes",
-                       "leave one of them out");
+    throw RequestError("--resume continues the run that --force removes", "omit one of them");
   if (options.resume && !options.directory)
-    throw RequestError("--resume needs the directory of the run", "name it with -o DIR");
+    throw RequestError("--resume requires the directory of the run", "name it with -o DIR");
   if (options.verify_data && !options.resume)
-    throw RequestError("--verify-data needs --resume: a new run reads its data anyway",
-                       "leave it out");
+    throw RequestError("--verify-data requires --resume; a new run always reads all its data",
+                       "omit --verify-data");
 }
 
 /// A run that is resumed loads its own checkpoint; one flag for all its starts must mean the same
 /// in the first as in the next.
 void check_resumed_load(const exec::RunRequest& request) {
   if (request.resume && request.job.train && (request.load || !request.load_partial.empty()))
-    throw RequestError("--resume and --load: a resumed run loads its own checkpoint",
-                       "leave one of them out; `run: {checkpoint: {load: PATH}}` in the job file "
-                       "counts for a start from step 0 alone");
+    throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
+                       "omit one of them; `run: {checkpoint: {load: PATH}}` in the job file "
+                       "applies only to a start from step 0");
 }
 
 /// Where the directory has nothing to resume, the run starts from step 0, which it says.
@@ -322,7 +320,7 @@ exec::Resumable begin_resume(exec::RunRequest& request) {
   request.resume = found == exec::Resumable::kCheckpoint;
   if (!request.resume)
     request.say(
-        fmt::format("nothing to resume in {}: starting from step 0", request.directory.string()));
+        fmt::format("nothing to resume in {}; starting from step 0", request.directory.string()));
   return found;
 }
 
@@ -365,8 +363,7 @@ int execute(const RunOptions& options) {
     tell_remark(options, text);
   };
   const auto printed = output_beside(bar, [&] {
-    if (!stop_signal)
-      say("the reader of standard output has closed it; the run goes on without it");
+    if (!stop_signal) say("the reader closed standard output; the run continues without it");
   });
   exec::RunRequest request{.plan = plan,
                            .job = job,
@@ -412,7 +409,7 @@ int execute(const RunOptions& options) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Runs a job of a job file, or of a plan that flowc built.", "flowrun");
+  CLI::App app("Run a job from a job file, or from a plan that flowc built.", "flowrun");
   dress(app, "flowrun");
   RunOptions options;
   add_options(app, options);

@@ -27,13 +27,14 @@ void require_file(const CompileRequest& request) {
   if (fs::is_directory(file)) {
     const fs::path plan = fs::path(file) / exec::kPlanFile;
     throw RequestError(fmt::format("{} is a directory", file),
-                       fs::exists(plan) ? fmt::format("the plan of its run is {}", plan.string())
-                                        : "name the job file in it");
+                       fs::exists(plan) ? fmt::format("use the plan of its run: {}", plan.string())
+                                        : "name a job file in it");
   }
   if (fs::exists(file)) return;
   if (request.job && fs::is_regular_file(*request.job))
-    throw RequestError(fmt::format("there is no {}", file),
-                       fmt::format("the job comes first: flowrun {} {}", file, *request.job));
+    throw RequestError(
+        fmt::format("no such file: {}", file),
+        fmt::format("write the job before the file: flowrun {} {}", file, *request.job));
   const fs::path folder = fs::path(file).parent_path();
   std::vector<std::string> names;
   std::error_code unreadable;
@@ -42,8 +43,8 @@ void require_file(const CompileRequest& request) {
       names.push_back((folder / entry.path().filename()).string());
   std::ranges::sort(names);
   const auto near = suggest(file, names);
-  throw RequestError(fmt::format("there is no {}", file),
-                     near.empty() ? "`flowc init` lists job files to start from"
+  throw RequestError(fmt::format("no such file: {}", file),
+                     near.empty() ? "run `flowc init` to list job files to start from"
                                   : fmt::format("did you mean {}?", near.front()));
 }
 
@@ -105,7 +106,7 @@ std::optional<CompileResult> compile_aloud(const CompileRequest& request) {
   std::string text = read_file(request);
   if (is_plan(text))
     throw RequestError(fmt::format("{} is a plan, not a job file", request.file),
-                       "`flowc show` and `flowrun` take plans, too");
+                       "use `flowc show` or `flowrun` with plans");
   return compile_aloud(request, std::move(text));
 }
 
@@ -115,8 +116,8 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
     if (!request.sets.empty() || !request.watches.empty() || !request.watch_diffs.empty() ||
         !request.watch_scopes.empty())
       throw RequestError(
-          fmt::format("{} is a plan: --set and --watch need the job file", request.file),
-          "compile the job file with them, or run it directly");
+          fmt::format("{} is a plan; --set and --watch require a job file", request.file),
+          "run the job file with these options, or build a new plan with them");
     LoadedPlan loaded{.plan = plan::from_json(text, request.file), .from_job_file = false};
     resolve_root(loaded.plan, request.file);
     return loaded;
@@ -142,7 +143,7 @@ const plan::Job& find_job(const plan::Plan& plan, const std::string& name) {
   }
   const auto near = suggest(name, names);
   throw RequestError(fmt::format("no job `{}` in {}", name, plan.source),
-                     near.empty() ? fmt::format("its jobs are {}", job_names(plan))
+                     near.empty() ? fmt::format("use one of {}", job_names(plan))
                                   : fmt::format("did you mean `{}`?", near.front()));
 }
 

@@ -10,7 +10,7 @@ namespace flow::cli {
 
 namespace {
 
-/// So many steps are listed; profile.json has all.
+/// Number of steps in the table; profile.json has all.
 constexpr size_t kListed = 40;
 
 double share(double seconds, double of) { return of > 0 ? 100 * seconds / of : 0; }
@@ -38,17 +38,17 @@ void add(Table& table, std::vector<std::string> cells, const exec::ProfileRow& r
 }
 
 Table threads_table(const exec::ProfileReport& report) {
-  Table table = table_of_numbers({"thread", "does"});
+  Table table = table_of_numbers({"thread", "work"});
   double known = 0;
   for (const exec::ProfileRow& row : report.compute) {
     add(table, {"compute", row.name}, row, report.seconds);
     known += row.seconds;
   }
   const double rest = report.seconds - known;
-  table.row({"compute", "else", "", fmt::format("{:.1f}", 1e3 * rest),
+  table.row({"compute", "other", "", fmt::format("{:.1f}", 1e3 * rest),
              fmt::format("{:.1f} %", share(rest, report.seconds)), ""});
   for (const exec::ProfileRow& row : report.beside)
-    add(table, {"beside it", row.name}, row, report.seconds);
+    add(table, {"background", row.name}, row, report.seconds);
   return table;
 }
 
@@ -65,7 +65,7 @@ Table steps_table(const exec::ProfileReport& report) {
     others.seconds += row.seconds;
   }
   if (others.calls > 0)
-    table.row({fmt::format("{} others", report.steps.size() - kListed), "", "",
+    table.row({fmt::format("{} more", report.steps.size() - kListed), "", "",
                std::to_string(others.calls), fmt::format("{:.1f}", 1e3 * others.seconds),
                fmt::format("{:.1f} %", share(others.seconds, report.seconds)), ""});
   return table;

@@ -24,7 +24,7 @@ namespace {
 std::string rate_text(double steps_a_second) {
   if (steps_a_second >= 100) return fmt::format("  {:.0f} steps/s", steps_a_second);
   if (steps_a_second >= 1) return fmt::format("  {:.3g} steps/s", steps_a_second);
-  return fmt::format("  {} a step", human_seconds(1 / steps_a_second));
+  return fmt::format("  {} per step", human_seconds(1 / steps_a_second));
 }
 
 std::string count_text(const exec::Progress& at) {

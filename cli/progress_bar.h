@@ -1,4 +1,4 @@
-// Progress on standard error: a bar on a terminal, a line now and then elsewhere, objects as JSON.
+// Progress on standard error: a bar on a terminal, a line every 30 s elsewhere, or JSON objects.
 #pragma once
 
 #include <cstdio>
@@ -11,25 +11,25 @@
 
 namespace flow::cli {
 
-/// "train [=====     ] 300/600  21 steps/s  loss 0.7441  14 s left" in less than `width` columns:
-/// where they are few, what matters least is left out. `first`: the steps of earlier runs.
+/// "train [=====     ] 300/600  21 steps/s  loss 0.7441  14 s left" in fewer than `width` columns;
+/// a narrow line omits the least important parts. `first`: the number of steps of earlier runs.
 std::string bar_text(const std::string& job, const exec::Progress& at, int64_t first, int width);
 
-/// The same where there is no terminal: "train 300/600  21 steps/s  loss 0.7441  14 s left".
+/// The same without a bar: "train 300/600  21 steps/s  loss 0.7441  14 s left".
 std::string line_text(const std::string& job, const exec::Progress& at, int64_t first);
 
 class ProgressBar {
  public:
-  /// kLines: one after each 30 s, none in a shorter run.
+  /// kLines: a line every 30 s, so a shorter run has no line.
   enum class Style { kBar, kLines, kJson, kSilent };
   ProgressBar(Style style, std::string job,
               std::function<void(const std::string&)> write = tell_painted)
       : style_(style), job_(std::move(job)), write_(std::move(write)) {}
 
-  /// Before the first step, which may be long in coming.
+  /// Call before the first step, which may take long.
   void begin();
   void show(const exec::Progress& progress);
-  /// Takes the bar off the line, so that other text may follow.
+  /// Clears the bar's line for other text.
   void clear();
 
  private:
@@ -47,8 +47,8 @@ class ProgressBar {
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
-/// Standard output that takes the bar off its line before anything is written: both are seen at one
-/// place. `on_closed` is called once, when its reader has closed it. The bar outlives it.
+/// Standard output that clears the bar before each write, since both share a terminal. Calls
+/// `on_closed` once, when the reader closes it. The bar must outlive it.
 std::unique_ptr<std::FILE, CloseFile> output_beside(ProgressBar& bar,
                                                     std::function<void()> on_closed);
 

@@ -17,8 +17,8 @@ namespace {
 
 [[noreturn]] void refuse(const fs::path& path, const std::error_code& error) {
   throw RequestError(
-      fmt::format("cannot make the directory {}: {}", path.string(), error.message()),
-      "name another with -o DIR");
+      fmt::format("cannot create the directory {}: {}", path.string(), error.message()),
+      "name another directory with -o DIR");
 }
 
 [[noreturn]] void refuse_removal(const fs::path& path, const std::error_code& error) {
@@ -51,8 +51,9 @@ void remove_run(const fs::path& directory) {
   for (const char* name : exec::kWritten)
     if (const fs::path path = directory / name; !ran && fs::exists(fs::symlink_status(path, error)))
       throw RequestError(
-          fmt::format("{} is of no run: there is no {} beside it", path.string(), exec::kPlanFile),
-          "--force removes what an earlier run wrote; name another directory with -o DIR");
+          fmt::format("{} does not belong to a run: no {} next to it", path.string(),
+                      exec::kPlanFile),
+          "name another directory with -o DIR; --force removes only the files of a run");
   if (!ran) return;
   fs::remove_all(aside, error);
   if (!error) fs::create_directory(aside, error);
@@ -69,7 +70,7 @@ DirectoryLock::DirectoryLock(const fs::path& path)
       errno != EWOULDBLOCK)
     return;
   throw RequestError(fmt::format("another run is writing to {}", path.string()),
-                     "wait for its end, or name another directory with -o DIR");
+                     "wait until it ends, or name another directory with -o DIR");
 }
 
 fs::path make_default_directory(const std::string& file, const std::string& job) {
@@ -82,24 +83,25 @@ fs::path make_default_directory(const std::string& file, const std::string& job)
     if (fs::create_directory(path, error)) return path;
     if (error) refuse(path, error);
   }
-  throw RequestError(fmt::format("runs/{}-NNN is full", stem), "name a directory with -o DIR");
+  throw RequestError(fmt::format("all directories runs/{}-NNN are taken", stem),
+                     "name a directory with -o DIR");
 }
 
 void check_directory(const fs::path& path, bool force) {
-  if (path.empty()) throw RequestError("-o is empty", "name a directory: -o DIR");
+  if (path.empty()) throw RequestError("-o: empty directory name", "name a directory with -o DIR");
   std::error_code error;
   const bool directory = fs::is_directory(path, error);
   if (!directory && fs::exists(path, error))
     throw RequestError(fmt::format("{} is a file, not a directory", path.string()),
-                       "name another with -o DIR");
+                       "name another directory with -o DIR");
   if (!directory || force) return;
   const bool empty = fs::is_empty(path, error);
   if (error) refuse(path, error);
   if (empty) return;
   const bool resumable = fs::exists(path / "checkpoints", error);
   throw RequestError(fmt::format("{} is not empty", path.string()),
-                     fmt::format("--force removes what an earlier run wrote there{}",
-                                 resumable ? ", --resume continues it" : ""));
+                     fmt::format("use --force to remove the files of an earlier run{}",
+                                 resumable ? ", or --resume to continue it" : ""));
 }
 
 DirectoryLock lock_directory(const fs::path& path) {

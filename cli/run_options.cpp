@@ -36,7 +36,7 @@ CLI::Validator count(int64_t min, int64_t max) {
   const auto wrong = [=](const std::string& text) -> std::string {
     const auto number = whole_number(text);
     if (number && *number >= min && *number <= max) return {};
-    return fmt::format("`{}` is no whole number from {} to {}", text, min, max);
+    return fmt::format("`{}` is not a whole number from {} to {}", text, min, max);
   };
   return {wrong, "", "count"};
 }
@@ -45,7 +45,7 @@ CLI::Validator is_folder() {
   const auto wrong = [](const std::string& text) -> std::string {
     std::error_code failed;
     if (std::filesystem::is_directory(text, failed)) return {};
-    return fmt::format("`{}` is no folder", text);
+    return fmt::format("`{}` is not a directory", text);
   };
   return {wrong, "", "folder"};
 }
@@ -53,60 +53,88 @@ CLI::Validator is_folder() {
 }  // namespace
 
 void add_options(CLI::App& app, RunOptions& options) {
-  app.add_option("JOB", options.job, "the job to run; not needed for a file with a single one")
+  app.add_option("JOB", options.job, "job to run; optional if FILE has only one job")
       ->required()
       ->type_name("");
-  app.add_option("FILE", options.file, "a job file or a plan")->type_name("");
-  app.add_option("-o,--output", options.directory,
-                 "where outputs go; default: the next free runs/<file>-<job>-NNN")
-      ->type_name("DIR");
+  app.add_option("FILE", options.file, "job file or plan; `-` is standard input")->type_name("");
+  const auto group = [&app](const char* name) { app.option_defaults()->group(name); };
   const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
                                const char* text) {
     app.add_option(flag, values, text)->type_name(type)->expected(1)->take_all();
   };
-  add_many("--set", options.sets, "PATH=YAML", "change a node of the job file, as in vars.lr=0.02");
-  add_many("--input", options.inputs, "NAME=SPEC", "give an input: @x.npy, or random_uniform:-1:1");
-  add_many("--watch", options.watches, "NAME[:N]", "write this tensor every N steps");
-  add_many("--watch-diff", options.watch_diffs, "NAME[:N]", "write its gradient every N steps");
-  add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
-           "write all that is made under this name, and the gradients");
-  app.add_option("--load", options.load,
-                 "start from this checkpoint, run or .npz; `none`: from fresh variables")
-      ->type_name("CKPT");
-  add_many("--load-partial", options.load_partial, "GLOB",
-           "variables that may be missing or misshapen there: they start anew");
-  app.add_option("--save", options.save, "leave a final checkpoint there; `none`: no copy")
-      ->type_name("PATH");
-  app.add_flag("--resume", options.resume, "continue the run in DIR to the same bits, or start it");
+
+  group("Run directory");
+  app.add_option("-o,--output", options.directory,
+                 "run directory; default: the next free runs/<file>-<job>-NNN")
+      ->type_name("DIR");
+  app.add_flag("--force", options.force, "remove the files of an earlier run from DIR first");
+  app.add_flag("--resume", options.resume, "resume the run in DIR bit-identically, or start it");
   app.add_flag("--verify-data", options.verify_data,
-               "with --resume: read all data files again, not only those that changed");
+               "with --resume: read every data file again, not only changed ones");
+
+  group("Job");
+  add_many("--set", options.sets, "PATH=YAML",
+           "set a value in the job file, as in vars.lr=0.02; repeatable");
+  add_many("--input", options.inputs, "NAME=SPEC",
+           "feed an input: @FILE.npy or random_uniform:-1:1; repeatable");
   app.add_option("--steps", options.steps, "stop at this global step")
       ->type_name("N")
       ->check(count(0, plan::kMostSteps));
-  app.add_option("--device", options.device, "auto, cpu or gpu")
-      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
-  app.add_flag("--eager", options.eager, "on a GPU: run without graphs, to the same bits");
-  app.add_option("--threads", options.threads, "at most so many threads compute; changes no number")
-      ->type_name("N")
-      ->check(count(1, 1024));
-  app.add_option("--root", options.root, "what the paths of the job are relative to")
+  app.add_option("--root", options.root,
+                 "base directory of the job's paths; default: the job file's directory")
       ->type_name("DIR")
       ->check(is_folder());
-  app.add_flag("--force", options.force, "remove what an earlier run left in DIR");
+
+  group("Watched tensors");
+  add_many("--watch", options.watches, "NAME[:N]",
+           "write this tensor every N steps; default: 1; repeatable");
+  add_many("--watch-diff", options.watch_diffs, "NAME[:N]",
+           "write the gradient of this tensor every N steps; repeatable");
+  add_many("--watch-scope", options.watch_scopes, "NAME[:N]",
+           "write all tensors and gradients below this name every N steps; repeatable");
+
+  group("Checkpoints");
+  app.add_option("--load", options.load,
+                 "load variables from a checkpoint, run or .npz; `none`: initialize them")
+      ->type_name("CKPT");
+  add_many("--load-partial", options.load_partial, "GLOB",
+           "initialize matching variables if CKPT lacks them or has another shape; repeatable");
+  app.add_option("--save", options.save, "copy the final checkpoint to PATH; `none`: no copy")
+      ->type_name("PATH");
+
+  group("Device");
+  app.add_option("--device", options.device, "default: auto, a GPU if one is usable")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu"}));
+  app.add_option("--threads", options.threads,
+                 "maximum number of compute threads; does not affect results")
+      ->type_name("N")
+      ->check(count(1, 1024));
+  app.add_flag("--eager", options.eager,
+               "on a GPU: launch each step without CUDA graphs; does not affect results");
+
+  group("Reports");
   app.add_flag("--dry-run", options.dry_run,
-               "prepare everything, say how much memory it takes, run nothing");
+               "prepare the run and print its memory use; run nothing");
   app.add_flag("--profile", options.profile,
-               "say at the end where the time of a step went; DIR/profile.json is for "
-               "ui.perfetto.dev");
+               "print where the time goes; write DIR/profile.json for ui.perfetto.dev");
   app.add_flag("--no-commands", options.no_commands,
-               "run no command sinks; `flowc show --commands` lists them");
-  app.add_flag("--quiet", options.quiet, "no progress and no remarks");
-  app.add_flag("--json", options.json, "progress and print sinks as objects, one a line");
+               "start no command sinks; `flowc show --commands` lists them");
+  app.add_flag("--quiet", options.quiet, "print no progress and no remarks");
+  app.add_flag("--json", options.json,
+               "print progress and print sinks as JSON, an object per line");
+
   app.footer(
-      "Exit status: 0 done; 1 a check failed (a loss, a tensor that is checked, or a variable to "
-      "be "
-      "saved is not finite); 2 the request is wrong; 3 the run failed; 70 a defect of flow.\n"
-      "Example: flowrun train jobs/lenet.yaml -o out --set vars.lr=0.05");
+      "Exit status:\n"
+      "  0   success\n"
+      "  1   a check failed: a loss, a checked tensor or a variable to save is not finite\n"
+      "  2   invalid request or job file\n"
+      "  3   the run failed\n"
+      "  70  bug in flowrun\n"
+      "\n"
+      "Examples:\n"
+      "  flowrun train jobs/lenet.yaml\n"
+      "  flowrun train jobs/lenet.yaml -o out --set vars.lr=0.05\n"
+      "  flowrun train jobs/lenet.yaml -o out --resume --steps 2000");
 }
 
 void read_words(RunOptions& options) {

@@ -60,7 +60,7 @@ Table steps_table(const plan::Job& job, const Results& results) {
   Table table;
   table.align_right(0);
   table.align_right(2);
-  table.row({"#", "step", "holds", "", "makes"});
+  table.row({"#", "step", "live", "", "allocates"});
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const double part = static_cast<double>(results.live[i]) / static_cast<double>(results.peak());
     const auto full = static_cast<size_t>(part * static_cast<double>(kWidth));
@@ -104,12 +104,14 @@ std::string show_memory(const plan::Job& job) {
   const size_t variables = bytes_of_role(job, plan::Role::kVariable);
   const size_t inputs = bytes_of_role(job, plan::Role::kInput);
   std::string text = fmt::format(
-      "job {}: {} at the peak, in plain sizes\n  variables {}\n  inputs    {}\n  results   {}\n",
+      "job {}: {} at peak, without workspaces and layouts\n  variables {}\n  inputs    {}\n  "
+      "results  "
+      " {}\n",
       job.name, human_bytes(variables + inputs + results.peak()), human_bytes(variables),
       human_bytes(inputs), human_bytes(results.peak()));
   if (results.peak() == 0) return text;
   text += "\nsteps\n" + steps_table(job, results).str();
-  text += fmt::format("\nheld at step {}, {}, which holds most\n{}", results.fullest,
+  text += fmt::format("\nlive at the peak, step {}, {}\n{}", results.fullest,
                       job.steps[results.fullest].name, holders_table(job, results).str());
   return text;
 }
@@ -122,7 +124,7 @@ std::string device_text(const exec::MemoryReport& memory) {
                   human_bytes(memory.inputs), human_bytes(memory.outputs));
   if (memory.columns > 0) text += fmt::format("  datasets  {}\n", human_bytes(memory.columns));
   text += fmt::format("  arena     {}{}\n", human_bytes(memory.arena),
-                      memory.peak_step.empty() ? "" : ", fullest at " + memory.peak_step);
+                      memory.peak_step.empty() ? "" : ", peak at " + memory.peak_step);
   for (const auto& holder : memory.at_peak)
     text += fmt::format("    {:>10}  {}\n", human_bytes(holder.bytes), holder.name);
   return text;
@@ -138,12 +140,12 @@ OrderedJson bytes_of(const exec::MemoryReport& memory) {
 
 std::string memory_text(const exec::JobMemory& job) {
   const exec::MemoryReport& memory = job.memory;
-  std::string text = fmt::format("job {}: {} at the peak\n", job.job, human_bytes(memory.total()));
+  std::string text = fmt::format("job {}: {} at peak\n", job.job, human_bytes(memory.total()));
   for (const exec::MemoryReport& part : memory.parts)
     text += fmt::format("on {}: {}\n{}", part.device, human_bytes(part.total()), device_text(part));
   if (memory.parts.empty()) text += device_text(memory);
   if (memory.pinned > 0)
-    text += fmt::format("  and {} of the host's\n", human_bytes(memory.pinned));
+    text += fmt::format("  pinned host memory {}\n", human_bytes(memory.pinned));
   return text;
 }
 

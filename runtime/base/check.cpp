@@ -4,7 +4,7 @@
 namespace flow {
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  throw Defect(fmt::format("{}:{}: `{}` does not hold{}{}", file, line, condition,
+  throw Defect(fmt::format("{}:{}: check `{}` failed{}{}", file, line, condition,
                            message.empty() ? "" : ": ", message));
 }
 

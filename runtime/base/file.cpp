@@ -25,8 +25,8 @@ Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
 
 /// What may be done about it; empty where the reason says enough.
 std::string remedy(int code) {
-  if (code == ENOSPC || code == EDQUOT) return "free some space there, or write elsewhere";
-  if (code == EMFILE) return "this shell lets a program open more files with `ulimit -n NUMBER`";
+  if (code == ENOSPC || code == EDQUOT) return "free disk space, or write to another disk";
+  if (code == EMFILE) return "raise the limit on open files: `ulimit -n NUMBER`";
   return {};
 }
 
@@ -135,7 +135,7 @@ void make_folders(const fs::path& path) {
   if (path.empty()) return;
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw cannot("make the directory", path, error.value());
+  if (error) throw cannot("create the directory", path, error.value());
 }
 
 void File::close() {

@@ -1,4 +1,4 @@
-// Files: descriptors that close themselves, whole reads, atomic writes, read-only maps.
+// Files: owned descriptors, whole reads, atomic writes, read-only maps.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace flow {
 
 namespace fs = std::filesystem;
 
-/// "cannot read FILE: Is a directory", of an errno.
+/// "cannot read FILE: Is a directory", from an errno.
 RunError cannot(std::string_view action, const fs::path& path, int code);
 
-/// An owned descriptor of the system, or none.
+/// An owned file descriptor, or none.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -30,7 +30,7 @@ class Descriptor {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
-  /// Closes it; 0, or the errno of what was written before and could not be kept.
+  /// Closes it and returns 0, or the errno if earlier writes were lost.
   int close();
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
@@ -46,23 +46,23 @@ class File {
   static File open_read(const fs::path& path);
   /// Creates or truncates.
   static File create(const fs::path& path);
-  /// Creates a file that is not there yet, nor a link in its place; messages call it `told_as`.
+  /// Creates a new file; fails if `path` exists, even as a link. Messages name it `told_as`.
   static File create_new(const fs::path& path, const fs::path& told_as);
-  /// Opens for reading and writing, keeping what is there; creates when missing.
+  /// Opens for reading and writing and keeps the contents; creates a missing file.
   static File open_update(const fs::path& path);
 
   const fs::path& path() const { return path_; }
   uint64_t size() const;
-  /// Reads until `into` is full or the file ends; returns the bytes read.
+  /// Reads until `into` is full or the file ends; returns the number of bytes read.
   size_t read(std::span<std::byte> into);
-  /// The same from `offset` on.
+  /// The same, from `offset`.
   size_t read_at(uint64_t offset, std::span<std::byte> into) const;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   void truncate(uint64_t size);
   void sync();
-  /// RunError where the system could not keep what was written. Without it that goes unnoticed.
+  /// RunError if the system lost writes. Without close(), such losses go unnoticed.
   void close();
 
  private:
@@ -73,28 +73,28 @@ class File {
   fs::path path_;
 };
 
-/// Makes a folder and those above it where they are missing. RunError that says why it cannot. The
-/// empty path is where the process is.
+/// Creates a directory and its missing parents. RunError with the reason if it cannot. The empty
+/// path is the working directory.
 void make_folders(const fs::path& path);
 
-/// The whole file as text. RunError when it cannot be read.
+/// The whole file as text. RunError if it cannot be read.
 std::string read_text(const fs::path& path);
 
-/// A path that names an open file of this process: /dev/stdin, or what `<(command)` is.
+/// Does the path name an open file of this process: /dev/stdin, or a shell's `<(command)`?
 bool is_descriptor(const fs::path& path);
 
-/// What a link at the end of `path` leads to, though that be missing yet.
+/// The target of a link at the end of `path`, even if it does not exist yet.
 fs::path followed(fs::path path);
 
-/// Of temporary files and folders, whose names end so.
+/// The end of the names of temporary files and directories.
 inline constexpr const char* kTemporarySuffix = ".tmp";
 
-/// A name for a temporary file or folder beside `path` that nobody can guess:
+/// A name that nobody can guess, for a temporary file or directory next to `path`:
 /// ".NAME.0123456789abcdef.tmp".
 fs::path temporary_beside(const fs::path& path);
 
-/// A new file under a temporary name, which `commit` moves to `path`: readers see the old file or
-/// the new one, never a part. Removed if it is never committed.
+/// A new file under a temporary name, which `commit` moves to `path`. Readers see the old file or
+/// the new one, never a part. The destructor removes an uncommitted file.
 class Replacement {
  public:
   explicit Replacement(const fs::path& path);
@@ -112,24 +112,24 @@ class Replacement {
 };
 
 /// Replaces the file at `path`, and returns when the new one is on the disk. Follows links. Writes
-/// directly to what is no regular file (/dev/stdout, a pipe).
+/// directly to a pipe or a device, such as /dev/stdout.
 void write_text_atomically(const fs::path& path, std::string_view text);
 
 struct MapRecord;
 
-/// A file mapped read-only into memory. Where it becomes shorter meanwhile, the program that reads
-/// what was there says so and ends with exit status 3, unless it reads under `recovering`.
+/// A file mapped read-only into memory. If the file shrinks, a read past its end stops the program
+/// with a message and exit status 3, unless it happens inside `recovering`.
 class MappedFile {
  public:
-  /// RunError where it is no file that can be mapped, a pipe say.
+  /// RunError if the file cannot be mapped, such as a pipe.
   explicit MappedFile(const fs::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  /// Calls `read`. RunError where the file has become shorter by then: what was read was not all
-  /// in it. One thread at a time.
+  /// Calls `read`. RunError if the file shrank meanwhile, so that `read` saw missing data. One
+  /// thread at a time.
   template <typename Read>
   void recovering(Read read) const {
     begin_recovering();

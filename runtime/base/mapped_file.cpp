@@ -26,7 +26,7 @@ struct MapRecord {
         begin(map.data()),
         size(map.size()),
         page(static_cast<size_t>(::sysconf(_SC_PAGESIZE))),
-        loss(fmt::format("{} became shorter while it was read", path.string())),
+        loss(fmt::format("{} shrank while it was being read", path.string())),
         message(fmt::format("{}: error: {}\n", ::program_invocation_short_name, escaped(loss))) {}
 
   Descriptor file;
@@ -122,9 +122,8 @@ MappedFile::MappedFile(const fs::path& path) {
     mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (S_ISDIR(status.st_mode)) throw cannot("read", path, EISDIR);
   if (!S_ISREG(status.st_mode))
-    throw RunError(
-        fmt::format("{} is a pipe or a device, of which no part can be read again", path.string()),
-        "write it to a file first; an input's `from: {npy: PATH}` reads streams");
+    throw RunError(fmt::format("{} is a pipe or a device; expected a regular file", path.string()),
+                   "write it to a file first; only `from: {npy: PATH}` of an input reads streams");
   if (mapped == MAP_FAILED) throw cannot("map", path, errno);
   if (!mapped) return;  // it is empty
   bytes_ = {static_cast<const std::byte*>(mapped), size};

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kText =
     ": error: out of memory\n"
-    "   hint: close other programs or raise the limit (`ulimit -v`); a smaller batch needs less\n";
+    "   hint: use a smaller batch, close other programs, or raise the limit with `ulimit -v`\n";
 constexpr const char* kObject = "{\"event\":\"error\",\"text\":\"out of memory\"}\n";
 
 std::atomic<bool> as_object = false;

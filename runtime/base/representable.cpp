@@ -66,7 +66,7 @@ bool can_hold(DType dtype, double value) {
 }
 
 std::string holds(DType dtype) {
-  return fmt::format("{} holds {}", name_of(dtype), range_of(dtype));
+  return fmt::format("{} stores {}", name_of(dtype), range_of(dtype));
 }
 
 }  // namespace flow

@@ -67,7 +67,7 @@ class CpuBackend : public exec::Backend {
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
     if (job.precision == "tf32")
-      throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which only GPUs know",
+      throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which requires a GPU",
                                      job.where, job.name),
                          "write `precision: float32`");
     if (const auto narrow = plan::narrow_of(job.precision)) products_ = describe_products(*narrow);
@@ -100,7 +100,7 @@ class CpuBackend : public exec::Backend {
  private:
   static std::string describe_products(DType narrow) {
     if (multiplies_narrow(narrow)) return fmt::format("in {}", name_of(narrow));
-    return fmt::format("in float32 of operands rounded to {}, which is no faster on this CPU",
+    return fmt::format("in float32 with operands rounded to {}, which is no faster on this CPU",
                        name_of(narrow));
   }
 

@@ -257,7 +257,7 @@ Kernel make_convolution(const Request& request) {
     kernel.launch = [convolution = std::move(convolution)](
                         const Buffers& b, const CallState&) mutable { convolution.launch(b); };
   } catch (const dnnl::error& error) {
-    throw RunError(fmt::format("oneDNN refuses it: {}", error.what()));
+    throw RunError(fmt::format("oneDNN rejects the convolution: {}", error.what()));
   }
   return kernel;
 }

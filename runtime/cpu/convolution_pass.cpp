@@ -128,7 +128,7 @@ Chosen choose_layouts(const dnnl::engine& engine, const ConvolutionGeometry& g, 
   if (free && (!given || way_of(*free) < way_of(*given))) return *free;
   if (given) return *given;
   throw RunError("oneDNN has no convolution for this geometry on this CPU",
-                 "`precision: float64` runs on kernels that take any");
+                 "use `precision: float64`, which supports any geometry");
 }
 
 Activation make_activation(const dnnl::engine& engine, const Shape& shape, Layout layout,

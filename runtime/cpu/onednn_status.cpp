@@ -23,7 +23,7 @@ void throw_failure() {
   if (failure.load(std::memory_order_relaxed) == dnnl_success) return;
   const dnnl_status_t status = failure.exchange(dnnl_success);
   throw RunError(fmt::format("oneDNN could not compute a step: {}", dnnl_status2str(status)),
-                 status == dnnl_out_of_memory ? "a smaller batch takes less memory" : "");
+                 status == dnnl_out_of_memory ? "use a smaller batch" : "");
 }
 
 }  // namespace flow::cpu

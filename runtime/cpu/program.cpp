@@ -28,7 +28,7 @@ size_t aligned(size_t bytes) { return round_up(bytes, 64); }
 AlignedBytes::AlignedBytes(size_t bytes, bool zero)
     : bytes_(
           static_cast<std::byte*>(std::aligned_alloc(64, std::max(aligned(bytes), size_t{64})))) {
-  if (!bytes_) throw RunError(fmt::format("the system has no {} of memory", human_bytes(bytes)));
+  if (!bytes_) throw RunError(fmt::format("cannot allocate {} of memory", human_bytes(bytes)));
   if (zero) std::memset(bytes_.get(), 0, bytes);
 }
 

@@ -47,7 +47,7 @@ const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
   if (!entry) entry = find_kernel(kernels.empty() ? fast_kernels() : kernels, step.op);
   if (!entry)
     throw RunError(fmt::format("the CPU has no kernel for `{}`", step.op),
-                   "build the plan again with the flowc of this version");
+                   "rebuild the plan with this version of flowc");
   return *entry;
 }
 

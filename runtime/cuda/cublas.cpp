@@ -13,7 +13,7 @@ void check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw RunError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)),
                  status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED
-                     ? "`nvidia-smi` shows who holds the GPU's memory"
+                     ? "run `nvidia-smi` to see which processes use GPU memory"
                      : "");
 }
 
@@ -48,7 +48,7 @@ cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
       if (bias) return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
       return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
     case Aside::kStoreMask:
-      if (!relu) throw RunError("cuBLASLt keeps masks of ReLUs alone");
+      if (!relu) throw RunError("cuBLASLt supports masks only for ReLU");
       return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
     case Aside::kReadMask:
       FLOW_CHECK(!bias && !relu);
@@ -79,7 +79,7 @@ template <typename T>
 void set(const Descriptor<cublasLtMatmulPreference_t>& preference,
          cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
-        "describing what is wanted");
+        "describing preferences");
 }
 
 /// Sums go where a bias would come from.
@@ -113,7 +113,7 @@ constexpr uint64_t kWorkspace = 32 << 20;  // bytes
 /// Sums of parts are made in the workspace, in one order, and not of rounded parts.
 Descriptor<cublasLtMatmulPreference_t> preference_of(const MatmulSpec& spec) {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "describing what is wanted");
+  check(cublasLtMatmulPreferenceCreate(&made), "describing preferences");
   Descriptor<cublasLtMatmulPreference_t> preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,

@@ -158,9 +158,9 @@ class Cudnn::Planner {
     cudnnHandle_t handle = nullptr;
     const cudnnStatus_t status = cudnnCreate(&handle);
     if (status != CUDNN_STATUS_SUCCESS)
-      throw RunError(
-          fmt::format("cuDNN {} does not start: {}", Cudnn::version(), cudnnGetErrorString(status)),
-          "its libraries may be incomplete or not fit the driver");
+      throw RunError(fmt::format("cuDNN {} failed to initialize: {}", Cudnn::version(),
+                                 cudnnGetErrorString(status)),
+                     "check that its libraries are complete and match the driver");
     handle_.reset(handle);
   }
 
@@ -202,7 +202,7 @@ class Cudnn::Planner {
     throw RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
                                text_of(spec), refusal),
                    spec.dtype == DType::kFloat32 && !spec.leeway.tf32
-                       ? "`precision: tf32` allows more engines"
+                       ? "try `precision: tf32`, which allows more engines"
                        : "");
   }
 

@@ -33,10 +33,10 @@ Machine without_devices(cudaError_t error) {
   Machine machine;
   if (driver == 0) {
     machine.problem = "this machine has no NVIDIA driver";
-    machine.remedy = "install the driver (`nvidia-smi` shows that it works)";
+    machine.remedy = "install the driver and check it with `nvidia-smi`";
   } else if (error == cudaErrorInsufficientDriver) {
     machine.problem =
-        fmt::format("the NVIDIA driver is too old: it knows CUDA {}, flow was built with {}",
+        fmt::format("the NVIDIA driver is too old: it supports CUDA {}; flow was built with {}",
                     version_text(driver), version_text(runtime));
     machine.remedy = remedy_for(error);
   } else if (error == cudaErrorNoDevice || error == cudaSuccess) {
@@ -45,7 +45,7 @@ Machine without_devices(cudaError_t error) {
     if (visible) machine.problem += fmt::format(" (CUDA_VISIBLE_DEVICES is `{}`)", visible);
     machine.remedy = remedy_for(cudaErrorNoDevice);
   } else {
-    machine.problem = fmt::format("CUDA does not start: {}", words_of(error));
+    machine.problem = fmt::format("CUDA failed to initialize: {}", words_of(error));
     machine.remedy = remedy_for(error);
   }
   return machine;

@@ -30,7 +30,7 @@ class CudaDriver : public Driver {
   size_t free_memory() override {
     activate();
     size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
+    check(cudaMemGetInfo(&free, &total), "querying free GPU memory");
     return free;
   }
 
@@ -52,8 +52,9 @@ class CudaDriver : public Driver {
     const cudaError_t error = cudaMallocHost(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw RunError(fmt::format("no {} of pinned host memory for {}", human_bytes(bytes), device_),
-                     "the machine's own memory is short, or `ulimit -l` forbids it");
+      throw RunError(fmt::format("cannot allocate {} of pinned host memory for {}",
+                                 human_bytes(bytes), device_),
+                     "free host memory, or raise `ulimit -l`");
     }
     check(error, "allocating pinned host memory");
     return static_cast<std::byte*>(memory);
@@ -141,7 +142,7 @@ class CudaDriver : public Driver {
     check(error, "instantiating a captured call");
     const cudaError_t uploaded = cudaGraphUpload(instance, native(stream));  // not at its first use
     if (uploaded != cudaSuccess) cudaGraphExecDestroy(instance);
-    check(uploaded, "bringing a captured call to the GPU");
+    check(uploaded, "uploading a captured call");
     return {instance};
   }
 
@@ -173,7 +174,7 @@ class CudaDriver : public Driver {
     cudaGetLastError();
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    throw RunError(fmt::format("{} failed: {} is short of memory: {} of {} are free", what, device_,
+    throw RunError(fmt::format("{} failed: out of memory on {}: {} of {} free", what, device_,
                                human_bytes(free), human_bytes(properties_.memory)),
                    remedy_for(cudaErrorMemoryAllocation));
   }
@@ -192,13 +193,13 @@ std::unique_ptr<Driver> open_device(int index) {
     std::string list;
     for (const DeviceProperties& device : machine.devices)
       list += fmt::format("{}{}: {}", list.empty() ? "" : ", ", device.index, device.name);
-    throw RunError(fmt::format("there is no GPU {}: this machine has {} ({})", index,
+    throw RunError(fmt::format("no GPU {}: this machine has {} ({})", index,
                                counted(static_cast<uint64_t>(count), "GPU"), list));
   }
   const DeviceProperties& device = machine.devices[static_cast<size_t>(index)];
   if (device.major * 10 + device.minor < 75)
-    throw RunError(fmt::format("{} has compute capability {}.{}, flow's kernels need 7.5",
-                               device.name, device.major, device.minor),
+    throw RunError(fmt::format("{} has compute capability {}.{}; flow requires 7.5", device.name,
+                               device.major, device.minor),
                    "use a GPU of the Turing generation or newer, or run on the CPU");
   return std::make_unique<CudaDriver>(device);
 }

@@ -12,19 +12,19 @@ std::string words_of(cudaError_t error) {
 std::string remedy_for(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
-      return "`nvidia-smi` shows who holds the GPU's memory; a smaller batch needs less";
+      return "use a smaller batch; `nvidia-smi` shows which processes use GPU memory";
     case cudaErrorDevicesUnavailable:
     case cudaErrorDeviceAlreadyInUse:
-      return "another process holds the GPU alone, or it is set to allow none: `nvidia-smi -q -d "
-             "COMPUTE` shows its compute mode";
+      return "check the compute mode with `nvidia-smi -q -d COMPUTE`; another process may have "
+             "exclusive use of the GPU";
     case cudaErrorNoDevice:
-      return "`nvidia-smi` lists the GPUs; CUDA_VISIBLE_DEVICES may hide them";
+      return "list the GPUs with `nvidia-smi`; CUDA_VISIBLE_DEVICES may hide them";
     case cudaErrorInsufficientDriver:
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
       return "install a newer NVIDIA driver, and reboot after an update";
     case cudaErrorSystemNotReady:
-      return "the GPUs' fabric manager is not running: `systemctl status nvidia-fabricmanager`";
+      return "start the fabric manager of the GPUs: `systemctl start nvidia-fabricmanager`";
     case cudaErrorNoKernelImageForDevice:
       return "build flow for this GPU: -DCMAKE_CUDA_ARCHITECTURES=native";
     case cudaErrorIllegalAddress:
@@ -34,8 +34,8 @@ std::string remedy_for(cudaError_t error) {
     case cudaErrorHardwareStackError:
     case cudaErrorLaunchFailure:
     case cudaErrorAssert:
-      return "a kernel went wrong: please report it, with what `compute-sanitizer flowrun ...` "
-             "prints; the run can go on from its last checkpoint";
+      return "report this bug with the output of `compute-sanitizer flowrun ...`; resume the run "
+             "from its last checkpoint";
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
     case cudaErrorStreamCaptureMerge:
@@ -44,12 +44,12 @@ std::string remedy_for(cudaError_t error) {
     case cudaErrorStreamCaptureIsolation:
     case cudaErrorStreamCaptureImplicit:
     case cudaErrorStreamCaptureWrongThread:
-      return "the job runs without graphs: --eager; please report it";
+      return "run without CUDA graphs: --eager; please report this bug";
     case cudaErrorLaunchTimeout:
-      return "the GPU also drives a display, which stops kernels that take seconds: use another";
+      return "use another GPU; this one drives a display, which stops long kernels";
     case cudaErrorECCUncorrectable:
-      return "the GPU's memory is damaged or was hit: `nvidia-smi -q -d ECC`; the run can go on "
-             "from its last checkpoint";
+      return "check the GPU memory with `nvidia-smi -q -d ECC`; resume the run from its last "
+             "checkpoint";
     default:
       return {};
   }

@@ -188,7 +188,8 @@ void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
   const std::vector<plan::Step>& steps = job.grouped.job.steps;
   for (size_t i = steps.size(); i-- > 0;) {
     exec::TimedStep& timed = timed_steps_[1 + item_of_[i]];
-    timed.kernel = timed.name.empty() ? "" : "with those that follow";  // updates, launched as one
+    timed.kernel =
+        timed.name.empty() ? "" : "with the following steps";  // updates, launched as one
     timed.name = steps[i].name;
     timed.op = steps[i].op;
     timed.segment = job.segments[i];

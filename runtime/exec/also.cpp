@@ -56,9 +56,9 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
       output_slots_(exec::output_slots(job_, backend)),
       launches_ahead_(backend.asynchronous()) {
   if (feed_.is_seen_reading())
-    throw RequestError(
-        fmt::format("{}: job `{}` reads a stream, which lasts for one pass", also.where, job.name),
-        "a job that is called again and again reads a file");
+    throw RequestError(fmt::format("{}: job `{}` reads a stream, which allows only one pass",
+                                   also.where, job.name),
+                       "read a file instead; the job is called more than once");
   steps_a_call_ = end_of_run(job_, feed_, {});
 }
 
@@ -158,8 +158,8 @@ void CalledJob::log(const StepRecord& record, const CallSite& site) {
 void CalledJob::say_what_is_awaited(int64_t steps) {
   if (told_ || !say_ || !stop_signal_ || stop_signal_() == 0 || steps == steps_a_call_) return;
   told_ = true;
-  say_(fmt::format("stopping once the call of `{}` is complete, {} of {} steps are", job_.name,
-                   steps, steps_a_call_));
+  say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
+                   steps_a_call_));
 }
 
 std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
@@ -177,7 +177,7 @@ CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positi
       throw RequestError(
           fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
                       also.job, request.job.name),
-          "count `steps` instead");
+          "use `steps` instead");
     jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i]));
   }
 }

@@ -78,13 +78,12 @@ std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec&
   const bool sliced = found.rank() == input.shape.rank() + 1 &&
                       std::equal(input.shape.begin(), input.shape.end(), found.begin() + 1);
   if (!sliced)
-    throw RequestError(
-        fmt::format("{}: {} holds {}, but input `{}` is {}", input.where, path.string(),
-                    found.str(), input.name, input.shape.str()),
-        "an array of the input's shape, or one with one more leading axis: a slice a step");
+    throw RequestError(fmt::format("{}: {} is {}, but input `{}` is {}", input.where, path.string(),
+                                   found.str(), input.name, input.shape.str()),
+                       "use the input's shape, or add a leading axis with one slice per step");
   if (found[0] == 0)
-    throw RequestError(fmt::format("{}: {} holds {}, no slice for any step of input `{}`",
-                                   input.where, path.string(), found.str(), input.name));
+    throw RequestError(fmt::format("{}: {} is {}, without slices for input `{}`", input.where,
+                                   path.string(), found.str(), input.name));
   return std::make_unique<SlicedArray>(open_slices(path, input), input.dtype);
 }
 

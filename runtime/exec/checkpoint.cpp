@@ -21,8 +21,7 @@ namespace {
 constexpr const char* kSuffix = ".npy";
 constexpr const char* kFilesRecord = "files.json";
 constexpr const char* kTakeAnother =
-    "the checkpoint is damaged: take another; `--resume` takes the one before once its folder is "
-    "removed";
+    "use another checkpoint; to resume from the one before, remove the directory of this one";
 
 /// Puts `fresh` at `path` in one step; what was there is at `fresh` afterwards.
 void exchange(const fs::path& fresh, const fs::path& path) {
@@ -51,7 +50,7 @@ void move_into_place(const fs::path& fresh, const fs::path& path) {
   } else if (io::is_checkpoint(path)) {
     exchange(fresh, path);
   } else {
-    throw RunError(fmt::format("{} is there, and is no checkpoint", path.string()),
+    throw RunError(fmt::format("{} exists and is not a checkpoint", path.string()),
                    "save to another path");
   }
 }
@@ -104,7 +103,7 @@ Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
   const fs::path record = path / io::kCheckpointRecord;
   if (!io::is_checkpoint(path))
     throw RequestError(
-        fmt::format("{} is no checkpoint: there is no {}", path.string(), record.string()));
+        fmt::format("{} is not a checkpoint: {} is missing", path.string(), record.string()));
   text_ = read_text(record);
   try {
     record_ = plan::checkpoint_from_json(text_, record.string());
@@ -136,8 +135,7 @@ std::vector<Checkpoint::Item> Checkpoint::items() const {
   std::vector<Item> items;
   for (const auto& [file, sum] : record_.checksums) {
     if (!file.ends_with(kSuffix))
-      throw RequestError(
-          fmt::format("{}: `{}` is no name of a variable's file", path_.string(), file));
+      throw RequestError(fmt::format("{}: invalid variable file name `{}`", path_.string(), file));
     const fs::path path = path_ / file;
     const io::NpyHeader header = io::parse_npy_header(MappedFile(path).bytes(), path.string());
     items.push_back({file.substr(0, file.size() - std::string_view(kSuffix).size()), header.dtype,
@@ -152,7 +150,7 @@ Array Checkpoint::read(const std::string& name) const {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
   if (digest(text) != record_.checksums.at(name + kSuffix))
-    throw RunError(fmt::format("{} is damaged: its checksum is {}, not {}", path.string(),
+    throw RunError(fmt::format("{} is damaged: its checksum is {}; expected {}", path.string(),
                                digest(text), record_.checksums.at(name + kSuffix)),
                    kTakeAnother);
   return io::parse_npy(file.bytes(), path.string());

@@ -18,7 +18,7 @@ Crew::Crew(size_t threads) {
     }
   } catch (const std::system_error& error) {
     dismiss();
-    throw RunError(fmt::format("the system has no thread to spare: {}", error.what()));
+    throw RunError(fmt::format("cannot create a thread: {}", error.what()));
   }
 }
 

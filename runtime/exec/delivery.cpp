@@ -91,8 +91,8 @@ std::optional<std::string> check_finite(const Delivery& delivery, const ArrayVie
                                         int64_t step) {
   const auto found = first_nonfinite(value);
   if (!found) return std::nullopt;
-  return fmt::format("{}: step {}: {} `{}` is {}, and is checked to be finite", delivery.where,
-                     step, delivery.gradient ? "the gradient of" : "tensor", delivery.name, *found);
+  return fmt::format("{}: step {}: {} `{}` is {}; expected finite values", delivery.where, step,
+                     delivery.gradient ? "the gradient of" : "tensor", delivery.name, *found);
 }
 
 }  // namespace

@@ -108,14 +108,14 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const Positions&
   const std::string rows =
       elsewhere ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
   throw RequestError(
-      fmt::format("{}: `{}` {} and cannot be delivered: the {} rows are no whole number of "
-                  "batches of {}, and the last batch is padded",
+      fmt::format("{}: cannot deliver `{}`, which {}: {} rows do not divide into batches of {}, "
+                  "so the last batch is padded",
                   delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
       elsewhere
-          ? fmt::format("`{{op: transpose, perm: {}}}` of it can be: its rows come first",
+          ? fmt::format("deliver `{{op: transpose, perm: {}}}` of it, with the rows first",
                         rows_first(tensor))
-          : "choose a batch that divides the rows, or take a part of them with `rows: a..b`; an "
-            "input without rows says `rows: false`");
+          : "choose a batch size that divides the rows, or select rows with `rows: a..b`; for an "
+            "input without rows, write `rows: false`");
 }
 
 /// Refuses two values for one file.
@@ -133,9 +133,9 @@ void check_files(const std::vector<Delivery>& list) {
           &other == &delivery
               ? fmt::format("{}: `{}` would be written to {} twice", delivery.where, delivery.name,
                             delivery.folder)
-              : fmt::format("{}: `{}` would be written to {}, as `{}` of {}", delivery.where,
+              : fmt::format("{}: `{}` would be written to {}, like `{}` of {}", delivery.where,
                             delivery.name, delivery.folder, other.name, other.where),
-          "`as: NAME` gives the output of a hook another name, a key that of a Dict");
+          "rename the output of a hook with `as: NAME`, or change the key in the Dict");
     }
 }
 

@@ -54,9 +54,9 @@ std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
 
 RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
   return RunError(
-      fmt::format("{}: step {}: `{}` holds {} in {}, which is not in [0, {})", fault.where, step,
-                  fault.operand, fault.value, place_of(fault, step, run), fault.limit),
-      "labels and indices count from 0");
+      fmt::format("{}: step {}: `{}` contains {} at {}; expected a value in [0, {})", fault.where,
+                  step, fault.operand, fault.value, place_of(fault, step, run), fault.limit),
+      "count labels and indices from 0");
 }
 
 /// Numbers as C++ has them: a backend may flush the smallest to 0 on the thread that computes, of

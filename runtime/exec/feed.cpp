@@ -17,8 +17,7 @@ namespace flow::exec {
 namespace {
 
 constexpr const char* kSlices =
-    "an array with one axis more than its input has one slice for each step; without that axis it "
-    "is whole in each";
+    "an extra leading axis means one slice per step; without it, each step reads the whole array";
 
 class ColumnSource : public Source {
  public:
@@ -45,12 +44,11 @@ void check_given_names(const plan::Job& job, const Given& given) {
   const std::vector<std::string> names = input_names(job);
   std::set<std::string> seen;
   for (const auto& [name, text] : given) {
-    if (!seen.insert(name).second)
-      throw RequestError(fmt::format("--input {} is given twice", name));
+    if (!seen.insert(name).second) throw RequestError(fmt::format("duplicate --input {}", name));
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::vector<std::string> near = suggest(name, names);
     throw RequestError(fmt::format("--input {}: job `{}` has no such input", name, job.name),
-                       near.empty() ? fmt::format("its inputs: {}", join(names, ", "))
+                       near.empty() ? fmt::format("use one of {}", join(names, ", "))
                                     : fmt::format("did you mean {}?", quoted_alternatives(near)));
   }
 }
@@ -85,8 +83,8 @@ Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::
       add(input, parse_input_source(name, *text), "--input " + name, {});
     } else if (std::holds_alternative<plan::FromCommandLine>(input.source)) {
       throw RequestError(
-          fmt::format("{}: nothing says where input `{}` comes from", input.where, name),
-          fmt::format("give it: --input {0}=@FILE.npy, or --input {0}=random_uniform:-1:1", name));
+          fmt::format("{}: input `{}` has no source", input.where, name),
+          fmt::format("add --input {0}=@FILE.npy or --input {0}=random_uniform:-1:1", name));
     } else {
       add(input, input.source, input.from_where.empty() ? input.where : input.from_where, root);
     }
@@ -139,13 +137,13 @@ void Feed::agree_on_length() {
         throw RequestError(
             fmt::format("{}: dataset `{}` has {} rows, `{}` has {}", job_.where, first.name(),
                         first.rows(), dataset->name(), dataset->rows()),
-            "all datasets of a job advance together: `rows: 0..7` on their columns takes a part, "
-            "`rows: [0..7, 0..3]` some rows again");
+            "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
+            "repeats some");
     positions_ = Positions(first.rows(), batch_, job_.train);
     if (positions_.steps_per_epoch() == 0)
-      throw RequestError(fmt::format("{}: dataset `{}` has {} rows, less than a batch of {}",
+      throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
                                      job_.where, first.name(), first.rows(), batch_),
-                         "a smaller batch: the leading extent of the inputs' shapes");
+                         "use a smaller batch, the leading extent of the input shapes");
     rows_.resize(static_cast<size_t>(batch_));
     if (job_.run.shuffle) order_.resize(static_cast<size_t>(first.rows()));
   }
@@ -195,7 +193,7 @@ void Feed::look_for_nonfinite(const fs::path& root) {
       const io::Nonfinite found = reader.nonfinite();
       if (found.count == 0) continue;
       remarks_.push_back(fmt::format(
-          "{}: column `{}` of dataset `{}`: {} {} NaN or infinite in {}, the first in row {}",
+          "{}: column `{}` of dataset `{}`: {} {} NaN or infinite in {}, first in row {}",
           column.where, column.name, dataset->name(),
           counted(static_cast<uint64_t>(found.count), "value"), found.count == 1 ? "is" : "are",
           (root / column.path).lexically_normal().string(), found.row));

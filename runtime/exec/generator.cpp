@@ -92,19 +92,19 @@ plan::InputSource parse_input_source(const std::string& name, const std::string&
   const plan::Generator* generator = plan::find_generator(parts.front());
   const auto fail = [&](const std::string& what) {
     throw RequestError(fmt::format("--input {}={}: {}", name, text, what),
-                       "@FILE.npy, random_uniform:LOW:HIGH, random_normal:MEAN:STDDEV, "
+                       "use @FILE.npy, random_uniform:LOW:HIGH, random_normal:MEAN:STDDEV, "
                        "random_int:LOW:HIGH, constant:VALUE or iota");
   };
-  if (!generator) fail(fmt::format("`{}` is no source of values", parts.front()));
+  if (!generator) fail(fmt::format("unknown source `{}`", parts.front()));
   if (parts.size() != generator->numbers.size() + 1)
-    fail(fmt::format("{} takes {} numbers, and {} are given", generator->type,
-                     generator->numbers.size(), parts.size() - 1));
+    fail(fmt::format("{} takes {} numbers; found {}", generator->type, generator->numbers.size(),
+                     parts.size() - 1));
   plan::FromGenerator from{std::string(generator->type), {}};
   for (size_t i = 1; i < parts.size(); ++i) {
     double value = 0;
     const char* end = parts[i].data() + parts[i].size();
     const auto [rest, error] = std::from_chars(parts[i].data(), end, value);
-    if (error != std::errc() || rest != end) fail(fmt::format("`{}` is no number", parts[i]));
+    if (error != std::errc() || rest != end) fail(fmt::format("`{}` is not a number", parts[i]));
     from.values[std::string(generator->numbers[i - 1])] = value;
   }
   return from;

@@ -72,7 +72,7 @@ Array read_initial(const plan::Initializer& from, const plan::Tensor& tensor,
   const fs::path path = (root / from.path).lexically_normal();
   const Array array = io::read_npy(path);
   if (array.shape() != tensor.shape)
-    throw RequestError(fmt::format("{}: variable `{}` is {}, but {} holds {}", tensor.where,
+    throw RequestError(fmt::format("{}: variable `{}` is {}, but {} is {}", tensor.where,
                                    tensor.name, tensor.shape.str(), path.string(),
                                    array.shape().str()));
   return convert(array, tensor.dtype, path.string());
@@ -92,8 +92,8 @@ Array initial_value(const plan::Job& job, const plan::Variable& variable, const 
     std::vector<double> values(static_cast<size_t>(n));
     compute(from, {job.seed, tensor.name, 0, first}, values);
     if (!std::ranges::all_of(values, [&](double value) { return can_hold(tensor.dtype, value); }))
-      throw RequestError(fmt::format("{}: variable `{}` cannot start as `{}`: {}", tensor.where,
-                                     tensor.name, from.type, holds(tensor.dtype)));
+      throw RequestError(fmt::format("{}: cannot initialize variable `{}` with `{}`: {}",
+                                     tensor.where, tensor.name, from.type, holds(tensor.dtype)));
     round_to(values, tensor.dtype,
              array.bytes().subspan(static_cast<size_t>(first) * size, values.size() * size));
   });

@@ -49,7 +49,7 @@ std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& it
     const bool match = matches[entry->tensor->name] = fits(*entry, items);
     text += line(match, entry->tensor->name, entry->tensor->shape, entry->tensor->dtype);
   }
-  text += "\n  what is loaded has";
+  text += "\n  the loaded checkpoint has";
   for (const auto& [name, item] : items) {
     // Slots of optimizers are named after their variable.
     const size_t slash = name.rfind('/');
@@ -101,7 +101,7 @@ void require_fitting(const StoredVariables& stored, const Items& items,
       needed, [&](const State::Entry* entry) { return !fits(*entry, items); });
   if (misfits > 0)
     throw RequestError(
-        fmt::format("{} does not fit: {} of {} variables are missing or misshapen{}",
+        fmt::format("{} does not match: {} of {} variables are missing or have a different shape{}",
                     stored.path().string(), misfits, needed.size(), both_lists(needed, items, job)),
         hint);
 }
@@ -121,14 +121,16 @@ std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std:
   const bool file = fs::is_regular_file(path, ignored);
   if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
   if (file)
-    throw RequestError(fmt::format("{}: {} is no checkpoint, nor an .npz", where, path.string()),
-                       "what another program trained comes as "
-                       R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
+    throw RequestError(
+        fmt::format("{}: {} is neither a checkpoint nor an .npz", where, path.string()),
+        "save the variables of another program with "
+        R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
   throw RequestError(
       fmt::format("{}: {} {}", where, path.string(),
-                  fs::exists(path, ignored) ? "is no checkpoint, nor a run with one in checkpoints/"
-                                            : "does not exist"),
-      "name a run, or a folder in its checkpoints/; train the job that makes it first");
+                  fs::exists(path, ignored)
+                      ? "is neither a checkpoint nor a run with one in checkpoints/"
+                      : "does not exist"),
+      "name a run or a directory in its checkpoints/; to create one, train the job first");
 }
 
 std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
@@ -139,14 +141,14 @@ std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& 
           return glob_match(glob, entry->tensor->name);
         }))
       throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
-                         "`*` stays inside one part of a name, `**` crosses `/`");
+                         "`*` matches within one part of a name, `**` also matches `/`");
   const Items items = items_by_name(stored);
   const bool any = std::ranges::any_of(
       wanted, [&](const State::Entry* entry) { return items.contains(entry->tensor->name); });
   require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
-                  any ? "a run that was made with --set is read with the same --set (its run.json "
-                        "has them); --load-partial GLOB lets variables start anew"
-                      : "variables are loaded by name, and it has none of these");
+                  any ? "repeat the --set options of that run (see its run.json), or initialize "
+                        "variables with --load-partial GLOB"
+                      : "rename the variables: they are matched by name, and none match");
   return read_fitting(stored, items, wanted);
 }
 

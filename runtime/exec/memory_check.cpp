@@ -11,10 +11,9 @@ namespace {
 
 RunError too_large(const plan::Job& job, size_t needed, size_t available, std::string_view kind,
                    const std::string& largest) {
-  return RunError(
-      fmt::format("{}: job `{}` needs {} of {}, {} are available; largest: {}", job.where, job.name,
-                  human_bytes(needed), kind, human_bytes(available), largest),
-      "a smaller batch takes less");
+  return RunError(fmt::format("{}: job `{}` needs {} of {}; {} available; largest: {}", job.where,
+                              job.name, human_bytes(needed), kind, human_bytes(available), largest),
+                  "use a smaller batch");
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ void MixedProgram::plan_timing(size_t output_slots) {
   for (size_t turn = 0; turn < split_.turns.size(); ++turn) {
     const auto& [device, segment, awaits] = split_.turns[turn];
     if (awaits && device == DeviceKind::kCpu) {
-      timed_steps_.push_back({"what the gpu computes", "wait for copies to the host", "", turn});
+      timed_steps_.push_back({"steps on the gpu", "wait for copies to the host", "", turn});
       timings_.push_back({device, std::nullopt});
     }
     const std::vector<TimedStep>& own = steps[index_of(device)];

@@ -17,13 +17,13 @@ constexpr const char* kDriver = "libcuda.so.1";
 /// What the loader says of an object that it could not open, as flow says it.
 Gpu not_loaded(const fs::path& module, const std::string& said) {
   const std::string library = said.substr(0, said.find(':'));
-  const std::string missing = fmt::format("{} is missing, which the CUDA module needs", library);
+  const std::string missing = fmt::format("{} is missing; the CUDA module requires it", library);
   if (library.find("libcudnn") != std::string::npos)
-    return {missing, "install cuDNN 9 for CUDA 13, or put its folder into LD_LIBRARY_PATH"};
+    return {missing, "install cuDNN 9 for CUDA 13, or add its directory to LD_LIBRARY_PATH"};
   if (library != module.string() && said.find("cannot open shared object") != std::string::npos)
-    return {missing, "install the libraries of CUDA 13, or put their folder into LD_LIBRARY_PATH"};
-  return {fmt::format("the CUDA module {} cannot be loaded: {}", module.string(), said),
-          "build or install flow again"};
+    return {missing, "install the libraries of CUDA 13, or add their directory to LD_LIBRARY_PATH"};
+  return {fmt::format("cannot load the CUDA module {}: {}", module.string(), said),
+          "rebuild or reinstall flow"};
 }
 
 /// The driver's library, which every use of a GPU needs. Asked for first: the module brings
@@ -47,12 +47,12 @@ Gpu find_gpu() {
     folder = fs::weakly_canonical(library.dli_fname, ignored).parent_path();
   const fs::path module = folder / kModule;
   if (!fs::exists(module, ignored))
-    return {"flow was built without CUDA",
-            fmt::format("there is no {}: build flow where the CUDA toolkit and cuDNN are",
-                        module.string())};
+    return {
+        "flow was built without CUDA",
+        fmt::format("build flow with the CUDA toolkit and cuDNN; {} is missing", module.string())};
   if (!has_driver())
     return {"this machine has no NVIDIA driver",
-            fmt::format("{} is not found: install the driver of the GPU", kDriver)};
+            fmt::format("install the driver of the GPU; {} is missing", kDriver)};
   return open_module(module);
 }
 
@@ -63,11 +63,11 @@ Gpu open_module(const fs::path& module) {
   auto* find = entry<ModuleEntries::Find>(opened, "flow_module_find");
   auto* make = entry<ModuleEntries::MakeBackend>(opened, "flow_module_make_backend");
   if (!id || !find || !make)
-    return {fmt::format("{} is no module of flow", module.string()), "build or install flow again"};
+    return {fmt::format("{} is not a flow module", module.string()), "rebuild or reinstall flow"};
   if (std::string_view(id()) != build_id())
     return {
-        fmt::format("{} is of build {}, this flow of build {}", module.string(), id(), build_id()),
-        "build or install both again, from the same sources"};
+        fmt::format("{} has build {}; this flow has build {}", module.string(), id(), build_id()),
+        "rebuild or reinstall both from the same sources"};
   const char *problem = "", *remedy = "";
   if (!find(&problem, &remedy)) return {problem, remedy};
   return Gpu(make);

@@ -31,7 +31,7 @@ std::optional<std::string> nonfinite_variables(
   }
   if (told.empty()) return {};
   const std::string more =
-      told.size() > 1 ? fmt::format(" (the first of {} such variables)", told.size()) : "";
+      told.size() > 1 ? fmt::format(" (first of {} such variables)", told.size()) : "";
   return told.front() + more;
 }
 

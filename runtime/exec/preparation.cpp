@@ -91,10 +91,10 @@ void require_environment(const RunRequest& request) {
     for (const auto& [name, text] : sink.env)
       if (const auto missing = plan::missing_variable(text))
         throw RequestError(
-            fmt::format("{}: `{}` of a command's `env` is `{}`, but the environment has no `{}`",
-                        where, name, shortened(text), *missing),
-            fmt::format("set {0}, give it a default in the job file: `$env({0}:-default)`, or run "
-                        "no commands: --no-commands",
+            fmt::format("{}: `{}` in the `env` of a command is `{}`, but `{}` is not set", where,
+                        name, shortened(text), *missing),
+            fmt::format("set {0}, write a default in the job file: `$env({0}:-default)`, or use "
+                        "--no-commands",
                         *missing));
 }
 
@@ -149,7 +149,7 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
   if (job.run.epochs && !positions.has_rows())
     throw RequestError(fmt::format("{}: job `{}` runs {} epochs, but reads no dataset", job.where,
                                    job.name, *job.run.epochs),
-                       "count `steps` instead");
+                       "use `steps` instead");
   if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, positions.steps_per_epoch());
   if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
     end = std::min(end, *limit);
@@ -217,10 +217,10 @@ void require_storable(const State& state) {
   for (const State::Entry& entry : state.entries())
     for (const std::string& part : split(entry.tensor->name, '/'))
       if (part.size() > kLongest)
-        throw RequestError(fmt::format("{}: a checkpoint cannot hold the variable `{}`: a name of "
+        throw RequestError(fmt::format("{}: cannot save the variable `{}`: a name of "
                                        "{} bytes is too long for a file",
                                        entry.job->where, entry.tensor->name, part.size()),
-                           fmt::format("at most {} bytes between two `/`", kLongest));
+                           fmt::format("use at most {} bytes between two `/`", kLongest));
 }
 
 }  // namespace
@@ -231,12 +231,12 @@ void Preparation::start_variables(const RunRequest& request) {
   if (request.resume) return resume_from(request);
   const plan::Checkpointing& wanted = job.run.checkpoint;
   if (!request.load_partial.empty() && !loaded_from(request))
-    throw RequestError("--load-partial: nothing is loaded", "it goes with --load CHECKPOINT");
+    throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
   if (!request.load && !wanted.load && !job.train && parameters > 0)
-    throw RequestError(fmt::format("{}: job `{}` has {} variables, and nothing to load them from",
+    throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
                                    job.where, job.name, parameters),
-                       "--load CHECKPOINT or --load RUN; --load none takes their initial values");
+                       "add --load CHECKPOINT or --load RUN; --load none initializes them");
   if (drawn.valid()) return drawn.get();
   state.initialize(request.root, true);
   std::vector<std::string> anew;
@@ -246,7 +246,7 @@ void Preparation::start_variables(const RunRequest& request) {
     anew.push_back("`" + entry->tensor->name + "`");
   }
   if (request.say && !anew.empty())
-    request.say("not loaded, but started anew: " + join(anew, ", "));
+    request.say("not loaded, initialized instead: " + join(anew, ", "));
 }
 
 namespace {
@@ -264,16 +264,17 @@ std::vector<std::string> growing_files_of(const RunRequest& request, const Prepa
 
 void Preparation::resume_from(const RunRequest& request) {
   if (request.load || !request.load_partial.empty())
-    throw RequestError("--resume and --load: a resumed run loads its own checkpoint",
-                       "leave one of them out");
+    throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
+                       "omit one of them");
   require_own_files(request.directory);
   const auto newest = io::CheckpointFolder(request.directory).newest();
   if (!newest)
     throw RequestError(
-        fmt::format("nothing to resume in {}: there is no whole checkpoint in checkpoints/",
+        fmt::format("nothing to resume in {}: no complete checkpoint in checkpoints/",
                     request.directory.string()),
-        "a run begins anew without --resume; --force removes what an earlier one wrote there");
-  constexpr const char* kOtherData = "a run on other data begins with --load and another -o DIR";
+        "start a new run without --resume; --force removes the files of the earlier one");
+  constexpr const char* kOtherData =
+      "to train on other data, start a new run with --load and another -o DIR";
   const Checkpoint checkpoint(*newest);
   require_same_job(checkpoint, request);
   require_same_inputs(checkpoint, request);
@@ -286,16 +287,15 @@ void Preparation::resume_from(const RunRequest& request) {
   const Position position = feed.positions().at(first);
   if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
     throw RequestError(
-        fmt::format("{}: step {} was at row {} of epoch {}, and is now at row {} of epoch {}: the "
-                    "data have another length",
+        fmt::format("{}: the length of the data changed: step {} was at row {} of epoch {}, and is "
+                    "now at row {} of epoch {}",
                     newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
                     position.row, position.epoch),
         kOtherData);
   end = std::max(first, end);
   if (const CalledJob* job = called.resume_from(checkpoint.record().also, first))
     throw RequestError(
-        fmt::format("{}: job `{}` had made {}, which are no whole calls of it now: its data have "
-                    "another length",
+        fmt::format("{}: the length of the data of job `{}` changed: {} no longer fill whole calls",
                     newest->string(), job->job().name,
                     counted(static_cast<uint64_t>(job->steps()), "step")),
         kOtherData);
@@ -317,7 +317,7 @@ void Preparation::say_nonfinite_data(const RunRequest& request) const {
 /// A loss need not show them: not every variable is part of it.
 void Preparation::say_nonfinite(const RunRequest& request) const {
   if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
-    request.say("what was loaded is not finite: " + *found);
+    request.say("a loaded variable is not finite: " + *found);
 }
 
 /// A layer of a called job that has another name than where it is trained, or a teacher that nobody
@@ -332,8 +332,8 @@ void Preparation::say_untrained(const RunRequest& request) const {
   if (names.empty()) return;
   const std::string others =
       names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
-  request.say(fmt::format("nothing loads or trains {}{}: what {} drawn at random stays",
-                          names.front(), others, names.size() > 1 ? "they have" : "it has"));
+  request.say(fmt::format("neither loaded nor trained: {}{}; the random initial values remain",
+                          names.front(), others));
 }
 
 void Preparation::say_remarks(const RunRequest& request) const {
@@ -351,8 +351,8 @@ void Preparation::say_remarks(const RunRequest& request) const {
   std::set<std::string_view> told;                         // a hook on a scope has many deliveries
   for (const Delivery& delivery : deliveries)
     if (first == 0 && end > 0 && delivery.count(end) == 0 && told.insert(delivery.where).second)
-      request.say(fmt::format("{}: the hook fires in none of the steps from 0 to {}",
-                              delivery.where, end - 1));
+      request.say(
+          fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
   if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
     request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
 }

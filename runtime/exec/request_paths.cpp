@@ -64,37 +64,38 @@ std::optional<fs::path> save_target(const RunRequest& request) {
   const std::optional<std::string>& text = request.save ? request.save : wanted.save;
   if (!text || *text == kNone) return std::nullopt;
   const std::string where = request.save ? "--save" : wanted.save_where;
-  if (text->empty()) throw RequestError(where + " is empty", "name a path, or --save none");
+  if (text->empty()) throw RequestError(where + ": empty path", "name a path, or use --save none");
   fs::path path = (request.save ? fs::path(*text) : request.root / *text).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // it ended with a slash
   path = followed(path);
   static const std::set<fs::path> kFileNames = {".npz", ".npy", ".pt", ".pth", ".safetensors"};
   if (kFileNames.contains(path.extension()))
     throw RequestError(
-        fmt::format("{}: {} would be a folder: a checkpoint is one, of a .npy for each variable",
+        fmt::format("{}: {} names a file; a checkpoint is a directory with a .npy per variable",
                     where, path.string()),
         fmt::format("write `{}`", fs::path(*text).replace_extension().string()));
 
   std::error_code ignored;
   const auto refuse = [&](const std::string& what) {
     throw RequestError(fmt::format("{}: {} {}", where, path.string(), what),
-                       "name another path, or --save none");
+                       "name another path, or use --save none");
   };
   if (fs::exists(path, ignored) && !io::is_checkpoint(path))
-    refuse("is there, and is no checkpoint");
-  if (!request.directory.empty() && is_written(path, request.directory)) refuse("is the run's own");
+    refuse("exists and is not a checkpoint");
+  if (!request.directory.empty() && is_written(path, request.directory))
+    refuse("belongs to the run itself");
   // An older checkpoint there is replaced whole, with all that lies in its folder.
   if (!request.directory.empty() && lies_in(request.directory, path))
-    refuse("holds the run's directory");
+    refuse("contains the run directory");
   for (const fs::path& read : paths_read(request))
     if (lies_in(read, path) && !lies_in(path, read))
-      refuse(fmt::format("holds {}, which the run reads", read.string()));
+      refuse(fmt::format("contains {}, which the run reads", read.string()));
   const fs::path parent = existing_ancestor(path);
   for (const fs::path& name : fs::absolute(path).lexically_relative(parent))
     if (name.native().size() > NAME_MAX)
-      refuse(fmt::format("cannot be made: names have at most {} bytes", NAME_MAX));
+      refuse(fmt::format("cannot be created: a name is longer than {} bytes", NAME_MAX));
   if (!fs::is_directory(parent, ignored) || ::access(parent.c_str(), W_OK | X_OK) != 0)
-    refuse(fmt::format("cannot be made: {} cannot be written", parent.string()));
+    refuse(fmt::format("cannot be created: {} is not writable", parent.string()));
   return path;
 }
 

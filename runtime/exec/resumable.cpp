@@ -18,8 +18,8 @@ namespace flow::exec {
 namespace {
 
 constexpr const char* kStartAnew =
-    "--force removes what an earlier run wrote and starts from step 0; or name another directory "
-    "with -o DIR";
+    "start from step 0 with --force, which removes the earlier run; or name another directory with "
+    "-o DIR";
 
 [[noreturn]] void refuse(const RunRequest& request, const std::string& why,
                          const std::string& hint = kStartAnew) {
@@ -33,12 +33,12 @@ void refuse_what_is_worth_keeping(const RunRequest& request) {
   const fs::path rescued = request.directory / kRescued;
   if (fs::exists(rescued, ignored))
     refuse(request, "the run failed before its first checkpoint",
-           fmt::format("`--load {}` with another -o DIR starts from its last state",
+           fmt::format("to start from its last state, use --load {} with another -o DIR",
                        rescued.string()));
   const io::CheckpointFolder folder(request.directory);
   if (const auto damaged = folder.find_damaged())
     refuse(request, fmt::format("{} has no {}", damaged->string(), io::kCheckpointRecord),
-           fmt::format("restore that file; {}", kStartAnew));
+           fmt::format("restore that file, or {}", kStartAnew));
 }
 
 /// Was the run of this job, and not of another one of its plan? One that was killed has no record,
@@ -67,12 +67,12 @@ Resumable find_resumable(const RunRequest& request) {
   if (!fs::exists(directory, error) && !error) return Resumable::kNothing;
   if (!fs::is_directory(directory, error))
     throw RequestError(fmt::format("{} is a file, not a directory", directory.string()),
-                       "name another with -o DIR");
+                       "name another directory with -o DIR");
   if (io::CheckpointFolder(directory).newest()) return Resumable::kCheckpoint;
   if (has_leftovers_only(directory)) return Resumable::kNothing;
   const fs::path path = directory / kPlanFile;
   if (!fs::exists(path, error))
-    refuse(request, fmt::format("it is not empty and has no {}", kPlanFile));
+    refuse(request, fmt::format("the directory is not empty and has no {}", kPlanFile));
   const plan::Plan plan = [&] {
     try {
       return plan::from_json(read_text(path), path.string());
@@ -84,7 +84,7 @@ Resumable find_resumable(const RunRequest& request) {
   const bool same = job != plan.jobs.end() &&
                     plan::resume_hash(plan, *job) == plan::resume_hash(request.plan, request.job);
   if (!same || !is_of_this_job(request))
-    refuse(request, fmt::format("it holds another run than of this job `{}`{}", request.job.name,
+    refuse(request, fmt::format("its run differs from job `{}`{}", request.job.name,
                                 differences_from_run(directory, request)));
   refuse_what_is_worth_keeping(request);
   return Resumable::kUnsaved;

@@ -41,12 +41,24 @@ std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) 
   return {};
 }
 
-/// Those of the first list that are not in the second, but for those that `--resume` ignores.
+/// Does the override change only what a resumed run may change: the job's hooks, and its run
+/// section except `shuffle` and `also` (see resumed_part)?
+bool may_change(std::string_view override, const std::string& job) {
+  const std::string place = fmt::format("--set jobs.{}.", job);
+  if (!override.starts_with(place)) return false;
+  override.remove_prefix(place.size());
+  return override.starts_with("hooks") ||
+         (override.starts_with("run.") && !override.starts_with("run.shuffle") &&
+          !override.starts_with("run.also"));
+}
+
+/// The `--set` options of the first list that are not in the second and matter to `--resume`.
 std::string overrides_without(const std::vector<std::string>& some,
-                              const std::vector<std::string>& others) {
+                              const std::vector<std::string>& others, const std::string& job) {
   std::vector<std::string> left;
   for (const std::string& one : some)
-    if (one.starts_with("--set ") && std::ranges::find(others, one) == others.end())
+    if (one.starts_with("--set ") && !may_change(one, job) &&
+        std::ranges::find(others, one) == others.end())
       left.push_back(fmt::format("`{}`", one));
   return left.empty() ? "none" : join(left, " ");
 }
@@ -78,21 +90,21 @@ std::span<const std::byte> recorded_part(const MappedFile& file, const fs::path&
 std::optional<std::string> damage_of(const fs::path& path, const plan::OutputRecord& expected) {
   std::error_code ignored;
   if (!fs::exists(path, ignored))
-    return fmt::format("is missing, expected {} bytes in it", expected.bytes);
+    return fmt::format("is missing; expected {} bytes", expected.bytes);
   const MappedFile file(path);
   std::optional<std::string> damage;
   file.recovering([&] {
     const std::span<const std::byte> found = recorded_part(file, path);
     if (found.size() < expected.bytes) {
       damage =
-          fmt::format("was shortened: {} bytes of data, expected {}", found.size(), expected.bytes);
+          fmt::format("is truncated: {} bytes of data; expected {}", found.size(), expected.bytes);
       return;
     }
     ContentDigest digest;
     digest.add(found.first(expected.bytes));
     if (digest.text() != expected.digest)
-      damage = fmt::format("was changed: the digest of {} bytes is {}, expected {}", expected.bytes,
-                           digest.text(), expected.digest);
+      damage = fmt::format("was modified: the digest of {} bytes is {}; expected {}",
+                           expected.bytes, digest.text(), expected.digest);
   });
   return damage;
 }
@@ -105,8 +117,8 @@ std::string differences_from_run(const fs::path& directory, const RunRequest& re
   if (!before) return {};
   std::vector<std::string> lines = plan::job_changes(*before, request.plan, request.job.name);
   if (const auto overrides = overrides_of(directory)) {
-    const std::string in_run = overrides_without(*overrides, request.overrides);
-    const std::string now = overrides_without(request.overrides, *overrides);
+    const std::string in_run = overrides_without(*overrides, request.overrides, request.job.name);
+    const std::string now = overrides_without(request.overrides, *overrides, request.job.name);
     if (in_run != now)
       lines.insert(lines.begin(), fmt::format("command line: {} in the run, {} now", in_run, now));
   }
@@ -123,9 +135,9 @@ void require_same_job(const Checkpoint& checkpoint, const RunRequest& request) {
   const std::string command[] = {"flowrun", request.job.name, (run / kPlanFile).string(),
                                  "-o",      run.string(),     "--resume"};
   throw RequestError(
-      fmt::format("{}: job `{}` computes something else than the run{}", cannot_resume(checkpoint),
+      fmt::format("{}: job `{}` differs from the run{}", cannot_resume(checkpoint),
                   request.job.name, differences_from_run(run, request)),
-      fmt::format("continue the run as it was with `{}`; --load starts a new one",
+      fmt::format("continue the unchanged run with `{}`, or start a new one with --load",
                   command_line(command)));
 }
 
@@ -153,7 +165,7 @@ void require_same_inputs(const Checkpoint& checkpoint, const RunRequest& request
     if (!before.contains(name)) compare(name);
   if (!differences.empty())
     throw RequestError(cannot_resume(checkpoint) + ": its inputs differ" + differences,
-                       "give a resumed run the same `--input` again");
+                       "repeat the --input options of the run");
 }
 
 DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& request) {
@@ -162,11 +174,11 @@ DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& requ
   for (const auto& [name, file] : before) {
     const auto found = data.find(name);
     if (found == data.end())
-      throw RequestError(
-          fmt::format("{}: the data of `{}` are no file now", cannot_resume(checkpoint), name),
-          kOtherData);
+      throw RequestError(fmt::format("{}: the data of `{}` no longer come from a file",
+                                     cannot_resume(checkpoint), name),
+                         kOtherData);
     if (found->second.digest != file.digest)
-      throw RequestError(fmt::format("{}: the data of `{}` changed: {} has digest {}, expected {}",
+      throw RequestError(fmt::format("{}: the data of `{}` changed: {} has digest {}; expected {}",
                                      cannot_resume(checkpoint), name, found->second.path.string(),
                                      found->second.digest, file.digest),
                          kOtherData);
@@ -186,8 +198,8 @@ void require_same_outputs(const Checkpoint& checkpoint, const fs::path& director
     if (!damage) continue;
     const bool of_hook = name.find("watch/") != name.npos;
     throw RunError(fmt::format("{}: {} {}", cannot_resume(checkpoint), path.string(), *damage),
-                   fmt::format("restore the file{}; or start again from step 0 with --force",
-                               of_hook ? ", or resume without the hook that writes it" : ""));
+                   fmt::format("restore the file{}, or start from step 0 with --force",
+                               of_hook ? ", resume without the hook that writes it" : ""));
   }
 }
 

@@ -23,7 +23,7 @@ Array convert(const Array& array, DType dtype, const std::string& name) {
   io::RowConverter converter(array.dtype(), false, {},
                              static_cast<size_t>(array.shape().elements()));
   if (const auto misfit = converter.convert(array.bytes().data(), dtype, made.bytes().data()))
-    throw RunError(fmt::format("{} holds {} (element {}), which is no {}", name,
+    throw RunError(fmt::format("{} contains {} (element {}), which is not a valid {}", name,
                                shortest(misfit->value), misfit->element, name_of(dtype)));
   return made;
 }

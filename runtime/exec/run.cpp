@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kCalmDown = "a smaller learning rate may do";
+constexpr const char* kCalmDown = "try a smaller learning rate";
 
 std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
 
@@ -106,14 +106,14 @@ RunOutcome Run::run() {
     if (profile_) write_profile();
     end_commands();
     keep_outputs();
+    const char* how = outcome_.stopped_by_command ? "stopped by a command" : "interrupted";
+    write_record(outcome_.exit_status,
+                 outcome_.interrupted ? fmt::format("{} after {}", how, steps_text(outcome_.steps))
+                                      : outcome_.error);
   } catch (const std::exception& error) {
     record_failure(error);
     throw;
   }
-  const char* by = outcome_.stopped_by_command ? "a command stopped it" : "interrupted";
-  write_record(outcome_.exit_status,
-               outcome_.interrupted ? fmt::format("{} after {}", by, steps_text(outcome_.steps))
-                                    : outcome_.error);
   return outcome_;
 }
 
@@ -221,7 +221,7 @@ void Run::end_commands() {
     prepared_.called.end(status);
   } catch (const RunError& error) {
     if (outcome_.interrupted || !done) throw;
-    throw error.hinting(fmt::format("all {} were done before that{}", steps_text(outcome_.steps),
+    throw error.hinting(fmt::format("all {} are done{}", steps_text(outcome_.steps),
                                     job_.train ? ", and the last state is saved" : ""));
   }
 }
@@ -296,8 +296,8 @@ void Run::keep_books(const StepRecord& record) {
 void Run::say_skipped(const StepRecord& record) const {
   if (request_.say)
     request_.say(
-        fmt::format("{}: step {}: a gradient is not finite at loss scale {}, so nothing is "
-                    "updated and the scale shrinks",
+        fmt::format("{}: step {}: a gradient is not finite at loss scale {}; skipping the update "
+                    "and reducing the scale",
                     job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
@@ -320,9 +320,9 @@ std::string Run::save_after_failure(const Ending& ending) {
     prepared_.capture();
     if (ending.delivered) {
       saver_->save_last(ending.steps, outputs());
-      return fmt::format("`--resume` goes on after {}", steps_text(ending.steps));
+      return fmt::format("continue after {} with --resume", steps_text(ending.steps));
     }
-    return fmt::format("the state after {} is in {}, for `--load`", steps_text(ending.steps),
+    return fmt::format("load the state after {} with --load {}", steps_text(ending.steps),
                        saver_->rescue(ending.steps).string());
   } catch (const std::exception&) {
     return {};  // the failure that led here is the one to tell

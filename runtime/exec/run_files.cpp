@@ -51,7 +51,8 @@ class OwnFiles {
     std::error_code gone;
     if (entry.is_symlink(gone)) return look_behind(entry.path());
     if (entry.is_regular_file(gone) || !entry.exists(gone)) return;
-    if (!entry.is_directory(gone)) refuse(entry.path(), "neither a file nor a folder", "remove it");
+    if (!entry.is_directory(gone))
+      refuse(entry.path(), "neither a file nor a directory", "remove it");
     if (!seen_.insert(entry.path()).second) return;  // links may lead in circles
     std::error_code error;
     for (const fs::directory_entry& below : fs::directory_iterator(entry.path(), error))
@@ -60,7 +61,7 @@ class OwnFiles {
   }
 
   void look_behind(const fs::path& link) {
-    constexpr const char* kRemedy = "replace the link with the file or folder that it leads to";
+    constexpr const char* kRemedy = "replace the link with its target";
     std::error_code broken;
     const fs::path target = fs::canonical(link, broken);
     if (broken) refuse(link, "a broken link", "remove it");
@@ -88,8 +89,8 @@ SameDirectory::SameDirectory(fs::path path)
 
 void SameDirectory::require() const {
   if (identity_of(path_) == identity_) return;
-  throw RunError(fmt::format("{} was removed or replaced while the run went on", path_.string()),
-                 "end a run before its directory is removed");
+  throw RunError(fmt::format("{} was removed or replaced during the run", path_.string()),
+                 "stop a run before you remove its directory");
 }
 
 bool has_leftovers_only(const fs::path& directory) {

@@ -16,7 +16,7 @@ namespace flow::exec {
 
 void NonfiniteWarning::say(int64_t step, const std::string& found) {
   if (std::exchange(said_, true) || !request_.say) return;
-  request_.say(fmt::format("{}: step {}: {}; going on, as on_nonfinite says",
+  request_.say(fmt::format("{}: step {}: {}; continuing, as `on_nonfinite` is set",
                            request_.job.optimizer->where, step, found));
 }
 

@@ -18,7 +18,7 @@ namespace flow::exec {
 
 /// The remedy where a run trained something that is not finite.
 inline constexpr const char* kFindNonfinite =
-    "a smaller learning rate may do; to find where it begins: "
+    "try a smaller learning rate; to find the first such tensor, add "
     "`hooks: [{watch: '**', check: finite, to: none}]`";
 
 /// `on_nonfinite: warn`: says it once a run, for what follows is no news.

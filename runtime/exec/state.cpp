@@ -26,8 +26,7 @@ void check_variables_fit(const std::vector<State::Entry>& entries) {
   const State::Entry& largest = *std::ranges::max_element(
       entries, {}, [](const State::Entry& entry) { return bytes_of(*entry.tensor); });
   throw RunError(fmt::format(
-      "{}: variable `{}` is {}: all of the run's take {} of memory, {} are "
-      "available",
+      "{}: variable `{}` is {}; all variables of the run need {} of memory, {} available",
       largest.tensor->where, largest.tensor->name, human_bytes(bytes_of(*largest.tensor)),
       human_bytes(needed), human_bytes(available)));
 }

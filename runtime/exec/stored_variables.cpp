@@ -14,8 +14,8 @@ NpzVariables::NpzVariables(const fs::path& path)
   const std::vector<std::string> arrays = npz_.arrays();
   for (const std::string& array : arrays)
     if (!plan::is_safe_name(array))
-      throw RequestError(fmt::format("{}: `{}` is no name of a variable", path.string(), array),
-                         "variables are called as in `flowc show`: net/conv1/weight");
+      throw RequestError(fmt::format("{}: invalid variable name `{}`", path.string(), array),
+                         "use names as in `flowc show`, such as net/conv1/weight");
   if (arrays.empty()) throw RequestError(path.string() + " has no arrays");
 }
 

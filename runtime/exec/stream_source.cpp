@@ -106,7 +106,7 @@ class StreamSource : public Source {
     const size_t got = read(header_);
     if (got == 0 && next_ == 0 && !gave_up_)
       throw RunError(fmt::format("{} ended before its first record", name_),
-                     "what writes to it has failed, or wrote no .npy");
+                     "check the program that writes it; expected .npy records");
     if (got == 0) return false;
     if (got < kMagic) return truncated();
     const size_t width = header_[6] == std::byte{1} ? 2 : 4;
@@ -116,8 +116,8 @@ class StreamSource : public Source {
     for (size_t i = width; i-- > 0;)
       length = length << 8 | std::to_integer<size_t>(header_[kMagic + i]);
     if (length > kLongest)
-      throw RunError(
-          fmt::format("{}: record {} is no .npy: its header has {} bytes", name_, next_, length));
+      throw RunError(fmt::format("{}: record {} is not a .npy: its header has {} bytes", name_,
+                                 next_, length));
     header_.resize(kMagic + width + length);
     return read(std::span(header_).subspan(kMagic + width)) == length || truncated();
   }
@@ -145,8 +145,8 @@ class StreamSource : public Source {
                          static_cast<size_t>(input_.shape.elements()));
     }
     if (const auto misfit = converter_->convert(data_.data(), input_.dtype, out.data()))
-      throw RunError(fmt::format("{}: record {} holds {} (element {}), which is no {}", name_,
-                                 next_, shortest(misfit->value), misfit->element,
+      throw RunError(fmt::format("{}: record {} contains {} (element {}), which is not a valid {}",
+                                 name_, next_, shortest(misfit->value), misfit->element,
                                  name_of(input_.dtype)));
   }
 

@@ -97,7 +97,7 @@ pid_t start_child(ChildOptions options) {
   ::pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
   if (error == 0) return pid;
   if (pid > 0) ::waitpid(pid, nullptr, 0);
-  throw RunError(fmt::format("cannot be started in {}: {}", options.directory.string(),
+  throw RunError(fmt::format("cannot start in {}: {}", options.directory.string(),
                              std::generic_category().message(error)),
                  error == ENOENT ? hint_for_program(options.words[0]) : "");
 }

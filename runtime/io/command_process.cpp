@@ -86,10 +86,10 @@ void CommandProcess::fail(const CommandEvent* event, const std::string& what,
   done_ = true;
   const std::string message = fmt::format("{} {}", place(event), what);
   if (options_.on_error == plan::CommandSink::OnError::kFail)
-    throw RunError(message, hint.empty() ? "`on_error: warn` goes on without it, `--no-commands` "
-                                           "runs none"
-                                         : hint);
-  if (context_.say) context_.say(message + "; going on without it");
+    throw RunError(message, hint.empty()
+                                ? "to continue without it, use `on_error: warn` or --no-commands"
+                                : hint);
+  if (context_.say) context_.say(message + "; continuing without it");
 }
 
 void CommandProcess::say(const CommandEvent* event, const std::string& what) const {
@@ -100,7 +100,7 @@ void CommandProcess::heed(const CommandEvent* event, const ExitStatus& status) {
   if (status.good()) return;
   if (status.signal != 0 || status.code != kStop) return fail(event, status.str());
   // At the end there is nothing left to stop.
-  if (!ending_ && !stop_asked_.exchange(true)) say(event, "asks to stop");
+  if (!ending_ && !stop_asked_.exchange(true)) say(event, "asked the run to stop");
 }
 
 void CommandProcess::fail_late(const CommandEvent* event, const std::string& missed) {
@@ -109,8 +109,8 @@ void CommandProcess::fail_late(const CommandEvent* event, const std::string& mis
     return fail(event, fmt::format("did not {} within {} s", missed,
                                    shortest(options_.timeout.value_or(0))));
   done_ = true;
-  say(event, fmt::format("did not {} within {} s of being asked to stop, and was ended{}", missed,
-                         shortest(context_.patience), event ? "; it has missed that event" : ""));
+  say(event, fmt::format("did not {} within {} s after the stop request, and was ended{}", missed,
+                         shortest(context_.patience), event ? "; it missed this event" : ""));
 }
 
 void CommandProcess::leave(std::unique_ptr<Process> process) {
@@ -122,7 +122,7 @@ void CommandProcess::end_left() {
   const Deadline moment = deadline_in(kMoment);
   std::erase_if(left_, [&](const auto& process) { return process->await_group(moment); });
   if (left_.empty()) return;
-  say(nullptr, "left processes in the background, which end with the run");
+  say(nullptr, "left background processes, which end with the run");
   for (const auto& process : left_) process->ask_to_end();
   left_.clear();
 }
@@ -132,7 +132,7 @@ bool CommandProcess::is_hurried() {
   if (!says_so_) says_so_ = deadline_in(kSilence);
   if (!has_said_so_ && std::chrono::steady_clock::now() >= *says_so_) {
     has_said_so_ = true;
-    say(nullptr, fmt::format("is awaited before the run stops, for {} s at most",
+    say(nullptr, fmt::format("is still running; the run waits up to {} s for it",
                              shortest(context_.patience)));
   }
   return true;

@@ -32,7 +32,7 @@ class SpawnCommand : public CommandProcess {
       return heed(&event, *status);
     }
     process->end();
-    fail_late(&event, "end");
+    fail_late(&event, "exit");
   }
 };
 

@@ -58,7 +58,7 @@ void StreamCommand::exchange(const CommandEvent* event, std::string line,
   if (heard == Reached::kTimeout) return give_up(event, "acknowledge");
   if (heard == Reached::kDone) return;
   if (process_->wait(deadline_in(kMoment))) return part(event);
-  fail(event, "closed descriptor 3 and acknowledges no more");
+  fail(event, "closed descriptor 3, so it cannot acknowledge events");
 }
 
 void StreamCommand::give_up(const CommandEvent* event, const std::string& missed) {
@@ -72,7 +72,7 @@ void StreamCommand::part(const CommandEvent* event) {
   done_ = true;
   const auto status = process_->wait(deadline_in(kMoment));
   heeded_ = status.has_value();
-  if (!status || status->good()) return say(event, "wants no more");
+  if (!status || status->good()) return say(event, "closed its input; it receives no more events");
   heed(event, *status);
 }
 
@@ -93,7 +93,7 @@ void StreamCommand::await_end() {
     return end_left();
   }
   process_->end();
-  fail(nullptr, fmt::format("did not end within {} s of the end of its input",
+  fail(nullptr, fmt::format("did not exit within {} s after the end of its input",
                             shortest(options_.timeout.value_or(kEnd))));
 }
 

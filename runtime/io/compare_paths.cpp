@@ -52,7 +52,7 @@ const char* words_for(Kind kind) {
     case Kind::kFile:
       return "a file";
     case Kind::kFolder:
-      return "a folder";
+      return "a directory";
     case Kind::kRun:
       break;
   }
@@ -61,8 +61,8 @@ const char* words_for(Kind kind) {
 
 Kind kind_of(const fs::path& path) {
   if (!fs::exists(path))
-    throw RequestError(fmt::format("there is no `{}`", path.string()),
-                       "GOLDEN and OUT are .npy files, folders of them, or run directories");
+    throw RequestError(fmt::format("no such file or directory: {}", path.string()),
+                       "name two .npy files, two directories of them, or two runs");
   if (!fs::is_directory(path)) return Kind::kFile;
   return fs::exists(path / "plan.json") ? Kind::kRun : Kind::kFolder;
 }
@@ -113,7 +113,7 @@ ArrayDifference compare_files(const std::string& name, const fs::path& golden, c
   } catch (const RunError& error) {
     unreadable.detail = error.what();
   } catch (const std::bad_alloc&) {
-    unreadable.detail = "there is no memory for both arrays";
+    unreadable.detail = "not enough memory for both arrays";
   }
   return unreadable;
 }
@@ -142,7 +142,7 @@ Comparison compare_paths(const fs::path& golden, const fs::path& out, const Tole
   if (kind != out_kind)
     throw RequestError(fmt::format("`{}` is {}, but `{}` is {}", golden.string(), words_for(kind),
                                    out.string(), words_for(out_kind)),
-                       "compare like with like, for example RUN/returns with a folder");
+                       "compare the same kind, for example RUN/returns with a directory");
   Comparison comparison;
   const auto is_ignored = [&](const std::string& name) {
     const auto matches = [&](const std::string& glob) { return glob_match(glob, name); };

@@ -127,11 +127,12 @@ class FileColumn : public ColumnReader {
       const auto misfit =
           converter_.convert(file_.data.data() + row * row_bytes_, dtype, out.data() + i * bytes);
       if (misfit)
-        throw RunError(
-            fmt::format("{}: {} holds {} (element {}), which is no {}", where_, row_text(rows[i]),
-                        shortest(misfit->value), misfit->element, name_of(dtype)),
-            is_float(dtype) ? "scale it into the range of that type"
-                            : "read it as float32, or scale it to whole numbers in range");
+        throw RunError(fmt::format("{}: {} contains {} (element {}), which is not a valid {}",
+                                   where_, row_text(rows[i]), shortest(misfit->value),
+                                   misfit->element, name_of(dtype)),
+                       is_float(dtype)
+                           ? "scale it to the range of that dtype"
+                           : "read it as float32, or scale it to whole numbers in range");
     }
   }
 
@@ -149,15 +150,15 @@ void check_shape(const plan::Column& column, const fs::path& path, const Shape& 
   const Shape found = shape.from(1);
   if (!same_order(found, column.row_shape))
     throw RunError(
-        fmt::format("{} has rows of {}, but {} is wanted", path.string(), found.str(),
+        fmt::format("{} has rows of {}; expected {}", path.string(), found.str(),
                     column.row_shape.str()),
         found.rank() == 3 && column.row_shape == Shape{found[2], found[0], found[1]}
-            ? "its images have their channels last: `{op: transpose, perm: [0, 3, 1, 2]}` of an "
-              "input of their shape has them first"
-            : "the column's `shape` and the input's must be that of a row in the file");
+            ? "the images are channels-last; give the input that shape and apply `{op: transpose, "
+              "perm: [0, 3, 1, 2]}`"
+            : "set the shape of the column and of the input to that of a row in the file");
   for (const auto& [first, end] : column.rows)
     if (end == kToTheLast ? first >= shape[0] : end > shape[0])
-      throw RunError(fmt::format("{} has {} rows, but rows {}..{} are wanted", path.string(),
+      throw RunError(fmt::format("{} has {} rows; the column selects rows {}..{}", path.string(),
                                  shape[0], first, end == kToTheLast ? "" : std::to_string(end)));
   for (const std::vector<double>& values : {column.mean, column.std}) {
     const size_t leading =
@@ -184,12 +185,14 @@ std::string hint_for_bytes(const plan::Column& column, const fs::path& path) try
   const auto is = [&](const char* format, std::string_view magic) {
     return column.format != format && text.starts_with(magic);
   };
-  if (is("npy", "\x93NUMPY")) return fmt::format("it is a .npy: `{{npy: {}}}`", column.path);
+  if (is("npy", "\x93NUMPY"))
+    return fmt::format("the file is a .npy; write `{{npy: {}}}`", column.path);
   if (is("npz", "PK"))
-    return fmt::format("it is an .npz, or another zip: `{{npz: {}, array: NAME}}`", column.path);
-  if (is("idx", "\x1f\x8b")) return "it is gzipped, which idx files alone may be";
+    return fmt::format("the file is an .npz or another zip; write `{{npz: {}, array: NAME}}`",
+                       column.path);
+  if (is("idx", "\x1f\x8b")) return "decompress the file; only idx files can be gzipped";
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isprint(c); }))
-    return "it is a text: numpy.save writes a .npy of what numpy.loadtxt reads";
+    return "convert the text file with numpy.loadtxt and numpy.save";
   return {};
 } catch (const RunError&) {
   return {};  // it cannot be read at all, which is told already
@@ -199,7 +202,8 @@ std::string hint_for(const plan::Column& column, const fs::path& path, const fs:
                      const RunError& error) {
   std::error_code unknown;
   if (!fs::exists(path, unknown) && !unknown)
-    return fmt::format("`{}` is sought in {}", column.path, root.empty() ? "." : root.string());
+    return fmt::format("check the path: `{}` is relative to {}", column.path,
+                       root.empty() ? "." : root.string());
   return error.hint().empty() && fs::is_regular_file(path, unknown) ? hint_for_bytes(column, path)
                                                                     : error.hint();
 }
@@ -230,7 +234,7 @@ Dataset::Dataset(const plan::Dataset& dataset, const fs::path& root) : name_(dat
   if (!equal)
     throw RunError(fmt::format("{}: the columns of dataset `{}` have different lengths: {}",
                                dataset.where, name_, join(lengths, ", ")),
-                   "`rows: a..b` on a column takes a part of it");
+                   "select part of a column with `rows: a..b`");
 }
 
 ColumnReader& Dataset::column(std::string_view name) {

@@ -17,8 +17,7 @@ namespace {
 constexpr size_t kPiece = size_t{1} << 30;  // zlib counts in 32 bits
 
 RunError damaged_stream(const std::string& name) {
-  return RunError(
-      fmt::format("{} is damaged: a deflate stream is no such stream, or of another size", name));
+  return RunError(fmt::format("{} is damaged: invalid deflate stream, or wrong size", name));
 }
 
 }  // namespace
@@ -107,9 +106,9 @@ std::unique_ptr<std::byte[]> memory_for(size_t size, size_t packed, const std::s
   if (size > Gunzip::bound(packed)) throw damaged_stream(name);
   if (size > kSmall)
     if (const size_t available = available_memory(); size > available)
-      throw RunError(fmt::format("{} unpacks to {}; only {} of memory are available", name,
+      throw RunError(fmt::format("{} unpacks to {}; only {} of memory is available", name,
                                  human_bytes(size), human_bytes(available)),
-                     "save it as an .npy, which is not unpacked");
+                     "save it as an uncompressed .npy");
   return std::make_unique_for_overwrite<std::byte[]>(size);
 }
 

@@ -86,9 +86,9 @@ Keeper::Keeper() {
   const auto require = [](int result) {
     if (result < 0)
       throw RunError(
-          fmt::format("cannot start the process that ends the commands of a killed run: {}",
+          fmt::format("cannot start the process that cleans up commands after a killed run: {}",
                       std::generic_category().message(errno)),
-          "`--no-commands` runs none");
+          "run without commands: --no-commands");
     return result;
   };
   int ends[2];

@@ -72,7 +72,7 @@ class HeaderParser {
     throw RunError(name_ + " " + what, std::move(hint));
   }
   [[noreturn]] void malformed() const {
-    fail(fmt::format("has a header that is not a .npy header: `{}`", readable(text_)));
+    fail(fmt::format("has an invalid .npy header: `{}`", readable(text_)));
   }
 
   char peek() {
@@ -109,7 +109,7 @@ class HeaderParser {
   }
 
   void read_dtype(NpyHeader& header) {
-    if (peek() == '[') fail("is a structured array; flow reads plain numbers only");
+    if (peek() == '[') fail("is a structured array; expected plain numbers");
     std::string_view descr = string();
     const std::string_view whole = descr;
     if (!descr.empty() && std::string_view("<>=|").find(descr[0]) != std::string_view::npos) {
@@ -121,11 +121,11 @@ class HeaderParser {
         header.dtype = code.dtype;
         return;
       }
-    fail(fmt::format("has dtype `{}`; flow reads float16, float32, float64, int8, int32, int64, "
-                     "uint8 and bool",
+    fail(fmt::format("has unsupported dtype `{}`; expected float16, float32, float64, int8, int32, "
+                     "int64, uint8 or bool",
                      readable(whole)),
          descr.starts_with('i') || descr.starts_with('u')
-             ? "`array.astype(\"int32\")` or `(\"int64\")` before numpy.save converts it"
+             ? "convert it with `array.astype(\"int32\")` or `(\"int64\")` before numpy.save"
              : "");
   }
 
@@ -172,13 +172,13 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
   if (text.size() < 12) throw RunError(name + " is truncated inside its header");
   const size_t version = byte(6), minor = byte(7);
   if (version < 1 || version > 3 || minor != 0)
-    throw RunError(fmt::format("{} is of .npy version {}.{}; versions 1.0, 2.0 and 3.0 are known",
+    throw RunError(fmt::format("{} has unsupported .npy version {}.{}; expected 1.0, 2.0 or 3.0",
                                name, version, minor));
   const size_t begin = version == 1 ? 10 : 12;
   size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (begin + length > kLongestNpyHeader)
-    throw RunError(fmt::format("{} has a header of {} bytes; at most {} are read", name, length,
+    throw RunError(fmt::format("{} has a header of {} bytes; expected at most {}", name, length,
                                kLongestNpyHeader - begin));
   if (length > text.size() - begin) throw RunError(name + " is truncated inside its header");
   NpyHeader header = HeaderParser(text.substr(begin, length), name).parse();
@@ -189,7 +189,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
 void check_npy_length(const NpyHeader& header, size_t file_bytes, const std::string& name) {
   const size_t found = file_bytes - header.data_offset;
   if (found == header.data_bytes()) return;
-  throw RunError(fmt::format("{} {}: {} bytes of data where {} of {} needs {}", name,
+  throw RunError(fmt::format("{} {}: {} bytes of data; {} of {} requires {}", name,
                              found < header.data_bytes() ? "is truncated" : "is too long", found,
                              header.shape.str(), name_of(header.dtype), header.data_bytes()));
 }

@@ -25,7 +25,7 @@ Kept count_kept(const fs::path& path, const SinkContext& context) {
   const NpyHeader header = parse_npy_header(file.bytes(), path.string());
   const bool whole = file.bytes().size() - header.data_offset >= header.data_bytes();
   if (header.dtype != DType::kInt64 || header.shape.rank() != 1 || header.big_endian || !whole)
-    throw RunError(fmt::format("cannot go on with {}: it is not a list of steps", path.string()));
+    throw RunError(fmt::format("cannot continue {}: not a list of steps", path.string()));
   Kept kept;
   while (kept.events < header.shape[0]) {
     int64_t step = 0;
@@ -152,7 +152,7 @@ class PerStepNpySink : public Sink {
     for (const fs::path& path : dropped) fs::remove(path);
   } catch (const fs::filesystem_error& error) {
     throw RunError(
-        fmt::format("cannot go on in {}: {}", directory_.string(), error.code().message()));
+        fmt::format("cannot continue in {}: {}", directory_.string(), error.code().message()));
   }
 
   fs::path directory_;

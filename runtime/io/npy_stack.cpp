@@ -66,17 +66,16 @@ NpyStack NpyStack::resume(const fs::path& path, DType dtype, Shape item_shape, b
   if (found.dtype != dtype || found.fortran_order || found.big_endian ||
       found.data_offset != stack.header_.size() || found.shape.rank() != wanted.rank() ||
       !std::equal(found.shape.begin() + 1, found.shape.end(), wanted.begin() + 1))
-    throw RunError(fmt::format("cannot go on with {}: it holds {} of {}, not {} of {}",
+    throw RunError(fmt::format("cannot continue {}: found {} of {}; expected {} of {}",
                                path.string(), found.shape.str(), name_of(found.dtype), wanted.str(),
                                name_of(dtype)));
   if (found.shape[0] < length || present < needed)
     throw RunError(
-        fmt::format("cannot go on with {}: it {}", path.string(),
-                    found.shape[0] < length
-                        ? fmt::format("has {} entries, fewer than the {} that were delivered",
-                                      found.shape[0], length)
-                        : fmt::format("ends after {} bytes, within what was delivered", present)),
-        "a new run goes elsewhere: -o DIR; `--load` takes its weights from this one");
+        fmt::format("cannot continue {}: {}", path.string(),
+                    found.shape[0] < length ? fmt::format("found {} entries; expected at least {}",
+                                                          found.shape[0], length)
+                                            : fmt::format("truncated after {} bytes", present)),
+        "start a new run with another -o DIR; --load takes the weights of this run");
   stack.write_header();
   stack.file_.truncate(needed);
   return stack;
@@ -104,7 +103,7 @@ void NpyStack::keep_digest() {
   for (size_t done = 0; done < data_bytes(); done += block.size()) {
     const std::span<std::byte> part(block.data(), std::min(block.size(), data_bytes() - done));
     if (file_.read_at(header_.size() + done, part) < part.size())
-      throw RunError(fmt::format("{} became shorter while it was read", path().string()));
+      throw RunError(fmt::format("{} shrank while it was being read", path().string()));
     digest_->add(part);
   }
 }

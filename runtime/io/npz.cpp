@@ -61,12 +61,12 @@ NpzMember Npz::read(const std::string& array) const {
 const Npz::Listed& Npz::find(const std::string& array) const {
   if (const auto found = files_.find(array); found != files_.end()) return found->second;
   throw RunError(fmt::format("{} has no array `{}`", name_, array),
-                 files_.empty() ? "it has no arrays at all"
-                                : fmt::format("its arrays: {}", join(arrays(), ", ")));
+                 files_.empty() ? "the file has no arrays"
+                                : fmt::format("use one of {}", join(arrays(), ", ")));
 }
 
 void Npz::damaged(std::string_view what) const {
-  throw RunError(fmt::format("{} is no .npz, or damaged: {}", name_, what));
+  throw RunError(fmt::format("{} is not a valid .npz: {}", name_, what));
 }
 
 bool Npz::fits(uint64_t at, uint64_t length) const {
@@ -76,14 +76,14 @@ bool Npz::fits(uint64_t at, uint64_t length) const {
 /// The record that ends the archive; only a comment may follow it.
 size_t Npz::find_end() const {
   constexpr size_t kLongestComment = 65535;
-  if (zip_.size() < kEndBytes) damaged("it is too short to be a zip archive");
+  if (zip_.size() < kEndBytes) damaged("too short for a zip archive");
   const size_t last = zip_.size() - kEndBytes;
   const size_t first = last > kLongestComment ? last - kLongestComment : 0;
   for (size_t at = last + 1; at-- > first;) {
     const Record end(zip_, at);
     if (end.word(0) == kEndMark && at + kEndBytes + end.half(20) == zip_.size()) return at;
   }
-  damaged("it does not end as a zip archive does");
+  damaged("the zip end record is missing");
 }
 
 void Npz::list_files() {
@@ -91,14 +91,14 @@ void Npz::list_files() {
   const Record end(zip_, end_at);
   const uint32_t count = end.half(10), bytes = end.word(12), begin = end.word(16);
   if (count == 0xffff || bytes == kZip64 || begin == kZip64) refuse_zip64();
-  if (uint64_t{begin} + bytes > end_at) damaged("its directory lies outside of it");
+  if (uint64_t{begin} + bytes > end_at) damaged("the zip directory is out of range");
   uint64_t at = begin;
   for (uint32_t i = 0; i < count; ++i) {
     if (at + kDirectoryBytes > end_at || Record(zip_, at).word(0) != kDirectoryMark)
-      damaged("its directory ends too early");
+      damaged("the zip directory is truncated");
     const Record entry(zip_, at);
     const size_t name = entry.half(28), rest = entry.half(30) + entry.half(32);
-    if (at + kDirectoryBytes + name + rest > end_at) damaged("its directory ends too early");
+    if (at + kDirectoryBytes + name + rest > end_at) damaged("the zip directory is truncated");
     const Listed file{entry.text(kDirectoryBytes, name),
                       entry.half(8),
                       entry.half(10),
@@ -113,7 +113,7 @@ void Npz::list_files() {
 }
 
 void Npz::refuse_zip64() const {
-  throw RunError(fmt::format("{} is a zip64 archive, which flow does not read", name_),
+  throw RunError(fmt::format("{} is a zip64 archive, which is not supported", name_),
                  "save the array as an .npy");
 }
 
@@ -136,7 +136,8 @@ NpzMember Npz::unpack(const Listed& file) const {
     member.bytes = {member.memory.get(), file.unpacked};
   }
   if (zip_checksum(member.bytes) != file.checksum)
-    throw RunError(fmt::format("{} is damaged: the checksum of `{}` is wrong", name_, file.name));
+    throw RunError(
+        fmt::format("{} is damaged: the checksum of `{}` does not match", name_, file.name));
   return member;
 }
 
@@ -144,23 +145,23 @@ void Npz::check_readable(const Listed& file) const {
   if (file.packed == kZip64 || file.unpacked == kZip64 || file.offset == kZip64) refuse_zip64();
   if (file.flags & 1) throw RunError(fmt::format("{}: `{}` is encrypted", name_, file.name));
   if (file.method != kStored && file.method != kDeflated)
-    throw RunError(fmt::format("{}: `{}` is packed by method {}, which flow does not read", name_,
+    throw RunError(fmt::format("{}: `{}` uses compression method {}, which is not supported", name_,
                                file.name, file.method),
-                   "numpy.savez and numpy.savez_compressed write what it reads");
+                   "save it with numpy.savez or numpy.savez_compressed");
   if (file.method == kStored && file.packed != file.unpacked)
-    damaged("a stored file has two sizes");
+    damaged("a stored file has two different sizes");
 }
 
 std::span<const std::byte> Npz::packed_bytes(const Listed& file) const {
   check_readable(file);
   if (!fits(file.offset, kFileBytes) || Record(zip_, file.offset).word(0) != kFileMark)
-    damaged("a file does not begin where the directory says");
+    damaged("a file does not start where the zip directory says");
   const Record header(zip_, file.offset);
   const size_t name_length = header.half(26);
   const uint64_t begin = uint64_t{file.offset} + kFileBytes + name_length + header.half(28);
   if (!fits(begin, file.packed)) damaged("a file is truncated");
   if (const std::string_view name = header.text(kFileBytes, name_length); name != file.name)
-    damaged(fmt::format("`{}` of its directory is `{}` where the file begins", file.name, name));
+    damaged(fmt::format("the zip directory says `{}`, the file header `{}`", file.name, name));
   return zip_.subspan(begin, file.packed);
 }
 

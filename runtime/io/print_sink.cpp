@@ -72,9 +72,9 @@ class PrintSink : public Sink {
                                                       : context.delivered_before) {
     if (options.format != "numpy" && !is_number_format(options.format))
       throw RequestError(
-          fmt::format("format `{}` of the print sink of `{}` does not print one number",
+          fmt::format("invalid format `{}` in the print sink of `{}`; expected one number",
                       options.format, name_),
-          "numpy, or one printf conversion of a double, like %.6g");
+          "use numpy or one printf conversion of a double, such as %.6g");
     if (options.reduce != plan::Reduce::kNone) reduction_.emplace(options.reduce, context.dtype);
   }
 
@@ -154,7 +154,8 @@ class PrintSink : public Sink {
     Array value(whole_.dtype, std::move(shape));
     const std::span<std::byte> bytes = value.bytes();
     if (words.size() != 1 + ceil_div(bytes.size(), sizeof(uint64_t)))
-      throw RequestError(fmt::format("{} numbers are no value of `{}`", words.size(), name_));
+      throw RequestError(
+          fmt::format("{} numbers do not match the value of `{}`", words.size(), name_));
     std::ranges::copy_n(std::as_bytes(words.subspan(1)).begin(),
                         static_cast<std::ptrdiff_t>(bytes.size()), bytes.begin());
     return value;

@@ -42,12 +42,12 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
+    throw RunError(fmt::format("cannot create a pipe: {}", error_text(errno)));
   const Descriptor low_read(ends[0]), low_write(ends[1]);
   Pipe pipe{Descriptor(::fcntl(ends[0], F_DUPFD_CLOEXEC, kAckDescriptor + 1)),
             Descriptor(::fcntl(ends[1], F_DUPFD_CLOEXEC, kAckDescriptor + 1))};
   if (!pipe.read.is_open() || !pipe.write.is_open())
-    throw RunError(fmt::format("cannot make a pipe: {}", error_text(errno)));
+    throw RunError(fmt::format("cannot create a pipe: {}", error_text(errno)));
   return pipe;
 }
 
@@ -181,7 +181,7 @@ std::optional<ExitStatus> Process::look(int options) {
   pid_t found = 0;
   do found = ::waitpid(pid_, &raw, options);
   while (found < 0 && errno == EINTR);
-  if (found < 0) throw RunError(fmt::format("lost sight of a command: {}", error_text(errno)));
+  if (found < 0) throw RunError(fmt::format("cannot wait for a command: {}", error_text(errno)));
   if (found == 0) return {};
   status_ = WIFSIGNALED(raw) ? ExitStatus{0, WTERMSIG(raw)} : ExitStatus{WEXITSTATUS(raw), 0};
   return status_;

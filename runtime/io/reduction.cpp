@@ -58,7 +58,7 @@ void Reduction::resume(std::span<const uint64_t> held) {
   Words words;
   if (held.size() != words.size())
     throw RequestError(
-        fmt::format("a reduction holds {} numbers, not {}", words.size(), held.size()));
+        fmt::format("found {} numbers for a reduction; expected {}", words.size(), held.size()));
   std::ranges::copy(held, words.begin());
   sums_ = std::bit_cast<Sums>(words);
 }

@@ -28,9 +28,9 @@ constexpr size_t kMagicBytes = 4;
 size_t extent_bytes(std::span<const std::byte> magic, const std::string& name) {
   const auto byte = [&](size_t i) { return std::to_integer<int>(magic[i]); };
   if (byte(0) != 0 || byte(1) != 0)
-    throw RunError(
-        fmt::format("{} is not an idx file: it begins with {:02x} {:02x} {:02x} {:02x}, not 00 00",
-                    name, byte(0), byte(1), byte(2), byte(3)));
+    throw RunError(fmt::format(
+        "{} is not an idx file: begins with {:02x} {:02x} {:02x} {:02x}; expected 00 00", name,
+        byte(0), byte(1), byte(2), byte(3)));
   if (byte(3) == 0) throw RunError(fmt::format("{} is an idx file without rows", name));
   return size_t{4} * static_cast<size_t>(byte(3));
 }
@@ -50,11 +50,10 @@ DType idx_dtype(int code, const std::string& name) {
     default:
       break;
   }
-  throw RunError(
-      fmt::format("{} is not an idx file that flow reads: its element type is {:#04x}, "
-                  "not uint8 (0x08), int8 (0x09), int32 (0x0c), float32 (0x0d) or "
-                  "float64 (0x0e)",
-                  name, code));
+  throw RunError(fmt::format(
+      "{} has unsupported idx element type {:#04x}; expected uint8 (0x08), int8 (0x09), "
+      "int32 (0x0c), float32 (0x0d) or float64 (0x0e)",
+      name, code));
 }
 
 IdxHeader parse_idx_header(std::span<const std::byte> magic, std::span<const std::byte> extents,
@@ -75,8 +74,8 @@ IdxHeader parse_idx_header(std::span<const std::byte> magic, std::span<const std
 
 [[noreturn]] void wrong_length(const IdxHeader& header, const std::string& found, bool too_long,
                                const std::string& name) {
-  throw RunError(fmt::format("{} is {}: {} of data where its header promises {} of {}, {} bytes",
-                             name, too_long ? "too long" : "truncated", found, header.shape.str(),
+  throw RunError(fmt::format("{} is {}: {} of data; the header says {} of {}, {} bytes", name,
+                             too_long ? "too long" : "truncated", found, header.shape.str(),
                              name_of(header.dtype), header.data_bytes()));
 }
 
@@ -121,7 +120,7 @@ Rows packed_idx(const MappedFile& file, const std::string& name, const CheckShap
 }
 
 void check_header(const NpyHeader& header, const std::string& name, const CheckShape& check) {
-  if (header.shape.rank() == 0) throw RunError(name + " is a scalar, which has no rows");
+  if (header.shape.rank() == 0) throw RunError(name + " is a scalar; expected an array with rows");
   check(header.shape);
 }
 

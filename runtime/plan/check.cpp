@@ -21,14 +21,14 @@ void check_lifetimes(const Job& job, const Site& site) {
     const Tensor &tensor = job.tensors[i], &right = assigned.tensors[i];
     site.at("tensor", tensor.name)
         .require(tensor.first == right.first && tensor.last == right.last,
-                 "it lives from step {} to {}, but is in use from {} to {}", tensor.first.value,
+                 "wrong lifetime: steps {} to {}, expected {} to {}", tensor.first.value,
                  tensor.last.value, right.first.value, right.last.value);
   }
 }
 
 void check_job(const Job& job, const Site& site) {
-  site.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(), "precision `{}`",
-               job.precision);
+  site.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(),
+               "unknown precision `{}`", job.precision);
   check_ids(job, site);
   check_tensors(job, site);
   check_steps(job, site);
@@ -36,18 +36,18 @@ void check_job(const Job& job, const Site& site) {
   check_lifetimes(job, site);
 }
 
-/// The jobs that it calls are there, each once, and can share its variables.
+/// The called jobs exist, each is called once, and they can share variables.
 void check_also(const Plan& plan, const Job& job, const Site& site) {
   std::vector<const Job*> together{&job};
   for (const Also& also : job.run.also) {
     const auto other = std::ranges::find(plan.jobs, also.job, &Job::name);
-    site.require(other != plan.jobs.end(), "it calls the job `{}`, which is not there", also.job);
+    site.require(other != plan.jobs.end(), "calls an unknown job `{}`", also.job);
     site.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
                      also.every_epochs >= 0,
-                 "`{}` is called every {} steps and {} epochs", also.job, also.every_steps,
-                 also.every_epochs);
+                 "invalid schedule for calling `{}`: every {} steps, every {} epochs", also.job,
+                 also.every_steps, also.every_epochs);
     for (const Job* before : together) {
-      site.require(before != &*other, "it calls `{}` twice, or it is that job itself", also.job);
+      site.require(before != &*other, "calls `{}` twice, or calls itself", also.job);
       const auto conflict = sharing_conflict(*before, *other);
       site.require(!conflict, "{}", conflict.value_or(""));
     }
@@ -59,13 +59,13 @@ void check_also(const Plan& plan, const Job& job, const Site& site) {
 
 void check(const Plan& plan, const std::string& path) {
   const Site site(path);
-  site.require(plan.version == kVersion, "the plan has version {}, this flow reads version {}",
-               plan.version, kVersion);
+  site.require(plan.version == kVersion, "unsupported plan version {}; expected {}", plan.version,
+               kVersion);
   site.require(!plan.jobs.empty(), "the plan has no jobs");
   std::set<std::string_view> names;
   for (const Job& job : plan.jobs) {
-    site.require(is_name(job.name), "`{}` is no name of a job", job.name);
-    site.require(names.insert(job.name).second, "two jobs are called `{}`", job.name);
+    site.require(is_name(job.name), "invalid job name `{}`", job.name);
+    site.require(names.insert(job.name).second, "duplicate job name `{}`", job.name);
     check_job(job, site.in_job(job.name));
   }
   for (const Job& job : plan.jobs) check_also(plan, job, site.in_job(job.name));

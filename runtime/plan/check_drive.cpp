@@ -1,4 +1,4 @@
-// What drives the calls of a job: variables, inputs, deliveries, optimizer, run section.
+// The inputs and outputs of a job: variables, inputs, deliveries, optimizer, run section.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,16 +37,16 @@ void check_variety(std::span<const Variety> all, const std::string& type,
   const auto variety = std::ranges::find(all, type, &Variety::type);
   site.require(variety != all.end(), "unknown type `{}`", type);
   for (const std::string_view number : variety->numbers)
-    site.require(values.contains(std::string(number)), "{} lacks `{}`", type, number);
-  site.require(values.size() == variety->numbers.size(), "{} takes {} numbers, not {}", type,
+    site.require(values.contains(std::string(number)), "{}: missing `{}`", type, number);
+  site.require(values.size() == variety->numbers.size(), "{}: expected {} numbers, found {}", type,
                variety->numbers.size(), values.size());
   for (const auto& [name, value] : values) {
-    site.require(std::isfinite(value), "`{}` is {}", name, value);
-    site.require(name != "stddev" || value >= 0, "`stddev` is {}", value);
+    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", name, value);
+    site.require(name != "stddev" || value >= 0, "`stddev` is {}; expected at least 0", value);
   }
 }
 
-/// Each variable and each input stands once in the list of such, and nothing else does.
+/// The list contains each tensor of that role exactly once, and no others.
 template <typename Listed>
 void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
                  const Site& site) {
@@ -55,60 +55,64 @@ void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std
     const Tensor& tensor = job[listed.tensor];
     site.at(kind, tensor.name)
         .require(tensor.role == role && !seen[listed.tensor.index()],
-                 "it is none by its role, or stands twice");
+                 "has another role, or is listed twice");
     seen[listed.tensor.index()] = true;
   }
   for (size_t i = 0; i < job.tensors.size(); ++i)
     site.at(kind, job.tensors[i].name)
-        .require(job.tensors[i].role != role || seen[i], "it is missing among the {}s", kind);
+        .require(job.tensors[i].role != role || seen[i], "missing in the list of {}s", kind);
 }
 
 void check_variable(const Job& job, const Variable& variable, const Site& site) {
   const Initializer& initializer = variable.initializer;
   const DType number = number_of(job.precision);
-  site.require(job[variable.tensor].dtype == number, "it is {} in a job of {}",
+  site.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
                name_of(job[variable.tensor].dtype), name_of(number));
   check_variety(initializers(), initializer.type, initializer.values, site);
   site.require((initializer.type == "npy") != initializer.path.empty(),
-               "a path for the initializer {}", initializer.type);
+               "initializer {}: only npy takes a path, and requires one", initializer.type);
 }
 
 void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,
                     const Site& site) {
   const Shape& row = column.row_shape;
   const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
-  site.require(values.size() <= 1 || values.size() == channels, "{} numbers of `{}` for rows of {}",
-               values.size(), what, row.str());
-  for (const double value : values) site.require(std::isfinite(value), "a `{}` of {}", what, value);
+  site.require(values.size() <= 1 || values.size() == channels,
+               "{} values of `{}` for rows of {}; expected 1, or one per channel", values.size(),
+               what, row.str());
+  for (const double value : values)
+    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", what, value);
 }
 
 void check_column(const Column& column, const Site& site) {
   const Shape& row = column.row_shape;
-  site.require(is_name(column.name), "this cannot be a name");
+  site.require(is_name(column.name), "invalid name");
   const bool npz = column.format == "npz";
-  site.require(npz || column.format == "idx" || column.format == "npy", "format `{}`",
+  site.require(npz || column.format == "idx" || column.format == "npy", "unknown format `{}`",
                column.format);
-  site.require(npz == column.array.has_value(), "an array of the format {}", column.format);
-  site.require(!column.path.empty(), "it has no path");
-  site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0, "rows of {}",
-               row.str());
-  site.require(std::isfinite(column.scale), "scale {}", column.scale);
+  site.require(npz == column.array.has_value(),
+               "format {}: only npz takes an array name, and requires one", column.format);
+  site.require(!column.path.empty(), "missing path");
+  site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0,
+               "invalid row shape {}", row.str());
+  site.require(std::isfinite(column.scale), "scale is {}; expected a finite number", column.scale);
   check_channels(column, "mean", column.mean, site);
   check_channels(column, "std", column.std, site);
-  for (const double value : column.std) site.require(value > 0, "std {}", value);
+  for (const double value : column.std)
+    site.require(value > 0, "`std` is {}; expected a positive number", value);
   for (const auto& [first, end] : column.rows)
-    site.require(0 <= first && first < end, "rows {}..{}", first, end);
+    site.require(0 <= first && first < end, "invalid rows {}..{}", first, end);
 }
 
 void check_datasets(const Job& job, const Site& site) {
   std::set<std::string_view> names;
   for (const Dataset& dataset : job.datasets) {
     const Site here = site.at("dataset", dataset.name);
-    here.require(is_name(dataset.name), "this cannot be a name");
-    here.require(names.insert(dataset.name).second, "there are two of this name");
+    here.require(is_name(dataset.name), "invalid name");
+    here.require(names.insert(dataset.name).second, "duplicate name");
     std::set<std::string_view> columns;
     for (const Column& column : dataset.columns) {
-      here.require(columns.insert(column.name).second, "two columns are called `{}`", column.name);
+      here.require(columns.insert(column.name).second, "duplicate column `{}`", column.name);
       check_column(column, site.at("column", column.name));
     }
   }
@@ -118,16 +122,16 @@ const Column& find_column(const Job& job, const FromDataset& source, const Site&
   for (const Dataset& dataset : job.datasets)
     for (const Column& column : dataset.columns)
       if (dataset.name == source.dataset && column.name == source.column) return column;
-  site.refuse(fmt::format("there is no column `{}.{}`", source.dataset, source.column));
+  site.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
 }
 
 /// Rows of the input and of its column agree. Returns the batch.
 int64_t check_column_source(const Job& job, const Shape& shape, const FromDataset& source,
                             const Site& site) {
   const Column& column = find_column(job, source, site);
-  site.require(shape.rank() > 0, "rows come in batches, its shape is []");
+  site.require(shape.rank() > 0, "shape is []; expected a batch axis");
   const Shape row = shape.from(1);
-  site.require(row == column.row_shape, "it is {}, but rows of `{}` are {}", shape.str(),
+  site.require(row == column.row_shape, "shape is {}, but rows of `{}` are {}", shape.str(),
                column.name, column.row_shape.str());
   return shape[0];
 }
@@ -148,12 +152,12 @@ void check_inputs(const Job& job, const Site& site) {
                  "{} is not shared by {} devices", tensor.shape.str(), job.devices);
     if (const auto* column = std::get_if<FromDataset>(&input.source)) {
       const int64_t rows = check_column_source(job, tensor.shape, *column, here);
-      here.require(rows == batch.value_or(rows), "a batch of {}, another input has {}", rows,
+      here.require(rows == batch.value_or(rows), "batch of {}; another input has {}", rows,
                    batch.value_or(rows));
       batch = rows;
     }
     if (const auto* file = std::get_if<FromNpy>(&input.source))
-      here.require(!file->path.empty(), "it has no path");
+      here.require(!file->path.empty(), "missing path");
     if (const auto* generator = std::get_if<FromGenerator>(&input.source))
       check_generator(tensor, *generator, here);
   }
@@ -166,22 +170,23 @@ bool is_optimizer(std::string_view type) {
 }
 
 void check_optimizer(const Job& job, const Site& site) {
-  site.require(job.train == job.optimizer.has_value(), "train jobs have an optimizer, others none");
+  site.require(job.train == job.optimizer.has_value(),
+               "a train job requires an optimizer; other jobs have none");
   if (!job.optimizer) return;
   const Optimizer& optimizer = *job.optimizer;
   const Site here = site.at("optimizer", optimizer.type);
-  here.require(is_optimizer(optimizer.type), "there is no such optimizer");
+  here.require(is_optimizer(optimizer.type), "unknown optimizer");
   check_schedule(optimizer.learning_rate, here);
   const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
     const Tensor& tensor = job[id];
     const DType number = number_of(job.precision);
     here.require(tensor.role == role && tensor.dtype == number && tensor.shape.elements() == 1,
-                 "the {} `{}` is {} {}, it must be a scalar {} {}", what, tensor.name,
+                 "{} `{}` is {} {}; expected a scalar {} {}", what, tensor.name,
                  name_of(tensor.dtype), tensor.shape.str(), name_of(number),
                  role == Role::kVariable ? "variable" : "result");
     for (const Step& step : job.steps)
       here.require(!step.tap || std::ranges::find(step.outputs, id) == step.outputs.end(),
-                   "a tap makes the {} `{}`", what, tensor.name);
+                   "{} `{}` comes from a tap", what, tensor.name);
   };
   check_scalar(optimizer.loss, Role::kResult, "loss");
   if (!optimizer.loss_scale) return;
@@ -193,12 +198,13 @@ void check_run(const Job& job, const Site& site) {
   const Run& run = job.run;
   const Checkpointing& checkpoint = run.checkpoint;
   for (const int64_t count : {run.epochs.value_or(0), run.steps.value_or(0)})
-    site.require(count >= 0 && count <= kMostSteps, "{} steps or epochs", count);
-  site.require(!run.epochs || !job.datasets.empty(), "epochs without a dataset");
-  site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "a pipeline of {}", run.pipeline);
+    site.require(count >= 0 && count <= kMostSteps, "invalid number of steps or epochs: {}", count);
+  site.require(!run.epochs || !job.datasets.empty(), "`epochs` requires a dataset");
+  site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "invalid pipeline depth {}",
+               run.pipeline);
   site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
                    checkpoint.every_epochs >= 0,
-               "the run section counts what cannot be counted");
+               "a number in the run section is out of range");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ class IdCheck {
 
   void run() {
     site_.require(job_.tensors.size() <= kMost && job_.steps.size() <= kMost,
-                  "{} tensors and {} steps are too many", job_.tensors.size(), job_.steps.size());
+                  "too many tensors ({}) or steps ({})", job_.tensors.size(), job_.steps.size());
     for (const Tensor& tensor : job_.tensors) may_be(tensor.alias, "alias");
     for (const Step& step : job_.steps) in_step(step);
     for (const Variable& variable : job_.variables) must_be(variable.tensor, "variables");
@@ -26,11 +26,11 @@ class IdCheck {
 
  private:
   void may_be(TensorId id, std::string_view what) const {
-    site_.require(!id.valid() || id.index() < job_.tensors.size(), "{}: there is no tensor {}",
-                  what, id.value);
+    site_.require(!id.valid() || id.index() < job_.tensors.size(), "{}: unknown tensor {}", what,
+                  id.value);
   }
   void must_be(TensorId id, std::string_view what) const {
-    site_.require(id.valid() && id.index() < job_.tensors.size(), "{}: there is no tensor {}", what,
+    site_.require(id.valid() && id.index() < job_.tensors.size(), "{}: unknown tensor {}", what,
                   id.value);
   }
   void in_step(const Step& step) const {

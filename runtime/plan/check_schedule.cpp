@@ -11,16 +11,16 @@ namespace {
 void check_numbers(const Schedule& schedule, const ScheduleType& type, const Site& site) {
   for (const ScheduleNumber& number : type.numbers) {
     const auto found = schedule.values.find(std::string(number.name));
-    site.require(found != schedule.values.end(), "the learning rate {} lacks `{}`", type.type,
+    site.require(found != schedule.values.end(), "learning rate {}: missing `{}`", type.type,
                  number.name);
     const double value = found->second;
     // Not a number fails too.
     site.require(
         number.min <= value && value <= number.max && (!number.whole || value == std::floor(value)),
-        "`{}` of the learning rate is {}", number.name, value);
+        "learning rate: `{}` is {}, out of range", number.name, value);
   }
   site.require(schedule.values.size() == type.numbers.size(),
-               "the learning rate {} takes {} numbers, not {}", type.type, type.numbers.size(),
+               "learning rate {}: expected {} numbers, found {}", type.type, type.numbers.size(),
                schedule.values.size());
 }
 
@@ -30,14 +30,14 @@ void check_pieces(const Schedule& schedule, const ScheduleType& type, const Site
                            ? 0
                            : boundaries + static_cast<size_t>(type.more_rates);
   site.require(type.more_rates != ScheduleType::kNone || boundaries == 0,
-               "the learning rate {} has no boundaries", type.type);
-  site.require(schedule.rates.size() == rates, "{} rates for {} boundaries", schedule.rates.size(),
-               boundaries);
+               "learning rate {} takes no boundaries", type.type);
+  site.require(schedule.rates.size() == rates, "learning rate: {} rates do not match {} boundaries",
+               schedule.rates.size(), boundaries);
   site.require(std::ranges::adjacent_find(schedule.boundaries, std::greater_equal<>()) ==
                    schedule.boundaries.end(),
-               "the boundaries of the learning rate do not grow");
+               "learning rate: boundaries must increase");
   site.require(std::ranges::all_of(schedule.rates, [](double rate) { return std::isfinite(rate); }),
-               "a learning rate is not finite");
+               "learning rate: a rate is not finite");
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void check_schedule(const Schedule& schedule, const Site& site) {
   site.require(warmup.type == "constant" || warmup.type == "linear", "unknown warm-up `{}`",
                warmup.type);
   site.require(warmup.steps >= 1 && warmup.multiplier >= 0 && std::isfinite(warmup.multiplier),
-               "a warm-up of {} steps from {}", warmup.steps, warmup.multiplier);
+               "invalid warm-up: {} steps from {}", warmup.steps, warmup.multiplier);
 }
 
 }  // namespace flow::plan

@@ -56,8 +56,8 @@ class StepCheck {
     std::set<std::string_view> names;
     for (const Step& step : job_.steps) {
       const Site here = site_.at("step", step.name);
-      here.require(is_safe_name(step.name), "this cannot be a name");
-      here.require(names.insert(step.name).second, "there are two of this name");
+      here.require(is_safe_name(step.name), "invalid name");
+      here.require(names.insert(step.name).second, "duplicate name");
       check_device(step.device, here);
       check_reads(step, here);
       check_signature(step, here);
@@ -66,7 +66,7 @@ class StepCheck {
     }
     for (size_t i = 0; i < job_.tensors.size(); ++i) {
       const Site here = site_.at("tensor", job_.tensors[i].name);
-      here.require(readable_[i], "no step makes this result");
+      here.require(readable_[i], "no step computes this result");
       check_device(job_.tensors[i].device, here);
     }
   }
@@ -79,19 +79,18 @@ class StepCheck {
   }
 
   void check_device(const std::optional<DeviceKind>& device, const Site& site) const {
-    site.require(device != job_.device, "the device of the job is not said again");
+    site.require(device != job_.device, "repeats the device of the job");
   }
 
   void check_read(const Step& step, TensorId id, const Site& site) const {
     const Tensor& tensor = job_[id];
     const bool here = job_.device_of(tensor) == job_.device_of(step);
-    site.require(here == (step.op != "copy"), "`{}` lies on {} device", tensor.name,
+    site.require(here == (step.op != "copy"), "`{}` is on {} device", tensor.name,
                  here ? "the same" : "another");
-    site.require(readable_[id.index()], "it reads `{}` before that is made", tensor.name);
-    site.require(!updated_[id.index()], "it reads `{}` after its update", tensor.name);
+    site.require(readable_[id.index()], "reads `{}` before it is computed", tensor.name);
+    site.require(!updated_[id.index()], "reads `{}` after its update", tensor.name);
     const Step* maker = maker_[id.index()];
-    site.require(step.tap || !maker || !maker->tap, "it reads `{}`, which a tap makes",
-                 tensor.name);
+    site.require(step.tap || !maker || !maker->tap, "reads `{}`, the result of a tap", tensor.name);
   }
 
   void check_reads(const Step& step, const Site& site) const {
@@ -106,7 +105,7 @@ class StepCheck {
     for (const TensorId id : step.inputs) operands.push_back(&job_[id]);
     const auto results =
         check_call(signature, Call(site, std::move(operands), step.attributes, number_, narrow_));
-    site.require(step.outputs.size() == results.size(), "{} results, {} has {}",
+    site.require(step.outputs.size() == results.size(), "{} results; {} has {}",
                  step.outputs.size(), step.op, results.size());
     for (size_t i = 0; i < results.size(); ++i) {
       if (!step.outputs[i].valid()) {
@@ -117,7 +116,7 @@ class StepCheck {
       const DType dtype = i == 0 ? dtype_after_posts(step, results[i].first) : results[i].first;
       const Shape& shape = results[i].second;
       site.require(made.dtype == dtype && made.shape == shape,
-                   "the result `{}` is {} {}, it must be {} {}", made.name, name_of(made.dtype),
+                   "result `{}` is {} {}; expected {} {}", made.name, name_of(made.dtype),
                    made.shape.str(), name_of(dtype), shape.str());
     }
     check_posts(step, site);
@@ -134,20 +133,21 @@ class StepCheck {
     if (step.posts.empty()) return;
     std::vector<std::string_view> ops;
     for (const Post& post : step.posts) ops.push_back(post.op);
-    site.require(can_be_fused(step.op, ops), "its posts cannot be fused onto {}", step.op);
+    site.require(can_be_fused(step.op, ops), "cannot fuse its epilogue onto {}", step.op);
     Tensor running = job_[step.outputs[0]];
     running.dtype = number_;
     for (const Post& post : step.posts) {
-      site.require(is_safe_name(post.name), "`{}` cannot be the name of a post", post.name);
+      site.require(is_safe_name(post.name), "invalid name `{}` in the epilogue", post.name);
       std::vector<const Tensor*> operands{&running};
       for (const TensorId id : post.operands) operands.push_back(&job_[id]);
       const Signature& signature = signature_of(post.op, site);
       check_call(signature, Call(site, std::move(operands), post.attributes, number_, narrow_));
       if (post.op == "cast")
-        site.require(post.attributes.get<DType>("dtype") == narrow_, "a product is not cast to {}",
+        site.require(post.attributes.get<DType>("dtype") == narrow_,
+                     "cannot cast a fused product to {}",
                      name_of(post.attributes.get<DType>("dtype")));
       site.require(!signature.updated_operand(0) || post.operands.size() == 1,
-                   "the fused {} takes the variable alone", post.op);
+                   "fused {} takes only the variable", post.op);
     }
   }
 
@@ -161,19 +161,19 @@ class StepCheck {
       site.require(pool && same("ksize") && same("padding") && same("strides") &&
                        job_[pool->inputs[0]].shape.extents() ==
                            step.attributes.get<std::vector<int64_t>>("input_shape"),
-                   "`{}` does not hold the places of this pooling", job_[step.inputs[1]].name);
+                   "`{}` does not come from the matching max_pool2d", job_[step.inputs[1]].name);
     }
     if (step.op == "top_k_grad") {
       const Step* top = maker_as(step.inputs[1], "top_k");
       const auto axis = static_cast<int>(step.attributes.get<int64_t>("axis"));
       site.require(top && top->attributes.get<int64_t>("axis") == axis &&
                        job_[top->inputs[0]].shape[axis] == step.attributes.get<int64_t>("extent"),
-                   "`{}` does not hold the places of these elements", job_[step.inputs[1]].name);
+                   "`{}` does not come from the matching top_k", job_[step.inputs[1]].name);
     }
     if (step.op == "sparse_softmax_cross_entropy_with_logits_grad") {
       const Step* loss = maker_as(step.inputs[1], "sparse_softmax_cross_entropy_with_logits");
       site.require(loss && loss->inputs[0] == step.inputs[0],
-                   "`{}` does not come from the loss of these labels", job_[step.inputs[1]].name);
+                   "`{}` does not come from the loss with these labels", job_[step.inputs[1]].name);
     }
   }
 
@@ -189,9 +189,9 @@ class StepCheck {
       if (!id.valid()) continue;
       const Tensor& tensor = job_[id];
       site.require(tensor.role == Role::kResult && !maker_[id.index()],
-                   "it makes `{}`, which is no result or is made already", tensor.name);
+                   "writes `{}`, which is not a result or is already computed", tensor.name);
       site.require(job_.device_of(tensor) == job_.device_of(step),
-                   "the result `{}` lies on another device", tensor.name);
+                   "result `{}` is on another device", tensor.name);
       maker_[id.index()] = &step;
       if (std::ranges::find(updates, id, &Update::updated) == updates.end())
         check_in_place(step, id, site);
@@ -244,17 +244,17 @@ class StepCheck {
   void check_update(const Step& step, const Update& update, const Site& site) {
     const Tensor& tensor = job_[update.variable];
     const Variable* variable = variables_[update.variable.index()];
-    site.require(job_.train && !step.tap, "only steps of train jobs update variables");
-    constexpr std::string_view kKinds[] = {"trainable variable", "optimizer's slot",
-                                           "variable of a layer's own"};
-    site.require(variable && may_update(*variable, update.of), "it updates `{}`, which is no {}",
+    site.require(job_.train && !step.tap, "only train jobs update variables");
+    constexpr std::string_view kKinds[] = {"trainable variable", "slot of the optimizer",
+                                           "statistic of a layer"};
+    site.require(variable && may_update(*variable, update.of), "updates `{}`, which is not a {}",
                  tensor.name, kKinds[static_cast<size_t>(update.of)]);
     site.require(job_[update.updated].alias == update.variable,
-                 "the updated `{}` must take its place", tensor.name);
+                 "the update of `{}` must be in place", tensor.name);
     const bool reads_it =
         !step.posts.empty() && std::ranges::find(step.inputs, update.variable) != step.inputs.end();
     site.require(!reads_it && !updated_[update.variable.index()],
-                 "`{}` is updated while it is read, or twice", tensor.name);
+                 "`{}` is updated twice, or while it is read", tensor.name);
     updated_[update.variable.index()] = true;
     in_variable_[update.updated.index()] = true;
   }
@@ -274,7 +274,7 @@ class StepCheck {
               (view || tensor.shape == job_[tensor.alias].shape);
     // Only then is what it takes over made before, and so on: the chain of aliases ends.
     const bool allowed_here = allowed && (view || !in_variable_[tensor.alias.index()]);
-    site.require(allowed_here, "`{}` cannot take the place of `{}`", tensor.name,
+    site.require(allowed_here, "`{}` cannot reuse the memory of `{}`", tensor.name,
                  job_[tensor.alias].name);
     in_variable_[id.index()] = in_variable_[tensor.alias.index()];
   }

@@ -69,7 +69,7 @@ namespace {
 
 std::vector<EnvironmentPart> checked_parts(std::string_view text) {
   auto parts = environment_parts(text);
-  FLOW_CHECK(parts, "the plan is not checked");
+  FLOW_CHECK(parts, "unchecked plan");
   return std::move(*parts);
 }
 

@@ -26,8 +26,8 @@ class Examination {
     const bool fractions = from_.type == "random_uniform" || from_.type == "random_normal";
     if (fractions && !is_float(dtype_))
       add(Kind::kFractions, "",
-          fmt::format("`{}` makes fractions, which are no {}", from_.type, name_of(dtype_)),
-          "`random_int` makes integers");
+          fmt::format("`{}` produces fractions, not {}", from_.type, name_of(dtype_)),
+          "use random_int for integers");
     else
       for (const auto& [name, value] : from_.values) check_number(name, value);
     if (from_.type == "iota") check_count();
@@ -48,26 +48,25 @@ class Examination {
     const bool constant = from_.type == "constant", integers = from_.type == "random_int";
     if (!std::isfinite(value)) {  // as an element it is what the command line asks for
       if (!constant || !is_float(dtype_))
-        add(Kind::kMisfit, name, is + ", it must be finite", holds(dtype_));
+        add(Kind::kMisfit, name, is + "; expected a finite number", holds(dtype_));
     } else if (name == "stddev" && value < 0) {
-      add(Kind::kMisfit, name, is + ", it must be at least 0");
+      add(Kind::kMisfit, name, is + "; expected at least 0");
     } else if (integers && value != std::floor(value)) {
-      add(Kind::kMisfit, name, is + ", it must be a whole number",
-          "`random_uniform` makes fractions, of float dtypes");
+      add(Kind::kMisfit, name, is + "; expected a whole number",
+          "use random_uniform for fractions, with a float dtype");
     } else if ((integers || dtype_ == DType::kInt64) && std::abs(value) > kLastExact) {
       add(Kind::kMisfit, name,
-          fmt::format("{}, it must be from {} to {}", is, shortest(-kLastExact),
-                      shortest(kLastExact)),
-          "numbers are read as doubles, which hold no larger integers exactly");
+          fmt::format("{}; expected {} to {}", is, shortest(-kLastExact), shortest(kLastExact)),
+          "numbers are doubles, which are exact only up to that size");
     } else if (integers && name == "high") {
       const bool none = has("low") && value <= from_.values.at("low");
       if (!none && !can_hold(dtype_, value - 1))
         add(Kind::kMisfit, name,
-            fmt::format("{}, so that {} is made, which is no {}", is, shortest(value - 1),
+            fmt::format("{}, so {} can occur, which is not a valid {}", is, shortest(value - 1),
                         name_of(dtype_)),
             holds(dtype_));
     } else if (!can_hold(dtype_, value)) {
-      add(Kind::kMisfit, name, fmt::format("{}, which is no {}", is, name_of(dtype_)),
+      add(Kind::kMisfit, name, fmt::format("{}, which is not a valid {}", is, name_of(dtype_)),
           holds(dtype_));
     }
   }
@@ -76,8 +75,8 @@ class Examination {
     const auto last = static_cast<double>(shape_.elements() - 1);
     if (!can_hold(dtype_, last))
       add(Kind::kMisfit, "",
-          fmt::format("`iota` counts the elements of {} up to {}, which is no {}", shape_.str(),
-                      shortest(last), name_of(dtype_)),
+          fmt::format("`iota` counts the elements of {} up to {}, which is not a valid {}",
+                      shape_.str(), shortest(last), name_of(dtype_)),
           holds(dtype_));
   }
 
@@ -87,12 +86,13 @@ class Examination {
     const std::string are = fmt::format("`low` is {} and `high` {}", shortest(low), shortest(high));
     if (from_.type == "random_int" && range > kWords)
       add(Kind::kMisfit, "",
-          fmt::format("{}, `high - low` must be at most {}", are, shortest(kWords)),
-          "an integer is drawn with 32 random bits");
+          fmt::format("{}; expected `high - low` of at most {}", are, shortest(kWords)),
+          "each integer uses 32 random bits");
     else if (low >= high)
-      add(Kind::kOrder, "", are + ", it must be larger");
+      add(Kind::kOrder, "", are + "; expected `low` < `high`");
     else if (faults_.empty() && !std::isfinite(range))
-      add(Kind::kMisfit, "", are + ", and `high - low` is no float64", holds(DType::kFloat64));
+      add(Kind::kMisfit, "", are + "; `high - low` is too large for float64",
+          holds(DType::kFloat64));
   }
 
   void check_normal() {
@@ -101,8 +101,9 @@ class Examination {
     const double far = std::abs(mean) + kDeviations * stddev;
     if (!can_hold(dtype_, far))
       add(Kind::kMisfit, "",
-          fmt::format("`mean` is {} and `stddev` {}, numbers {} deviations from the mean are no {}",
-                      shortest(mean), shortest(stddev), shortest(kDeviations), name_of(dtype_)),
+          fmt::format(
+              "`mean` is {} and `stddev` {}; values {} deviations from the mean do not fit {}",
+              shortest(mean), shortest(stddev), shortest(kDeviations), name_of(dtype_)),
           holds(dtype_));
   }
 

@@ -38,12 +38,12 @@ void JsonReader::refuse(const std::string& what) const {
 }
 
 void JsonReader::expect(bool good, std::string_view what) const {
-  if (!good) refuse(fmt::format("{} stands where {} must", excerpt(json_), what));
+  if (!good) refuse(fmt::format("found {}; expected {}", excerpt(json_), what));
 }
 
 JsonReader JsonReader::child(std::string_view key) {
   const auto found = json_.find(key);
-  if (found == json_.end()) refuse(fmt::format("the key `{}` is missing", key));
+  if (found == json_.end()) refuse(fmt::format("missing key `{}`", key));
   known_.push_back(key);
   return {*this, *found, key, 0};
 }
@@ -55,7 +55,7 @@ void JsonReader::refuse_other_keys() const {
     if (std::ranges::find(known, key) != known.end()) continue;
     const auto near = suggest(key, known);
     refuse(fmt::format("unknown key `{}`{}", key,
-                       near.empty() ? "" : fmt::format(", did you mean `{}`?", near.front())));
+                       near.empty() ? "" : fmt::format("; did you mean `{}`?", near.front())));
   }
 }
 
@@ -69,8 +69,8 @@ JsonReader::Names JsonReader::collect_names(std::string_view list) const {
     if (!element.is_object() || name == element.end() || !name->is_string()) continue;
     const auto [first, fresh] = names.emplace(name->get_ref<const std::string&>(), i);
     if (!fresh)
-      refuse(fmt::format("{0}[{1}]: the name `{2}` is that of {0}[{3}] too", list, i, first->first,
-                         first->second));
+      refuse(fmt::format("{0}[{1}]: duplicate name `{2}`; {0}[{3}] has it too", list, i,
+                         first->first, first->second));
   }
   return names;
 }
@@ -85,8 +85,8 @@ int32_t JsonReader::read_id(Names Ids::*names, std::string_view what) const {
   expect(json_.is_string(), "a name or null");
   const auto& name = json_.get_ref<const std::string&>();
   const auto found = (ids_->*names).find(name);
-  if (found == (ids_->*names).end()) refuse(fmt::format("there is no {} `{}`", what, name));
-  if (found->second > std::numeric_limits<int32_t>::max()) refuse("there are too many");
+  if (found == (ids_->*names).end()) refuse(fmt::format("unknown {} `{}`", what, name));
+  if (found->second > std::numeric_limits<int32_t>::max()) refuse("too many elements");
   return static_cast<int32_t>(found->second);
 }
 
@@ -95,7 +95,7 @@ int64_t JsonReader::read_integer() const {
   // The parser's integers are unsigned unless they have a sign.
   const bool fits = !json_.is_number_unsigned() ||
                     json_.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
-  expect(fits, "an integer of 64 bits");
+  expect(fits, "a 64-bit integer");
   return json_.get<int64_t>();
 }
 
@@ -110,7 +110,7 @@ size_t JsonReader::read_word(std::span<const std::string_view> words) const {
 void JsonReader::refuse_word(const std::string& found,
                              std::span<const std::string_view> words) const {
   const std::vector<std::string> all(words.begin(), words.end());
-  refuse(fmt::format("unknown word `{}`, it must be {}", found, quoted_alternatives(all)));
+  refuse(fmt::format("unknown word `{}`; expected {}", found, quoted_alternatives(all)));
 }
 
 void JsonReader::read(bool& out) {
@@ -125,7 +125,7 @@ void JsonReader::read(int& out) {
 }
 
 void JsonReader::read(uint64_t& out) {
-  expect(json_.is_number_unsigned(), "an integer that is not negative");
+  expect(json_.is_number_unsigned(), "a non-negative integer");
   out = json_.get<uint64_t>();
 }
 

@@ -118,7 +118,7 @@ class JsonReader {
   template <typename... T>
   void read(std::variant<T...>& out) {
     const auto& words = Spelling<std::variant<T...>>::words;
-    expect(json_.is_object() && json_.size() == 1, "an object of one key");
+    expect(json_.is_object() && json_.size() == 1, "an object with one key");
     const std::string& key = json_.begin().key();
     size_t index = 0;
     while (index < words.size() && words[index] != key) ++index;

@@ -27,9 +27,9 @@ std::string json_string(std::string_view text) {
   try {
     return Json(text).dump();
   } catch (const Json::exception&) {
-    throw RequestError(fmt::format("`{}` is not UTF-8, which a plan cannot hold",
+    throw RequestError(fmt::format("`{}` is not UTF-8; a plan requires UTF-8 names",
                                    Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)),
-                       "rename the file or folder");
+                       "rename the file or directory");
   }
 }
 
@@ -85,7 +85,7 @@ class Watch : public nlohmann::json_sax<Json> {
     std::string place;
     for (size_t i = 0; i + 1 < open_.size(); ++i)
       if (!open_[i].last.empty()) place += open_[i].last + ": ";
-    throw RequestError(fmt::format("{}: {}the key `{}` stands twice", path_, place, key));
+    throw RequestError(fmt::format("{}: {}duplicate key `{}`", path_, place, key));
   }
 
   const std::string& path_;
@@ -109,10 +109,10 @@ Json parse_json(std::string_view text, const std::string& path) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     const size_t byte = error.byte > 0 ? error.byte - 1 : 0;
-    throw RequestError(fmt::format("{}:{}: this is not JSON{}", path, line_and_column(text, byte),
-                                   byte >= text.size() ? ": it ends too early" : ""));
+    throw RequestError(fmt::format("{}:{}: invalid JSON{}", path, line_and_column(text, byte),
+                                   byte >= text.size() ? ": unexpected end of file" : ""));
   } catch (const Json::exception&) {
-    throw RequestError(fmt::format("{}: a number is too large", path));
+    throw RequestError(fmt::format("{}: a number is out of range", path));
   }
 }
 

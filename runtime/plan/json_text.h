@@ -16,7 +16,7 @@ std::string json_number(double value);
 std::string json_string(std::string_view text);
 
 /// A file's one JSON value. RequestError names `path` and the place when it is not JSON, a key
-/// stands twice in an object, or values are nested too deeply.
+/// occurs twice in an object, or values are nested too deeply.
 Json parse_json(std::string_view text, const std::string& path);
 
 }  // namespace flow::plan

@@ -65,11 +65,12 @@ std::string sealed(Record record) {
 }
 
 [[noreturn]] void refuse_damaged(const std::string& path, const std::string& what) {
-  throw RequestError(fmt::format("{}: {}", path, what), "the checkpoint is damaged");
+  throw RequestError(fmt::format("{}: {}", path, what),
+                     "the checkpoint is damaged; use another one");
 }
 
 void require_sealed(const std::string& text, const std::string& path) {
-  if (!is_sealed(text)) refuse_damaged(path, "the text does not match its checksum");
+  if (!is_sealed(text)) refuse_damaged(path, "the checksum does not match");
 }
 
 }  // namespace
@@ -82,11 +83,11 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   JsonReader(json, path).read(record);
   const auto refuse = [&path](const std::string& what) { refuse_damaged(path, what); };
   if (record.version != CheckpointRecord().version)
-    refuse(fmt::format("the checkpoint has version {}, this flow reads version {}", record.version,
+    refuse(fmt::format("unsupported checkpoint version {}; expected {}", record.version,
                        CheckpointRecord().version));
   const auto check_count = [&](const std::string& what, int64_t count) {
     if (count < 0 || count > kMostSteps)
-      refuse(fmt::format("{} is {}, which must be from 0 to {}", what, count, kMostSteps));
+      refuse(fmt::format("{} is {}; expected 0 to {}", what, count, kMostSteps));
   };
   check_count("step", record.step);
   check_count("epoch", record.epoch);
@@ -94,7 +95,7 @@ CheckpointRecord checkpoint_from_json(const std::string& text, const std::string
   check_count("metrics_rows", record.metrics_rows.value_or(0));
   for (const auto& [job, steps] : record.also) check_count(fmt::format("step of `{}`", job), steps);
   for (const auto& [file, checksum] : record.checksums)
-    if (!is_safe_name(file)) refuse(fmt::format("`{}` is no name of a file of a checkpoint", file));
+    if (!is_safe_name(file)) refuse(fmt::format("invalid checkpoint file name `{}`", file));
   if (record.checksum) require_sealed(text, path);
   return record;
 }

@@ -16,16 +16,16 @@ namespace {
 
 using Remarks = JsonWriter::Remarks;
 
-constexpr const char* kRecompile = "compile the job file again: flowc build";
+constexpr const char* kRecompile = "recompile the job file with flowc build";
 
 /// Refuses other versions before anything else is expected of the text: all else may differ.
 void check_version(const Json& json, const std::string& path) {
   const auto version = json.is_object() ? json.find("version") : json.end();
   if (!json.is_object() || version == json.end() || !version->is_number_integer())
-    throw RequestError(fmt::format("{}: this is not a plan: it has no `version`", path),
-                       "flowc build writes plans");
+    throw RequestError(fmt::format("{}: not a plan: no `version`", path),
+                       "build a plan with flowc build");
   if (*version != kVersion)
-    throw RequestError(fmt::format("{}: the plan has version {}, this flow reads version {}", path,
+    throw RequestError(fmt::format("{}: unsupported plan version {}; expected {}", path,
                                    version->dump(), kVersion),
                        kRecompile);
 }
@@ -44,17 +44,15 @@ Plan from_json(std::string_view text, const std::string& path) {
   const Json json = parse_json(text, path);
   check_version(json, path);
   if (!is_sealed(text))
-    throw RequestError(
-        fmt::format("{}: the plan was changed after it was written: its checksum does not fit",
-                    path),
-        fmt::format("change the job file and {}", kRecompile));
+    throw RequestError(fmt::format("{}: the plan was modified: its checksum does not match", path),
+                       fmt::format("edit the job file, then {}", kRecompile));
   Document document;
   JsonReader(json, path).read(document);
   check(document.plan, path);
   if (const std::string found = hash(document.plan); found != document.hash)
-    throw RequestError(fmt::format("{}: the plan's hash is {}, but {} is written there", path,
-                                   found, document.hash),
-                       kRecompile);
+    throw RequestError(
+        fmt::format("{}: the hash of the plan is {}; the file says {}", path, found, document.hash),
+        kRecompile);
   return std::move(document.plan);
 }
 

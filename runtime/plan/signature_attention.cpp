@@ -16,7 +16,7 @@ void require_mask(const Call& call, const Shape& mask, const Shape& scores) {
     const int64_t extent = scores[axis + scores.rank() - mask.rank()];
     fits = mask[axis] == 1 || mask[axis] == extent;
   }
-  call.require(fits, "a mask of {} does not broadcast to {}", mask.str(), scores.str());
+  call.require(fits, "mask {} does not broadcast to {}", mask.str(), scores.str());
 }
 
 /// Operands query, key and value from `first` on, and perhaps `mask`. The shape of the result.
@@ -25,11 +25,13 @@ Shape attended(const Call& call, size_t first, size_t mask) {
               &value = call.shape(first + 2);
   const int rank = query.rank();
   call.require(rank >= 2 && key.rank() == rank && value.rank() == rank,
-               "attention of {}, {} and {}", query.str(), key.str(), value.str());
+               "query {}, key {} and value {} must have the same rank of at least 2", query.str(),
+               key.str(), value.str());
   const Shape leading = with_last(query, 2, {});
   call.require(with_last(key, 2, {}) == leading && with_last(value, 2, {}) == leading &&
                    key[rank - 1] == query[rank - 1] && value[rank - 2] == key[rank - 2],
-               "{}, {} and {} do not fit each other", query.str(), key.str(), value.str());
+               "shapes do not match: query {}, key {}, value {}", query.str(), key.str(),
+               value.str());
   if (mask < call.operands().size())
     require_mask(call, call.shape(mask), with_last(query, 1, {key[rank - 2]}));
   return with_last(query, 1, {value[rank - 1]});
@@ -48,7 +50,7 @@ void attention(Call& call) {
 void attention_grad(Call& call) {
   const Shape out = attended(call, 1, 6), rows = with_last(out, 1, {});
   call.require(call.shape(0) == out && call.shape(4) == out && call.shape(5) == rows,
-               "dy {}, out {} and logsumexp {} for a result of {}", call.shape(0).str(),
+               "shapes do not match: dy {}, out {}, logsumexp {}, result {}", call.shape(0).str(),
                call.shape(4).str(), call.shape(5).str(), out.str());
   for (size_t i = 1; i < 4; ++i) call.result(call.number(), call.shape(i));
 }

@@ -12,25 +12,25 @@ using Integers = std::vector<int64_t>;
 /// An attribute with a number for each axis, or `each` of them.
 const Integers& per_axis(const Call& call, std::string_view name, int rank, size_t each = 1) {
   const Integers& list = call.integers(name);
-  call.require(list.size() == each * static_cast<size_t>(rank), "{} numbers in `{}`, {} axes",
+  call.require(list.size() == each * static_cast<size_t>(rank), "{} values in `{}` for {} axes",
                list.size(), name, rank);
   return list;
 }
 
 void require_number(const Call& call, std::string_view attribute, DType dtype) {
   const double value = call.attribute<double>(attribute);
-  call.require(is_representable(value, dtype), "{} is no {}", value, name_of(dtype));
+  call.require(is_representable(value, dtype), "{} is not a valid {}", value, name_of(dtype));
 }
 
 /// The sum or product of extents, where it can be counted.
 int64_t counted(const Call& call, std::initializer_list<int64_t> factors) {
   const auto product = Shape(factors).checked_elements();
-  call.require(product.has_value(), "an extent that is too large to count");
+  call.require(product.has_value(), "an extent is too large to count");
   return *product;
 }
 int64_t summed(const Call& call, int64_t a, int64_t b) {
   constexpr int64_t kMost = int64_t{1} << 59;
-  call.require(a <= kMost && b <= kMost, "an extent that is too large to count");
+  call.require(a <= kMost && b <= kMost, "an extent is too large to count");
   return a + b;
 }
 
@@ -58,15 +58,16 @@ void require_inside(const Call& call, const Shape& x, const Shape& taken) {
     const int64_t n = x[axis], first = starts[i], step = steps[i];
     call.require(0 <= first && first < n && -n <= step && step <= n && counts[i] <= n &&
                      (step != 0 || counts[i] == 1),
-                 "from {} in steps of {} along axis {} of {}", first, step, axis, x.str());
+                 "start {} with step {} is out of range on axis {} of {}", first, step, axis,
+                 x.str());
     // Both factors are at most n: of an axis of 2^31 elements and more the product may overflow.
     const double last =
         static_cast<double>(first) + static_cast<double>(counts[i] - 1) * static_cast<double>(step);
     call.require(0 <= last && last < static_cast<double>(n) && n <= int64_t{1} << 52,
-                 "{} elements from {} in steps of {} along axis {} of {}", counts[i], first, step,
+                 "{} elements from {} with step {} exceed axis {} of {}", counts[i], first, step,
                  axis, x.str());
   }
-  call.require(Shape(counts).elements() == taken.elements(), "{} elements in {}",
+  call.require(Shape(counts).elements() == taken.elements(), "slice of {} does not fill {}",
                Shape(counts).str(), taken.str());
 }
 
@@ -79,7 +80,7 @@ Shape padded(const Call& call, int sign) {
     const auto at = 2 * static_cast<size_t>(axis);
     const int64_t added = paddings[at] + paddings[at + 1];
     out[axis] = summed(call, x[axis], sign * added);
-    call.require(out[axis] >= 1, "paddings of {} around nothing", added);
+    call.require(out[axis] >= 1, "padding of {} leaves no elements", added);
   }
   return out;
 }
@@ -88,11 +89,11 @@ Shape padded(const Call& call, int sign) {
 void require_mode(const Call& call, const Shape& inside, bool constant) {
   const auto& mode = call.attribute<std::string>("mode");
   call.require(mode == "reflect" || mode == "edge" || (constant && mode == "constant"),
-               "the mode `{}` of {}", mode, inside.str());
+               "unknown padding mode `{}` for {}", mode, inside.str());
   if (mode != "reflect") return;
   const Integers& paddings = call.integers("paddings");
   for (size_t i = 0; i < paddings.size(); ++i)
-    call.require(paddings[i] < inside[static_cast<int>(i / 2)], "{} reflected elements of {}",
+    call.require(paddings[i] < inside[static_cast<int>(i / 2)], "cannot reflect {} elements of {}",
                  paddings[i], inside.str());
 }
 
@@ -106,7 +107,8 @@ void transpose(Call& call) {
   Integers sorted = perm, extents;
   std::ranges::sort(sorted);
   for (size_t i = 0; i < perm.size(); ++i)
-    call.require(sorted[i] == static_cast<int64_t>(i), "{} is no order of axes", Shape(perm).str());
+    call.require(sorted[i] == static_cast<int64_t>(i), "{} is not a permutation of the axes",
+                 Shape(perm).str());
   for (const int64_t axis : perm) extents.push_back(x[static_cast<int>(axis)]);
   call.result(call.dtype(0), Shape(std::move(extents)));
 }
@@ -119,7 +121,7 @@ void concat(Call& call) {
     const Shape& other = call.shape(i);
     call.require(
         other.rank() == out.rank() && with_extent(other, axis, 1) == with_extent(out, axis, 1),
-        "operands of shapes {} and {}, which do not join", call.shape(0).str(), other.str());
+        "cannot concatenate {} and {}", call.shape(0).str(), other.str());
     out[axis] = summed(call, out[axis], other[axis]);
   }
   call.result(call.dtype(0), std::move(out));
@@ -130,7 +132,7 @@ void stack(Call& call) {
   const Shape& x = call.shape(0);
   call.require_same_shapes(call.operands().size());
   const int64_t axis = call.attribute<int64_t>("axis");
-  call.require(axis <= x.rank(), "a new axis {} of {}", axis, x.str());
+  call.require(axis <= x.rank(), "new axis {} is out of range for {}", axis, x.str());
   call.result(call.dtype(0), replaced(x, static_cast<int>(axis), 0,
                                       Shape{static_cast<int64_t>(call.operands().size())}));
 }
@@ -183,7 +185,7 @@ void tile(Call& call) {
 }
 
 void triangle(Call& call) {
-  call.require(call.shape(0).rank() >= 2, "{} is no matrix", call.shape(0).str());
+  call.require(call.shape(0).rank() >= 2, "{} is not a matrix", call.shape(0).str());
   call.result(call.dtype(0), call.shape(0));
 }
 
@@ -216,7 +218,7 @@ void one_hot(Call& call) {
 void top_k(Call& call) {
   const int axis = call.axis();
   const int64_t k = call.attribute<int64_t>("k");
-  call.require(k <= call.shape(0)[axis], "the largest {} along axis {} of {}", k, axis,
+  call.require(k <= call.shape(0)[axis], "k is {}, larger than axis {} of {}", k, axis,
                call.shape(0).str());
   const Shape out = with_extent(call.shape(0), axis, k);
   call.result(call.dtype(0), out);
@@ -226,10 +228,11 @@ void top_k(Call& call) {
 void top_k_grad(Call& call) {
   const int axis = call.axis();
   call.require(call.dtype(1) == DType::kInt64 && call.shape(1) == call.shape(0),
-               "indices {} {} of values {}", name_of(call.dtype(1)), call.shape(1).str(),
+               "indices {} {} do not match values {}", name_of(call.dtype(1)), call.shape(1).str(),
                call.shape(0).str());
   const int64_t extent = call.attribute<int64_t>("extent");
-  call.require(call.shape(0)[axis] <= extent, "{} largest of {}", call.shape(0)[axis], extent);
+  call.require(call.shape(0)[axis] <= extent, "k is {}, larger than extent {}", call.shape(0)[axis],
+               extent);
   call.result(call.number(), with_extent(call.shape(0), axis, extent));
 }
 

@@ -17,8 +17,8 @@ std::pair<Shape, Shape> parts_of(const Call& call) {
 std::pair<Shape, Shape> groups_of(const Call& call) {
   const Shape& x = call.shape(0);
   const int64_t groups = call.attribute<int64_t>("groups");
-  call.require(x.rank() >= 2 && x[1] % groups == 0, "{} has no channels in {} groups", x.str(),
-               groups);
+  call.require(x.rank() >= 2 && x[1] % groups == 0,
+               "cannot split the channels of {} into {} groups", x.str(), groups);
   return {{x[1]}, {x[0], groups}};
 }
 

@@ -41,7 +41,8 @@ Shape without_last(const Shape& shape, int count) { return shape.first(shape.ran
 /// What is left of x without the attribute's axes, or with them as 1.
 Shape reduced(const Call& call, const Shape& x) {
   const Integers& axes = call.integers("axes");
-  call.require(axes.empty() || axes.back() < x.rank(), "axes {} of {}", Shape(axes).str(), x.str());
+  call.require(axes.empty() || axes.back() < x.rank(), "axes {} are out of range for {}",
+               Shape(axes).str(), x.str());
   Integers extents;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const bool gone = std::ranges::find(axes, int64_t{axis}) != axes.end();
@@ -62,18 +63,18 @@ void arithmetic(Call& call) {
 void equality(Call& call) {
   const DType a = call.dtype(0), b = call.dtype(1);
   const bool stored = a == DType::kFloat16 || a == DType::kBFloat16;
-  call.require(!stored && (a == b || (is_integer(a) && is_integer(b))),
-               "{} and {} are not compared", name_of(a), name_of(b));
+  call.require(!stored && (a == b || (is_integer(a) && is_integer(b))), "cannot compare {} and {}",
+               name_of(a), name_of(b));
   call.result(DType::kBool, broadcast_operands(call));
 }
 
 void order(Call& call) {
-  call.require(call.dtype(0) != DType::kBool, "bools have no order");
+  call.require(call.dtype(0) != DType::kBool, "cannot order bools");
   equality(call);
 }
 
 void where(Call& call) {
-  call.require(call.dtype(1) == call.dtype(2), "`x` of {} and `y` of {}, which must agree",
+  call.require(call.dtype(1) == call.dtype(2), "`x` is {} and `y` is {}; expected the same dtype",
                name_of(call.dtype(1)), name_of(call.dtype(2)));
   call.result(call.dtype(1), broadcast_operands(call));
 }
@@ -92,7 +93,7 @@ void elementwise(Call& call) {
 
 void clip(Call& call) {
   const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
-  call.require(min <= max, "{} to {} is no range", min, max);
+  call.require(min <= max, "min {} is larger than max {}", min, max);
   elementwise(call);
 }
 
@@ -111,13 +112,13 @@ void cast(Call& call) { call.result(call.attribute<DType>("dtype"), call.shape(0
 void fill(Call& call) {
   const DType dtype = call.attribute<DType>("dtype");
   const double value = call.attribute<double>("value");
-  call.require(is_representable(value, dtype), "{} is no {}", value, name_of(dtype));
+  call.require(is_representable(value, dtype), "{} is not a valid {}", value, name_of(dtype));
   call.result(dtype, Shape(call.integers("shape")));
 }
 
 void reshape(Call& call) {
   const Shape shape(call.integers("shape"));
-  call.require(shape.elements() == call.shape(0).elements(), "{} does not fill {}",
+  call.require(shape.elements() == call.shape(0).elements(), "cannot reshape {} to {}",
                call.shape(0).str(), shape.str());
   call.result(call.dtype(0), shape);
 }
@@ -141,15 +142,15 @@ void reduce_grad(Call& call) {
   const Shape& x = call.shape(1);
   const Shape results = reduced(call, x);
   for (size_t i = 0; i < call.operands().size(); ++i)
-    call.require(i == 1 || call.shape(i) == results, "{} for results of {}", call.shape(i).str(),
-                 results.str());
+    call.require(i == 1 || call.shape(i) == results, "operand of {}; expected {}",
+                 call.shape(i).str(), results.str());
   call.result(call.number(), x);
 }
 
 void bias_add(Call& call) {
   const Shape& x = call.shape(0);
   const int axis = call.axis();
-  call.require(call.shape(1) == Shape{x[axis]}, "a bias of {} along axis {} of {}",
+  call.require(call.shape(1) == Shape{x[axis]}, "bias of {} does not fit axis {} of {}",
                call.shape(1).str(), axis, x.str());
   call.result(call.dtype(0), x);
 }
@@ -159,11 +160,11 @@ void bias_add_grad(Call& call) { call.result(call.number(), {call.shape(0)[call.
 void matmul(Call& call) {
   call.require_same_dtypes();
   const Shape &a = call.shape(0), &b = call.shape(1);
-  call.require(a.rank() >= 2 && b.rank() >= 2, "{} and {} are no matrices", a.str(), b.str());
+  call.require(a.rank() >= 2 && b.rank() >= 2, "{} and {} are not both matrices", a.str(), b.str());
   const bool ta = call.attribute<bool>("transpose_a"), tb = call.attribute<bool>("transpose_b");
   const int64_t rows = a[a.rank() - (ta ? 1 : 2)], summed_a = a[a.rank() - (ta ? 2 : 1)];
   const int64_t summed_b = b[b.rank() - (tb ? 1 : 2)], columns = b[b.rank() - (tb ? 2 : 1)];
-  call.require(summed_a == summed_b, "{} and {} have no product", a.str(), b.str());
+  call.require(summed_a == summed_b, "cannot multiply {} and {}", a.str(), b.str());
   const auto batch = broadcast(without_last(a, 2), without_last(b, 2));
   call.require(batch.has_value(), "the leading dimensions of {} and {} do not broadcast", a.str(),
                b.str());
@@ -176,7 +177,7 @@ void matmul(Call& call) {
 void loss(Call& call) {
   const Shape &labels = call.shape(0), &logits = call.shape(1);
   call.require(logits.rank() > 0 && without_last(logits, 1) == labels,
-               "labels {} do not fit logits {}", labels.str(), logits.str());
+               "labels {} do not match logits {}", labels.str(), logits.str());
   call.result(call.number(), labels);
   call.result(call.number(), logits);
 }
@@ -184,13 +185,14 @@ void loss(Call& call) {
 void loss_grad(Call& call) {
   const Shape &labels = call.shape(0), &prob = call.shape(1), &dy = call.shape(2);
   call.require(prob.rank() > 0 && without_last(prob, 1) == labels && dy == labels,
-               "labels {}, prob {} and dy {} do not fit", labels.str(), prob.str(), dy.str());
+               "shapes do not match: labels {}, prob {}, dy {}", labels.str(), prob.str(),
+               dy.str());
   call.result(call.number(), prob);
 }
 
 void dense_loss(Call& call) {
   const Shape &labels = call.shape(0), &logits = call.shape(1);
-  call.require(logits.rank() > 0 && labels == logits, "labels {} do not fit logits {}",
+  call.require(logits.rank() > 0 && labels == logits, "labels {} do not match logits {}",
                labels.str(), logits.str());
   call.result(call.number(), without_last(logits, 1));
   call.result(call.number(), logits);
@@ -199,7 +201,8 @@ void dense_loss(Call& call) {
 void dense_loss_grad(Call& call) {
   const Shape &labels = call.shape(0), &prob = call.shape(1), &dy = call.shape(2);
   call.require(prob.rank() > 0 && labels == prob && dy == without_last(prob, 1),
-               "labels {}, prob {} and dy {} do not fit", labels.str(), prob.str(), dy.str());
+               "shapes do not match: labels {}, prob {}, dy {}", labels.str(), prob.str(),
+               dy.str());
   call.result(call.number(), prob);
 }
 

@@ -9,7 +9,8 @@ namespace {
 using Integers = std::vector<int64_t>;
 
 void require_images(const Call& call, const Shape& shape) {
-  call.require(shape.rank() == 4, "{} has {} dimensions, images have 4", shape.str(), shape.rank());
+  call.require(shape.rank() == 4, "{} has {} dimensions; expected 4 (N, C, H, W)", shape.str(),
+               shape.rank());
 }
 
 /// Windows of `size` along H and W of images of shape `x`: how many there are of them.
@@ -24,7 +25,7 @@ std::array<int64_t, 2> count_windows(const Call& call, const Shape& x,
                  x.str());
     const int64_t span = dilation[i] * (size[i] - 1) + 1;
     const int64_t padded = extent + pads[2 * i] + pads[2 * i + 1];
-    call.require(span <= padded, "a window of {} does not fit {}", span, padded);
+    call.require(span <= padded, "window of {} is larger than the padded extent {}", span, padded);
     counts[i] = (padded - span) / strides[i] + 1;
   }
   return counts;
@@ -37,7 +38,7 @@ Shape convolved(const Call& call, const Shape& x, const Shape& weight) {
   require_images(call, weight);
   const int64_t groups = call.attribute<int64_t>("groups");
   call.require(x[1] % groups == 0 && x[1] / groups == weight[1] && weight[0] % groups == 0,
-               "a weight of {} in {} groups does not fit {}", weight.str(), groups, x.str());
+               "weight {} with {} groups does not match {}", weight.str(), groups, x.str());
   const auto counts = count_windows(call, x, {weight[2], weight[3]}, call.integers("dilation"));
   return {x[0], weight[0], counts[0], counts[1]};
 }
@@ -47,9 +48,8 @@ Shape pooled(const Call& call, const Shape& x) {
   require_images(call, x);
   const Integers &size = call.integers("ksize"), &pads = call.integers("padding");
   for (size_t i = 0; i < pads.size(); ++i)
-    call.require(pads[i] < size[i / 2], "padding {} makes windows of padding alone", pads[i]);
-  call.require(size[0] * size[1] <= kMostSize, "a window of {} x {} is too large", size[0],
-               size[1]);
+    call.require(pads[i] < size[i / 2], "padding {} is not smaller than the window", pads[i]);
+  call.require(size[0] * size[1] <= kMostSize, "window {} x {} is too large", size[0], size[1]);
   const auto counts = count_windows(call, x, {size[0], size[1]}, {1, 1});
   return {x[0], x[1], counts[0], counts[1]};
 }
@@ -98,7 +98,7 @@ void max_pool2d_grad(Call& call) {
   const Shape x(call.integers("input_shape"));
   const Shape y = pooled(call, x);
   call.require_shapes(0, 2, y);
-  call.require(call.dtype(1) == place_dtype(call), "places are {}, they must be {}",
+  call.require(call.dtype(1) == place_dtype(call), "max_pool2d indices are {}; expected {}",
                name_of(call.dtype(1)), name_of(place_dtype(call)));
   call.result(call.dtype(0), x);
 }

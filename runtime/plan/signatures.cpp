@@ -87,7 +87,7 @@ void check_operands(const Signature& signature, const Call& call) {
   const auto least = static_cast<size_t>(
       std::ranges::count(signature.operands, false, &Signature::Part::optional));
   const bool variadic = most > 0 && signature.operands.back().variadic;
-  call.require(least <= given && (given <= most || variadic), "{} operands, {} takes {}{}", given,
+  call.require(least <= given && (given <= most || variadic), "{} operands; {} takes {}{}", given,
                signature.op, least,
                variadic       ? " or more"
                : least < most ? fmt::format(" to {}", most)
@@ -96,7 +96,7 @@ void check_operands(const Signature& signature, const Call& call) {
     const Signature::Part& part = signature.operand(i);
     const std::string_view name = part.name, kind = part.kind;
     call.require(is_of_kind(call.dtype(i), kind, call),
-                 "operand `{}` of {} is {} in a job of {}, it must be {}", name, signature.op,
+                 "operand `{}` of {} is {} in a job of {}; expected {}", name, signature.op,
                  name_of(call.dtype(i)), name_of(call.number()),
                  kind == "number" || kind == "narrow" ? name_of(call.number()) : kind);
   }
@@ -106,39 +106,39 @@ void check_attributes(const Signature& signature, const Call& call) {
   for (const Signature::Part& part : signature.attributes) {
     const std::string_view name = part.name, kind = part.kind;
     const Attribute* value = call.attributes().find(name);
-    call.require(value, "{} lacks the attribute `{}`", signature.op, name);
-    call.require(is_of_kind(*value, kind), "the attribute `{}` of {} is no {}, or out of range",
-                 name, signature.op, kind);
+    call.require(value, "{}: missing attribute `{}`", signature.op, name);
+    call.require(is_of_kind(*value, kind), "attribute `{}` of {} is not a valid {}", name,
+                 signature.op, kind);
   }
   for (const auto& [name, value] : call.attributes())
     call.require(std::ranges::find(signature.attributes, name, &Signature::Part::name) !=
                      signature.attributes.end(),
-                 "{} has no attribute `{}`", signature.op, name);
+                 "{}: unknown attribute `{}`", signature.op, name);
 }
 
 }  // namespace
 
 int Call::axis() const {
   const auto axis = attribute<int64_t>("axis");
-  require(axis < shape(0).rank(), "axis {} of {}", axis, shape(0).str());
+  require(axis < shape(0).rank(), "axis {} is out of range for {}", axis, shape(0).str());
   return static_cast<int>(axis);
 }
 
 void Call::require_same_dtypes() const {
   for (size_t i = 1; i < operands_.size(); ++i)
-    require(dtype(i) == dtype(0), "operands of {} and {}, which must agree", name_of(dtype(0)),
+    require(dtype(i) == dtype(0), "operands have different dtypes {} and {}", name_of(dtype(0)),
             name_of(dtype(i)));
 }
 
 void Call::require_same_shapes(size_t end) const {
   for (size_t i = 1; i < end; ++i)
-    require(shape(i) == shape(0), "operands of shapes {} and {}, which must agree", shape(0).str(),
+    require(shape(i) == shape(0), "operands have different shapes {} and {}", shape(0).str(),
             shape(i).str());
 }
 
 void Call::require_shapes(size_t first, size_t end, const Shape& expected) const {
   for (size_t i = first; i < end; ++i)
-    require(shape(i) == expected, "operand {} is {}, it must be {}", i, shape(i).str(),
+    require(shape(i) == expected, "operand {} is {}; expected {}", i, shape(i).str(),
             expected.str());
 }
 

@@ -1,4 +1,4 @@
-// Where in a plan a check stands.
+// The location of a plan check, for messages.
 #include "runtime/plan/site.h"
 
 #include "runtime/base/error.h"
@@ -10,7 +10,7 @@ void Site::refuse(const std::string& what) const {
   if (!job_.empty()) place += fmt::format("job `{}`", job_);
   if (!kind_.empty()) place += fmt::format("{}{} `{}`", job_.empty() ? "" : ", ", kind_, name_);
   if (!job_.empty() || !kind_.empty()) place += ": ";
-  throw RequestError(place + what, "compile the job file again: flowc build");
+  throw RequestError(place + what, "recompile the job file with flowc build");
 }
 
 }  // namespace flow::plan

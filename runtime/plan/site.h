@@ -1,4 +1,4 @@
-// Where in a plan a check stands, for its message.
+// The location of a plan check, for messages.
 #pragma once
 
 #include <fmt/format.h>

@@ -217,9 +217,9 @@ class AlsoTest(FlowTest):
             hook = hook.replace("read -r line; do", "read -r line; do case $line in {*) ;; *) continue;; esac;")
             done = self.flowrun("train", "job.yaml", "-o", "out", "--force", "--set", hook, status=status)
             self.assertEqual(self.load("out/also/eval/returns/right/value.npy").shape, (10,))
-            self.assertIn("stopped after 4 steps, as a command asked" if code == 10 else "of the end of a pass exited with status 4", done.stderr)
+            self.assertIn("stopped by a command after 4 steps" if code == 10 else "of the end of a pass exited with status 4", done.stderr)
             if code == 4:
-                self.assertIn("the state after 4 steps is in out/rescued, for `--load`", done.stderr)
+                self.assertIn("load the state after 4 steps with --load out/rescued", done.stderr)
 
     def test_a_checkpoint_that_is_due_with_a_call_holds_the_state_after_it(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: tune, every: {steps: 5}}]")
@@ -252,7 +252,7 @@ class AlsoTest(FlowTest):
         asks = "[{watch: label, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 1 ] && exit 10; true'}}]"
         told = "[{watch: right, to: {type: command, run: 'cat > $FLOW_RUN_DIR/told', format: text}}]"
         done = self.flowrun("train", "job.yaml", "-o", "out", "--set", f"+jobs.eval.hooks={asks}")
-        self.assertIn("stopped after 4 steps, as a command asked", done.stderr)
+        self.assertIn("stopped by a command after 4 steps", done.stderr)
         self.assertEqual(len(self.load("out/also/eval/returns/right/value.npy")), 10)  # that pass is whole
         self.flowrun("train", "job.yaml", "-o", "told", "--quiet", "--set", f"+jobs.eval.hooks={told}",
                      "--set", "+jobs.train.hooks=[{watch: loss, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 6 ] && exit 10; true'}}]")
@@ -278,7 +278,7 @@ class AlsoTest(FlowTest):
         x[1, 2] = np.nan
         np.save(self.dir / "tx.npy", x)
         done = self.flowrun("train", "job.yaml", "-o", "out", *called, "--set", "+jobs.eval.hooks=[{watch: x, check: finite}]", status=1)
-        self.assertIn("step 0: tensor `x` is nan at [1, 2], and is checked to be finite", done.stderr)
+        self.assertIn("step 0: tensor `x` is nan at [1, 2]; expected finite values", done.stderr)
         self.assertEqual(self.metrics("out/also/tune"), [])
 
     def test_an_input_of_the_main_job_is_not_one_of_a_called_job(self):
@@ -293,7 +293,7 @@ class AlsoTest(FlowTest):
         fails = "+jobs.eval.hooks=[{watch: x, to: {type: command, mode: spawn, run: 'cat >/dev/null; exit 4'}}]"
         done = self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--set", "jobs.train.run.also=[{job: eval, every: {steps: 4}}]",
                             "--set", fails, status=3)
-        self.assertIn("the state after 4 steps is in out/rescued, for `--load`", done.stderr)
+        self.assertIn("load the state after 4 steps with --load out/rescued", done.stderr)
         self.flowrun("eval", "job.yaml", "-o", "seen", "--quiet", "--load", "out/rescued")
 
     def test_a_called_job_that_shuffles_has_another_order_in_each_epoch(self):
@@ -364,7 +364,7 @@ class AlsoTest(FlowTest):
     def test_what_is_called_belongs_to_what_resumes(self):
         self.flowrun("train", "job.yaml", "-o", "out", "--quiet", "--steps", 3)
         done = self.flowrun("train", "job.yaml", "-o", "out", "--resume", *self.ALTERNATING, status=2)
-        self.assertIn("job `train` computes something else than the run", done.stderr)
+        self.assertIn("job `train` differs from the run", done.stderr)
         self.assertIn("\n  job tune: none in the run, called now\n", done.stderr)
 
     def test_a_called_job_that_fails_fails_the_run(self):

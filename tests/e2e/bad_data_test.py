@@ -104,12 +104,12 @@ class BadData(FlowTest):
     def test_a_file_of_another_format_is_told_by_its_own(self):
         array = io.BytesIO()
         np.save(array, np.zeros((6, 4, 4), np.uint8))
-        self.assertIn("hint: it is a .npy: `{npy: images.idx}`", self.refused(images=array.getvalue()))
+        self.assertIn("hint: the file is a .npy; write `{npy: images.idx}`", self.refused(images=array.getvalue()))
         self.assertIn("it is a text: numpy.save writes a .npy", self.refused(images=b"0.5,0.25\n"))
-        self.assertIn("it is an .npz, or another zip", self.refused(images=b"PK\3\4" + bytes(60)))
+        self.assertIn("the file is an .npz or another zip", self.refused(images=b"PK\3\4" + bytes(60)))
         as_npy = JOB.replace("idx:", "npy:").replace(", shape: [1, 4, 4]", "")
         self.write("job.yaml", as_npy.format(images="images.idx", labels="labels.npy"))
-        for images, hint in ((gzip.compress(array.getvalue()), "it is gzipped, which idx files alone may be"),
+        for images, hint in ((gzip.compress(array.getvalue()), "decompress the file; only idx files can be gzipped"),
                              (array.getvalue().replace(b"|u1", b"<u2"), '`array.astype("int32")`')):
             (self.dir / "images.idx").write_bytes(images)
             self.assertIn(hint, self.flowrun("train", "job.yaml", "-o", "out", status=3).stderr)
@@ -163,8 +163,8 @@ class NonfiniteData(FlowTest):
         np.save(self.dir / "k.npy", np.full(9, -1))  # all bits set, but integers
         self.write("job.yaml", FLOATS)
 
-    EXPECTED = ["job.yaml:4:5: column `x` of dataset `d`: 3 values are NaN or infinite in x.npy, the first in row 5",
-                "job.yaml:5:5: column `z` of dataset `d`: 1 value is NaN or infinite in z.npz, the first in row 8"]
+    EXPECTED = ["job.yaml:4:5: column `x` of dataset `d`: 3 values are NaN or infinite in x.npy, first in row 5",
+                "job.yaml:5:5: column `z` of dataset `d`: 1 value is NaN or infinite in z.npz, first in row 8"]
 
     def found(self, text):
         lines = text.replace(f"{self.dir}/", "").splitlines()

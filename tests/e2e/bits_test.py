@@ -85,7 +85,7 @@ class SameBits(FlowTest):
         before = self.files("out/returns")
         more = ["--set", "jobs.train.returns.to=npy", "--watch", "mlp:3", "--resume", "--steps", 2]
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *more)
-        self.assertIn("train was done already, after 5 steps; it goes on with --steps N", done.stderr)
+        self.assertIn("train is already done after 5 steps; continue with --steps N", done.stderr)
         self.assertNotIn("hooks will write", done.stderr)
         self.assertEqual(self.files("out/returns"), before)
         self.assertEqual([path.name for path in (self.dir / "out/checkpoints").iterdir()], ["000005"])
@@ -119,7 +119,7 @@ class SameBits(FlowTest):
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
         self.assertEqual(run.returncode, -signal.SIGINT, errors)
-        said = re.fullmatch(r"flowrun: stopped after (\d+) steps?; go on with: flowrun (.*)", errors.strip().splitlines()[-1])
+        said = re.fullmatch(r"flowrun: stopped after (\d+) steps?; continue with: flowrun (.*)", errors.strip().splitlines()[-1])
         self.assertEqual(int(said[1]), int(self.checkpoint("out").name))
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 128 + signal.SIGINT)
         self.flowrun(*shlex.split(said[2]))

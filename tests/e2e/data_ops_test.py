@@ -96,7 +96,7 @@ class DataOps(FlowTest):
             np.save(self.dir / "n.npy", bad)
             self.write("job.yaml", HEAD.format(dtype="float32") + f"      y: {{{entry}}}\n    returns: {{value: y}}\n")
             message = self.flowrun("j", "job.yaml", "-o", "out", "--force", "--load", "none", status=3).stderr
-            self.assertIn(f"job.yaml:9:15: step 0: `n` holds 4 in row 2, which is not in [0, {limit})", message)
+            self.assertIn(f"job.yaml:9:15: step 0: `n` contains 4 at row 2; expected a value in [0, {limit})", message)
 
     def test_an_embedding_and_a_variable_learn(self):
         self.write("job.yaml", """flow: 1

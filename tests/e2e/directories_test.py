@@ -72,14 +72,14 @@ class FoldersThatCannotBeMade(FlowTest):
             shutil.rmtree(self.dir / "out", ignore_errors=True)
             full = self.faults(call="mkdir", path=folder, at=1, errno=errno.ENOSPC)
             done = self.call("flowrun", "job.yaml", "-o", "out", "--quiet", env=full, status=2 if folder == "out" else 3)
-            self.assertRegex(done.stderr, f"error: .*cannot make the directory {folder}\\S*: No space left on device", folder)
+            self.assertRegex(done.stderr, f"error: .*cannot create the directory {folder}\\S*: No space left on device", folder)
 
     def test_a_file_in_the_way_is_named(self):
         self.write("job.yaml", train_job(2))
         self.write("file", "")
         for path, why in (("file/out", "Not a directory"), (f"deep/{'x' * 300}/out", "File name too long")):
             done = self.flowrun("job.yaml", "-o", path, status=2)
-            self.assertIn(f"cannot make the directory {path}: {why}\n   hint: name another with -o DIR\n", done.stderr)
+            self.assertIn(f"cannot create the directory {path}: {why}\n   hint: name another directory with -o DIR\n", done.stderr)
 
 
 class Directories(FlowTest):
@@ -109,7 +109,7 @@ class Directories(FlowTest):
         self.write("one.yaml", AFFINE)
         for flag, value, most in (("--steps", "-1", 2**53), ("--steps", "9" * 23, 2**53), ("--threads", "x", 1024), ("--threads", "1.5", 1024)):
             done = self.flowrun("one.yaml", flag, value, status=2)
-            self.assertRegex(done.stderr, rf"error: {flag}: `{value}` is no whole number from [01] to {most}\n")
+            self.assertRegex(done.stderr, rf"error: {flag}: `{value}` is not a whole number from [01] to {most}\n")
 
     def test_a_directory_that_another_run_writes_to_is_refused(self):
         self.write("one.yaml", AFFINE)
@@ -143,7 +143,7 @@ class Directories(FlowTest):
             shutil.rmtree(self.dir / "out", ignore_errors=True)
             self.write(f"out/{name}", "mine")
             done = self.flowrun("one.yaml", "--input", "x=random_uniform:-1:1", "-o", "out", "--force", status=2)
-            self.assertIn(f"out/{name.split('/')[0]} is of no run: there is no plan.json beside it", done.stderr)
+            self.assertIn(f"out/{name.split('/')[0]} does not belong to a run: no plan.json next to it", done.stderr)
             self.assertEqual(list(self.files("out")), [name])
 
     def test_force_removes_nothing_for_a_run_that_cannot_start_or_that_reads_it(self):
@@ -172,9 +172,9 @@ class Directories(FlowTest):
         self.write("job.yaml", train_job(2))
         for path in ("out/checkpoints", "out/run.json", "out/watch/x", "out/../out/metrics.jsonl"):
             done = self.flowrun("job.yaml", "-o", "out", "--force", "--save", path, status=2)
-            self.assertIn("is the run's own", done.stderr)
+            self.assertIn("belongs to the run itself", done.stderr)
         done = self.flowrun("job.yaml", "-o", "out", "--save", "w.npz", status=2)
-        self.assertIn("--save: w.npz would be a folder", done.stderr)
+        self.assertIn("--save: w.npz names a file", done.stderr)
         self.assertIn("write `w`", done.stderr)
         self.assertIn("names have at most 255 bytes", self.flowrun("job.yaml", "-o", "out", "--save", "w" * 256, status=2).stderr)
         self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
@@ -195,7 +195,7 @@ class Directories(FlowTest):
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         wider = ["--set", "jobs.train.graph.hidden.units=9", "--load", "out", "--steps", 0]
         done = self.flowrun("job.yaml", "-o", "wide", *wider, status=2)
-        self.assertIn("3 of 4 variables are missing or misshapen", done.stderr)
+        self.assertIn("3 of 4 variables are missing or have a different shape", done.stderr)
         self.assertIn("--load-partial", done.stderr)
         self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", status=2)
         done = self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", "--load-partial", "**/weight")
@@ -252,14 +252,14 @@ jobs:
     def test_a_directory_is_no_job_file_but_may_have_a_plan(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 1)
         done = self.flowrun("train", "a run", status=2)
-        self.assertIn("a run is a directory\n   hint: the plan of its run is a run/plan.json", done.stderr)
-        self.assertIn("-o is empty", self.flowrun("train", JOBS / "mlp.yaml", "-o", "", status=2).stderr)
+        self.assertIn("a run is a directory\n   hint: use the plan of its run: a run/plan.json", done.stderr)
+        self.assertIn("-o: empty directory name", self.flowrun("train", JOBS / "mlp.yaml", "-o", "", status=2).stderr)
 
     def test_what_was_done_already_says_how_to_go_on(self):
         said = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 2).stderr
-        self.assertRegex(said, "train done, 2 steps in .*; predict jobs read it with --load 'a run'")
+        self.assertRegex(said, "train done, 2 steps in .*; use it in predict jobs with --load 'a run'")
         again = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a run", "--steps", 2, "--resume").stderr
-        self.assertIn("train was done already, after 2 steps; it goes on with --steps N", again)
+        self.assertIn("train is already done after 2 steps; continue with --steps N", again)
 
     def test_the_folder_of_checkpoints_stands_for_its_newest(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 2)
@@ -273,7 +273,7 @@ jobs:
         os.mkfifo(self.dir / "a/metrics.jsonl")
         before = {name: (self.dir / "a" / name).read_text() for name in ("plan.json", "run.json")}
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--set", "jobs.train.run.steps=3", status=2)
-        self.assertIn("a/metrics.jsonl is neither a file nor a folder", done.stderr)
+        self.assertIn("a/metrics.jsonl is neither a file nor a directory", done.stderr)
         self.assertEqual(before, {name: (self.dir / "a" / name).read_text() for name in before})
 
     def resumed(self, **options):
@@ -308,7 +308,7 @@ jobs:
             (self.dir / "out" / name).unlink()
             os.mkfifo(self.dir / "out" / name)
             before = self.files("out")
-            self.assertIn(f"cannot resume: out/{name} is neither a file nor a folder", self.resumed(status=2, timeout=60).stderr)
+            self.assertIn(f"cannot resume: out/{name} is neither a file nor a directory", self.resumed(status=2, timeout=60).stderr)
             self.assertEqual(self.files("out"), before)
 
     def test_links_within_a_run_directory_and_to_it_are_fine(self):
@@ -327,7 +327,7 @@ jobs:
         (self.dir / "empty").mkdir()
         for out in ("absent", "empty", "a/b"):
             done = self.flowrun("job.yaml", "-o", out, "--resume")
-            self.assertIn(f"flowrun: nothing to resume in {out}: starting from step 0\n", done.stderr)
+            self.assertIn(f"flowrun: nothing to resume in {out}; starting from step 0\n", done.stderr)
             self.assertEqual([line["step"] for line in self.metrics(out)], [0, 1, 2])
             done = self.flowrun("job.yaml", "-o", out, "--resume", "--steps", 5)
             self.assertNotIn("step 0", done.stderr)
@@ -345,7 +345,7 @@ jobs:
             if killed:
                 (self.dir / "out/run.json").unlink()
             done = self.flowrun("job.yaml", "-o", "out", "--resume")
-            self.assertIn("nothing to resume in out: starting from step 0", done.stderr)
+            self.assertIn("nothing to resume in out; starting from step 0", done.stderr)
             self.assertEqual(self.files("out/returns"), whole)
             self.assertEqual([path.name for path in (self.dir / "out/checkpoints").iterdir()], ["000003"])
         self.assertEqual((self.dir / "out/precious.txt").read_text(), "mine")
@@ -372,10 +372,10 @@ jobs:
         shutil.copytree(self.dir / "damaged", self.dir / "rescued")
         shutil.rmtree(self.dir / "rescued/checkpoints")
         self.write("rescued/rescued/checkpoint.json", "{}")
-        for out, said in (("precious", "cannot resume precious: it is not empty and has no plan.json"),
-                          ("other", "it holds another run than of this job `train`\n  command line: `--set vars.lr=0.2` in the run, none now\n"
+        for out, said in (("precious", "cannot resume precious: the directory is not empty and has no plan.json"),
+                          ("other", "its run differs from job `train`\n  command line: `--set vars.lr=0.2` in the run, none now\n"
                                     "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: --force removes"),
-                          ("broken", "cannot resume broken: broken/plan.json:1:2: this is not JSON"),
+                          ("broken", "cannot resume broken: broken/plan.json:1:2: invalid JSON"),
                           ("damaged", "damaged/checkpoints/000003 has no checkpoint.json\n   hint: restore that file"),
                           ("rescued", "the run failed before its first checkpoint\n   hint: `--load rescued/rescued`"),
                           ("job.yaml", "job.yaml is a file, not a directory")):
@@ -391,7 +391,7 @@ jobs:
             if killed:
                 (self.dir / "out/run.json").unlink()
             done = self.flowrun("eval", JOBS / "mlp.yaml", "-o", "out", "--load", "none", "--resume", status=2)
-            self.assertIn("cannot resume out: it holds another run than of this job `eval`", done.stderr)
+            self.assertIn("cannot resume out: its run differs from job `eval`", done.stderr)
 
     def test_a_resumed_start_that_cannot_begin_removes_nothing(self):
         self.write("rows.yaml", ROWS)
@@ -406,7 +406,7 @@ jobs:
         self.write("job.yaml", train_job(3))
         self.flowrun("job.yaml", "-o", "base", "--quiet")
         said = self.flowrun("job.yaml", "-o", "out", "--resume", "--load", "base", status=2).stderr
-        self.assertIn("--resume and --load: a resumed run loads its own checkpoint", said)
+        self.assertIn("--resume conflicts with --load: a resumed run loads its own checkpoint", said)
         self.assertFalse((self.dir / "out").exists())
         loads = ("job.yaml", "-o", "out", "--resume", "--quiet", "--set", "+jobs.train.run.checkpoint={load: base}")
         self.flowrun(*loads, "--steps", 2)
@@ -431,12 +431,12 @@ jobs:
                                                                   "mlp/hidden/weight.initializer.stddev: 0.1 in the run, 0.2 now"])):
             words = [word for one in sets for word in ("--set", one)]
             said = self.flowrun(*mlp, *words, "--resume", status=2).stderr
-            self.assertIn("cannot resume out/checkpoints/000002: job `train` computes something else than the run\n"
+            self.assertIn("cannot resume out/checkpoints/000002: job `train` differs from the run\n"
                           f"  command line: none in the run, {' '.join(f'`--set {one}`' for one in sets)} now\n", said)
             for line in lines:
                 self.assertIn(f"  {line}\n", said)
             self.assertLessEqual(said.count(" in the run, "), 10)
-            self.assertIn("hint: continue the run as it was with `flowrun train out/plan.json -o out --resume`", said)
+            self.assertIn("hint: continue the unchanged run with `flowrun train out/plan.json -o out --resume`", said)
         deep = [word for name in ("hidden", "output") for word in ("--set", f"networks.mlp.graph.{name}.kernel_initializer={{type: random_uniform, min: 0, max: 1}}")]
         said = self.flowrun(*mlp, *deep, "--set", "seed=2", "--set", "vars.batch=20", "--resume", status=2).stderr
         self.assertRegex(said, r"\n  and \d+ more\n")

@@ -138,13 +138,13 @@ class Commands(FlowTest):
         done = subprocess.run([BIN / "flowc", "check", "-"], input="flow: 2", capture_output=True, text=True)
         self.assertIn("\n-:1:7: error: ", done.stderr)
         done = self.call("flowc", "check", "nosuch.yaml", JOBS / "mlp.yaml", status=2)
-        self.assertIn("there is no nosuch.yaml", done.stderr)
+        self.assertIn("no such file: nosuch.yaml", done.stderr)
         self.assertIn("mlp.yaml: ok", done.stdout)
 
     def test_a_missing_file_is_one_clear_line(self):
         self.write("lenet.yaml", "flow: 1")
         done = self.call("flowc", "check", "lenett.yaml", status=2)
-        self.assertEqual(done.stderr, "flowc: error: there is no lenett.yaml\n   hint: did you mean lenet.yaml?\n")
+        self.assertEqual(done.stderr, "flowc: error: no such file: lenett.yaml\n   hint: did you mean lenet.yaml?\n")
         self.assertIn("did you mean lenet.yaml?", self.call("flowc", "check", "lenet.yml", status=2).stderr)
 
     def test_a_wrong_command_or_none_gets_the_commands(self):
@@ -152,7 +152,7 @@ class Commands(FlowTest):
         for words in ([], ["-x"]):
             self.assertIn("hint: one of check, build,", self.call("flowc", *words, status=2).stderr)
         self.write("job.yaml", "flow: 1")
-        self.assertIn("a command is required before job.yaml\n   hint: flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
+        self.assertIn("missing command before job.yaml\n   hint: flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
         self.assertIn("error: FILE is required", self.call("flowc", "show", status=2).stderr)
 
     def test_build_does_not_touch_the_plan_of_a_broken_file(self):
@@ -181,7 +181,7 @@ class Commands(FlowTest):
         self.write("vars.yaml", "vars: {lr: 0.1}\n")
         self.write("two.yaml", "flow: 1\ninclude: [vars.yaml]\njobs:\n  j: {type: predict, inputs: {x: {shape: [2], dtype: float32}}, graph: {y: {op: multiply, in: [x, $lr]}}}\n")
         done = self.call("flowc", "config", "two.yaml", "-o", "vars.yaml", status=2)
-        self.assertIn("-o vars.yaml would overwrite what the job file includes", done.stderr)
+        self.assertIn("-o vars.yaml would overwrite a file that the job file includes", done.stderr)
         self.assertEqual((self.dir / "vars.yaml").read_text(), "vars: {lr: 0.1}\n")
 
     def test_what_cannot_be_printed_is_an_error(self):
@@ -211,19 +211,19 @@ jobs:
     returns: {value: mean}
 """)
         lines = self.call("flowc", "show", "job.yaml", "--memory").stdout.splitlines()
-        self.assertEqual(lines[0], "job look: 24.0 MiB at the peak, in plain sizes")
+        self.assertEqual(lines[0], "job look: 24.0 MiB at peak, without workspaces and layouts")
         self.assertEqual([line.split()[-2:] for line in lines[1:4]], [["0", "B"], ["4.00", "MiB"], ["20.0", "MiB"]])
         steps = {line.split()[1]: line for line in lines if line.strip()[:1].isdigit()}
         self.assertIn("z 8.00 MiB until 3", steps["z"])
         self.assertEqual(steps["w"].count("#"), 40)
         self.assertEqual(steps["y"].count("="), 8)
-        held = lines[lines.index("held at step 3, w, which holds most") + 1:]
+        held = lines[lines.index("live at the peak, step 3, w") + 1:]
         self.assertEqual([line.split() for line in held],
                          [["z", "8.00", "MiB", "2..3", "..==."], ["w", "8.00", "MiB", "3..4", "...=="], ["y", "4.00", "MiB", "0..3", "====."]])
         # What the CPU takes is as much, and what it adds of its own.
         exact = self.call("flowrun", "job.yaml", "--dry-run").stdout.splitlines()
         self.assertRegex(exact[0], r"^job look: 3\d\.\d MiB at the peak$")
-        self.assertRegex("\n".join(exact), r"arena +20\.\d MiB, fullest at w\n")
+        self.assertRegex("\n".join(exact), r"arena +20\.\d MiB, peak at w\n")
         self.call("flowc", "show", "job.yaml", "--memory", "--commands", status=2)
 
     def test_show_says_what_a_tap_costs(self):
@@ -386,7 +386,7 @@ class Help(FlowTest):
     def test_help_of_a_command_that_is_none_fails(self):
         for word, hint in (("bogus", "one of check, build"), ("chekc", "did you mean `check`?")):
             done = self.call("flowc", word, "--help", status=2)
-            self.assertIn(f"there is no command `{word}`\n   hint: {hint}", done.stderr)
+            self.assertIn(f"unknown command `{word}`\n   hint: {hint}", done.stderr)
             self.assertEqual(done.stdout, "")
 
     def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):

@@ -70,12 +70,12 @@ class Loading(FlowTest):
         for dtype in ("int32", "int64", "bool"):
             np.save(self.checkpoint("a") / "logits/bias.npy", np.zeros(4, dtype))
             done = self.flowrun("job.yaml", "-o", "b", "--load", "a", status=2)
-            self.assertIn("does not fit: 1 of 4 variables are missing or misshapen", done.stderr)
+            self.assertIn("does not match: 1 of 4 variables are missing or have a different shape", done.stderr)
             self.assertIn(f"\n  ! logits/bias [4] {dtype}\n", done.stderr)
 
     def test_variables_that_are_not_finite_are_told(self):
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--steps", 4, "--set", "vars.lr=1e38", "--set", "+jobs.train.run.on_nonfinite=warn")
-        told = r"(?m)^flowrun: what was loaded is not finite: `mlp/\S+` is -?(nan|inf) at \[\d+(, \d+)?\] \(the first of [234] such variables\)$"
+        told = r"(?m)^flowrun: a loaded variable is not finite: `mlp/\S+` is -?(nan|inf) at \[\d+(, \d+)?\] \(first of [234] such variables\)$"
         self.assertRegex(self.flowrun("eval", JOBS / "mlp.yaml", "-o", "b", "--load", "a").stderr, told)
         self.assertRegex(self.flowrun("train", JOBS / "mlp.yaml", "-o", "a", "--resume", "--steps", 5, "--set", "vars.lr=1e38",
                                       "--set", "+jobs.train.run.on_nonfinite=warn").stderr, told)
@@ -143,7 +143,7 @@ jobs:
         self.call("flowc", "build", "rows.yaml", "-o", "rows.plan")
         (self.dir / "elsewhere").mkdir()
         np.save(self.dir / "elsewhere/x.npy", np.ones((4, 3), np.float32))
-        self.assertIn("`nowhere` is no folder", self.flowrun("double", "rows.plan", "--root", "nowhere", status=2).stderr)
+        self.assertIn("`nowhere` is not a directory", self.flowrun("double", "rows.plan", "--root", "nowhere", status=2).stderr)
         self.flowrun("double", "rows.plan", "-o", "out", "--root", "elsewhere")
         np.testing.assert_array_equal(self.load("out/returns/y/value.npy"), np.full((4, 3), 2))
 
@@ -188,7 +188,7 @@ class Manners(FlowTest):
 
     def test_variables_beyond_all_memory_are_refused_by_name(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "networks.mlp.graph.hidden.units=2147483647", status=3)
-        self.assertRegex(done.stderr, r"variable `mlp/hidden/weight` is [0-9.]+ TiB: all of the run's take [0-9.]+ TiB of memory")
+        self.assertRegex(done.stderr, r"variable `mlp/hidden/weight` is [0-9.]+ TiB; all variables of the run need [0-9.]+ TiB of memory")
         self.assertEqual(self.files("out"), {})
 
     def test_a_run_is_not_both_resumed_and_removed(self):
@@ -202,7 +202,7 @@ class Manners(FlowTest):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 5, "--watch", "mlp/hidden:1000",
                             "--set", "+jobs.train.hooks=[{watch_scope: mlp/output, steps: [100]}]")
         self.assertEqual([line.rpartition(": ")[2] for line in done.stderr.splitlines() if "fires in none" in line],
-                         ["the hook fires in none of the steps from 0 to 4"])
+                         ["the hook never fires in steps 0 to 4"])
 
     def test_a_glob_leaves_out_what_a_hook_of_the_file_names(self):
         self.write("job.yaml", train_job(6) + "    hooks: [{watch: hidden, every: 3}, {watch_diff: logits, as: hidden}]\n")
@@ -263,7 +263,7 @@ class Manners(FlowTest):
         shape[8:10] = []  # no gradients
         load = ["--load", "out", "--load-partial", "z/*"]
         how, words = interrupted("look", "job.yaml", "-o", "look", *shape, *load, *rest)
-        self.assertEqual((how, words), ("begin again", ["look", "job.yaml", "-o", "look", "--force", *shape, *load, *rest]))
+        self.assertEqual((how, words), ("restart", ["look", "job.yaml", "-o", "look", "--force", *shape, *load, *rest]))
         self.assertEqual(interrupted(*words), (how, words))
         self.assertFalse((self.dir / "ran").exists())
 
@@ -285,7 +285,7 @@ class Manners(FlowTest):
         self.assertRegex(done.stderr, r"(?m)^profile of train: 30 steps of [0-9.]+ ms$")
         self.assertRegex(done.stderr, r"(?m)^  mlp/hidden/matmul +matmul +oneDNN sgemm; \d threads? +30 ")
         self.assertRegex(done.stderr, r"(?m)^  mlp/hidden/matmul:tap +matmul +oneDNN sgemm; \d threads? +10 ")
-        self.assertRegex(done.stderr, r"(?m)^  beside it +load inputs +30 ")
+        self.assertRegex(done.stderr, r"(?m)^  background +load inputs +30 ")
         trace = json.loads((self.dir / "out/profile.json").read_text())
         spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
         launches = {event["args"]["step"]: event for event in spans if event["name"] == "launch"}
@@ -305,7 +305,7 @@ class Manners(FlowTest):
     def test_a_nan_in_the_loss_fails_the_run_at_its_step(self):
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--set", "vars.lr=1e30", status=1)
         self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: step \d+: the loss `loss` is (nan|inf)")
-        self.assertIn("hint: a smaller learning rate may do", done.stderr)
+        self.assertIn("hint: try a smaller learning rate", done.stderr)
         record = json.loads((self.dir / "out/run.json").read_text())
         self.assertEqual(record["exit_status"], 1)
 
@@ -335,7 +335,7 @@ class Manners(FlowTest):
         self.assertNotIn("to find where it begins", finite.stderr)
         self.assertRegex(finite.stderr, r"step 2: the gradient of `scaled` is -?inf at \[0, 2\]")
         warned = self.flowrun("job.yaml", "-o", "kept", "--set", "+jobs.train.run.on_nonfinite=warn")
-        self.assertEqual(len(re.findall("going on, as on_nonfinite says", warned.stderr)), 1)
+        self.assertEqual(len(re.findall("continuing, as `on_nonfinite` is set", warned.stderr)), 1)
         self.assertTrue((self.dir / "kept/checkpoints/000006").is_dir())
 
     def test_keys_of_a_dict_and_gradients_have_labels_of_their_own(self):
@@ -372,7 +372,7 @@ jobs:
         self.assertNotIn("nothing loads", self.flowrun("job.yaml", "-o", "out").stderr)
         frozen = ["--set", "jobs.train.graph.hidden.trainable=false"]
         done = self.flowrun("job.yaml", "-o", "frozen", *frozen)
-        self.assertIn("flowrun: nothing loads or trains `hidden/weight` of job `train`: what it has drawn at random stays", done.stderr)
+        self.assertIn("flowrun: neither loaded nor trained: `hidden/weight` of job `train`; the random initial values remain", done.stderr)
         self.assertNotIn("nothing loads", self.flowrun("job.yaml", "-o", "loaded", "--load", "out", *frozen).stderr)
 
     def gpu_problem(self):
@@ -391,7 +391,7 @@ jobs:
         problem = self.gpu_problem()
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--device", "gpu", status=3)
         first, hint = done.stderr.splitlines()
-        self.assertEqual(first, f"flowrun: error: --device gpu asks for a GPU, and none can be used: {problem}")
+        self.assertEqual(first, f"flowrun: error: --device gpu requires a GPU, but none is usable: {problem}")
         self.assertRegex(hint, r"hint: .*; or run on the CPU: --device cpu$")
         self.assertFalse((self.dir / "out").exists())
 
@@ -399,7 +399,7 @@ jobs:
         problem = self.gpu_problem()
         placed = ("--set", "+jobs.train.placement.device=gpu")
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *placed, status=3)
-        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: job `train` is for a GPU, and none can be used: " + re.escape(problem))
+        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: job `train` runs on a GPU, but none is usable: " + re.escape(problem))
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", "--steps", 1, *placed, "--device", "cpu")
         self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "gpu.plan", *placed, "--job", "train")
         self.flowrun("gpu.plan", "-o", "of_plan", "--root", JOBS, status=3)
@@ -410,7 +410,7 @@ jobs:
         problem = self.gpu_problem()
         placed = ("--set", "+networks.mlp.graph.hidden.placement={device: gpu}")
         done = self.flowrun("train", JOBS / "mlp.yaml", "-o", "out", *placed, status=3)
-        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: `mlp/hidden/matmul` of job `train` is for a GPU, and none can be used: " + re.escape(problem))
+        self.assertRegex(done.stderr, r"mlp.yaml:\d+:\d+: `mlp/hidden/matmul` of job `train` runs on a GPU, but none is usable: " + re.escape(problem))
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "placed", "--steps", 3, *placed, "--device", "cpu")
         self.flowrun("train", JOBS / "mlp.yaml", "-o", "plain", "--steps", 3, "--device", "cpu")
         self.call("flowdiff", "plain", "placed", "--rtol", 0, "--atol", 0)

@@ -75,9 +75,9 @@ class Gpu(FlowTest):
 
     def test_a_job_that_the_file_or_the_plan_gives_to_the_cpu_says_so(self):
         self.write("placed.yaml", train_job(2) + "    placement: {device: cpu}\n")
-        self.assertIn("train on cpu (the job file places it there), ", self.flowrun("placed.yaml", "-o", "file", "--device", "gpu").stderr)
+        self.assertIn("train on cpu (set by the job file), ", self.flowrun("placed.yaml", "-o", "file", "--device", "gpu").stderr)
         self.call("flowc", "build", "job.yaml", "-o", "cpu.plan")
-        self.assertIn("train on cpu (the plan is compiled for it), ", self.flowrun("cpu.plan", "-o", "plan").stderr)
+        self.assertIn("train on cpu (the plan is compiled for the CPU), ", self.flowrun("cpu.plan", "-o", "plan").stderr)
         said = self.flowrun("cpu.plan", "-o", "out", "--device", "gpu", status=2).stderr
         self.assertIn("job `train` of cpu.plan is compiled for the CPU", said)
         self.assertIn("flowc build --device gpu", said)
@@ -104,7 +104,7 @@ class Gpu(FlowTest):
         np.save(self.dir / "labels.npy", labels)
         for words in ([], ["--eager"]):
             said = self.run_job("out", "--force", "--input", "labels=@labels.npy", *words, status=3).stderr
-            self.assertIn("step 5: `labels` holds 4 in row 3, which is not in [0, 4)", said)
+            self.assertIn("step 5: `labels` contains 4 at row 3; expected a value in [0, 4)", said)
             self.assertEqual([line["step"] for line in self.metrics("out")], list(range(5)))
 
     def test_a_loss_that_is_not_finite_ends_the_run_at_its_step(self):

@@ -217,7 +217,7 @@ class Ends(Hooks):
         self.train([f"{{watch: logits, to: {json.dumps(hook)}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--steps", 4, status=3)
         self.assertRegex(done.stderr, r"train.yaml:16:10: the command .* exited with status 5\n")
-        self.assertRegex(done.stderr, r"; all \d+ steps were done before that, and the last state is saved\n")
+        self.assertRegex(done.stderr, r"; all \d+ steps are done, and the last state is saved\n")
         self.assertTrue((self.dir / "out/checkpoints/000004/checkpoint.json").exists(), "the run was complete, and is kept")
 
     def test_a_hung_hook_fails_the_run_after_its_timeout(self):
@@ -229,31 +229,31 @@ class Ends(Hooks):
         hook = self.script("hook.py", self.dies.format("sys.exit(9)"))
         self.job([{**hook, "ack": True, "on_error": "warn"}, {"type": "command", "run": "./absent", "on_error": "warn"}], steps=60)
         done = self.look()
-        self.assertRegex(done.stderr, r"step 37: .* exited with status 9; going on without it\n")
-        self.assertRegex(done.stderr, r"`\./absent`( of watch `y`)? exited with status 127; going on without it\n")
+        self.assertRegex(done.stderr, r"step 37: .* exited with status 9; continuing without it\n")
+        self.assertRegex(done.stderr, r"`\./absent`( of watch `y`)? exited with status 127; continuing without it\n")
         self.assertEqual(self.record()["last_step"], 60)
 
     def test_a_hook_that_has_seen_enough_is_left_alone(self):
         for run in ("head -n 1 > /dev/null", "exec <&-; exec sleep 0.1"):
             self.job([{"type": "command", "run": run}], steps=300, shape="[1000]")
             done = self.flowrun("job.yaml", "-o", "out", "--force")
-            self.assertEqual(done.stderr.count("wants no more"), 1, done.stderr)
+            self.assertEqual(done.stderr.count("closed its input; it receives no more events"), 1, done.stderr)
             self.assertEqual(self.record()["last_step"], 300)
 
     def test_exit_status_10_before_the_first_event_stops_it_too(self):
         for run, ack in (("exit 10", True), ("exit 10", False), ("read start; exit 10", True)):
             self.train([f"{{watch: logits, to: {json.dumps({'type': 'command', 'run': run, 'ack': ack})}}}"])
             done = self.flowrun("train.yaml", "-o", "out", "--force")
-            self.assertIn("asks to stop\n", done.stderr)
-            self.assertIn("as a command asked; go on with", done.stderr)
+            self.assertIn("asked the run to stop\n", done.stderr)
+            self.assertIn("stopped by a command after", done.stderr)
             self.assertLess(self.record()["last_step"], 20)
 
     def test_exit_status_10_stops_the_run_and_saves(self):
         hook = self.script("hook.py", "import sys, flowhook\nfor event in flowhook.events():\n    event.step == 37 and sys.exit(10)\n")
         self.train([f"{{watch: logits, to: {json.dumps({**hook, 'ack': True})}}}"])
         done = self.flowrun("train.yaml", "-o", "out", "--save", "final")
-        self.assertRegex(done.stderr, r"train.yaml:16:10: step 37: the command .* asks to stop\n")
-        self.assertIn("stopped after 38 steps, as a command asked; go on with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
+        self.assertRegex(done.stderr, r"train.yaml:16:10: step 37: the command .* asked the run to stop\n")
+        self.assertIn("stopped by a command after 38 steps; continue with: flowrun train train.yaml -o out --resume --save final\n", done.stderr)
         self.assertEqual(self.checkpoint("out").name, "000038")
         self.assertEqual(self.files("final")["logits/weight.npy"], self.files("out/checkpoints/000038")["logits/weight.npy"])
 
@@ -368,7 +368,7 @@ class Processes(Hooks):
         done = self.look()
         self.assertEqual(self.members(), [])
         self.assertEqual(re.findall(r".*background.*", done.stderr),
-                         [f"flowrun: job.yaml:{line}:10: the command `echo $$ >> groups; sleep 1000 &` left processes in the background, which end with the run"])
+                         [f"flowrun: job.yaml:{line}:10: the command `echo $$ >> groups; sleep 1000 &` left background processes, which end with the run"])
 
 
 class Secrets(Hooks):
@@ -410,7 +410,7 @@ class Secrets(Hooks):
         self.call("flowc", "build", "job.yaml", "-o", "job.plan")
         for source in ("job.yaml", "job.plan"):
             done = self.flowrun(source, "-o", "out", status=2)
-            self.assertIn(self.place + "`A` of a command's `env` is `$env(FLOW_E2E_TOKEN)`, but the environment has no `FLOW_E2E_TOKEN`\n", done.stderr)
+            self.assertIn(self.place + "`A` in the `env` of a command is `$env(FLOW_E2E_TOKEN)`, but `FLOW_E2E_TOKEN` is not set\n", done.stderr)
             self.assertIn("hint: set FLOW_E2E_TOKEN, ", done.stderr)
             self.assertEqual(self.files("out"), {})
         self.look("--no-commands")

@@ -77,7 +77,7 @@ class Jobs(FlowTest):
         done = self.flowrun(JOBS / "hooks.yaml", "-o", "out")
         stopped = int(re.search(r"the loss is below 0.1 at step (\d+)\n", done.stdout)[1])
         self.assertTrue(100 < stopped < 1000, stopped)
-        self.assertIn(f"stopped after {stopped + 1} steps, as a command asked", done.stderr)
+        self.assertIn(f"stopped by a command after {stopped + 1} steps", done.stderr)
         means = re.findall(rf"^(\d+) ({NUMBER})$", done.stdout, re.M)
         self.assertEqual([int(step) for step, _ in means], list(range(0, stopped + 1, 50)))
         self.assertGreater(float(means[0][1]), float(means[-1][1]))

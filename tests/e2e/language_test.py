@@ -192,7 +192,7 @@ jobs: {j: {type: predict, inputs: {x: {shape: [5], dtype: float32, from: d.x}}, 
         np.testing.assert_array_equal(self.load("rows/returns/y/value.npy"), [7, 8, 9, 0, 1])
         self.write("rows.yaml", job.replace("[7.., 0..2]", "10.."))
         done = self.flowrun("rows.yaml", "-o", "none", "--quiet", status=3)
-        self.assertIn("rows.npy has 10 rows, but rows 10.. are wanted", done.stderr)
+        self.assertIn("rows.npy has 10 rows; the column selects rows 10..", done.stderr)
 
     def test_a_hook_fires_from_a_step_on(self):
         self.flowrun("predict", "jobs/job.yaml", "-o", "out", "--quiet", "--steps", 6, "--set", "+jobs.predict.hooks={watch: y, steps: [3.., 0]}")

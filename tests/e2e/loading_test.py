@@ -50,16 +50,16 @@ class Npz(FlowTest):
         np.savez(self.dir / "body.npz", **{"body/weight": self.weights["body/weight"], "body/bias": self.weights["body/bias"],
                                            "fc.weight": self.weights["head/weight"], "head/bias": np.zeros(2, np.int64)})
         told = self.refused("body.npz")
-        self.assertIn("body.npz does not fit: 2 of 4 variables are missing or misshapen\n  job `eval` has\n", told)
+        self.assertIn("body.npz does not match: 2 of 4 variables are missing or have a different shape\n  job `eval` has\n", told)
         self.assertIn("\n  ! head/weight [2, 4] float32\n", told)
-        self.assertIn("\n  what is loaded has\n", told)
+        self.assertIn("\n  the loaded checkpoint has\n", told)
         self.assertIn("\n    fc.weight [2, 4] float32\n", told)
         self.assertIn("\n  ! head/bias [2] int64\n", told)
         told = self.refused("body.npz", "--load-partial", "head/weight")
-        self.assertIn("body.npz does not fit: 1 of 3 variables are missing or misshapen\n", told)
+        self.assertIn("body.npz does not match: 1 of 3 variables are missing or have a different shape\n", told)
         self.assertNotIn("head/weight [2, 4]", told)
         done = self.flowrun("job.yaml", "-o", "out", "--load", "body.npz", "--load-partial", "head/*")
-        self.assertIn("not loaded, but started anew: `head/weight`, `head/bias`", done.stderr)
+        self.assertIn("not loaded, initialized instead: `head/weight`, `head/bias`", done.stderr)
         hidden = X @ self.weights["body/weight"].T + 2
         np.testing.assert_array_equal(self.load("out/returns/head/value.npy")[0], np.repeat(hidden.sum(1, keepdims=True), 2, 1))
 
@@ -72,13 +72,13 @@ class Npz(FlowTest):
 
     def test_other_files_are_refused_by_name(self):
         np.save(self.dir / "w.npy", X)
-        self.assertIn("flowrun: error: --load: w.npy is no checkpoint, nor an .npz\n", self.refused("w.npy"))
+        self.assertIn("flowrun: error: --load: w.npy is neither a checkpoint nor an .npz\n", self.refused("w.npy"))
         self.assertIn("numpy.savez(", self.refused("w.npy"))
         self.assertIn("--load: absent.npz does not exist", self.refused("absent.npz"))
         np.savez(self.dir / "none.npz")
         self.assertIn("none.npz has no arrays", self.refused("none.npz"))
         np.savez(self.dir / "outside.npz", **{"../body/weight": X})
-        self.assertIn("outside.npz: `../body/weight` is no name of a variable", self.refused("outside.npz"))
+        self.assertIn("outside.npz: invalid variable name `../body/weight`", self.refused("outside.npz"))
         np.savez(self.dir / "objects.npz", **{"body/weight": np.array([{}], dtype=object)})
         self.assertIn("objects.npz: `body/weight`", self.refused("objects.npz", status=3))
         np.savez(self.dir / "w.npz", **self.weights)

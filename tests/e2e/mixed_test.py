@@ -107,10 +107,10 @@ class Mixed(FlowTest):
     def test_a_cpu_that_does_not_gain_computes_the_same_in_float32(self):
         self.net("native")
         said = self.net("plain", env=PLAIN_CPU)
-        self.assertIn("products are computed in float32 of operands rounded to bfloat16", said)
+        self.assertIn("products are computed in float32 with operands rounded to bfloat16", said)
         self.assert_near(self.gradients("plain"), self.gradients("native"), 0.02)
         half = self.net("half", precision="mixed_float16")
-        self.assertIn("products are computed in float32 of operands rounded to float16", half)
+        self.assertIn("products are computed in float32 with operands rounded to float16", half)
         self.net("exact", precision="float64")
         self.assert_near(self.gradients("half"), self.gradients("exact"), 0.01)
 

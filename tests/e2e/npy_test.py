@@ -151,7 +151,7 @@ class Files(Probe):
         for major, minor in itertools.product((0, 1, 2, 3, 4, 255), (0, 1, 128)):
             self.assertEqual(self.judged(good, bytes([major, minor])), minor == 0 and 1 <= major <= 3, (major, minor))
         self.assertFalse(self.judged(good, b"\1\x80"))
-        self.assertIn("in.npy is of .npy version 1.128; versions 1.0, 2.0 and 3.0 are known", self.rewritten("in.npy", status=3))
+        self.assertIn("in.npy has unsupported .npy version 1.128; expected 1.0, 2.0 or 3.0", self.rewritten("in.npy", status=3))
 
 
 if __name__ == "__main__":

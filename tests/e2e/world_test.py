@@ -32,12 +32,12 @@ class World(FlowTest):
         self.write("job.yaml", train_job(2))
         self.flowrun("job.yaml", "-o", "out", "--quiet", "--save", "m")
         done = self.flowrun("job.yaml", "-o", "m/tune", "--load", "m", "--save", "m", status=2)
-        self.assertIn("--save: m holds the run's directory", done.stderr)
+        self.assertIn("--save: m contains the run directory", done.stderr)
         self.flowrun("job.yaml", "-o", "again", "--load", "m", "--save", "m", "--quiet")  # replaces what it began with
         np.save(self.dir / "m/x.npy", np.zeros((8, 6), np.float32))
         reads = ["--set", "jobs.train.inputs.x.from={npy: m/x.npy}"]
         done = self.flowrun("job.yaml", "-o", "reads", *reads, "--save", "m", status=2)
-        self.assertRegex(done.stderr, "--save: m holds .*m/x.npy, which the run reads")
+        self.assertRegex(done.stderr, "--save: m contains .*m/x.npy, which the run reads")
         self.assertTrue((self.dir / "m/x.npy").exists())
 
     def test_closed_streams_are_not_taken_for_files(self):
@@ -64,7 +64,7 @@ class World(FlowTest):
         os.mkdir(self.dir / "out")
         said = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, 3, said)
-        self.assertIn("out was removed or replaced while the run went on", said)
+        self.assertIn("out was removed or replaced during the run", said)
         self.assertEqual(list((self.dir / "out").iterdir()), [])
 
     def test_the_state_outlives_a_hook_that_fails(self):
@@ -72,7 +72,7 @@ class World(FlowTest):
         for name, returns in (("each", "{value: loss, to: none}"), ("ahead", "{type: Callback, value: loss, to: none}")):
             self.write("job.yaml", train_job(400) + f"    returns: {returns}\n" + fails)
             done = self.flowrun("job.yaml", "-o", name, "--quiet", status=3)
-            steps, = re.findall(rf"the state after (\d+) steps? is in {name}/rescued, for `--load`", done.stderr)
+            steps, = re.findall(rf"load the state after (\d+) steps? with --load {name}/rescued", done.stderr)
             self.assertEqual(list((self.dir / name / "checkpoints").glob("*")), [])  # no run may go on from there
             self.flowrun("job.yaml", "-o", f"{name}-whole", "--quiet", "--no-commands", "--steps", steps)
             whole, rescued = self.state(self.checkpoint(f"{name}-whole")), self.files(f"{name}/rescued")
@@ -103,7 +103,7 @@ class World(FlowTest):
             return pipe.getvalue()
 
         done = run("parts", records(rows[:6])[:-1], status=3)
-        self.assertIn("hint: `--resume` goes on after 5 steps", done.stderr)
+        self.assertIn("hint: continue after 5 steps with --resume", done.stderr)
         run("parts", records(rows), "--resume")
         run("whole", records(rows))
         self.assertEqual(self.state("whole/checkpoints/000008"), self.state("parts/checkpoints/000008"))
@@ -135,7 +135,7 @@ class World(FlowTest):
         self.flowrun("job.yaml", "-o", "out", "--quiet")
         os.rename(self.dir / "out/returns/loss/steps.npy", self.dir / "kept")
         said = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3).stderr
-        self.assertIn("cannot resume out/checkpoints/000004: out/returns/loss/steps.npy is missing, expected 32 bytes in it", said)
+        self.assertIn("cannot resume out/checkpoints/000004: out/returns/loss/steps.npy is missing; expected 32 bytes", said)
         self.assertEqual(len(self.load("out/returns/loss/value.npy")), 4)
         os.rename(self.dir / "kept", self.dir / "out/returns/loss/steps.npy")
         self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--quiet")
@@ -148,8 +148,8 @@ class World(FlowTest):
         os.truncate(values, values.stat().st_size - 4)
         left = values.read_bytes()
         done = self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, status=3)
-        self.assertIn("out/returns/loss/value.npy was shortened: 124 bytes of data, expected 128", done.stderr)
-        self.assertIn("hint: restore the file; or start again from step 0 with --force", done.stderr)
+        self.assertIn("out/returns/loss/value.npy is truncated: 124 bytes of data; expected 128", done.stderr)
+        self.assertIn("hint: restore the file, or start from step 0 with --force", done.stderr)
         self.assertEqual(values.read_bytes(), left)
 
     def test_a_file_a_step_is_kept_up_to_the_checkpoint_that_is_resumed(self):
@@ -185,7 +185,7 @@ class World(FlowTest):
         self.assertIn("at the peak", self.flowrun("job.yaml", "-o", "out", "--resume", "--steps", 6, "--dry-run").stdout)
         self.assertIn("out is not empty", self.flowrun("job.yaml", "-o", "out", "--dry-run", status=2).stderr)
         fresh = self.flowrun("job.yaml", "-o", "none", "--resume", "--dry-run")
-        self.assertIn("nothing to resume in none: starting from step 0", fresh.stderr)
+        self.assertIn("nothing to resume in none; starting from step 0", fresh.stderr)
         self.assertIn("at the peak", fresh.stdout)
         self.assertFalse((self.dir / "none").exists())
 
@@ -198,7 +198,7 @@ class World(FlowTest):
         os.truncate(self.dir / "x.npy", 200)
         said = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, 3, said)
-        self.assertRegex(said, r"^flowrun: error: .*x.npy became shorter while it was read\n$")
+        self.assertRegex(said, r"^flowrun: error: .*x.npy shrank while it was being read\n$")
 
     def test_a_training_run_whose_data_shrink_keeps_its_state(self):
         rows = np.random.default_rng(1).normal(size=(40_000, 8, 6)).astype(np.float32)
@@ -212,7 +212,7 @@ class World(FlowTest):
         os.truncate(self.dir / "x.npy", 200)
         said = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, 3, said)
-        self.assertRegex(said, r"error: .*x.npy became shorter while it was read\n   hint: `--resume` goes on after \d+ steps?\n$")
+        self.assertRegex(said, r"error: .*x.npy shrank while it was being read\n   hint: continue after \d+ steps? with --resume\n$")
         self.assertEqual(json.loads((self.dir / "out/run.json").read_text())["exit_status"], 3)
         np.save(self.dir / "x.npy", rows)
         self.flowrun(*reads, "-o", "out", "--resume", "--quiet", "--steps", 60, "--no-commands")
@@ -263,7 +263,7 @@ class World(FlowTest):
             path = self.dir / "out" / name
             whole = path.read_bytes()
             changed = whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:]
-            for damaged, said in ((changed, "was changed: the digest of"), (whole[:-10], "was shortened:"), (None, "is missing, expected")):
+            for damaged, said in ((changed, "was modified: the digest of"), (whole[:-10], "is truncated:"), (None, "is missing; expected")):
                 path.unlink()
                 if damaged is not None:
                     path.write_bytes(damaged)
@@ -277,7 +277,7 @@ class World(FlowTest):
         steps = self.dir / "out/returns/loss/steps.npy"
         whole = steps.read_bytes()
         steps.write_bytes(whole.replace(b"(4,)", b"(2,)"))
-        self.assertIn("was shortened: 16 bytes of data, expected 32", self.flowrun(*again, status=3).stderr)
+        self.assertIn("is truncated: 16 bytes of data; expected 32", self.flowrun(*again, status=3).stderr)
         steps.write_bytes(whole)
         (self.dir / "out/watch/hidden/diff.npy").unlink()
         self.flowrun(*again, "--set", "~jobs.train.hooks.1")
@@ -306,7 +306,7 @@ class World(FlowTest):
         last = re.search(r'"sums": .*?(\d)\]', text)
         record.write_text(text[:last.start(1)] + str((int(last[1]) + 1) % 10) + text[last.end(1):])
         said = self.flowrun(*run, "--resume", "--steps", 6, status=2).stderr
-        self.assertIn("out/checkpoints/000004/checkpoint.json: the text does not match its checksum", said)
+        self.assertIn("out/checkpoints/000004/checkpoint.json: the checksum does not match", said)
         self.assertIn("the checkpoint is damaged: take another", said)
 
     def test_a_reader_that_has_seen_enough_changes_no_status(self):
@@ -322,7 +322,7 @@ class World(FlowTest):
     def test_a_reader_of_the_output_that_has_gone_is_said_once(self):
         sinks = "[{type: print, reduce: mean}, {type: print, label: again, reduce: sum}]"
         self.write("job.yaml", train_job(30) + f"    returns: {{value: loss, to: {sinks}}}\n")
-        said = "flowrun: the reader of standard output has closed it; the run goes on without it\n"
+        said = "flowrun: the reader closed standard output; the run continues without it\n"
         for flags, count in (([], 1), (["--quiet"], 0)):
             read, write = os.pipe()
             os.close(read)
@@ -386,7 +386,7 @@ jobs:
         self.flowrun(*resume, "s=@moved.npy", "--steps", 110)
         np.save(self.dir / "other.npy", slices + 1)
         told = self.flowrun(*resume, "s=@other.npy", status=2).stderr
-        self.assertRegex(told, "cannot resume out/checkpoints/000110: the data of `s` changed: other.npy has digest [0-9a-f]{32}, expected [0-9a-f]{32}\n")
+        self.assertRegex(told, "cannot resume out/checkpoints/000110: the data of `s` changed: other.npy has digest [0-9a-f]{32}; expected [0-9a-f]{32}\n")
         np.save(self.dir / "x.npy", rows + 1)
         told = self.flowrun(*resume, "s=@moved.npy", status=2).stderr
         self.assertIn("the data of `d.x` changed: ", told)
@@ -471,7 +471,7 @@ jobs:
         printing = "    returns: {value: hidden, to: print}\n"
         predict = train_job(1).replace("type: train", "type: predict").replace("    run: {steps: 1}\n", "    run: {steps: 1000000, checkpoint: {load: none}}\n")
         predict = "\n".join(line for line in predict.split("\n") if "optimizer" not in line)
-        for out, text, how in (("train", train_job(1_000_000), "go on"), ("predict", predict, "begin again")):
+        for out, text, how in (("train", train_job(1_000_000), "continue"), ("predict", predict, "restart")):
             self.write("job.yaml", text + printing)
             reader, writer = os.pipe()
             run = self.start("job.yaml", "-o", out, stdout=writer)

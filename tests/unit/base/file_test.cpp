@@ -82,7 +82,7 @@ TEST_CASE("a failure names the path and the reason") {
   CHECK(message_of([&] { read_text(directory.path()); }).find("Is a directory") !=
         std::string::npos);
   CHECK(message_of([&] { File::create(directory / "no" / "where"); }).find("cannot write") == 0);
-  CHECK(cannot("write", "x", ENOSPC).hint() == "free some space there, or write elsewhere");
+  CHECK(cannot("write", "x", ENOSPC).hint() == "free disk space, or write to another disk");
   CHECK(cannot("write", "x", EACCES).hint().empty());
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a file that shrinks is reported however many files are mapped") {
     File::open_update(directory / name).truncate(0);
     std::byte read{1};
     CHECK_THROWS_WITH(files[i].recovering([&] { read = files[i].bytes()[page]; }),
-                      Catch::EndsWith(name + " became shorter while it was read"));
+                      Catch::EndsWith(name + " shrank while it was being read"));
     CHECK(read == std::byte{0});
   }
 }

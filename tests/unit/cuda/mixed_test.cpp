@@ -90,7 +90,7 @@ TEST_CASE("each segment leaves times, in the order of the call") {
   }
   std::vector<std::string> names;
   for (const exec::TimedStep& step : program->timed_steps()) names.push_back(step.name);
-  CHECK(names == std::vector<std::string>{"inputs", "a", "a:cpu", "what the gpu computes",
+  CHECK(names == std::vector<std::string>{"inputs", "a", "a:cpu", "steps on the gpu",
                                           "inputs and variables", "h", "h:gpu", "h:gpu", "y",
                                           "w:update", "outputs"});
   const auto times = program->step_times(0);

@@ -295,13 +295,13 @@ TEST_CASE("a job that does not fit is refused before anything is allocated") {
   device.memory = size_t{1} << 20;
   FakeGpu gpu(device);
   CHECK(refusal(gpu, test::lenet_training(2)) ==
-        "job.yaml:1:1: job `job` needs 6.12 MiB of GPU memory, 768 KiB are available; largest: "
+        "job.yaml:1:1: job `job` needs 6.12 MiB of GPU memory; 768 KiB available; largest: "
         "`dense1/weight`");
   JobBuilder b;
   b.step("relu", "y", {b.input("x", {1 << 17})}, {}, {1 << 17});
   b.step("relu", "z", {b.input("v", {1 << 17})}, {}, {1 << 17});
   CHECK(refusal(gpu, b.build()) ==
-        "job.yaml:1:1: job `job` needs 1.50 MiB of GPU memory, 768 KiB are available; largest: "
+        "job.yaml:1:1: job `job` needs 1.50 MiB of GPU memory; 768 KiB available; largest: "
         "`y` 512 KiB");
   CHECK(gpu.driver->count("allocate") == 0);
 }
@@ -316,7 +316,7 @@ TEST_CASE("a part of the free memory is left to kernels and graphs") {
   device.memory = memory;
   FakeGpu gpu(device);
   CHECK(refusal(gpu, job) == "job.yaml:1:1: job `job` needs 256 GiB of GPU memory, " + available +
-                                 " are available; largest: `x`");
+                                 " available; largest: `x`");
 }
 
 TEST_CASE("an op that the GPU has no kernel for is named with its line") {

@@ -62,7 +62,7 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
   const RunOutcome outcome = run.run();
   CHECK(outcome.exit_status == 1);
   CHECK(outcome.error ==
-        "job.yaml:11:7: step 3: tensor `y` is inf at [1, 1], and is checked to be finite");
+        "job.yaml:11:7: step 3: tensor `y` is inf at [1, 1]; expected finite values");
   CHECK(outcome.steps == 4);
   CHECK(launches == 4);
 }
@@ -107,8 +107,8 @@ TEST_CASE("a label out of range fails the run with step, row, label and input") 
   run.backend.faulty_step = 4;
   int status = 0;
   CHECK(run.refusal(&status) ==
-        "job.yaml:9:3: step 4: `labels` holds 7 in row 3, which is not in [0, 5)\n"
-        "labels and indices count from 0");
+        "job.yaml:9:3: step 4: `labels` contains 7 at row 3; expected a value in [0, 5)\n"
+        "count labels and indices from 0");
   CHECK(status == 3);
   CHECK(run.record()["exit_status"] == 3);
   CHECK(run.record()["last_step"] == 4);

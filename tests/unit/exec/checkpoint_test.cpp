@@ -234,18 +234,18 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   };
   plan::Job other = long_job();
   other.seed = 2;
-  CHECK_THAT(refusal(other), Catch::Contains("job `train` computes something else than the run"));
+  CHECK_THAT(refusal(other), Catch::Contains("job `train` differs from the run"));
   const std::string run = (home / "out").string();
-  CHECK_THAT(refusal(other), Catch::Contains("continue the run as it was with `flowrun train " +
+  CHECK_THAT(refusal(other), Catch::Contains("continue the unchanged run with `flowrun train " +
                                              run + "/plan.json -o " + run + " --resume`"));
   CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no whole checkpoint"));
   write_rows(home / "x.npy", 6);
-  CHECK_THAT(refusal(long_job()), Catch::Contains("the data have another length"));
+  CHECK_THAT(refusal(long_job()), Catch::Contains("the length of the data changed"));
   CHECK(read_text(home / "out/run.json") == before);
   TestRun both(long_job(), home.path());
   both.request.resume = true;
   both.request.load = "none";
-  CHECK_THAT(both.refusal(), Catch::Contains("leave one of them out"));
+  CHECK_THAT(both.refusal(), Catch::Contains("omit one of them"));
 }
 
 TEST_CASE("data that changed at their beginning, middle or end are refused by a resumed run") {
@@ -295,7 +295,7 @@ TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
   fs::create_directories(home / "letters");
   for (const char* name : {"letter.txt", "letters"})
     CHECK_THAT(save((home / name).string(), 3), Catch::Contains("is no checkpoint"));
-  CHECK_THAT(save((home / "letter.txt/final").string(), 3), Catch::Contains("cannot be made"));
+  CHECK_THAT(save((home / "letter.txt/final").string(), 3), Catch::Contains("cannot be created"));
   CHECK(fs::is_empty(home / "out3"));
 }
 
@@ -370,8 +370,8 @@ TEST_CASE("a predict job with variables needs something to load") {
   job.run.checkpoint.load.reset();
   TestRun run(job, home.path());
   CHECK(run.refusal() ==
-        "job.yaml:4:3: job `eval` has 1 variables, and nothing to load them from\n"
-        "--load CHECKPOINT or --load RUN; --load none takes their initial values");
+        "job.yaml:4:3: job `eval` has 1 variables, but nothing to load them from\n"
+        "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
 TEST_CASE("variables that do not fit are one error with both lists") {
@@ -381,13 +381,14 @@ TEST_CASE("variables that do not fit are one error with both lists") {
   job.tensors[kW.index()].name = "net/v";
   TestRun run(job, home.path());
   run.request.load = trained.string();
-  CHECK(run.refusal() == trained.string() +
-                             " does not fit: 1 of 1 variables are missing or misshapen\n"
-                             "  job `eval` has\n"
-                             "  ! net/v [2] float32\n"
-                             "  what is loaded has\n"
-                             "    net/w [2] float32\n"
-                             "variables are loaded by name, and it has none of these");
+  CHECK(run.refusal() ==
+        trained.string() +
+            " does not match: 1 of 1 variables are missing or have a different shape\n"
+            "  job `eval` has\n"
+            "  ! net/v [2] float32\n"
+            "  the loaded checkpoint has\n"
+            "    net/w [2] float32\n"
+            "rename the variables: they are matched by name, and none match");
 }
 
 TEST_CASE("a damaged checkpoint is refused, naming the file") {

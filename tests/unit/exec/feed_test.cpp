@@ -137,25 +137,26 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
   };
   const plan::Job command_line = job_of_x(2, plan::FromCommandLine{});
   CHECK(refusal(command_line) ==
-        "2 job.yaml:5:5: nothing says where input `x` comes from\n"
-        "give it: --input x=@FILE.npy, or --input x=random_uniform:-1:1");
+        "2 job.yaml:5:5: input `x` has no source\n"
+        "add --input x=@FILE.npy or --input x=random_uniform:-1:1");
   CHECK(refusal(command_line, {{"y", "iota"}}) ==
         "2 --input y: job `eval` has no such input\ndid you mean `x`?");
-  CHECK(refusal(command_line, {{"x", "iota"}, {"x", "iota"}}) == "2 --input x is given twice");
+  CHECK(refusal(command_line, {{"x", "iota"}, {"x", "iota"}}) == "2 duplicate --input x");
   CHECK_THAT(refusal(command_line, {{"x", "random:1"}}),
-             Catch::Contains("2 --input x=random:1: `random` is no source of values"));
+             Catch::Contains("2 --input x=random:1: unknown source `random`"));
   CHECK_THAT(refusal(command_line, {{"x", "random_int:1"}}),
-             Catch::Contains("takes 2 numbers, and 1 are given"));
-  CHECK_THAT(refusal(command_line, {{"x", "constant:1x"}}), Catch::Contains("`1x` is no number"));
+             Catch::Contains("takes 2 numbers; found 1"));
+  CHECK_THAT(refusal(command_line, {{"x", "constant:1x"}}),
+             Catch::Contains("`1x` is not a number"));
   CHECK_THAT(refusal(command_line, {{"x", "random_int:3:3"}}),
              Catch::Contains("2 --input x: input `x`: `low` is 3 and `high` 3"));
   CHECK(refusal(command_line, {{"x", "random_uniform:1:0"}}) ==
-        "2 --input x: input `x`: `low` is 1 and `high` 0, it must be larger");
+        "2 --input x: input `x`: `low` is 1 and `high` 0; expected `low` < `high`");
   CHECK(refusal(command_line, {{"x", "random_uniform:nan:0"}}) ==
-        "2 --input x: input `x`: `low` is nan, it must be finite\n"
+        "2 --input x: input `x`: `low` is nan; expected a finite number\n"
         "float32 holds numbers up to 3.4028235e+38");
   CHECK(refusal(command_line, {{"x", "constant:1e300"}}) ==
-        "2 --input x: input `x`: `value` is 1e+300, which is no float32\n"
+        "2 --input x: input `x`: `value` is 1e+300, which is not a valid float32\n"
         "float32 holds numbers up to 3.4028235e+38");
   CHECK_THAT(refusal(job_of_x(2, plan::FromNpy{"x.npy"})),
              Catch::Contains("2 job.yaml:5:30: ") && Catch::Contains("holds [3, 2]") &&
@@ -164,8 +165,8 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
              Catch::Contains("3 job.yaml:5:30: ") && Catch::Contains("missing.npy"));
   plan::Job train = make_job(true, 4);
   CHECK(refusal(train) ==
-        "2 job.yaml:4:3: dataset `d` has 3 rows, less than a batch of 4\n"
-        "a smaller batch: the leading extent of the inputs' shapes");
+        "2 job.yaml:4:3: dataset `d` has 3 rows, fewer than a batch of 4\n"
+        "use a smaller batch, the leading extent of the input shapes");
   plan::Job epochs = job_of_x(2, plan::FromGenerator{"iota", {}});
   epochs.run.epochs = 2;
   CHECK_THAT(refusal(epochs), Catch::Contains("runs 2 epochs, but reads no dataset"));

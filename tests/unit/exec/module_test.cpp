@@ -17,22 +17,23 @@ void check_refused(const fs::path& module, const std::string& problem, const std
 }
 
 TEST_CASE("a module of another build is refused before anything of it is used") {
-  check_refused(FLOW_STALE_MODULE, "is of build 0.0.0-stale, this flow of build " FLOW_VERSION "-",
-                "build or install both again");
+  check_refused(FLOW_STALE_MODULE, "has build 0.0.0-stale; this flow has build " FLOW_VERSION "-",
+                "rebuild or reinstall both");
 }
 
 TEST_CASE("a shared object that is no module of flow is refused") {
-  check_refused(FLOW_RUNTIME_LIBRARY, "is no module of flow", "build or install flow again");
+  check_refused(FLOW_RUNTIME_LIBRARY, "is not a flow module", "rebuild or reinstall flow");
 }
 
 TEST_CASE("what the loader cannot open is told in its words") {
   const FreshDirectory folder;
   File::create(folder / "libflow_cuda.so").write(std::string_view("not a library"));
-  check_refused(folder / "libflow_cuda.so", "cannot be loaded: ", "build or install flow again");
+  check_refused(folder / "libflow_cuda.so", "cannot load the CUDA module ",
+                "rebuild or reinstall flow");
 }
 
 TEST_CASE("a library that the module needs and this machine lacks is named") {
-  check_refused(FLOW_LACKING_MODULE, "libcudnn_absent.so is missing, which the CUDA module needs",
+  check_refused(FLOW_LACKING_MODULE, "libcudnn_absent.so is missing; the CUDA module requires it",
                 "install cuDNN 9");
 }
 

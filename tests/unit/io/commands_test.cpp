@@ -161,7 +161,7 @@ TEST_CASE("a command that fails may be done without") {
   for (int step = 0; step < 3; ++step) stage.deliver(place, step);
   stage.commands.end("done");
   REQUIRE(stage.said.size() == 1);
-  CHECK(stage.said[0].ends_with("of watch `x` exited with status 7; going on without it"));
+  CHECK(stage.said[0].ends_with("of watch `x` exited with status 7; continuing without it"));
   CHECK(stage.left() == "once\n");
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("a command that cannot be started fails before the first step") {
   sink.run = {"./absent", "a word", "it's"};
   stage.add(sink);
   CHECK(stage.failure([&] { stage.commands.start(); }) ==
-        "job.yaml:9:7: the command `./absent 'a word' 'it'\\''s'` cannot be started in " +
+        "job.yaml:9:7: the command `./absent 'a word' 'it'\\''s'` cannot start in " +
             stage.directory.path().string() + ": No such file or directory");
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("a command that ends well or closes its input wants no more, which is 
     stage.value = Array(DType::kFloat32, {100'000});  // more than a pipe holds
     for (int step = 0; step < 3; ++step) stage.deliver(place, step);
     REQUIRE(stage.said.size() == 1);
-    CHECK(stage.said[0].ends_with("of watch `x` wants no more"));
+    CHECK(stage.said[0].ends_with("of watch `x` closed its input; it receives no more events"));
     CHECK_FALSE(stage.commands.asked_to_stop());
   }
 }
@@ -203,7 +203,7 @@ TEST_CASE("exit status 10 asks the run to stop") {
     stage.deliver(place, 2);
     CHECK(stage.commands.asked_to_stop());
     REQUIRE(stage.said.size() == 1);
-    CHECK(stage.said[0].ends_with("asks to stop"));
+    CHECK(stage.said[0].ends_with("asked the run to stop"));
     stage.commands.end("stopped");
   }
 }
@@ -228,9 +228,9 @@ TEST_CASE("what commands leave in the background ends with the run, which is sai
     stage.commands.start();
     for (int step = 0; step < 3 && mode == Mode::kSpawn; ++step) stage.deliver(place, step);
     stage.commands.end("done");
-    CHECK(stage.said == std::vector<std::string>{
-                            "job.yaml:9:7: the command `sleep 1000 & echo $! >> out; cat > "
-                            "/dev/null` left processes in the background, which end with the run"});
+    CHECK(stage.said ==
+          std::vector<std::string>{"job.yaml:9:7: the command `sleep 1000 & echo $! >> out; cat > "
+                                   "/dev/null` left background processes, which end with the run"});
     for (const std::string& pid : split(trimmed(stage.left()), '\n'))
       CHECK(::kill(std::stoi(pid), 0) != 0);
   }
@@ -293,14 +293,15 @@ TEST_CASE("a hung command fails after its timeout, and is ended") {
     sink.mode = Mode::kSpawn;
     const size_t place = stage.add(sink);
     CHECK(stage.failure([&] { stage.deliver(place, 1); }) ==
-          "job.yaml:9:7: step 1: the command `exec sleep 1000` of watch `x` did not end within "
+          "job.yaml:9:7: step 1: the command `exec sleep 1000` of watch `x` did not exit within "
           "0.05 s");
   }
   SECTION("not ending") {
     stage.add(sink);
     stage.commands.start();
     CHECK(stage.failure([&] { stage.commands.end("done"); }) ==
-          "job.yaml:9:7: the command `exec sleep 1000` did not end within 0.05 s of the end of its "
+          "job.yaml:9:7: the command `exec sleep 1000` did not exit within 0.05 s after the end of "
+          "its "
           "input");
   }
 }
@@ -312,8 +313,8 @@ TEST_CASE("a run that is to stop says what it waits for") {
   stage.stopping = true;
   stage.deliver(stage.add(sink), 1);
   CHECK(stage.said == std::vector<std::string>{
-                          "job.yaml:9:7: the command `sleep 1.3` is awaited before the run stops, "
-                          "for 20 s at most"});
+                          "job.yaml:9:7: the command `sleep 1.3` is still running; the run waits "
+                          "up to 20 s for it"});
 }
 
 TEST_CASE("a hung command does not keep a run that is asked to stop from its end") {
@@ -328,8 +329,8 @@ TEST_CASE("a hung command does not keep a run that is asked to stop from its end
     stage.deliver(place, 2);
     CHECK(stage.said == std::vector<std::string>{
                             "job.yaml:9:7: step 1: the command `exec sleep 1000` of watch `x` did "
-                            "not read its input within 0.1 s of being asked to stop, and was "
-                            "ended; it has missed that event"});
+                            "not read its input within 0.1 s after the stop request, and was "
+                            "ended; it missed this event"});
     stage.commands.end("stopped");
   }
   SECTION("a process an event") {

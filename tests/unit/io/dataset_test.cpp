@@ -207,7 +207,7 @@ TEST_CASE("integers take whole numbers in their range only") {
     FAIL("2.5 became an integer");
   } catch (const RunError& error) {
     CHECK(has(error.what(), "job.yaml:4:12: row 2 of "));
-    CHECK(has(error.what(), "holds 2.5 (element 0), which is no int32"));
+    CHECK(has(error.what(), "contains 2.5 (element 0), which is not a valid int32"));
   }
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a finite number stays finite") {
   CHECK(read<float>(*reader, {0, 1, 3}) == std::vector<float>{3.4e38F, INFINITY, 70000});
   CHECK_THROWS_AS(read<Float16>(*reader, {3}), RunError);
   CHECK_THROWS_WITH(read<float>(*reader, {2}),
-                    Catch::Contains("holds -1e+300 (element 0), which is no float32"));
+                    Catch::Contains("contains -1e+300 (element 0), which is not a valid float32"));
 }
 
 TEST_CASE("a scale that takes bytes beyond float32 is no table") {
@@ -258,7 +258,7 @@ TEST_CASE("a part of the rows may be taken") {
   CHECK(reader->rows() == 3);
   CHECK(read<int32_t>(*reader, {0, 2}) == std::vector<int32_t>{1, 3});
   of.rows = {{1, 6}};
-  CHECK(has(folder.refusal(of), "has 5 rows, but rows 1..6 are wanted"));
+  CHECK(has(folder.refusal(of), "has 5 rows; the column selects rows 1..6"));
 }
 
 TEST_CASE("several parts of the rows follow one another") {
@@ -270,14 +270,14 @@ TEST_CASE("several parts of the rows follow one another") {
   CHECK(reader->rows() == 5);
   CHECK(read<int32_t>(*reader, {0, 1, 2, 3, 4}) == std::vector<int32_t>{4, 5, 0, 3, 4});
   of.rows = {{0, 2}, {5, 7}};
-  CHECK(has(folder.refusal(of), "has 6 rows, but rows 5..7 are wanted"));
+  CHECK(has(folder.refusal(of), "has 6 rows; the column selects rows 5..7"));
 }
 
 TEST_CASE("a row's axes may be merged or split, not exchanged") {
   const Folder folder;
   CHECK(folder.refusal(kImages, {4}) == "accepted");
   CHECK(folder.refusal(kImages, {2, 1, 2}) == "accepted");
-  CHECK(has(folder.refusal(kImages, {5}), "has rows of [2, 2], but [5] is wanted"));
+  CHECK(has(folder.refusal(kImages, {5}), "has rows of [2, 2]; expected [5]"));
   const std::string channels_last = idx({1, 2, 2, 3}, bytes_from(0, 12));
   CHECK(folder.refusal(channels_last, {12}) == "accepted");
   CHECK(has(folder.refusal(channels_last, {3, 2, 2}), "has rows of [2, 2, 3]"));
@@ -287,11 +287,11 @@ TEST_CASE("damaged idx files are refused before anything is read") {
   const Folder folder;
   CHECK(has(folder.refusal(""), "job.yaml:4:12: "));
   CHECK(has(folder.refusal(""), "x.idx is empty"));
-  CHECK(has(folder.refusal("\x89PNG"), "is not an idx file: it begins with 89 50 4e 47"));
+  CHECK(has(folder.refusal("\x89PNG"), "is not an idx file: begins with 89 50 4e 47"));
   CHECK(has(folder.refusal(std::string("\0\0", 2)), "truncated inside its header"));
   CHECK(has(folder.refusal(kImages.substr(0, 9)), "truncated inside its header"));
   CHECK(has(folder.refusal(kImages.substr(0, 20)),
-            "is truncated: 4 bytes of data where its header "
+            "is truncated: 4 bytes of data; the header says "
             "promises [3, 2, 2] of uint8, 12 bytes"));
   CHECK(has(folder.refusal(kImages + "x"), "is too long: 13 bytes"));
   CHECK(has(folder.refusal(idx({3}, "abc", 0x0B)), "element type is 0x0b"));
@@ -312,7 +312,7 @@ TEST_CASE("a gzip stream that unpacks to more than the memory is refused before 
 TEST_CASE("an idx file whose rows do not fit is refused before it is unpacked") {
   const Folder folder;
   const std::string packed = gzip(idx({2, 3, 3}, ""));  // and its data are missing
-  CHECK(has(folder.refusal(packed), "has rows of [3, 3], but [2, 2] is wanted"));
+  CHECK(has(folder.refusal(packed), "has rows of [3, 3]; expected [2, 2]"));
 }
 
 TEST_CASE("damaged gzip streams are refused") {

@@ -100,12 +100,12 @@ TEST_CASE("a file that promises more than it has allocates nothing") {
   const std::string file =
       file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}", "abcd");
   CHECK(refusal(file) ==
-        "x.npy is truncated: 4 bytes of data where [1000000000000] of float32 needs 4000000000000");
+        "x.npy is truncated: 4 bytes of data; [1000000000000] of float32 requires 4000000000000");
 }
 
 TEST_CASE("bytes beyond the array are refused") {
   CHECK(refusal(npy_bytes(iota({2}).view()) + "x") ==
-        "x.npy is too long: 9 bytes of data where [2] of float32 needs 8");
+        "x.npy is too long: 9 bytes of data; [2] of float32 requires 8");
 }
 
 TEST_CASE("Fortran order and big-endian numbers become ours") {

@@ -79,7 +79,7 @@ TEST_CASE("a child that is not there says so when it is started") {
   const Home home;
   ProcessOptions options = home.shell("");
   options.words = {"./no-such-program"};
-  CHECK_THROWS_WITH(Process(options), Catch::Matchers::Contains("cannot be started in ") &&
+  CHECK_THROWS_WITH(Process(options), Catch::Matchers::Contains("cannot start in ") &&
                                           Catch::Matchers::Contains("No such file or directory"));
 }
 

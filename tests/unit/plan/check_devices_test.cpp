@@ -33,21 +33,20 @@ std::string refusal_of(const std::function<void(Job&)>& corrupt) {
 TEST_CASE("steps read and make tensors of their own device, and copies read those of the other") {
   CHECK(refusal_of([](Job&) {}).empty());
   const std::vector<Corruption> corruptions = {
-      {"step `b`: `a` lies on another device",
+      {"step `b`: `a` is on another device",
        [](Job& j) { step_named(j, "b").inputs[0] = id_named(j, "a"); }},
-      {"step `a`: `x` lies on another device",
+      {"step `a`: `x` is on another device",
        [](Job& j) { tensor_named(j, "x").device = DeviceKind::kGpu; }},
-      {"step `a:gpu`: `a` lies on the same device",
+      {"step `a:gpu`: `a` is on the same device",
        [](Job& j) { step_named(j, "a:gpu").device.reset(); }},
-      {"step `b`: the result `b` lies on another device",
+      {"step `b`: result `b` is on another device",
        [](Job& j) { tensor_named(j, "b").device.reset(); }},
-      {"step `a`: the device of the job is not said again",
+      {"step `a`: repeats the device of the job",
        [](Job& j) { step_named(j, "a").device = DeviceKind::kCpu; }},
-      {"tensor `x`: the device of the job is not said again",
+      {"tensor `x`: repeats the device of the job",
        [](Job& j) { tensor_named(j, "x").device = DeviceKind::kCpu; }},
-      {"step `b`: `a:gpu` lies on another device",
-       [](Job& j) { step_named(j, "b").device.reset(); }},
-      {"`a:gpu` cannot take the place of `a`",
+      {"step `b`: `a:gpu` is on another device", [](Job& j) { step_named(j, "b").device.reset(); }},
+      {"`a:gpu` cannot reuse the memory of `a`",
        [](Job& j) { tensor_named(j, "a:gpu").alias = id_named(j, "a"); }},
   };
   for (const Corruption& corruption : corruptions)

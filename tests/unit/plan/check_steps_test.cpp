@@ -11,12 +11,12 @@ using namespace flow::plan::sample;
 
 TEST_CASE("steps fit their signatures") {
   check_corruptions({
-      {"1 operands, convolution takes 2", [](Job& j) { j.steps[0].inputs.pop_back(); }},
+      {"1 operands; convolution takes 2", [](Job& j) { j.steps[0].inputs.pop_back(); }},
       {"operand `x` of convolution is int32", [](Job& j) { j.tensors[0].dtype = DType::kInt32; }},
       {"operand `x` of convolution is float32 in a job of float64",
        [](Job& j) { j.precision = "float64"; }},
-      {"has no attribute `more`", [](Job& j) { j.steps[0].attributes.set("more", true); }},
-      {"lacks the attribute `dilation`", [](Job& j) { j.steps[0].attributes = {}; }},
+      {"unknown attribute `more`", [](Job& j) { j.steps[0].attributes.set("more", true); }},
+      {"missing attribute `dilation`", [](Job& j) { j.steps[0].attributes = {}; }},
       {"`groups` of convolution is no count",
        [](Job& j) { j.steps[0].attributes.set("groups", int64_t{0}); }},
       {"`groups` of convolution is no count",
@@ -25,34 +25,34 @@ TEST_CASE("steps fit their signatures") {
        [](Job& j) {
          j.steps[0].attributes.set("padding", Integers{1, 1, 1, -1});
        }},
-      {"the result `net/conv/relu` is float32 [4, 2, 7, 6], it must be float32 [4, 2, 6, 6]",
+      {"result `net/conv/relu` is float32 [4, 2, 7, 6]; expected float32 [4, 2, 6, 6]",
        [](Job& j) { tensor_named(j, "net/conv/relu").shape[2] = 7; }},
       {"the result `net/pool.argmax` is int32",
        [](Job& j) { tensor_named(j, "net/pool.argmax").dtype = DType::kInt32; }},
       {"result 0 must be a tensor", [](Job& j) { j.steps[0].outputs[0] = TensorId(); }},
-      {"2 results, convolution has 1",
+      {"2 results; convolution has 1",
        [](Job& j) { j.steps[0].outputs.push_back(j.steps[0].outputs[0]); }},
-      {"its posts cannot be fused onto convolution",
+      {"cannot fuse its epilogue onto convolution",
        [](Job& j) { std::swap(j.steps[0].posts[0], j.steps[0].posts[1]); }},
-      {"its posts cannot be fused onto max_pool2d",
+      {"cannot fuse its epilogue onto max_pool2d",
        [](Job& j) {
          step_named(j, "net/pool").posts = {
              post("bias_add", "net/x", {id_named(j, "net/conv/bias")}, {{"axis", int64_t{1}}})};
        }},
-      {"its posts cannot be fused onto max_pool2d",
+      {"cannot fuse its epilogue onto max_pool2d",
        [](Job& j) { step_named(j, "net/pool").posts = {post("relu", "net/x", {})}; }},
-      {"its posts cannot be fused onto matmul",
+      {"cannot fuse its epilogue onto matmul",
        [](Job& j) {
          step_named(j, "net/dense/weight:updated").posts.push_back(post("relu", "net/x", {}));
        }},
-      {"its posts cannot be fused onto max_pool2d",
+      {"cannot fuse its epilogue onto max_pool2d",
        [](Job& j) {
          step_named(j, "net/pool").posts = {
              post("cast", "net/x", {}, {{"dtype", DType::kFloat32}})};
        }},
-      {"a bias of [2] along axis 0",
+      {"bias of [2] does not fit axis 0",
        [](Job& j) { j.steps[0].posts[0].attributes.set("axis", int64_t{0}); }},
-      {"cannot be the name of a post", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
+      {"in the epilogue", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
       {"`rate` of dropout is no fraction",
        [](Job& j) { step_named(j, "net/drop").attributes.set("rate", 1.0); }},
       {"`rate` of dropout is no fraction",
@@ -62,33 +62,34 @@ TEST_CASE("steps fit their signatures") {
 
 TEST_CASE("steps read what has been made, and taps alone read taps") {
   check_corruptions({
-      {"before that is made", [](Job& j) { std::swap(j.steps[1], j.steps[2]); }},
-      {"there are two of this name", [](Job& j) { j.steps[1].name = j.steps[0].name; }},
-      {"this cannot be a name", [](Job& j) { j.steps[1].name = "a/../b"; }},
+      {"before it is computed", [](Job& j) { std::swap(j.steps[1], j.steps[2]); }},
+      {"duplicate name", [](Job& j) { j.steps[1].name = j.steps[0].name; }},
+      {"invalid name", [](Job& j) { j.steps[1].name = "a/../b"; }},
       {"is made already",
        [](Job& j) {
          Step again = j.steps[2];
          again.name = "again";
          j.steps.push_back(again);
        }},
-      {"which is no result", [](Job& j) { tensor_named(j, "net/conv/relu").role = Role::kInput; }},
-      {"before that is made",
+      {"which is not a result",
+       [](Job& j) { tensor_named(j, "net/conv/relu").role = Role::kInput; }},
+      {"before it is computed",
        [](Job& j) { j.steps[0].posts[0].operands[0] = id_named(j, "net/conv/bias:diff"); }},
-      {"no step makes this result",
+      {"no step computes this result",
        [](Job& j) {
          j.tensors.push_back(j.tensors.back());
          j.tensors.back().name = "orphan";
          j.tensors.back().alias = TensorId();
        }},
-      {"which a tap makes", [](Job& j) { j.steps[0].tap = true; }},
-      {"a tap makes the loss", [](Job& j) { step_named(j, "loss:mean").tap = true; }},
+      {"the result of a tap", [](Job& j) { j.steps[0].tap = true; }},
+      {"comes from a tap", [](Job& j) { step_named(j, "loss:mean").tap = true; }},
       {"after its update",
        [](Job& j) {
          // The update of the dense weight moves before the product that reads it.
          const auto at = std::ranges::find(j.steps, "net/drop:diff", &Step::name);
          std::iter_swap(at, at + 1);
        }},
-      {"does not hold the places of this pooling",
+      {"does not come from the matching max_pool2d",
        [](Job& j) {
          // Places of some other origin: an input of the right dtype and shape.
          Tensor places = tensor_named(j, "net/pool.argmax");
@@ -97,21 +98,21 @@ TEST_CASE("steps read what has been made, and taps alone read taps") {
          j.tensors.push_back(places);
          step_named(j, "net/conv/relu:diff").inputs[1] = TensorId(j.tensors.size() - 1);
        }},
-      {"does not hold the places of this pooling",
+      {"does not come from the matching max_pool2d",
        [](Job& j) {
          step_named(j, "net/pool").attributes.set("padding", Integers{0, 1, 0, 1});
        }},
-      {"does not hold the places of this pooling",
+      {"does not come from the matching max_pool2d",
        [](Job& j) {
          step_named(j, "net/pool").attributes.set("ksize", Integers{1, 1});
        }},
-      {"does not come from the loss of these labels",
+      {"does not come from the loss with these labels",
        [](Job& j) {
          j.tensors.push_back(tensor_named(j, "labels"));
          j.tensors.back().name = "other_labels";
          step_named(j, "net/dense/matmul:diff").inputs[0] = TensorId(j.tensors.size() - 1);
        }},
-      {"does not come from the loss of these labels",
+      {"does not come from the loss with these labels",
        [](Job& j) {
          Tensor shares = j[step_named(j, "loss").outputs[1]];
          shares.name = "forged";
@@ -135,45 +136,45 @@ TEST_CASE("products are cast to the 16 bits of their job alone") {
   };
   CHECK(refused(DType::kBFloat16, DType::kBFloat16).empty());
   CHECK_THAT(refused(DType::kFloat16, DType::kFloat16),
-             Catch::Contains("a product is not cast to float16"));
+             Catch::Contains("cannot cast a fused product to float16"));
   CHECK_THAT(refused(DType::kFloat32, true), Catch::Contains("`dtype` of cast is no dtype"));
 }
 
 TEST_CASE("variables are updated once, in place, by train jobs") {
   check_corruptions({
-      {"must take its place",
+      {"must be in place",
        [](Job& j) { tensor_named(j, "net/conv/bias:updated").alias = TensorId(); }},
-      {"the fused sgd_update takes the variable alone",
+      {"fused sgd_update takes only the variable",
        [](Job& j) {
          for (Step& step : j.steps)
            if (!step.posts.empty() && step.posts.back().op == "sgd_update")
              step.posts.back().operands.push_back(id_named(j, "loss:mean"));
        }},
-      {"which is no trainable variable", [](Job& j) { j.variables[0].trainable = false; }},
-      {"which is no trainable variable", [](Job& j) { j.variables[1].slot = true; }},
-      {"which is no trainable variable",
+      {"which is not a trainable variable", [](Job& j) { j.variables[0].trainable = false; }},
+      {"which is not a trainable variable", [](Job& j) { j.variables[1].slot = true; }},
+      {"which is not a trainable variable",
        [](Job& j) {
          step_named(j, "net/conv/bias:updated").inputs[1] = id_named(j, "net/conv/bias:diff");
        }},
-      {"which is no optimizer's slot", [](Job& j) { j.variables[2].slot = false; }},
+      {"which is not a slot of the optimizer", [](Job& j) { j.variables[2].slot = false; }},
       {"update variables",
        [](Job& j) {
          j.train = false;
          j.optimizer.reset();
        }},
       {"update variables", [](Job& j) { j.steps.back().tap = true; }},
-      {"cannot take the place of",
+      {"cannot reuse the memory of",
        [](Job& j) { tensor_named(j, "loss:mean").alias = id_named(j, "loss:mean"); }},
-      {"cannot take the place of",
+      {"cannot reuse the memory of",
        [](Job& j) { tensor_named(j, "net/drop.mask").alias = id_named(j, "net/drop.mask"); }},
-      {"cannot take the place of",
+      {"cannot reuse the memory of",
        [](Job& j) { tensor_named(j, "net/conv/relu:diff").alias = id_named(j, "net/conv/relu"); }},
   });
   sample::JobBuilder b("job");
   const TensorId w = b.variable("w", {2});
   b.alias(b.one("relu", "y", {w}), w);
   CHECK_THAT(refusal({kVersion, "", "", {b.done()}, {}}),
-             Catch::Matchers::Contains("`y` cannot take the place of `w`"));
+             Catch::Matchers::Contains("`y` cannot reuse the memory of `w`"));
 }
 
 TEST_CASE("a variable is not updated twice by one step, or while it is read") {
@@ -186,7 +187,7 @@ TEST_CASE("a variable is not updated twice by one step, or while it is read") {
                 {post("sgd_update", "w:update", {weight}, {{"scale", 1.0}, {"rate_scale", 1.0}})}),
       weight);
   CHECK_THAT(refusal({kVersion, "", "", {fused.done()}, {}}),
-             Catch::Contains("`w` is updated while it is read, or twice"));
+             Catch::Contains("`w` is updated twice, or while it is read"));
 
   sample::JobBuilder twice("job", true);
   const TensorId dw = twice.input("dw", DType::kFloat32, {2});
@@ -203,7 +204,7 @@ TEST_CASE("a variable is not updated twice by one step, or while it is read") {
   twice.alias(updated[1], slot);
   twice.alias(updated[2], slot);
   CHECK_THAT(refusal({kVersion, "", "", {twice.done()}, {}}),
-             Catch::Contains("`slot` is updated while it is read, or twice"));
+             Catch::Contains("`slot` is updated twice, or while it is read"));
 }
 
 TEST_CASE("layers move statistics that are variables of their own") {
@@ -221,11 +222,11 @@ TEST_CASE("layers move statistics that are variables of their own") {
     return refusal({kVersion, "", "", {b.done()}, {}});
   };
   CHECK(refused(true).empty());
-  CHECK_THAT(refused(false), Catch::Contains("`r`, which is no variable of a layer's own"));
+  CHECK_THAT(refused(false), Catch::Contains("`r`, which is not a statistic of a layer"));
 }
 
 TEST_CASE("nothing is computed in a variable's memory, or in that of another tensor") {
-  const auto cannot = Catch::Contains("cannot take the place of");
+  const auto cannot = Catch::Contains("cannot reuse the memory of");
   const std::vector<Attributes::Entry> four = {{"shape", Integers{4}}};
 
   sample::JobBuilder viewed("job");

@@ -24,9 +24,9 @@ TEST_CASE("the check says where and what") {
 TEST_CASE("a plan has jobs, each of its own name") {
   Plan plan = sample::full_plan();
   plan.jobs[1].name = "train";
-  CHECK(refusal(plan) == "a.plan: two jobs are called `train`");
+  CHECK(refusal(plan) == "a.plan: duplicate job name `train`");
   plan.jobs[1].name = "../up";
-  CHECK(refusal(plan) == "a.plan: `../up` is no name of a job");
+  CHECK(refusal(plan) == "a.plan: invalid job name `../up`");
   plan.jobs.clear();
   CHECK(refusal(plan) == "a.plan: the plan has no jobs");
   plan.version = 2;
@@ -36,20 +36,18 @@ TEST_CASE("a plan has jobs, each of its own name") {
 TEST_CASE("ids lie within their vectors") {
   const TensorId far{size_t{1000}}, none;
   check_corruptions({
-      {"alias: there is no tensor",
-       [](Job& j) { j.tensors[0].alias = TensorId(j.tensors.size()); }},
-      {"inputs: there is no tensor",
-       [](Job& j) { j.inputs[0].tensor = TensorId(j.tensors.size()); }},
-      {"there is no tensor 1000", [&](Job& j) { j.tensors[0].alias = far; }},
-      {"there is no tensor 1000", [&](Job& j) { j.steps[0].inputs[0] = far; }},
-      {"there is no tensor -1", [&](Job& j) { j.steps[0].inputs[0] = none; }},
-      {"there is no tensor 1000", [&](Job& j) { j.steps[0].outputs[0] = far; }},
-      {"there is no tensor 1000", [&](Job& j) { j.steps[0].posts[0].operands[0] = far; }},
-      {"there is no tensor -1", [&](Job& j) { j.variables[0].tensor = none; }},
-      {"there is no tensor 1000", [&](Job& j) { j.inputs[0].tensor = far; }},
-      {"there is no tensor 1000", [&](Job& j) { j.hooks[0].tensor = far; }},
-      {"there is no tensor 1000", [&](Job& j) { j.optimizer->loss = far; }},
-      {"there is no tensor -1", [&](Job& j) { j.returns->value.items[1].items[0].tensor = none; }},
+      {"alias: unknown tensor", [](Job& j) { j.tensors[0].alias = TensorId(j.tensors.size()); }},
+      {"inputs: unknown tensor", [](Job& j) { j.inputs[0].tensor = TensorId(j.tensors.size()); }},
+      {"unknown tensor 1000", [&](Job& j) { j.tensors[0].alias = far; }},
+      {"unknown tensor 1000", [&](Job& j) { j.steps[0].inputs[0] = far; }},
+      {"unknown tensor -1", [&](Job& j) { j.steps[0].inputs[0] = none; }},
+      {"unknown tensor 1000", [&](Job& j) { j.steps[0].outputs[0] = far; }},
+      {"unknown tensor 1000", [&](Job& j) { j.steps[0].posts[0].operands[0] = far; }},
+      {"unknown tensor -1", [&](Job& j) { j.variables[0].tensor = none; }},
+      {"unknown tensor 1000", [&](Job& j) { j.inputs[0].tensor = far; }},
+      {"unknown tensor 1000", [&](Job& j) { j.hooks[0].tensor = far; }},
+      {"unknown tensor 1000", [&](Job& j) { j.optimizer->loss = far; }},
+      {"unknown tensor -1", [&](Job& j) { j.returns->value.items[1].items[0].tensor = none; }},
       {"a nested value names a tensor", [&](Job& j) { j.returns->value.tensor.value = 0; }},
   });
 }
@@ -59,36 +57,38 @@ TEST_CASE(
   std::vector<Corruption> corruptions;
   for (const char* name :
        {"", "/etc/passwd", "../up", "a/../b", "a//b", "a/", ".hidden", "a b", "a\n"})
-    corruptions.push_back({"this cannot be a name", [name](Job& j) { j.tensors[0].name = name; }});
+    corruptions.push_back({"invalid name", [name](Job& j) { j.tensors[0].name = name; }});
   check_corruptions(corruptions);
   check_corruptions({
-      {"there are two of this name", [](Job& j) { j.tensors[1].name = j.tensors[0].name; }},
-      {"the extent 0", [](Job& j) { j.tensors[0].shape[0] = 0; }},
-      {"the extent -1", [](Job& j) { j.tensors[0].shape[0] = -1; }},
+      {"duplicate name", [](Job& j) { j.tensors[1].name = j.tensors[0].name; }},
+      {"extent 0", [](Job& j) { j.tensors[0].shape[0] = 0; }},
+      {"extent -1", [](Job& j) { j.tensors[0].shape[0] = -1; }},
       {"more elements than can be counted",
        [](Job& j) {
          j.tensors[0].shape = {INT64_MAX, INT64_MAX};
        }},
       {"is too large", [](Job& j) { j.tensors[0].shape = {int64_t{1} << 50}; }},
-      {"at most 256 TiB are possible",
+      {"expected at most 256 TiB",
        [](Job& j) {
          j.tensors[0].shape = {int64_t{1} << 46};
          j.tensors[1].shape = {int64_t{1} << 46};
        }},
-      {"9 dimensions, at most 8", [](Job& j) { j.tensors[0].shape = Shape(Integers(9, 1)); }},
-      {"rows on axis 4", [](Job& j) { j.tensors[0].rows = 4; }},
-      {"rows on axis -3", [](Job& j) { j.tensors[0].rows = -3; }},
-      {"only results may take over memory", [](Job& j) { j.tensors[0].alias.value = 1; }},
-      {"cannot lie where",
+      {"9 dimensions; expected at most 8",
+       [](Job& j) { j.tensors[0].shape = Shape(Integers(9, 1)); }},
+      {"invalid row axis 4", [](Job& j) { j.tensors[0].rows = 4; }},
+      {"invalid row axis -3", [](Job& j) { j.tensors[0].rows = -3; }},
+      {"only a result can reuse memory", [](Job& j) { j.tensors[0].alias.value = 1; }},
+      {"cannot reuse the memory of",
        [](Job& j) { tensor_named(j, "net/pool.argmax").alias = id_named(j, "net/pool"); }},
-      {"cannot lie where", [](Job& j) { tensor_named(j, "net/flat").alias = id_named(j, "loss"); }},
-      {"precision `float31`", [](Job& j) { j.precision = "float31"; }},
+      {"cannot reuse the memory of",
+       [](Job& j) { tensor_named(j, "net/flat").alias = id_named(j, "loss"); }},
+      {"unknown precision `float31`", [](Job& j) { j.precision = "float31"; }},
   });
 }
 
 TEST_CASE("variables and inputs are listed once, with what they start from") {
   check_corruptions({
-      {"it is missing among the inputs", [](Job& j) { j.inputs.pop_back(); }},
+      {"missing in the list of inputs", [](Job& j) { j.inputs.pop_back(); }},
       {"stands twice", [](Job& j) { j.variables.push_back(j.variables[0]); }},
       {"it is none by its role",
        [](Job& j) {
@@ -98,11 +98,11 @@ TEST_CASE("variables and inputs are listed once, with what they start from") {
       {"unknown type `zeroes`", [](Job& j) { j.variables[1].initializer.type = "zeroes"; }},
       {"truncated_normal lacks `stddev`",
        [](Job& j) { j.variables[0].initializer.values.erase("stddev"); }},
-      {"zeros takes 0 numbers, not 1",
+      {"zeros: expected 0 numbers, found 1",
        [](Job& j) { j.variables[1].initializer.values["value"] = 1; }},
       {"`stddev` is -1", [](Job& j) { j.variables[0].initializer.values["stddev"] = -1; }},
       {"`mean` is nan", [](Job& j) { j.variables[0].initializer.values["mean"] = kNaN; }},
-      {"it is int32 in a job of float32",
+      {"dtype int32 in a job of precision float32",
        [](Job& j) {
          Tensor count = tensor_named(j, "net/conv/bias");
          count.name = "count";
@@ -110,26 +110,28 @@ TEST_CASE("variables and inputs are listed once, with what they start from") {
          j.variables.push_back({TensorId(j.tensors.size()), {}, false, false});
          j.tensors.push_back(count);
        }},
-      {"a path for the initializer npy", [](Job& j) { j.variables[3].initializer.path = ""; }},
-      {"a path for the initializer zeros", [](Job& j) { j.variables[1].initializer.path = "x"; }},
+      {"initializer npy: only npy takes a path, and requires one",
+       [](Job& j) { j.variables[3].initializer.path = ""; }},
+      {"initializer zeros: only npy takes a path, and requires one",
+       [](Job& j) { j.variables[1].initializer.path = "x"; }},
   });
 }
 
 TEST_CASE("inputs from datasets have columns that fit") {
   check_corruptions({
-      {"there is no column `digits.image`",
+      {"unknown column `digits.image`",
        [](Job& j) {
          j.inputs[0].source = FromDataset{"digits", "image"};
        }},
       {"rows of `images` are [1, 6, 7]", [](Job& j) { j.datasets[0].columns[0].row_shape[2] = 7; }},
       {"format `csv`", [](Job& j) { j.datasets[0].columns[0].format = "csv"; }},
-      {"it has no path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
+      {"missing path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
       {"scale inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
       {"a `mean` of nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
       {"rows of [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
       {"rows of [1, 1, 1, 1, 1, 1, 1, 1]",
        [](Job& j) { j.datasets[0].columns[0].row_shape = Shape(Integers(kMaxRank, 1)); }},
-      {"3 numbers of `std`",
+      {"3 values of `std`",
        [](Job& j) {
          j.datasets[0].columns[0].std = {1, 2, 3};
        }},
@@ -137,10 +139,10 @@ TEST_CASE("inputs from datasets have columns that fit") {
        [](Job& j) {
          j.datasets[0].columns[0].rows = {{0, 2}, {-1, 5}};
        }},
-      {"this cannot be a name", [](Job& j) { j.datasets[0].columns[0].name = "a/b"; }},
+      {"invalid name", [](Job& j) { j.datasets[0].columns[0].name = "a/b"; }},
       {"`train`: 0 devices", [](Job& j) { j.devices = 0; }},
       {"`train`: 65 devices", [](Job& j) { j.devices = kMaxDevices + 1; }},
-      {"a batch of 5, another input has 4",
+      {"batch of 5; another input has 4",
        [](Job& j) {
          const TensorId more(j.tensors.size());
          j.tensors.push_back(tensor_named(j, "labels"));
@@ -148,7 +150,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
          j.tensors.back().shape = {5};
          j.inputs.push_back({more, FromDataset{"digits", "labels"}, "", ""});
        }},
-      {"rows come in batches, its shape is []",
+      {"shape is []; expected a batch axis",
        [](Job& j) {
          const TensorId one(j.tensors.size());
          j.tensors.push_back(j[j.optimizer->loss]);
@@ -156,7 +158,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
          j.tensors.back().role = Role::kInput;
          j.inputs.push_back({one, FromDataset{"digits", "labels"}, "", ""});
        }},
-      {"3 numbers of `mean`",
+      {"3 values of `mean`",
        [](Job& j) {
          j.datasets[0].columns[0].mean = {1, 2, 3};
        }},
@@ -165,19 +167,19 @@ TEST_CASE("inputs from datasets have columns that fit") {
        [](Job& j) {
          j.datasets[0].columns[0].rows = {{5, 5}};
        }},
-      {"two columns are called", [](Job& j) { j.datasets[0].columns[1].name = "images"; }},
-      {"this cannot be a name", [](Job& j) { j.datasets[0].name = "a/b"; }},
-      {"there are two of this name", [](Job& j) { j.datasets.push_back(j.datasets[0]); }},
-      {"it has no path", [](Job& j) { j.inputs[0].source = FromNpy{}; }},
+      {"duplicate column", [](Job& j) { j.datasets[0].columns[1].name = "images"; }},
+      {"invalid name", [](Job& j) { j.datasets[0].name = "a/b"; }},
+      {"duplicate name", [](Job& j) { j.datasets.push_back(j.datasets[0]); }},
+      {"missing path", [](Job& j) { j.inputs[0].source = FromNpy{}; }},
       {"unknown type `dice`",
        [](Job& j) {
          j.inputs[0].source = FromGenerator{"dice", {}};
        }},
-      {"`random_uniform` makes fractions, which are no int32",
+      {"`random_uniform` produces fractions, not int32",
        [](Job& j) {
          j.inputs[1].source = FromGenerator{"random_uniform", {{"low", 0}, {"high", 1}}};
        }},
-      {"`low` is 3 and `high` 3, it must be larger",
+      {"`low` is 3 and `high` 3; expected `low` < `high`",
        [](Job& j) {
          j.inputs[1].source = FromGenerator{"random_int", {{"low", 3}, {"high", 3}}};
        }},
@@ -218,19 +220,18 @@ TEST_CASE("generators make what their inputs hold") {
   };
   const size_t images = 0, labels = 1;  // float32, int32
   check_corruptions({
-      made("`low` is 0.5, it must be a whole number", labels, "random_int",
+      made("`low` is 0.5; expected a whole number", labels, "random_int",
            {{"low", 0.5}, {"high", 3}}),
-      made("`high - low` must be at most 4294967296", images, "random_int",
+      made("expected `high - low` of at most 4294967296", images, "random_int",
            {{"low", 0}, {"high", 5e9}}),
-      made("`high` is 1e+300, it must be from", labels, "random_int",
-           {{"low", 0}, {"high", 1e300}}),
-      made("so that 2999999999 is made, which is no int32", labels, "random_int",
+      made("`high` is 1e+300; expected -", labels, "random_int", {{"low", 0}, {"high", 1e300}}),
+      made("so 2999999999 can occur, which is not a valid int32", labels, "random_int",
            {{"low", 0}, {"high", 3e9}}),
-      made("`value` is 2.5, which is no int32", labels, "constant", {{"value", 2.5}}),
+      made("`value` is 2.5, which is not a valid int32", labels, "constant", {{"value", 2.5}}),
       made("`value` is inf", images, "constant", {{"value", INFINITY}}),
-      made("`high` is 1e+300, which is no float32", images, "random_uniform",
+      made("`high` is 1e+300, which is not a valid float32", images, "random_uniform",
            {{"low", 0}, {"high", 1e300}}),
-      made("5.77 deviations from the mean are no float32", images, "random_normal",
+      made("5.77 deviations from the mean do not fit float32", images, "random_normal",
            {{"mean", 0}, {"stddev", 1e38}}),
       made("`stddev` is -1", images, "random_normal", {{"mean", 0}, {"stddev", -1}}),
   });

@@ -77,10 +77,10 @@ TEST_CASE("a checkpoint's record comes back as it was") {
 }
 
 TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
-  CHECK(checkpoint_refusal("{") == "c/checkpoint.json:1:2: this is not JSON: it ends too early");
-  CHECK(checkpoint_refusal("{}") == "c/checkpoint.json: the key `also` is missing");
+  CHECK(checkpoint_refusal("{") == "c/checkpoint.json:1:2: invalid JSON: unexpected end of file");
+  CHECK(checkpoint_refusal("{}") == "c/checkpoint.json: missing key `also`");
   CHECK(checkpoint_refusal(edited_checkpoint("600", "\"600\"")) ==
-        "c/checkpoint.json: step: `\"600\"` stands where an integer must");
+        "c/checkpoint.json: step: found `\"600\"`; expected an integer");
   for (const char* step : {"-1", "9223372036854775807"})
     CHECK_THAT(checkpoint_refusal(edited_checkpoint("600", step)),
                Catch::Matchers::Contains("must be from 0 to 9007199254740992"));
@@ -91,11 +91,11 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("lenet/conv1", "/etc")),
              Catch::Matchers::Contains("is no name of a file"));
   CHECK_THAT(checkpoint_refusal(edited_checkpoint("\"version\": 1", "\"version\": 2")),
-             Catch::Matchers::Contains("has version 2, this flow reads version 1"));
+             Catch::Matchers::Contains("unsupported checkpoint version 2; expected 1"));
 }
 
 TEST_CASE("one changed digit of a checkpoint's record is noticed; the older form has no checksum") {
-  const std::string said = "c/checkpoint.json: the text does not match its checksum";
+  const std::string said = "c/checkpoint.json: the checksum does not match";
   CHECK(checkpoint_refusal(edited_checkpoint("600", "601")) == said);
   CHECK(checkpoint_refusal(edited_checkpoint("[1,0,", "[1,2,")) == said);  // a sum of a print sink
   const std::string text = to_json(checkpoint());
