@@ -29,7 +29,7 @@ install_packages() {
   [[ ${#missing[@]} -eq 0 ]] && return
   if [[ $(id -u) -ne 0 ]]; then
     command -v sudo >/dev/null || {
-      echo "setup.sh: these packages are missing and need root: ${missing[*]}" >&2
+      echo "setup.sh: root is required to install these packages: ${missing[*]}" >&2
       exit 1
     }
     run=(sudo)
@@ -59,7 +59,7 @@ download_cudnn_frontend() {
     mv "$temporary/wheel/include" "$folder/include"
     touch "$folder/$version"
   else
-    echo "setup.sh: cannot download nvidia-cudnn-frontend $version: the CUDA module is left out" >&2
+    echo "setup.sh: cannot download nvidia-cudnn-frontend $version; the build omits the CUDA module" >&2
     tail -n 1 "$temporary/log" >&2
   fi
   rm -rf "$temporary"

@@ -285,6 +285,12 @@ std::string lower_first(std::string text) {
   return text;
 }
 
+/// The parser puts two blank lines between groups of options.
+std::string with_single_blank_lines(std::string text) {
+  for (size_t at = 0; (at = text.find("\n\n\n", at)) != text.npos;) text.erase(at, 1);
+  return text;
+}
+
 struct Complaint {
   std::string message, hint;
 };
@@ -362,7 +368,7 @@ int parse(CLI::App& app, int argc, char** argv) {
     }
     std::ostringstream out;
     const int status = app.exit(success, out, out);
-    print_folded(out.str());
+    print_folded(with_single_blank_lines(out.str()));
     return status;
   } catch (const CLI::ParseError& error) {
     const auto [message, hint] = complaint(app, error, argc, argv);

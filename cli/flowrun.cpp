@@ -126,7 +126,7 @@ void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& 
   }
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
-    tell(fmt::format("flowrun: {} done in {}; outputs: {}\n", job.name, took,
+    tell(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
                      escaped(directory.string())));
     return;
   }
@@ -160,7 +160,7 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   } else if (outcome.exit_status == kDone || outcome.interrupted) {
     if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
   } else {
-    tell(fmt::format("flowrun: partial outputs: {}\n", escaped(directory.string())));
+    tell(fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
   }
   // A shell loop stops when its command died of the signal.
   if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {

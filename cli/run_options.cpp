@@ -53,7 +53,7 @@ CLI::Validator is_folder() {
 }  // namespace
 
 void add_options(CLI::App& app, RunOptions& options) {
-  app.add_option("JOB", options.job, "job to run; optional if FILE has only one job")
+  app.add_option("JOB", options.job, "job to run; omit it if FILE has only one job")
       ->required()
       ->type_name("");
   app.add_option("FILE", options.file, "job file or plan; `-` is standard input")->type_name("");

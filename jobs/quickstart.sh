@@ -13,7 +13,7 @@ runs=runs/quickstart
 mkdir -p "$runs"
 out=$(mktemp -d "$runs/$(date +%Y%m%d-%H%M%S)-XXX")
 echo
-echo "== training one epoch (600 steps of 100 images); the mean loss of every 20th step:"
+echo "== training one epoch (600 steps of 100 images); mean loss of every 20th step:"
 "$bin/flowrun" train jobs/lenet.yaml -o "$out/train"
 echo
 echo "== evaluating 10,000 test images"

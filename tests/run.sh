@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test: plain, then under AddressSanitizer and
+# Installs missing packages, builds, and runs every test: plain, then under AddressSanitizer and
 # UndefinedBehaviorSanitizer, then the fuzzers for a few seconds each.
-# Usage: tests/run.sh [--quick]     --quick: the plain build alone.
+# Usage: tests/run.sh [--quick]     --quick: only the plain build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -100,7 +100,7 @@ class CpuBackend : public exec::Backend {
  private:
   static std::string describe_products(DType narrow) {
     if (multiplies_narrow(narrow)) return fmt::format("in {}", name_of(narrow));
-    return fmt::format("in float32 with operands rounded to {}, which is no faster on this CPU",
+    return fmt::format("in float32 with operands rounded to {}, without a speed-up on this CPU",
                        name_of(narrow));
   }
 

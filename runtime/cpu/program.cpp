@@ -241,7 +241,7 @@ void CpuProgram::deliver(const std::vector<Delivery>& deliveries, const exec::Ca
 std::span<const std::byte> CpuProgram::delivered(TensorId tensor, size_t output_slot) const {
   const auto found =
       std::ranges::find(output_offsets_, tensor, &std::pair<TensorId, size_t>::first);
-  FLOW_CHECK(found != output_offsets_.end(), "tensor {} is no deliverable", tensor.value);
+  FLOW_CHECK(found != output_offsets_.end(), "tensor {} is not deliverable", tensor.value);
   const TensorInfo& info = tensors_[tensor.index()];
   return {outputs_.data() + output_slot * output_stride_ + found->second, info.bytes()};
 }

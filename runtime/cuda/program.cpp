@@ -216,7 +216,7 @@ void CudaProgram::read_times(size_t output_slot) {
 
 std::span<const std::byte> CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
   const auto found = std::ranges::find(deliverables_, tensor);
-  FLOW_CHECK(found != deliverables_.end(), "tensor {} is no deliverable", tensor.value);
+  FLOW_CHECK(found != deliverables_.end(), "tensor {} is not deliverable", tensor.value);
   const auto index = static_cast<size_t>(found - deliverables_.begin());
   const TensorInfo& info = tensors_[tensor.index()];
   return {memory_.host_outputs(output_slot) + memory_.output_layout().offsets[index],

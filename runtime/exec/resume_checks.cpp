@@ -41,15 +41,18 @@ std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) 
   return {};
 }
 
-/// Does the override change only what a resumed run may change: the job's hooks, and its run
-/// section except `shuffle` and `also` (see resumed_part)?
+constexpr std::string_view kSet = "--set ";
+
+/// Does a `--set` option change only what a resumed run may change? That is the job's hooks, and
+/// its run section except `shuffle` and `also` (see resumed_part).
 bool may_change(std::string_view override, const std::string& job) {
-  const std::string place = fmt::format("--set jobs.{}.", job);
+  const std::string place = fmt::format("jobs.{}.", job);
+  override.remove_prefix(kSet.size());
+  if (override.starts_with('+') || override.starts_with('~')) override.remove_prefix(1);
   if (!override.starts_with(place)) return false;
-  override.remove_prefix(place.size());
-  return override.starts_with("hooks") ||
-         (override.starts_with("run.") && !override.starts_with("run.shuffle") &&
-          !override.starts_with("run.also"));
+  const std::string_view key = override.substr(place.size());
+  return key.starts_with("hooks") || (key.starts_with("run.") && !key.starts_with("run.shuffle") &&
+                                      !key.starts_with("run.also"));
 }
 
 /// The `--set` options of the first list that are not in the second and matter to `--resume`.
@@ -57,7 +60,7 @@ std::string overrides_without(const std::vector<std::string>& some,
                               const std::vector<std::string>& others, const std::string& job) {
   std::vector<std::string> left;
   for (const std::string& one : some)
-    if (one.starts_with("--set ") && !may_change(one, job) &&
+    if (one.starts_with(kSet) && !may_change(one, job) &&
         std::ranges::find(others, one) == others.end())
       left.push_back(fmt::format("`{}`", one));
   return left.empty() ? "none" : join(left, " ");

@@ -11,7 +11,7 @@ packages=(
 )
 ./setup.sh
 [[ -d build/cudnn-frontend/include ]] || {
-  echo "pack.sh: no cuDNN front end: ./setup.sh fetches it where there is a CUDA toolkit" >&2
+  echo "pack.sh: cuDNN's front end is missing; run ./setup.sh on a machine with the CUDA toolkit" >&2
   exit 1
 }
 rm -rf .device

@@ -21,7 +21,7 @@ logs=$work/logs
 mkdir "$logs"
 trap stop EXIT
 trap 'exit 130' INT
-trap 'echo "| the rest | FAILED (no time left) | $SECONDS s |" >>"$table"; finish' TERM
+trap 'echo "| remaining checks | FAILED (out of time) | $SECONDS s |" >>"$table"; finish' TERM
 export XDG_CACHE_HOME=$work/cache  # no plans of an earlier run
 rm -f "$table" "$out"/{bench,device}.json "$out/logs.tgz"
 
@@ -226,7 +226,7 @@ programs() {  # end-to-end tests, in which programs take the GPU by themselves
 
 # What the libraries do is theirs: of their probing calls and kernels both tools say too much.
 sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
-  command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 1; }
+  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is missing"; return 1; }
   local only=--kernel-name
   compute-sanitizer --help | grep -q -- "$only" || only=--kernel-regex  # its name before 2023
   FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no "$only" kns=4flow4cuda \
@@ -236,7 +236,7 @@ sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
 nvcc_version() { nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p'; }
 
 nvidia-smi >/dev/null || {
-  echo "run.sh: no GPU on this machine (nvidia-smi finds none)" >&2
+  echo "run.sh: nvidia-smi finds no GPU on this machine" >&2
   exit 77
 }
 # A device that nobody uses may go to sleep, and takes seconds to wake for each short program.

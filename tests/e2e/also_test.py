@@ -246,7 +246,7 @@ class AlsoTest(FlowTest):
         # All variables are those of `train`: 75 floats and as many of momentum, each in whole 64 bytes.
         self.assertEqual([line.split()[1:] for line in told.splitlines() if line.startswith("  variables")],
                          [["896", "B"], ["0", "B"], ["0", "B"]])
-        self.assertRegex(told.splitlines()[-1], r"^all: \S+ KiB$")
+        self.assertRegex(told.splitlines()[-1], r"^total: \S+ KiB$")
 
     def test_a_command_of_a_called_job_stops_the_run(self):
         asks = "[{watch: label, to: {type: command, mode: spawn, run: 'cat > /dev/null; [ $FLOW_STEP = 1 ] && exit 10; true'}}]"
@@ -370,7 +370,7 @@ class AlsoTest(FlowTest):
     def test_a_called_job_that_fails_fails_the_run(self):
         np.save(self.dir / "ty.npy", np.full(10, 7, np.int32))
         done = self.flowrun("train", "job.yaml", "-o", "out", *self.ALTERNATING, status=3)
-        self.assertIn("holds 7", done.stderr)
+        self.assertIn("contains 7", done.stderr)
 
     def test_a_plan_holds_all_jobs_of_a_run(self):
         self.call("flowc", "build", "job.yaml", "--job", "train", "-o", "plan.json", "--device", device())

@@ -63,7 +63,7 @@ class BadData(FlowTest):
             for seed in range(1, 7):  # five rows in batches of two: an epoch need not reach it
                 self.write("job.yaml", job)
                 said = self.flowrun("train", "job.yaml", "-o", "out", "--force", "--quiet", "--set", f"seed={seed}", status=3).stderr
-                step, place = re.search(r"step (\d+): `labels` holds 9 in (.*), which is not in \[0, 3\)", said).groups()
+                step, place = re.search(r"step (\d+): `labels` contains 9 at (.*); expected a value in \[0, 3\)", said).groups()
                 self.assertRegex(place, rf"^row [01] \(row 5 of .*/labels\.idx\)$")
                 seen.add((step, place))
         self.assertGreater(len(seen), 3, "the order changes with the seed")
@@ -105,7 +105,7 @@ class BadData(FlowTest):
         array = io.BytesIO()
         np.save(array, np.zeros((6, 4, 4), np.uint8))
         self.assertIn("hint: the file is a .npy; write `{npy: images.idx}`", self.refused(images=array.getvalue()))
-        self.assertIn("it is a text: numpy.save writes a .npy", self.refused(images=b"0.5,0.25\n"))
+        self.assertIn("convert the text file with numpy.loadtxt and numpy.save", self.refused(images=b"0.5,0.25\n"))
         self.assertIn("the file is an .npz or another zip", self.refused(images=b"PK\3\4" + bytes(60)))
         as_npy = JOB.replace("idx:", "npy:").replace(", shape: [1, 4, 4]", "")
         self.write("job.yaml", as_npy.format(images="images.idx", labels="labels.npy"))

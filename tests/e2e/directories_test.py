@@ -176,7 +176,7 @@ class Directories(FlowTest):
         done = self.flowrun("job.yaml", "-o", "out", "--save", "w.npz", status=2)
         self.assertIn("--save: w.npz names a file", done.stderr)
         self.assertIn("write `w`", done.stderr)
-        self.assertIn("names have at most 255 bytes", self.flowrun("job.yaml", "-o", "out", "--save", "w" * 256, status=2).stderr)
+        self.assertIn("a name is longer than 255 bytes", self.flowrun("job.yaml", "-o", "out", "--save", "w" * 256, status=2).stderr)
         self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
         self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "out/final")
 
@@ -199,7 +199,7 @@ class Directories(FlowTest):
         self.assertIn("--load-partial", done.stderr)
         self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", status=2)
         done = self.flowrun("job.yaml", "-o", "wide", *wider, "--load-partial", "hidden/*", "--load-partial", "**/weight")
-        self.assertIn("started anew: `hidden/weight`, `hidden/bias`, `logits/weight`", done.stderr)
+        self.assertIn("initialized instead: `hidden/weight`, `hidden/bias`, `logits/weight`", done.stderr)
         loaded, fresh = self.checkpoint("wide"), self.checkpoint("out")
         np.testing.assert_array_equal(np.load(loaded / "logits/bias.npy"), np.load(fresh / "logits/bias.npy"))
         self.flowrun("job.yaml", "-o", "anew", "--quiet", "--set", "jobs.train.graph.hidden.units=9", "--steps", 0)
@@ -241,7 +241,7 @@ jobs:
     graph: {b: {op: net, in: x, repeat: 2}}
 """)
         for words, said in [("hooks=[{watch: b, to: [npy, npy]}]", "`to` writes the same .npy twice"),
-                            ("hooks=[{watch: b, type: ListNumpy}, {watch: b/0}]", "`b/0` would be written to watch/b/0, as `b/0` of"),
+                            ("hooks=[{watch: b, type: ListNumpy}, {watch: b/0}]", "`b/0` would be written to watch/b/0, like `b/0` of"),
                             ("returns={type: 'Tuple[ListNumpy, Numpy]', value: [b, b/0]}", "would be written to returns/b/0, as")]:
             self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--set", "+jobs.predict." + words, status=2).stderr)
 
@@ -374,7 +374,7 @@ jobs:
         self.write("rescued/rescued/checkpoint.json", "{}")
         for out, said in (("precious", "cannot resume precious: the directory is not empty and has no plan.json"),
                           ("other", "its run differs from job `train`\n  command line: `--set vars.lr=0.2` in the run, none now\n"
-                                    "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: --force removes"),
+                                    "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: start from step 0 with --force"),
                           ("broken", "cannot resume broken: broken/plan.json:1:2: invalid JSON"),
                           ("damaged", "damaged/checkpoints/000003 has no checkpoint.json\n   hint: restore that file"),
                           ("rescued", "the run failed before its first checkpoint\n   hint: `--load rescued/rescued`"),
@@ -437,6 +437,9 @@ jobs:
                 self.assertIn(f"  {line}\n", said)
             self.assertLessEqual(said.count(" in the run, "), 10)
             self.assertIn("hint: continue the unchanged run with `flowrun train out/plan.json -o out --resume`", said)
+        changed = [word for one in ("seed=2", "+jobs.train.run.steps=9", "+jobs.train.run.log_every=1", "jobs.train.run.epochs=3") for word in ("--set", one)]
+        said = self.flowrun(*mlp, *changed, "--resume", status=2).stderr
+        self.assertIn("\n  command line: none in the run, `--set seed=2` now\n  seed: 1 in the run, 2 now\n", said)
         deep = [word for name in ("hidden", "output") for word in ("--set", f"networks.mlp.graph.{name}.kernel_initializer={{type: random_uniform, min: 0, max: 1}}")]
         said = self.flowrun(*mlp, *deep, "--set", "seed=2", "--set", "vars.batch=20", "--resume", status=2).stderr
         self.assertRegex(said, r"\n  and \d+ more\n")

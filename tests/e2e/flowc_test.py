@@ -150,7 +150,7 @@ class Commands(FlowTest):
     def test_a_wrong_command_or_none_gets_the_commands(self):
         self.assertIn("did you mean `check`?", self.call("flowc", "chekc", status=2).stderr)
         for words in ([], ["-x"]):
-            self.assertIn("hint: one of check, build,", self.call("flowc", *words, status=2).stderr)
+            self.assertIn("hint: use one of check, build,", self.call("flowc", *words, status=2).stderr)
         self.write("job.yaml", "flow: 1")
         self.assertIn("missing command before job.yaml\n   hint: flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
         self.assertIn("error: FILE is required", self.call("flowc", "show", status=2).stderr)
@@ -222,7 +222,7 @@ jobs:
                          [["z", "8.00", "MiB", "2..3", "..==."], ["w", "8.00", "MiB", "3..4", "...=="], ["y", "4.00", "MiB", "0..3", "====."]])
         # What the CPU takes is as much, and what it adds of its own.
         exact = self.call("flowrun", "job.yaml", "--dry-run").stdout.splitlines()
-        self.assertRegex(exact[0], r"^job look: 3\d\.\d MiB at the peak$")
+        self.assertRegex(exact[0], r"^job look: 3\d\.\d MiB at peak$")
         self.assertRegex("\n".join(exact), r"arena +20\.\d MiB, peak at w\n")
         self.call("flowc", "show", "job.yaml", "--memory", "--commands", status=2)
 
@@ -296,7 +296,7 @@ class FromTheTables(FlowTest):
             self.call("flowc", "init", name)
             self.call("flowc", "check", f"{name}.yaml")
         self.call("flowc", "init", "lenet", status=2)
-        self.assertIn("hint: make it: mkdir -p 'a b'", self.call("flowc", "init", "lenet", "-o", "a b/x.yaml", status=2).stderr)
+        self.assertIn("hint: create it: mkdir -p 'a b'", self.call("flowc", "init", "lenet", "-o", "a b/x.yaml", status=2).stderr)
         self.call("flowc", "init", "lenet", "-o", "mine.yaml")
         mine, lenet = ((folder / name).read_text().split("\n", 1) for folder, name in ((self.dir, "mine.yaml"), (JOBS, "lenet.yaml")))
         self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1]])
@@ -384,7 +384,7 @@ class Help(FlowTest):
             self.assertEqual(text, golden.read_text(), f"{' '.join(words)} --help")
 
     def test_help_of_a_command_that_is_none_fails(self):
-        for word, hint in (("bogus", "one of check, build"), ("chekc", "did you mean `check`?")):
+        for word, hint in (("bogus", "use one of check, build"), ("chekc", "did you mean `check`?")):
             done = self.call("flowc", word, "--help", status=2)
             self.assertIn(f"unknown command `{word}`\n   hint: {hint}", done.stderr)
             self.assertEqual(done.stdout, "")

@@ -203,12 +203,12 @@ class Runs(FlowDiff):
         self.call("flowrun", "job.yaml", "-o", "sparse", "--quiet", "--watch", "logits:2", "--set", "vars.lr=0.2")
         self.call("flowrun", "job.yaml", "-o", "golden2", "--quiet", "--watch", "logits:2")
         done = self.call("flowdiff", "golden2", "sparse", "--rtol", 0, "--atol", 0, status=1)
-        self.assertIn("computed first: watch/logits/value, at step 2", done.stdout)
+        self.assertIn("first difference in computation order: watch/logits/value, at step 2", done.stdout)
         other = ["--set", "+jobs.train.graph.logits.bias_initializer=ones", "--set", "+jobs.train.hooks=[{watch: '**', to: {type: npy, layout: per_step}}]"]
         self.call("flowrun", "job.yaml", "-o", "a", "--quiet", *other[2:])
         self.call("flowrun", "job.yaml", "-o", "b", "--quiet", *other)
         done = self.call("flowdiff", "a", "b", "--brief", status=1)
-        self.assertIn("computed first: watch/logits/bias/000000, at step 0", done.stdout)
+        self.assertIn("first difference in computation order: watch/logits/bias/000000, at step 0", done.stdout)
         returned = ["--set", "+jobs.train.returns={value: {loss: loss, logits: logits, hidden: hidden}}", "--watch-diff", "hidden"]
         self.call("flowrun", "job.yaml", "-o", "c", "--quiet", *returned)
         self.call("flowrun", "job.yaml", "-o", "d", "--quiet", *returned, "--set", "+jobs.train.graph.hidden.bias_initializer=ones")
@@ -296,7 +296,7 @@ class Reports(FlowDiff):
         self.assertEqual((self.dir / "summary.md").read_text(), once)
         self.assertEqual(self.diff("--md", "-", "--md-append", status=1).stdout, once)
         self.assertIn("--md-append requires --md FILE", self.diff("--md-append", status=2).stderr)
-        self.assertIn("--md is empty", self.diff("--md", "", "--md-append", status=2).stderr)
+        self.assertIn("--md: empty file name", self.diff("--md", "", "--md-append", status=2).stderr)
         full = self.faults(call="pwrite", path="summary.md", at=1, errno=errno.ENOSPC)
         self.assertIn("cannot write", self.call("flowdiff", "golden", "out", "--md", "summary.md", "--md-append", env=full, status=3).stderr)
         self.assertEqual((self.dir / "summary.md").read_text(), once)
@@ -313,7 +313,7 @@ class Reports(FlowDiff):
         for flag, path in (("--json", "golden/good.npy"), ("--junit", "out/plan.json"), ("--md", "link.txt"), ("--json", "x/run.json"),
                            ("--json", "out/checkpoints/000002/checkpoint.json"), ("--md", "out/metrics.jsonl")):
             self.assertIn(f"{flag} {path} may overwrite a file of a run", self.diff(flag, path, status=2).stderr)
-        self.assertIn("--json is empty", self.diff("--json", "", status=2).stderr)
+        self.assertIn("--json: empty file name", self.diff("--json", "", status=2).stderr)
         self.assertIn("--json and --md name the same file", self.diff("--json", "report", "--md", "./report", status=2).stderr)
         (self.dir / "link.txt").unlink()
         self.assertEqual(self.files("."), before)
@@ -364,7 +364,7 @@ class Requests(FlowDiff):
     def test_nothing_to_compare(self):
         (self.dir / "golden").mkdir()
         (self.dir / "out").mkdir()
-        self.assertIn("nothing was compared", self.diff(status=4).stderr)
+        self.assertIn("nothing to compare", self.diff(status=4).stderr)
         self.save("golden/x", np.zeros(1))
         self.save("out/y", np.zeros(1))
         self.diff(status=4)

@@ -277,7 +277,7 @@ class Ends(Hooks):
             said = run.stderr.read()
             self.assertEqual(run.wait(), -signal.SIGINT, said)
         self.assertEqual(seen[-1], "end None stopped")
-        steps = int(re.search(r"stopped after (\d+) steps?; go on with", said)[1])
+        steps = int(re.search(r"stopped after (\d+) steps?; continue with", said)[1])
         self.assertEqual(seen[-2], f"watch {steps - 1} None", "every step that was complete has reached the hook")
         self.assertTrue((self.dir / f"out/checkpoints/{steps:06}/checkpoint.json").exists())
 
@@ -422,7 +422,7 @@ class Secrets(Hooks):
     graph: {y: {op: relu, in: x}}
     run: {steps: 2, also: [{job: look, every: {steps: 1}}]}
 """)
-        self.assertIn("the environment has no `FLOW_E2E_TOKEN`", self.flowrun("main", "also.yaml", status=2).stderr)
+        self.assertIn("`FLOW_E2E_TOKEN` is not set", self.flowrun("main", "also.yaml", status=2).stderr)
 
     def test_a_run_goes_on_with_another_one(self):
         self.train([f"{{watch: logits, to: {json.dumps({'type': 'command', 'run': 'echo $A >> told; cat > /dev/null', 'env': {'A': '$env(FLOW_E2E_TOKEN)'}})}}}"])

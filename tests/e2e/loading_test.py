@@ -67,7 +67,7 @@ class Npz(FlowTest):
         np.savez(self.dir / "torch.npz", **{"body.weight": self.weights["body/weight"]})
         for flags in ((), ("--load-partial", "**")):
             told = self.refused("torch.npz", *flags)
-            self.assertIn("torch.npz does not fit: 4 of 4 variables", told)
+            self.assertIn("torch.npz does not match: 4 of 4 variables", told)
             self.assertIn("\n    body.weight [4, 3] float32\n   hint: variables are loaded by name", told)
 
     def test_other_files_are_refused_by_name(self):

@@ -33,7 +33,7 @@ class Help(FlowTest):
         said = self.call("flowc", "help", "checkpoint", status=2).stderr
         self.assertEqual(said, "flowc: error: unknown topic `checkpoint`\n   hint: did you mean `checkpoints`?\n")
         said = self.call("flowc", "help", "quantum", status=2).stderr
-        self.assertEqual(said, "flowc: error: unknown topic `quantum`\n   hint: `flowc help` lists the topics\n")
+        self.assertEqual(said, "flowc: error: unknown topic `quantum`\n   hint: run `flowc help` to list the topics\n")
 
     def test_the_hidden_command_is_not_listed(self):
         self.assertNotIn("complete", self.call("flowc", "--help").stdout)
