@@ -149,7 +149,7 @@ void check_inputs(const Job& job, const Site& site) {
     const Tensor& tensor = job[input.tensor];
     const Site here = site.at("input", tensor.name);
     here.require(tensor.rows < 0 || tensor.shape[tensor.rows] % job.devices == 0,
-                 "{} is not shared by {} devices", tensor.shape.str(), job.devices);
+                 "cannot split {} among {} devices", tensor.shape.str(), job.devices);
     if (const auto* column = std::get_if<FromDataset>(&input.source)) {
       const int64_t rows = check_column_source(job, tensor.shape, *column, here);
       here.require(rows == batch.value_or(rows), "batch of {}; another input has {}", rows,

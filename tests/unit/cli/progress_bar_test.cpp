@@ -28,7 +28,7 @@ TEST_CASE("a bar's speed is this run's, in words that fit it") {
   CHECK(bar_text("t", {550, 600, 0, {}, 10}, 500, 40).ends_with("550/600  5 steps/s  10 s left"));
   CHECK(bar_text("t", {50000, 60000, 0, {}, 10}, 0, 44)
             .ends_with("50000/60000  5000 steps/s  2.0 s left"));
-  CHECK(bar_text("t", {2, 6, 0, {}, 25}, 0, 40).ends_with("2/6  13 s a step  50 s left"));
+  CHECK(bar_text("t", {2, 6, 0, {}, 25}, 0, 40).ends_with("2/6  13 s per step  50 s left"));
 }
 
 TEST_CASE("without a terminal there is a line of progress after each 30 s, and none before") {

@@ -98,8 +98,8 @@ TEST_CASE("a run is not resumed when the data of a job that it calls have anothe
     write_rows(folder / "rows.npy", rows);
     TestRun resumed(training("eval"), folder.path(), "out", eval);
     resumed.request.resume = true;
-    CHECK(resumed.refusal().find("job `eval` had made 3 steps, which are no whole calls of it now: "
-                                 "its data have another length") != std::string::npos);
+    CHECK(resumed.refusal().find("the length of the data of job `eval` changed: 3 steps no longer "
+                                 "fill whole calls") != std::string::npos);
   }
 }
 

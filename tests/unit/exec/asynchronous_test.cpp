@@ -133,7 +133,7 @@ TEST_CASE("a fault of a call that ran ahead comes after all that was right befor
   TestRun run(job, home.path());
   run.backend.beside = true;
   run.backend.faulty_step = 7;
-  CHECK(run.refusal().find("step 7: `labels` holds 7") != std::string::npos);
+  CHECK(run.refusal().find("step 7: `labels` contains 7") != std::string::npos);
   CHECK(numbers(run / "returns/loss/steps.npy").back() == 6);
 }
 

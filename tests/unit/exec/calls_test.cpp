@@ -78,7 +78,7 @@ TEST_CASE("a call that failed behind another one's back is told as its own") {
   PrintingRun run(home.path(), "out");
   run.backend.beside = true;
   run.backend.faulty_step = 1;
-  CHECK(run.refusal().find("step 1: `labels` holds 7") != std::string::npos);
+  CHECK(run.refusal().find("step 1: `labels` contains 7") != std::string::npos);
   CHECK(run.backend.calls.back() == "wait 1");
   CHECK_FALSE(fs::exists(run / "checkpoints"));
 }

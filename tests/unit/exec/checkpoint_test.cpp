@@ -238,7 +238,7 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   const std::string run = (home / "out").string();
   CHECK_THAT(refusal(other), Catch::Contains("continue the unchanged run with `flowrun train " +
                                              run + "/plan.json -o " + run + " --resume`"));
-  CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no whole checkpoint"));
+  CHECK_THAT(refusal(long_job(), "empty"), Catch::Contains("no complete checkpoint"));
   write_rows(home / "x.npy", 6);
   CHECK_THAT(refusal(long_job()), Catch::Contains("the length of the data changed"));
   CHECK(read_text(home / "out/run.json") == before);
@@ -294,7 +294,7 @@ TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
   write_text_atomically(home / "letter.txt", "dear");
   fs::create_directories(home / "letters");
   for (const char* name : {"letter.txt", "letters"})
-    CHECK_THAT(save((home / name).string(), 3), Catch::Contains("is no checkpoint"));
+    CHECK_THAT(save((home / name).string(), 3), Catch::Contains("is not a checkpoint"));
   CHECK_THAT(save((home / "letter.txt/final").string(), 3), Catch::Contains("cannot be created"));
   CHECK(fs::is_empty(home / "out3"));
 }
@@ -411,7 +411,8 @@ TEST_CASE("a damaged checkpoint is refused, naming the file") {
   CHECK_THAT(message_of_load(&status), Catch::Contains("checkpoint.json"));
   CHECK(status == 2);
   fs::remove(trained / "checkpoint.json");
-  CHECK_THAT(message_of_load(&status), Catch::Contains("is no checkpoint, nor a run with one"));
+  CHECK_THAT(message_of_load(&status),
+             Catch::Contains("is neither a checkpoint nor a run with one"));
 }
 
 TEST_CASE("files outside the checkpoint are not read, whatever its record names") {

@@ -154,12 +154,12 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
         "2 --input x: input `x`: `low` is 1 and `high` 0; expected `low` < `high`");
   CHECK(refusal(command_line, {{"x", "random_uniform:nan:0"}}) ==
         "2 --input x: input `x`: `low` is nan; expected a finite number\n"
-        "float32 holds numbers up to 3.4028235e+38");
+        "float32 stores numbers up to 3.4028235e+38");
   CHECK(refusal(command_line, {{"x", "constant:1e300"}}) ==
         "2 --input x: input `x`: `value` is 1e+300, which is not a valid float32\n"
-        "float32 holds numbers up to 3.4028235e+38");
+        "float32 stores numbers up to 3.4028235e+38");
   CHECK_THAT(refusal(job_of_x(2, plan::FromNpy{"x.npy"})),
-             Catch::Contains("2 job.yaml:5:30: ") && Catch::Contains("holds [3, 2]") &&
+             Catch::Contains("2 job.yaml:5:30: ") && Catch::Contains("x.npy is [3, 2]") &&
                  Catch::Contains("input `x` is [2, 2]"));
   CHECK_THAT(refusal(job_of_x(2, plan::FromNpy{"missing.npy"})),
              Catch::Contains("3 job.yaml:5:30: ") && Catch::Contains("missing.npy"));

@@ -192,17 +192,20 @@ TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is p
   plan::Job job = make_job(false, 2);
   job.returns = returns(kLoss);
   TestRun run(job, home.path());
-  CHECK_THAT(run.refusal(), Catch::StartsWith("job.yaml:10:5: `loss` mixes rows") &&
-                                Catch::Contains("5 rows") && Catch::Contains("batches of 2"));
+  CHECK_THAT(run.refusal(),
+             Catch::StartsWith("job.yaml:10:5: cannot deliver `loss`, which mixes rows") &&
+                 Catch::Contains("5 rows") && Catch::Contains("batches of 2"));
   job.returns = returns(kY);
   TestRun rows(job, home.path(), "rows");
   rows.run();
   CHECK(io::read_npy(rows / "returns/y/value.npy").shape() == Shape{5, 2});
   job.tensors[kY.index()].rows = 1;
   TestRun columns(job, home.path(), "columns");
-  CHECK_THAT(columns.refusal(), Catch::StartsWith("job.yaml:10:5: `y` has its rows along axis 1") &&
-                                    Catch::EndsWith("\n`{op: transpose, perm: [1, 0]}` of it can "
-                                                    "be: its rows come first"));
+  CHECK_THAT(
+      columns.refusal(),
+      Catch::StartsWith("job.yaml:10:5: cannot deliver `y`, which has its rows along axis 1") &&
+          Catch::EndsWith("\ndeliver `{op: transpose, perm: [1, 0]}` of "
+                          "it, with the rows first"));
 }
 
 TEST_CASE("a sink that fails ends the run and is told") {

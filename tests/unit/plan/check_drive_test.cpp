@@ -45,7 +45,7 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
        [](Job& j) { j.returns->value.items[0].name = "../x"; }},
       {"invalid returned key", [](Job& j) { j.returns->value.items[1].keys[0] = ".."; }},
       {"invalid returned key", [](Job& j) { j.returns->value.items[1].keys[0] = "a/b"; }},
-      {"stands twice",
+      {"duplicate returned key",
        [](Job& j) {
          auto& keys = j.returns->value.items[1].keys;
          keys[0] = keys[1];
@@ -170,32 +170,32 @@ TEST_CASE("commands can be given to the system as they are") {
                       [change](Job& j) { change(std::get<CommandSink>(j.hooks[0].sinks[2])); }};
   };
   check_corruptions({
-      changed("runs nothing", [](CommandSink& c) { c.run.clear(); }),
-      changed("runs nothing", [](CommandSink& c) { c.run[0].clear(); }),
+      changed("no program", [](CommandSink& c) { c.run.clear(); }),
+      changed("no program", [](CommandSink& c) { c.run[0].clear(); }),
       changed("command sink: 3 shell lines; expected 1", [](CommandSink& c) { c.shell = true; }),
-      changed("holds a NUL", [](CommandSink& c) { c.run[2] = std::string(1, '\0'); }),
-      changed("no room for the name `A=B`", [](CommandSink& c) { c.env["A=B"] = ""; }),
+      changed("contains a NUL", [](CommandSink& c) { c.run[2] = std::string(1, '\0'); }),
+      changed("environment variable name `A=B`", [](CommandSink& c) { c.env["A=B"] = ""; }),
       changed("command sink: environment variable `LR` contains a NUL byte",
               [](CommandSink& c) { c.env["LR"] = std::string("1\0", 2); }),
-      changed("begins neither `$$` nor `$env(NAME)`", [](CommandSink& c) { c.env["LR"] = "a$b"; }),
-      changed("begins neither", [](CommandSink& c) { c.env["LR"] = "$env(A=B)"; }),
-      changed("begins neither", [](CommandSink& c) { c.env["LR"] = "$env()"; }),
-      changed("begins neither", [](CommandSink& c) { c.env["LR"] = "$env(A"; }),
-      changed("begins neither",
+      changed("expected `$$` or `$env(NAME)`", [](CommandSink& c) { c.env["LR"] = "a$b"; }),
+      changed("invalid `$`", [](CommandSink& c) { c.env["LR"] = "$env(A=B)"; }),
+      changed("invalid `$`", [](CommandSink& c) { c.env["LR"] = "$env()"; }),
+      changed("invalid `$`", [](CommandSink& c) { c.env["LR"] = "$env(A"; }),
+      changed("invalid `$`",
               [](CommandSink& c) { c.env["LR"] = "$env(" + std::string(2000, 'A') + ")"; }),
-      changed("given 0 seconds", [](CommandSink& c) { c.timeout = 0; }),
-      changed("given nan seconds", [](CommandSink& c) { c.timeout = kNaN; }),
-      changed("given 1e+300 seconds", [](CommandSink& c) { c.timeout = 1e300; }),
-      changed("acknowledges none", [](CommandSink& c) { c.mode = CommandSink::Mode::kSpawn; }),
+      changed("timeout of 0 seconds", [](CommandSink& c) { c.timeout = 0; }),
+      changed("timeout of nan seconds", [](CommandSink& c) { c.timeout = kNaN; }),
+      changed("timeout of 1e+300 seconds", [](CommandSink& c) { c.timeout = 1e300; }),
+      changed("`ack` requires", [](CommandSink& c) { c.mode = CommandSink::Mode::kSpawn; }),
   });
 }
 
 TEST_CASE("optimizer, schedule and run section are whole") {
   check_corruptions({
-      {"train jobs have an optimizer", [](Job& j) { j.optimizer.reset(); }},
+      {"a train job requires an optimizer", [](Job& j) { j.optimizer.reset(); }},
       {"unknown optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
       {"expected a scalar", [](Job& j) { j.optimizer->loss = id_named(j, "loss"); }},
-      {"the loss `hit` is bool",
+      {"loss `hit` is bool",
        [](Job& j) {
          Tensor hit = j[j.optimizer->loss];
          hit.name = "hit";
@@ -230,12 +230,12 @@ TEST_CASE("optimizer, schedule and run section are whole") {
       {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "fast"; }},
       {"learning rate: 3 rates do not match 1 boundaries",
        [](Job& j) { j.optimizer->learning_rate.boundaries.pop_back(); }},
-      {"do not grow",
+      {"must increase",
        [](Job& j) {
          j.optimizer->learning_rate.boundaries = {80, 80};
        }},
       {"is not finite", [](Job& j) { j.optimizer->learning_rate.rates[0] = kNaN; }},
-      {"constant lacks `base`",
+      {"constant: missing `base`",
        [](Job& j) {
          j.optimizer->learning_rate = {"constant", {}, {}, {}};
        }},
@@ -281,15 +281,15 @@ TEST_CASE("optimizer, schedule and run section are whole") {
        [](Job& j) {
          j.optimizer->learning_rate.warmup = {"linear", 10, INFINITY};
        }},
-      {"-1 steps or epochs", [](Job& j) { j.run.epochs = -1; }},
-      {"-1 steps or epochs", [](Job& j) { j.run.steps = -1; }},
-      {"9007199254740993 steps", [](Job& j) { j.run.steps = kMostSteps + 1; }},
+      {"steps or epochs: -1", [](Job& j) { j.run.epochs = -1; }},
+      {"steps or epochs: -1", [](Job& j) { j.run.steps = -1; }},
+      {"steps or epochs: 9007199254740993", [](Job& j) { j.run.steps = kMostSteps + 1; }},
       {"invalid pipeline depth 0", [](Job& j) { j.run.pipeline = 0; }},
       {"invalid pipeline depth 1025", [](Job& j) { j.run.pipeline = kMaxPipeline + 1; }},
-      {"cannot be counted", [](Job& j) { j.run.checkpoint.every_steps = -1; }},
-      {"cannot be counted", [](Job& j) { j.run.checkpoint.every_epochs = -1; }},
-      {"cannot be counted", [](Job& j) { j.run.log_every = 0; }},
-      {"cannot be counted", [](Job& j) { j.run.checkpoint.keep = 0; }},
+      {"in the run section is out of range", [](Job& j) { j.run.checkpoint.every_steps = -1; }},
+      {"in the run section is out of range", [](Job& j) { j.run.checkpoint.every_epochs = -1; }},
+      {"in the run section is out of range", [](Job& j) { j.run.log_every = 0; }},
+      {"in the run section is out of range", [](Job& j) { j.run.checkpoint.keep = 0; }},
   });
   Plan plan = sample::small_plan();
   plan.jobs[0].run.epochs = 1;

@@ -17,17 +17,17 @@ TEST_CASE("steps fit their signatures") {
        [](Job& j) { j.precision = "float64"; }},
       {"unknown attribute `more`", [](Job& j) { j.steps[0].attributes.set("more", true); }},
       {"missing attribute `dilation`", [](Job& j) { j.steps[0].attributes = {}; }},
-      {"`groups` of convolution is no count",
+      {"`groups` of convolution is not a valid count",
        [](Job& j) { j.steps[0].attributes.set("groups", int64_t{0}); }},
-      {"`groups` of convolution is no count",
+      {"`groups` of convolution is not a valid count",
        [](Job& j) { j.steps[0].attributes.set("groups", 1.0); }},
-      {"`padding` of convolution is no pads",
+      {"`padding` of convolution is not a valid pads",
        [](Job& j) {
          j.steps[0].attributes.set("padding", Integers{1, 1, 1, -1});
        }},
       {"result `net/conv/relu` is float32 [4, 2, 7, 6]; expected float32 [4, 2, 6, 6]",
        [](Job& j) { tensor_named(j, "net/conv/relu").shape[2] = 7; }},
-      {"the result `net/pool.argmax` is int32",
+      {"result `net/pool.argmax` is int32",
        [](Job& j) { tensor_named(j, "net/pool.argmax").dtype = DType::kInt32; }},
       {"result 0 must be a tensor", [](Job& j) { j.steps[0].outputs[0] = TensorId(); }},
       {"2 results; convolution has 1",
@@ -53,9 +53,9 @@ TEST_CASE("steps fit their signatures") {
       {"bias of [2] does not fit axis 0",
        [](Job& j) { j.steps[0].posts[0].attributes.set("axis", int64_t{0}); }},
       {"in the epilogue", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
-      {"`rate` of dropout is no fraction",
+      {"`rate` of dropout is not a valid fraction",
        [](Job& j) { step_named(j, "net/drop").attributes.set("rate", 1.0); }},
-      {"`rate` of dropout is no fraction",
+      {"`rate` of dropout is not a valid fraction",
        [](Job& j) { step_named(j, "net/drop").attributes.set("rate", kNaN); }},
   });
 }
@@ -65,7 +65,7 @@ TEST_CASE("steps read what has been made, and taps alone read taps") {
       {"before it is computed", [](Job& j) { std::swap(j.steps[1], j.steps[2]); }},
       {"duplicate name", [](Job& j) { j.steps[1].name = j.steps[0].name; }},
       {"invalid name", [](Job& j) { j.steps[1].name = "a/../b"; }},
-      {"is made already",
+      {"is already computed",
        [](Job& j) {
          Step again = j.steps[2];
          again.name = "again";
@@ -137,7 +137,8 @@ TEST_CASE("products are cast to the 16 bits of their job alone") {
   CHECK(refused(DType::kBFloat16, DType::kBFloat16).empty());
   CHECK_THAT(refused(DType::kFloat16, DType::kFloat16),
              Catch::Contains("cannot cast a fused product to float16"));
-  CHECK_THAT(refused(DType::kFloat32, true), Catch::Contains("`dtype` of cast is no dtype"));
+  CHECK_THAT(refused(DType::kFloat32, true),
+             Catch::Contains("`dtype` of cast is not a valid dtype"));
 }
 
 TEST_CASE("variables are updated once, in place, by train jobs") {

@@ -30,7 +30,7 @@ TEST_CASE("a plan has jobs, each of its own name") {
   plan.jobs.clear();
   CHECK(refusal(plan) == "a.plan: the plan has no jobs");
   plan.version = 2;
-  CHECK_THAT(refusal(plan), Catch::Matchers::Contains("has version 2"));
+  CHECK_THAT(refusal(plan), Catch::Matchers::Contains("plan version 2"));
 }
 
 TEST_CASE("ids lie within their vectors") {
@@ -63,7 +63,7 @@ TEST_CASE(
       {"duplicate name", [](Job& j) { j.tensors[1].name = j.tensors[0].name; }},
       {"extent 0", [](Job& j) { j.tensors[0].shape[0] = 0; }},
       {"extent -1", [](Job& j) { j.tensors[0].shape[0] = -1; }},
-      {"more elements than can be counted",
+      {"too many elements to count",
        [](Job& j) {
          j.tensors[0].shape = {INT64_MAX, INT64_MAX};
        }},
@@ -89,14 +89,14 @@ TEST_CASE(
 TEST_CASE("variables and inputs are listed once, with what they start from") {
   check_corruptions({
       {"missing in the list of inputs", [](Job& j) { j.inputs.pop_back(); }},
-      {"stands twice", [](Job& j) { j.variables.push_back(j.variables[0]); }},
-      {"it is none by its role",
+      {"listed twice", [](Job& j) { j.variables.push_back(j.variables[0]); }},
+      {"has another role",
        [](Job& j) {
          j.inputs[0].tensor = j.inputs[1].tensor;
          j.inputs[1].tensor = j.variables[0].tensor;
        }},
       {"unknown type `zeroes`", [](Job& j) { j.variables[1].initializer.type = "zeroes"; }},
-      {"truncated_normal lacks `stddev`",
+      {"truncated_normal: missing `stddev`",
        [](Job& j) { j.variables[0].initializer.values.erase("stddev"); }},
       {"zeros: expected 0 numbers, found 1",
        [](Job& j) { j.variables[1].initializer.values["value"] = 1; }},
@@ -126,10 +126,10 @@ TEST_CASE("inputs from datasets have columns that fit") {
       {"rows of `images` are [1, 6, 7]", [](Job& j) { j.datasets[0].columns[0].row_shape[2] = 7; }},
       {"format `csv`", [](Job& j) { j.datasets[0].columns[0].format = "csv"; }},
       {"missing path", [](Job& j) { j.datasets[0].columns[0].path = ""; }},
-      {"scale inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
-      {"a `mean` of nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
-      {"rows of [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
-      {"rows of [1, 1, 1, 1, 1, 1, 1, 1]",
+      {"scale is inf", [](Job& j) { j.datasets[0].columns[0].scale = INFINITY; }},
+      {"`mean` is nan", [](Job& j) { j.datasets[0].columns[0].mean = {kNaN}; }},
+      {"invalid row shape [1, 0, 6]", [](Job& j) { j.datasets[0].columns[0].row_shape[1] = 0; }},
+      {"invalid row shape [1, 1, 1, 1, 1, 1, 1, 1]",
        [](Job& j) { j.datasets[0].columns[0].row_shape = Shape(Integers(kMaxRank, 1)); }},
       {"3 values of `std`",
        [](Job& j) {
@@ -162,7 +162,7 @@ TEST_CASE("inputs from datasets have columns that fit") {
        [](Job& j) {
          j.datasets[0].columns[0].mean = {1, 2, 3};
        }},
-      {"std 0", [](Job& j) { j.datasets[0].columns[0].std = {0}; }},
+      {"`std` is 0", [](Job& j) { j.datasets[0].columns[0].std = {0}; }},
       {"rows 5..5",
        [](Job& j) {
          j.datasets[0].columns[0].rows = {{5, 5}};
@@ -238,6 +238,6 @@ TEST_CASE("generators make what their inputs hold") {
 }
 
 TEST_CASE("lifetimes that are too short are refused") {
-  check_corruptions({{"but is in use", [](Job& j) { --tensor_named(j, "net/pool").last.value; }},
-                     {"but is in use", [](Job& j) { ++tensor_named(j, "loss").first.value; }}});
+  check_corruptions({{"wrong lifetime", [](Job& j) { --tensor_named(j, "net/pool").last.value; }},
+                     {"wrong lifetime", [](Job& j) { ++tensor_named(j, "loss").first.value; }}});
 }

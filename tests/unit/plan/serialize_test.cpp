@@ -125,7 +125,7 @@ TEST_CASE("a plan that was changed is refused") {
   CHECK(refusal(changed) == "a.plan: the plan was modified: its checksum does not match");
   // Sealed again, its hash gives it away.
   CHECK_THAT(refusal(seal(changed)), Catch::Matchers::Contains("the hash of the plan is"));
-  CHECK_THAT(refusal(text + "\n"), Catch::Matchers::Contains("checksum does not fit"));
+  CHECK_THAT(refusal(text + "\n"), Catch::Matchers::Contains("checksum does not match"));
   CHECK_THAT(refusal(text + "x"), Catch::Matchers::Contains("invalid JSON"));
 }
 
@@ -159,8 +159,8 @@ TEST_CASE("a plan is read strictly, and errors name the place") {
   CHECK(refusal(edited("\"tap\":false", "\"tap\":false,\"tap\":false")) ==
         "a.plan: jobs: steps: duplicate key `tap`");
   CHECK(refusal(edited("\"groups\":1", "\"groups\":99999999999999999999")) ==
-        "a.plan: job `train`, step `net/conv/relu`: the attribute `groups` of convolution is no "
-        "count, or out of range");
+        "a.plan: job `train`, step `net/conv/relu`: attribute `groups` of convolution is "
+        "not a valid count");
   CHECK(refusal(edited("\"rows\":0", "\"rows\":9999999999")) ==
         "a.plan: jobs[0].tensors[0].rows: found `9999999999`; expected a small integer");
   CHECK(refusal(edited("\"role\":\"input\"", "\"role\":\"output\"")) ==
