@@ -468,10 +468,12 @@ Commands declare(CLI::App& app, Options& options) {
   ops->add_option("NAME", options.op, "op to describe")->type_name("");
 
   CLI::App* diffs = add(
-      "diff", "compare two job files or plans", diff,
+      "diff", "Compare two job files or plans", diff,
       "Lists entries that are added, removed or changed, and changes of parameters, FLOPs, memory, "
-      "optimizer, schedule and run. --set changes both. Exit status: 0 they are equivalent; 1 they "
-      "differ; 2 one is wrong; 3 one cannot be read.\nExample: flowc diff jobs/lenet.yaml "
+      "optimizer, schedule and run. --set changes both.
+Exit status: 0 equivalent; 1 different; 2 "
+      "one is invalid; 3 one cannot be read.
+Example: flowc diff jobs/lenet.yaml "
       "runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "the one to compare with it")->required()->type_name("");
