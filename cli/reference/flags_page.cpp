@@ -26,7 +26,6 @@ std::string meaning(const OptionInfo& option) {
   if (option.is_argument() && !option.choices.empty())
     text += fmt::format(": {}", quoted_alternatives(option.choices));
   if (option.required && !option.is_argument()) text += "; required";
-  if (option.repeats && !option.is_argument()) text += "; can be given several times";
   return text;
 }
 
@@ -62,14 +61,13 @@ std::string command_text(const CommandInfo& command, std::string_view of) {
   return text;
 }
 
-/// A line of prose goes on in the next one unless that is indented, or follows an empty one.
+/// A line of prose continues in the next one unless that is indented, or follows an empty one.
 std::string joined_lines(const std::string& text) {
   std::string joined;
   if (trimmed(text).empty()) return joined;
   for (const std::string& line : split(trimmed(text), '\n')) {
     const bool fresh = line.empty() || line.starts_with(' ') || joined.empty();
     joined += (joined.empty() ? "" : fresh || joined.ends_with('\n') ? "\n" : " ") + line;
-    if (line.empty()) joined += '\n';
   }
   return joined;
 }
@@ -84,22 +82,28 @@ std::string sentence(std::string text) {
 
 std::string exit_status_table(const std::string& text) {
   std::string rows;
+  const auto add_row = [&rows](std::string row) {
+    row = trimmed(row);
+    while (row.ends_with(';') || row.ends_with(',') || row.ends_with('.')) row.pop_back();
+    const size_t blank = row.find(' ');
+    if (!row.empty())
+      rows += fmt::format("| `{}` | {} |\n", row.substr(0, blank),
+                          blank == row.npos ? "" : markdown_cell(trimmed(row.substr(blank + 1))));
+  };
   std::string_view rest = text;
-  /// Where the next number begins: after "; " or ", ".
+  /// Where the next number begins: on a new line, or after "; " or ", ".
   const auto next = [&rest] {
-    for (size_t at = rest.find(' '); at != rest.npos; at = rest.find(' ', at + 1))
-      if (at > 0 && (rest[at - 1] == ';' || rest[at - 1] == ',') && at + 1 < rest.size() &&
-          std::isdigit(static_cast<unsigned char>(rest[at + 1])))
+    for (size_t at = rest.find_first_of(" \n"); at != rest.npos;
+         at = rest.find_first_of(" \n", at + 1))
+      if (at > 0 && (rest[at] == '\n' ||
+                     ((rest[at - 1] == ';' || rest[at - 1] == ',') && at + 1 < rest.size() &&
+                      std::isdigit(static_cast<unsigned char>(rest[at + 1])))))
         return at;
     return rest.npos;
   };
   while (!rest.empty()) {
     const size_t end = next();
-    std::string row(rest.substr(0, end));
-    while (row.ends_with(';') || row.ends_with(',') || row.ends_with('.')) row.pop_back();
-    const size_t blank = row.find(' ');
-    rows += fmt::format("| `{}` | {} |\n", row.substr(0, blank),
-                        blank == row.npos ? "" : markdown_cell(row.substr(blank + 1)));
+    add_row(std::string(rest.substr(0, end)));
     rest = end == rest.npos ? std::string_view() : rest.substr(end + 1);
   }
   return "| exit status | meaning |\n| --- | --- |\n" + rows;

@@ -177,7 +177,7 @@ class Directories(FlowTest):
         self.assertIn("--save: w.npz names a file", done.stderr)
         self.assertIn("write `w`", done.stderr)
         self.assertIn("a name is longer than 255 bytes", self.flowrun("job.yaml", "-o", "out", "--save", "w" * 256, status=2).stderr)
-        self.assertIn("--save is empty", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
+        self.assertIn("--save: empty path", self.flowrun("job.yaml", "-o", "out", "--save", "", status=2).stderr)
         self.flowrun("job.yaml", "-o", "out", "--force", "--quiet", "--save", "out/final")
 
     def test_a_link_to_a_checkpoint_stays_one(self):
@@ -205,7 +205,7 @@ class Directories(FlowTest):
         self.flowrun("job.yaml", "-o", "anew", "--quiet", "--set", "jobs.train.graph.hidden.units=9", "--steps", 0)
         np.testing.assert_array_equal(np.load(loaded / "hidden/weight.npy"), np.load(self.checkpoint("anew") / "hidden/weight.npy"))
         self.assertIn("no variable matches `head/*`", self.flowrun("job.yaml", "-o", "x", *wider, "--load-partial", "head/*", status=2).stderr)
-        self.assertIn("nothing is loaded", self.flowrun("job.yaml", "-o", "x", "--load-partial", "**", status=2).stderr)
+        self.assertIn("--load-partial requires a checkpoint to load", self.flowrun("job.yaml", "-o", "x", "--load-partial", "**", status=2).stderr)
 
     def test_what_cannot_be_reached_is_no_defect(self):
         os.symlink("loop", self.dir / "loop")
@@ -242,7 +242,7 @@ jobs:
 """)
         for words, said in [("hooks=[{watch: b, to: [npy, npy]}]", "`to` writes the same .npy twice"),
                             ("hooks=[{watch: b, type: ListNumpy}, {watch: b/0}]", "`b/0` would be written to watch/b/0, like `b/0` of"),
-                            ("returns={type: 'Tuple[ListNumpy, Numpy]', value: [b, b/0]}", "would be written to returns/b/0, as")]:
+                            ("returns={type: 'Tuple[ListNumpy, Numpy]', value: [b, b/0]}", "would be written to returns/b/0, like")]:
             self.assertIn(said, self.flowrun("job.yaml", "-o", "out", "--set", "+jobs.predict." + words, status=2).stderr)
 
     def test_a_refused_run_leaves_no_default_directory(self):
@@ -377,7 +377,7 @@ jobs:
                                     "  optimizer.learning_rate: 0.2 in the run, 0.1 now\n   hint: start from step 0 with --force"),
                           ("broken", "cannot resume broken: broken/plan.json:1:2: invalid JSON"),
                           ("damaged", "damaged/checkpoints/000003 has no checkpoint.json\n   hint: restore that file"),
-                          ("rescued", "the run failed before its first checkpoint\n   hint: `--load rescued/rescued`"),
+                          ("rescued", "the run failed before its first checkpoint\n   hint: to start from its last state, use --load rescued/rescued"),
                           ("job.yaml", "job.yaml is a file, not a directory")):
             before = self.files(".")
             done = self.flowrun("job.yaml", "-o", out, "--resume", status=2)

@@ -152,7 +152,7 @@ class Commands(FlowTest):
         for words in ([], ["-x"]):
             self.assertIn("hint: use one of check, build,", self.call("flowc", *words, status=2).stderr)
         self.write("job.yaml", "flow: 1")
-        self.assertIn("missing command before job.yaml\n   hint: flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
+        self.assertIn("missing command before job.yaml\n   hint: to check it, run flowc check job.yaml", self.call("flowc", "job.yaml", status=2).stderr)
         self.assertIn("error: FILE is required", self.call("flowc", "show", status=2).stderr)
 
     def test_build_does_not_touch_the_plan_of_a_broken_file(self):

@@ -212,7 +212,7 @@ class Runs(FlowDiff):
         returned = ["--set", "+jobs.train.returns={value: {loss: loss, logits: logits, hidden: hidden}}", "--watch-diff", "hidden"]
         self.call("flowrun", "job.yaml", "-o", "c", "--quiet", *returned)
         self.call("flowrun", "job.yaml", "-o", "d", "--quiet", *returned, "--set", "+jobs.train.graph.hidden.bias_initializer=ones")
-        self.assertIn("computed first: returns/hidden/value, at step 0", self.call("flowdiff", "c", "d", status=1).stdout)
+        self.assertIn("first difference in computation order: returns/hidden/value, at step 0", self.call("flowdiff", "c", "d", status=1).stdout)
         self.call("flowrun", "job.yaml", "-o", "short", "--quiet", *returned, "--steps", 2)
         self.assertNotIn("computed first", self.call("flowdiff", "c", "short", status=1).stdout)
         (self.dir / "a/plan.json").write_text("{}")

@@ -68,7 +68,7 @@ class Npz(FlowTest):
         for flags in ((), ("--load-partial", "**")):
             told = self.refused("torch.npz", *flags)
             self.assertIn("torch.npz does not match: 4 of 4 variables", told)
-            self.assertIn("\n    body.weight [4, 3] float32\n   hint: variables are loaded by name", told)
+            self.assertIn("\n    body.weight [4, 3] float32\n   hint: rename the variables", told)
 
     def test_other_files_are_refused_by_name(self):
         np.save(self.dir / "w.npy", X)

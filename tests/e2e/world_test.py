@@ -424,7 +424,7 @@ jobs:
         self.assertIn("the data of `x` changed", self.flowrun(*reads, status=2).stderr)
         record.write_text(text)
         self.flowrun(*reads)
-        self.assertIn("--verify-data needs --resume", self.flowrun(*reads[:-1], "--verify-data", status=2).stderr)
+        self.assertIn("--verify-data requires --resume", self.flowrun(*reads[:-1], "--verify-data", status=2).stderr)
 
     def test_the_data_of_called_jobs_are_hashed_too(self):
         job = train_job(4).replace("steps: 4}", "steps: 4, also: [{job: eval, every: {steps: 2}}]}")
