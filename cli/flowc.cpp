@@ -476,7 +476,9 @@ Exit status: 0 equivalent; 1 different; 2 "
 Example: flowc diff jobs/lenet.yaml "
       "runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
-  diffs->add_option("B", options.other, "the one to compare with it")->required()->type_name("");
+  diffs->add_option("B", options.other, "the job file or plan to compare with A")
+      ->required()
+      ->type_name("");
   diffs->add_flag("--values", options.values, "list each value of the plans that differs");
   add_sets(diffs);
 

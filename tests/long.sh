@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the CUDA module for every architecture, twenty epochs of
-# both networks for three seeds, faults at most calls of the system, a longer fuzzing, and the tests
-# run on planted defects. About half an hour on two cores, and some hours for the planted defects.
+# both networks with three seeds, all tests under sanitizers, failing system calls, longer fuzzing,
+# and mutation tests. About two hours on 2 cores, and more hours for the mutation tests.
 # Usage: tests/long.sh [SECONDS OF EACH FUZZER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ./setup.sh test
-cmake --preset release -U CMAKE_CUDA_ARCHITECTURES >/dev/null
+cmake --preset release -U CMAKE_CUDA_ARCHITECTURES -U FLOW_CUDA_CODE >/dev/null
 cmake --build --preset release
 bin=$PWD/build/release/bin
 out=$(mktemp -d)
@@ -29,5 +29,13 @@ if command -v debootstrap >/dev/null && [[ $(id -u) -eq 0 ]]; then
 else
   echo "package: skipped, needs root and debootstrap"
 fi
+
+cmake --preset asan -DFLOW_TESTS=ON >/dev/null
+cmake --build --preset asan
+# Whole epochs would take hours.
+ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+  LSAN_OPTIONS=suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0 \
+  ctest --test-dir build/asan --output-on-failure --parallel "$(nproc)" \
+  -E '^(e2e_(accuracy|bits|golden_steps|mixed|nets)|repo|words)$'
 tests/fuzz/run.sh "${1:-600}"
 /usr/bin/python3 tests/mutation/run.py

@@ -127,7 +127,7 @@ TEST_CASE("The compiler says of each wrong file what its golden text says", "[go
   }
 }
 
-TEST_CASE("Each diagnosis is provoked by a golden file") {
+TEST_CASE("Each diagnosis is provoked by a golden file", "[golden]") {
   std::string expected;
   for (const Golden& golden : all_goldens()) expected += golden.expected;
   for (const DiagnosisInfo& info : all_diagnoses()) {
@@ -137,7 +137,7 @@ TEST_CASE("Each diagnosis is provoked by a golden file") {
   }
 }
 
-TEST_CASE("Each op is misused in a golden file") {
+TEST_CASE("Each op is misused in a golden file", "[golden]") {
   const std::regex call(R"(op: (\w+)[,}])");
   std::set<std::string, std::less<>> misused;
   for (const Golden& golden : all_goldens())
@@ -154,7 +154,8 @@ TEST_CASE("Each op is misused in a golden file") {
   }
 }
 
-TEST_CASE("Messages begin in lower case, end without a full stop, and keep to 100 columns") {
+TEST_CASE("Messages begin in lower case, end without a full stop, and keep to 100 columns",
+          "[golden]") {
   const std::regex header(R"(.*: (error|warning): (.*) \[[EW]\d{4}\])");
   for (const Golden& golden : all_goldens())
     for (const std::string& line : split(golden.expected, '\n')) {

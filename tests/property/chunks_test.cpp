@@ -14,21 +14,19 @@ void require_near_reference(const KernelCase& one) {
 
 }  // namespace
 
-TEST_CASE("batch_norm adds the variance between chunks of rows whose mean drifts",
-          "[property][cpu]") {
+TEST_CASE("batch_norm adds the variance between chunks of rows whose mean drifts", "[property]") {
   require_near_reference(drifting_batch_norm());
 }
 
-TEST_CASE("layer_norm's gradients add up every chunk of rows", "[property][cpu]") {
+TEST_CASE("layer_norm's gradients add up every chunk of rows", "[property]") {
   require_near_reference(many_rows_of_layer_norm());
 }
 
-TEST_CASE("lamb uses an epsilon as large as its roots", "[property][cpu]") {
+TEST_CASE("lamb uses an epsilon as large as its roots", "[property]") {
   for (const double epsilon : {1e-6, 1e-3, 1e-2}) require_near_reference(lamb_of_epsilon(epsilon));
 }
 
-TEST_CASE("centred rmsprop stays finite where rounding makes a variance negative",
-          "[property][cpu]") {
+TEST_CASE("centred rmsprop stays finite where rounding makes a variance negative", "[property]") {
   const KernelCase one = cancelling_rmsprop();
   require_bounded_steps(one, run_chunked(one), 0.125);
 }

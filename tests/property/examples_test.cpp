@@ -126,7 +126,7 @@ void require_gradient(const plan::Job& job, Arrays values, const std::string& na
 
 }  // namespace
 
-TEST_CASE("every example runs alike on fast kernels and on the reference", "[property][cpu]") {
+TEST_CASE("every example runs alike on fast kernels and on the reference", "[property]") {
   for_examples([](std::string_view example) {
     const plan::Job job = has_gradient(example, false) ? gradient_job_of_example(example, false)
                                                        : job_of_example(example, false);
@@ -141,7 +141,7 @@ TEST_CASE("every example runs alike on fast kernels and on the reference", "[pro
   });
 }
 
-TEST_CASE("every gradient agrees with central differences", "[property][cpu]") {
+TEST_CASE("every gradient agrees with central differences", "[property]") {
   for_examples([](std::string_view example) {
     if (!has_gradient(example, true)) return;
     const plan::Job job = gradient_job_of_example(example, true);

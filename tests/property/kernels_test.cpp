@@ -26,7 +26,7 @@ void for_random_cases(Check check) {
 
 }  // namespace
 
-TEST_CASE("fast kernels give what the reference gives, in both layouts", "[property][cpu]") {
+TEST_CASE("fast kernels give what the reference gives, in both layouts", "[property]") {
   for_random_cases([](const KernelCase& one) {
     const KernelRun expected = run_kernel(one, {cpu::reference_kernels()});
     const KernelRun plain = run_kernel(one, {cpu::fast_kernels()});
@@ -41,7 +41,7 @@ TEST_CASE("fast kernels give what the reference gives, in both layouts", "[prope
 }
 
 TEST_CASE("rows beside each other are as good as rows one by one, however many there are",
-          "[property][cpu]") {
+          "[property]") {
   const std::string op = GENERATE("softmax", "log_softmax");
   const int64_t inner = GENERATE(15, 16, 17, 64, 65, 130), n = GENERATE(1, 2, 21);
   Random random(static_cast<Random::result_type>(inner * n));
@@ -62,7 +62,7 @@ TEST_CASE("rows beside each other are as good as rows one by one, however many t
 }
 
 TEST_CASE("places are those of the first on ties and of NaNs before all, in rows of any length",
-          "[property][cpu]") {
+          "[property]") {
   const std::string op = GENERATE("argmax", "argmin");
   const int64_t n = GENERATE(1, 127, 128, 129, 300), inner = GENERATE(1, 3, 70);
   const float rare = GENERATE(2.0f, std::numeric_limits<float>::quiet_NaN());
@@ -80,7 +80,7 @@ TEST_CASE("places are those of the first on ties and of NaNs before all, in rows
         same_bits(expected, run_kernel(one, {cpu::fast_kernels(), cpu::Layout::kPlain, threads})));
 }
 
-TEST_CASE("fast kernels give the same bits on any number of threads", "[property][cpu]") {
+TEST_CASE("fast kernels give the same bits on any number of threads", "[property]") {
   for_random_cases([](const KernelCase& one) {
     for (const cpu::Layout layout : {cpu::Layout::kPlain, cpu::Layout::kChannelsLast}) {
       if (layout == cpu::Layout::kChannelsLast && !takes_channels_last(one)) continue;
@@ -94,7 +94,7 @@ TEST_CASE("fast kernels give the same bits on any number of threads", "[property
 }
 
 TEST_CASE("the reference computes float32 jobs as it computes float64 ones, but for rounding",
-          "[property][cpu]") {
+          "[property]") {
   for_random_cases([](const KernelCase& one) {
     if (one.op == "fill" || one.op == "cast" || one.op == "one_hot")
       return;  // their dtypes are attributes

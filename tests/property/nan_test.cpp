@@ -25,7 +25,7 @@ Array reference(const KernelCase& one) {
 
 }  // namespace
 
-TEST_CASE("every function makes NaN of NaN, and of nothing else", "[property][cpu]") {
+TEST_CASE("every function makes NaN of NaN, and of nothing else", "[property]") {
   for (const KernelCase& one : function_cases()) {
     INFO(one.str());
     require_nan_passes(one, fast(one));
@@ -34,7 +34,7 @@ TEST_CASE("every function makes NaN of NaN, and of nothing else", "[property][cp
   }
 }
 
-TEST_CASE("every function's gradient has NaN where the reference has it", "[property][cpu]") {
+TEST_CASE("every function's gradient has NaN where the reference has it", "[property]") {
   for (const KernelCase& one : gradient_cases()) {
     INFO(one.str());
     require_same_nans(fast(one), reference(one));
@@ -42,7 +42,7 @@ TEST_CASE("every function's gradient has NaN where the reference has it", "[prop
   }
 }
 
-TEST_CASE("relu's gradient passes where relu made NaN, and is 0 where it made 0", "[cpu]") {
+TEST_CASE("relu's gradient passes where relu made NaN, and is 0 where it made 0", "[property]") {
   const KernelCase one = nan_case("relu_grad", {array_of<float>({5}, {2, kNan, 3, kNan, 5}),
                                                 array_of<float>({5}, {kNan, 0, 0, 1, 4})});
   for (const Array& dx : {fast(one), reference(one)}) {
@@ -54,7 +54,7 @@ TEST_CASE("relu's gradient passes where relu made NaN, and is 0 where it made 0"
   }
 }
 
-TEST_CASE("a pool makes NaN of every window that has one", "[cpu]") {
+TEST_CASE("a pool makes NaN of every window that has one", "[property]") {
   const Attributes attributes = {{"ksize", std::vector<int64_t>{2, 2}},
                                  {"strides", std::vector<int64_t>{1, 1}},
                                  {"padding", std::vector<int64_t>{0, 0, 0, 0}},
@@ -76,7 +76,7 @@ TEST_CASE("a pool makes NaN of every window that has one", "[cpu]") {
   }
 }
 
-TEST_CASE("NaN in the data reaches the result and the variables, whatever is fused", "[cpu]") {
+TEST_CASE("NaN in the data reaches the result and the variables, whatever is fused", "[property]") {
   const std::string precision = GENERATE("float32", "float64", "mixed_bfloat16");
   for (const std::string& activation : activation_names()) {
     const OpDef* op = find_op(activation);

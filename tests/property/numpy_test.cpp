@@ -202,7 +202,7 @@ void require_near_numpy(const Array& got, const Array& expected) {
 
 }  // namespace
 
-TEST_CASE("kernels agree with NumPy", "[property][cpu]") {
+TEST_CASE("kernels agree with NumPy", "[property]") {
   std::vector<Judged> calls = judged();
   for (const char* op : kPlain) calls.push_back({op, op, {}});
   for (const Judged& call : calls) {

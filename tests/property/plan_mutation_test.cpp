@@ -48,7 +48,7 @@ std::vector<std::pair<size_t, size_t>> scalars_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a plan with any byte changed, removed or inserted is refused") {
+TEST_CASE("a plan with any byte changed, removed or inserted is refused", "[property]") {
   const std::string text = to_json(sample::small_plan());
   const std::string named = hash(sample::small_plan());
   std::mt19937 random(1);
@@ -65,14 +65,15 @@ TEST_CASE("a plan with any byte changed, removed or inserted is refused") {
   CHECK(taken == 0);
 }
 
-TEST_CASE("a plan that ends anywhere before its end is refused") {
+TEST_CASE("a plan that ends anywhere before its end is refused", "[property]") {
   const std::string text = to_json(sample::small_plan());
   const std::string named = hash(sample::small_plan());
   for (size_t i = 0; i < text.size(); i += kCasesPerTried)
     CHECK_FALSE(is_taken(text.substr(0, i), named));
 }
 
-TEST_CASE("a plan with values exchanged and sealed again is refused, or runs the same") {
+TEST_CASE("a plan with values exchanged and sealed again is refused, or runs the same",
+          "[property]") {
   const std::string text = to_json(sample::full_plan());
   const std::string named = hash(sample::full_plan());
   const auto scalars = scalars_of(text);

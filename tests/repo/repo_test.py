@@ -126,5 +126,15 @@ class Texts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, "\n".join(done.stderr.splitlines()[:20]))
 
 
+class Rooms(unittest.TestCase):
+    def test_each_test_case_has_the_tag_of_its_room(self):
+        case = re.compile(r'^TEST_CASE\(\s*(?:"(?:[^"\\]|\\.)*"\s*)+(?:, "([^"]*)")?\)', re.M)
+        for name, text in sources("tests/unit", "tests/golden", "tests/property"):
+            folders = pathlib.PurePosixPath(name).parts
+            room = "cuda" if "cuda" in folders[:-1] else folders[2] if folders[1] == "unit" else folders[1]
+            for match in case.finditer(text):
+                self.assertIn(f"[{room}]", match[1] or "", f"{name}: {match[0]}")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -14,7 +14,7 @@ void write(const fs::path& path, const std::string& text) {
   write_text_atomically(path, text);
 }
 
-TEST_CASE("the narrowest of a process's control groups says what is left") {
+TEST_CASE("the narrowest of a process's control groups says what is left", "[base]") {
   constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
   const FreshDirectory home;
   const fs::path groups = home / "cgroup", mount = home / "fs";

@@ -7,7 +7,7 @@
 namespace flow {
 namespace {
 
-TEST_CASE("division rounds up, to whole parts and to whole units") {
+TEST_CASE("division rounds up, to whole parts and to whole units", "[base]") {
   CHECK(ceil_div(0, 4) == 0);
   CHECK(ceil_div(1, 4) == 1);
   CHECK(ceil_div(4, 4) == 1);

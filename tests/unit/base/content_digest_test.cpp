@@ -14,7 +14,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-TEST_CASE("the digest of contents is XXH3's in 128 bits, whatever the pieces") {
+TEST_CASE("the digest of contents is XXH3's in 128 bits, whatever the pieces", "[base]") {
   ContentDigest digest;
   CHECK(digest.text() == "99aa06d3014798d86001c324468d497f");  // xxhsum -H2 of nothing
   for (const char* piece : {"one ", "", "two ", "three"}) digest.add(bytes_of(piece));
@@ -23,7 +23,7 @@ TEST_CASE("the digest of contents is XXH3's in 128 bits, whatever the pieces") {
   CHECK(digest.text() == whole.text());
 }
 
-TEST_CASE("a digest sees a change in the middle and in the last block of a large file") {
+TEST_CASE("a digest sees a change in the middle and in the last block of a large file", "[base]") {
   const FreshDirectory home;
   std::string text(3 << 20, 'a');
   const auto digest = [&] {

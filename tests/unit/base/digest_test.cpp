@@ -6,7 +6,7 @@
 namespace flow {
 namespace {
 
-TEST_CASE("digests are FNV-1a's, in digits") {
+TEST_CASE("digests are FNV-1a's, in digits", "[base]") {
   CHECK(fnv1a64("") == 0xcbf29ce484222325);
   CHECK(fnv1a64("foobar") == 0x85944171f73967e8);
   CHECK(fnv1a64("bar", fnv1a64("foo")) == fnv1a64("foobar"));

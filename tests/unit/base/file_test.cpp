@@ -35,7 +35,7 @@ int descriptor_of(const fs::path& path) {
   return -1;
 }
 
-TEST_CASE("what is written is read back") {
+TEST_CASE("what is written is read back", "[base]") {
   const FreshDirectory directory;
   const fs::path path = directory / "a.txt";
   File file = File::create(path);
@@ -47,7 +47,7 @@ TEST_CASE("what is written is read back") {
   CHECK(read_text(path) == "hello world");
 }
 
-TEST_CASE("an update keeps what is there") {
+TEST_CASE("an update keeps what is there", "[base]") {
   const FreshDirectory directory;
   const fs::path path = directory / "a.txt";
   write_text_atomically(path, "hello world");
@@ -59,14 +59,14 @@ TEST_CASE("an update keeps what is there") {
   CHECK(read_text(path) == "hello");
 }
 
-TEST_CASE("a long file is read whole") {
+TEST_CASE("a long file is read whole", "[base]") {
   const FreshDirectory directory;
   const std::string text(200000, 'x');
   write_text_atomically(directory / "long", text);
   CHECK(read_text(directory / "long") == text);
 }
 
-TEST_CASE("a failure names the path and the reason") {
+TEST_CASE("a failure names the path and the reason", "[base]") {
   const FreshDirectory directory;
   const auto message_of = [](auto action) -> std::string {
     try {
@@ -86,7 +86,7 @@ TEST_CASE("a failure names the path and the reason") {
   CHECK(cannot("write", "x", EACCES).hint().empty());
 }
 
-TEST_CASE("an atomic write replaces the text and leaves no temporary behind") {
+TEST_CASE("an atomic write replaces the text and leaves no temporary behind", "[base]") {
   const FreshDirectory directory;
   write_text_atomically(directory / "a", "one");
   write_text_atomically(directory / "a", "two");
@@ -94,7 +94,7 @@ TEST_CASE("an atomic write replaces the text and leaves no temporary behind") {
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("an atomic write goes where a link leads, though nothing be there yet") {
+TEST_CASE("an atomic write goes where a link leads, though nothing be there yet", "[base]") {
   const FreshDirectory directory;
   fs::create_directory(directory / "kept");
   fs::create_symlink("kept/text", directory / "link");
@@ -106,21 +106,22 @@ TEST_CASE("an atomic write goes where a link leads, though nothing be there yet"
   }
 }
 
-TEST_CASE("an atomic write that fails leaves nothing") {
+TEST_CASE("an atomic write that fails leaves nothing", "[base]") {
   const FreshDirectory directory;
   fs::create_directory(directory / "a");
   CHECK_THROWS_AS(write_text_atomically(directory / "a", "text"), RunError);
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a text is on the disk before it has its name, and its name before the call returns") {
+TEST_CASE("a text is on the disk before it has its name, and its name before the call returns",
+          "[base]") {
   const FreshDirectory directory;
   const FileCalls calls(directory.path());
   write_text_atomically(directory / "a", "text");
   CHECK(calls.list() == std::vector<std::string>{"fsync .a.tmp", "rename a", "fsync ."});
 }
 
-TEST_CASE("what a file system loses when a file is closed is an error of the write") {
+TEST_CASE("what a file system loses when a file is closed is an error of the write", "[base]") {
   const FreshDirectory directory;
   FileCalls calls(directory.path());
   write_text_atomically(directory / "a", "old");
@@ -131,7 +132,7 @@ TEST_CASE("what a file system loses when a file is closed is an error of the wri
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("nobody can guess a temporary name, or have it lead elsewhere") {
+TEST_CASE("nobody can guess a temporary name, or have it lead elsewhere", "[base]") {
   const FreshDirectory directory;
   const fs::path one = temporary_beside(directory / "a"), other = temporary_beside(directory / "a");
   CHECK(one != other);
@@ -148,7 +149,7 @@ TEST_CASE("nobody can guess a temporary name, or have it lead elsewhere") {
   CHECK_FALSE(fs::exists(directory / "missing"));
 }
 
-TEST_CASE("a map shows the file, and an empty file is an empty map") {
+TEST_CASE("a map shows the file, and an empty file is an empty map", "[base]") {
   const FreshDirectory directory;
   write_text_atomically(directory / "a", "hello");
   write_text_atomically(directory / "empty", "");
@@ -176,7 +177,7 @@ class OpenFileLimit {
   rlimit before_{};
 };
 
-TEST_CASE("a file that shrinks is reported however many files are mapped") {
+TEST_CASE("a file that shrinks is reported however many files are mapped", "[base]") {
   const FreshDirectory directory;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const OpenFileLimit limit(4096);
@@ -197,7 +198,7 @@ TEST_CASE("a file that shrinks is reported however many files are mapped") {
   }
 }
 
-TEST_CASE("maps come and go while another thread's map loses its file") {
+TEST_CASE("maps come and go while another thread's map loses its file", "[base]") {
   const FreshDirectory directory;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   File::create(directory / "kept").truncate(page);
@@ -217,7 +218,7 @@ TEST_CASE("maps come and go while another thread's map loses its file") {
   others.join();
 }
 
-TEST_CASE("descriptors are not inherited by other programs") {
+TEST_CASE("descriptors are not inherited by other programs", "[base]") {
   const FreshDirectory directory;
   const File file = File::create(directory / "a");
   CHECK((fcntl(descriptor_of(directory / "a"), F_GETFD) & FD_CLOEXEC) != 0);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-TEST_CASE("every float16 survives the way to float and back") {
+TEST_CASE("every float16 survives the way to float and back", "[base]") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = float16_to_float(static_cast<uint16_t>(bits));
     if (std::isnan(value)) {
@@ -21,7 +21,7 @@ TEST_CASE("every float16 survives the way to float and back") {
   }
 }
 
-TEST_CASE("every bfloat16 survives the way to float and back") {
+TEST_CASE("every bfloat16 survives the way to float and back", "[base]") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const float value = bfloat16_to_float(static_cast<uint16_t>(bits));
     if (std::isnan(value)) {
@@ -33,7 +33,7 @@ TEST_CASE("every bfloat16 survives the way to float and back") {
   }
 }
 
-TEST_CASE("float16 has the values that it should") {
+TEST_CASE("float16 has the values that it should", "[base]") {
   CHECK(float16_to_float(0x3c00) == 1);
   CHECK(float16_to_float(0xc000) == -2);
   CHECK(float16_to_float(0x7bff) == 65504);
@@ -42,7 +42,7 @@ TEST_CASE("float16 has the values that it should") {
   CHECK(std::signbit(float16_to_float(0x8000)));
 }
 
-TEST_CASE("float16 rounds to the nearest, ties to even") {
+TEST_CASE("float16 rounds to the nearest, ties to even", "[base]") {
   CHECK(float_to_float16(1 + 0x1p-11f) == 0x3c00);      // a tie, down to even
   CHECK(float_to_float16(1 + 3 * 0x1p-11f) == 0x3c02);  // a tie, up to even
   CHECK(float_to_float16(1 + 0x1.01p-11f) == 0x3c01);
@@ -54,7 +54,7 @@ TEST_CASE("float16 rounds to the nearest, ties to even") {
   CHECK(float_to_float16(0x1.ffep-15f) == 0x0400);  // up into the normal numbers
 }
 
-TEST_CASE("a float becomes the float16 that a double of its value does") {
+TEST_CASE("a float becomes the float16 that a double of its value does", "[base]") {
   const auto check = [](uint32_t bits) {
     const float value = bits_as<float>(bits);
     if (float_to_float16(value) != double_to_float16(static_cast<double>(value)))
@@ -66,13 +66,13 @@ TEST_CASE("a float becomes the float16 that a double of its value does") {
       check(high << 12 | low);
 }
 
-TEST_CASE("bfloat16 rounds to the nearest, ties to even") {
+TEST_CASE("bfloat16 rounds to the nearest, ties to even", "[base]") {
   CHECK(float_to_bfloat16(1 + 0x1p-8f) == 0x3f80);
   CHECK(float_to_bfloat16(1 + 3 * 0x1p-8f) == 0x3f82);
   CHECK(float_to_bfloat16(std::numeric_limits<float>::max()) == 0x7f80);
 }
 
-TEST_CASE("a double is rounded once") {
+TEST_CASE("a double is rounded once", "[base]") {
   CHECK(double_to_float16(1 + 0x1p-11 + 0x1p-40) == 0x3c01);
   CHECK(double_to_bfloat16(1 + 0x1p-8 + 0x1p-40) == 0x3f81);
   CHECK(double_to_bfloat16(1 + 3 * 0x1p-8 - 0x1p-40) == 0x3f81);

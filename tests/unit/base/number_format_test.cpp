@@ -6,14 +6,14 @@
 namespace flow {
 namespace {
 
-TEST_CASE("a number is printed as printf would") {
+TEST_CASE("a number is printed as printf would", "[base]") {
   CHECK(format_number("%.6g", 0.1) == "0.1");
   CHECK(format_number("%8.3f|", 2.0 / 3) == "   0.667|");
   CHECK(format_number("%+.2f %%", 99.126) == "+99.13 %");
   CHECK(format_number("loss=%e", 1) == "loss=1.000000e+00");
 }
 
-TEST_CASE("one conversion of a double, no more and no less") {
+TEST_CASE("one conversion of a double, no more and no less", "[base]") {
   for (const char* good : {"%g", "%-08.3E", "%% %a", "%.f"}) CHECK(is_number_format(good));
   for (const char* bad : {"", "text", "%", "%d", "%s", "%n", "%ld", "%Lf", "%*f", "%.*f", "%1$f",
                           "%f %f", "%100f", "%.100f", "%g%"}) {

@@ -11,7 +11,7 @@
 namespace flow {
 namespace {
 
-TEST_CASE("philox4x32-10 gives its published answers") {
+TEST_CASE("philox4x32-10 gives its published answers", "[base]") {
   constexpr uint32_t kOnes = 0xffffffff;
   CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) ==
         PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -21,7 +21,7 @@ TEST_CASE("philox4x32-10 gives its published answers") {
         PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a key is made of the seed and the name") {
+TEST_CASE("a key is made of the seed and the name", "[base]") {
   CHECK(splitmix64(0) == 0xe220a8397b1dcdaf);
   CHECK(splitmix64(1) == 0x910a2dec89025cc1);
   const PhiloxKey key = philox_key(1, "a");
@@ -30,7 +30,7 @@ TEST_CASE("a key is made of the seed and the name") {
   CHECK(philox_block(key, 0, 1)[0] == 0x32167f4e);
 }
 
-TEST_CASE("uniform draws are the reference's bit for bit") {
+TEST_CASE("uniform draws are the reference's bit for bit", "[base]") {
   std::vector<double> values(6);
   draw_uniform({7, "x", 3}, -1, 1, values.data(), 6);
   CHECK(values == std::vector<double>{-0.378365159034729, -0.3419746160507202, 0.5638787746429443,
@@ -38,7 +38,7 @@ TEST_CASE("uniform draws are the reference's bit for bit") {
                                       0.49413323402404785});
 }
 
-TEST_CASE("normal draws are the reference's") {
+TEST_CASE("normal draws are the reference's", "[base]") {
   std::vector<double> values(6);
   draw_normal({1, "lenet/conv1/weight"}, values.data(), 6);
   const std::vector<double> expected = {-0.5423552846786768, 0.2960135942287561,
@@ -47,7 +47,7 @@ TEST_CASE("normal draws are the reference's") {
   for (size_t i = 0; i < 6; ++i) CHECK(values[i] == Approx(expected[i]).epsilon(1e-14));
 }
 
-TEST_CASE("a truncated draw keeps what is inside and redraws what is not") {
+TEST_CASE("a truncated draw keeps what is inside and redraws what is not", "[base]") {
   std::vector<double> plain(64), truncated(64);
   draw_normal({5, "w"}, plain.data(), 64);
   draw_truncated_normal({5, "w"}, truncated.data(), 64);
@@ -64,7 +64,7 @@ TEST_CASE("a truncated draw keeps what is inside and redraws what is not") {
   for (const double z : many) CHECK(std::abs(z) < 2);
 }
 
-TEST_CASE("parts of a draw are those of the whole") {
+TEST_CASE("parts of a draw are those of the whole", "[base]") {
   const auto check = [](auto draw_values) {
     std::vector<double> whole(30), part(9);
     draw_values(Draw{5, "w"}, whole);
@@ -79,13 +79,13 @@ TEST_CASE("parts of a draw are those of the whole") {
   });
 }
 
-TEST_CASE("integers stay in the range, whose end is excluded") {
+TEST_CASE("integers stay in the range, whose end is excluded", "[base]") {
   std::vector<int64_t> values(8);
   draw_integers({3, "ids", 2}, -5, 7, values.data(), 8);
   CHECK(values == std::vector<int64_t>{3, 5, 2, -4, -3, 0, -1, 4});
 }
 
-TEST_CASE("the order of rows is a function of seed and epoch") {
+TEST_CASE("the order of rows is a function of seed and epoch", "[base]") {
   std::vector<int64_t> order(10);
   draw_permutation({1, "d/shuffle", 0}, order.data(), 10);
   CHECK(order == std::vector<int64_t>{9, 1, 3, 0, 5, 4, 2, 6, 8, 7});
@@ -95,7 +95,7 @@ TEST_CASE("the order of rows is a function of seed and epoch") {
   CHECK(order[0] == 0);
 }
 
-TEST_CASE("dropout keeps the words at or above its threshold") {
+TEST_CASE("dropout keeps the words at or above its threshold", "[base]") {
   CHECK(dropout_threshold(0) == 0);
   CHECK(dropout_threshold(0.5) == 2147483648);
   CHECK(dropout_threshold(0.1) == 429496730);

@@ -29,7 +29,7 @@ double worst_error(F f, G exact, float low, float high) {
 
 }  // namespace
 
-TEST_CASE("functions of floats are exact to a few units in the last place") {
+TEST_CASE("functions of floats are exact to a few units in the last place", "[base]") {
   const auto worst = [](float (*f)(float), double (*exact)(double), float low, float high) {
     return worst_error(f, exact, low, high);
   };
@@ -53,7 +53,7 @@ TEST_CASE("functions of floats are exact to a few units in the last place") {
             kInfinity) <= 3);
 }
 
-TEST_CASE("functions of floats know zeros, infinities and what is not defined") {
+TEST_CASE("functions of floats know zeros, infinities and what is not defined", "[base]") {
   CHECK(math::exp(0.0f) == 1);
   CHECK(math::exp(-kInfinity) == 0);
   CHECK(math::exp(kInfinity) == kInfinity);

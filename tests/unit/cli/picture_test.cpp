@@ -35,7 +35,7 @@ size_t box_of(const Picture& picture, const std::string& name) {
   return 0;
 }
 
-TEST_CASE("a network is a box around its entries") {
+TEST_CASE("a network is a box around its entries", "[cli]") {
   const Picture made = picture(around());
   const size_t net = box_of(made, "net");
   CHECK(made.boxes[net].look == Look::kNetwork);
@@ -46,7 +46,7 @@ TEST_CASE("a network is a box around its entries") {
   CHECK(made.links.size() == 6);
 }
 
-TEST_CASE("boxes lie in those around them, and readers below what they read") {
+TEST_CASE("boxes lie in those around them, and readers below what they read", "[cli]") {
   const Picture made = picture(around());
   const Placed placed = place(made);
   for (size_t i = 1; i < made.boxes.size(); ++i) {
@@ -61,7 +61,7 @@ TEST_CASE("boxes lie in those around them, and readers below what they read") {
       CHECK(placed.boxes[link.from].y + placed.boxes[link.from].height < placed.boxes[link.to].y);
 }
 
-TEST_CASE("boxes do not overlap") {
+TEST_CASE("boxes do not overlap", "[cli]") {
   JobBuilder made("fan");
   const plan::TensorId x = made.input("x", DType::kFloat32, {4});
   std::vector<plan::TensorId> wide;
@@ -79,7 +79,7 @@ TEST_CASE("boxes do not overlap") {
     }
 }
 
-TEST_CASE("networks that read each other in turn are drawn") {
+TEST_CASE("networks that read each other in turn are drawn", "[cli]") {
   JobBuilder made("turns");
   plan::TensorId x = made.input("x", DType::kFloat32, {4});
   for (int i = 0; i < 6; ++i)
@@ -89,7 +89,7 @@ TEST_CASE("networks that read each other in turn are drawn") {
   CHECK(to_dot(drawn).ends_with("}\n"));
 }
 
-TEST_CASE("hooks and gradients are drawn where they are asked for") {
+TEST_CASE("hooks and gradients are drawn where they are asked for", "[cli]") {
   plan::Plan plan = plan::sample::full_plan();
   const plan::Job& job = plan.jobs[0];
   const auto hooks = [](const Picture& made) {

@@ -8,14 +8,15 @@ namespace {
 
 const exec::Progress kHalf{300, 600, 0, 0.74411, 15};
 
-TEST_CASE("a bar says how far it is, how fast, how well and how long still") {
+TEST_CASE("a bar says how far it is, how fast, how well and how long still", "[cli]") {
   CHECK(bar_text("train", kHalf, 0, 80) ==
         "train [=============              ] 300/600  20 steps/s  loss 0.7441  15 s left");
   CHECK(bar_text("train", {7, 600, 0, {}, 1.75}, 0, 64) ==
         "train [                   ]   7/600  4 steps/s  2 min 28 s left");
 }
 
-TEST_CASE("where columns are few, what matters least is left out, and no line is too long") {
+TEST_CASE("where columns are few, what matters least is left out, and no line is too long",
+          "[cli]") {
   CHECK(bar_text("train", kHalf, 0, 40) == "train 300/600  loss 0.7441  15 s left");
   CHECK(bar_text("train", kHalf, 0, 30) == "train 300/600  loss 0.7441");
   CHECK(bar_text("train", kHalf, 0, 26) == "train [====     ] 300/600");
@@ -24,14 +25,15 @@ TEST_CASE("where columns are few, what matters least is left out, and no line is
     CHECK(static_cast<int>(bar_text("train", kHalf, 0, width).size()) <= std::max(0, width - 1));
 }
 
-TEST_CASE("a bar's speed is this run's, in words that fit it") {
+TEST_CASE("a bar's speed is this run's, in words that fit it", "[cli]") {
   CHECK(bar_text("t", {550, 600, 0, {}, 10}, 500, 40).ends_with("550/600  5 steps/s  10 s left"));
   CHECK(bar_text("t", {50000, 60000, 0, {}, 10}, 0, 44)
             .ends_with("50000/60000  5000 steps/s  2.0 s left"));
   CHECK(bar_text("t", {2, 6, 0, {}, 25}, 0, 40).ends_with("2/6  13 s per step  50 s left"));
 }
 
-TEST_CASE("without a terminal there is a line of progress after each 30 s, and none before") {
+TEST_CASE("without a terminal there is a line of progress after each 30 s, and none before",
+          "[cli]") {
   std::string told;
   ProgressBar bar(ProgressBar::Style::kLines, "train",
                   [&](const std::string& text) { told += text; });
@@ -52,7 +54,7 @@ TEST_CASE("without a terminal there is a line of progress after each 30 s, and n
   CHECK(shown_at(600, 132).empty());  // what ends is told otherwise
 }
 
-TEST_CASE("a run of which no progress is wanted shows none, however long it takes") {
+TEST_CASE("a run of which no progress is wanted shows none, however long it takes", "[cli]") {
   std::string told;
   ProgressBar bar(ProgressBar::Style::kSilent, "train",
                   [&](const std::string& text) { told += text; });
@@ -60,7 +62,7 @@ TEST_CASE("a run of which no progress is wanted shows none, however long it take
   CHECK(told.empty());
 }
 
-TEST_CASE("a stream has no end to show") {
+TEST_CASE("a stream has no end to show", "[cli]") {
   CHECK(bar_text("look", {42, 0, 0, {}, 21}, 0, 80) == "look 42  2 steps/s");
 }
 

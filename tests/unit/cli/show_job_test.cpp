@@ -34,7 +34,7 @@ Folded folded(const plan::Job& job, bool all = false) {
   return fold(tree_of(job, entries_of_plan(job)), job, all);
 }
 
-TEST_CASE("equal copies share a line, which counts all of them") {
+TEST_CASE("equal copies share a line, which counts all of them", "[cli]") {
   const Folded net = folded(stacked(3)).inside[1];
   CHECK(net.name == "net");
   REQUIRE(net.inside.size() == 2);
@@ -46,14 +46,14 @@ TEST_CASE("equal copies share a line, which counts all of them") {
   CHECK(net.parameters == 3 * 64 + 128);
 }
 
-TEST_CASE("all copies have lines where a reader asks for them") {
+TEST_CASE("all copies have lines where a reader asks for them", "[cli]") {
   const Folded net = folded(stacked(3), true).inside[1];
   REQUIRE(net.inside.size() == 4);
   CHECK(net.inside[1].name == "layers/1");
   CHECK(net.inside[1].parameters == 64);
 }
 
-TEST_CASE("lines of entries have at most 100 columns, whatever names are") {
+TEST_CASE("lines of entries have at most 100 columns, whatever names are", "[cli]") {
   plan::Job job = stacked(2);
   for (plan::Tensor& tensor : job.tensors) tensor.name = std::string(300, 'n') + "/" + tensor.name;
   for (plan::Step& step : job.steps) step.name = std::string(300, 'n') + "/" + step.name;
@@ -62,7 +62,7 @@ TEST_CASE("lines of entries have at most 100 columns, whatever names are") {
     CHECK(end - at <= 100);
 }
 
-TEST_CASE("names of a plan that are no names of a file do no harm") {
+TEST_CASE("names of a plan that are no names of a file do no harm", "[cli]") {
   for (const std::string name : {"", "/", "//", ":", ":diff", "a//b", "0", "0/1", "\x1b[2J"}) {
     plan::Job job = stacked(1);
     for (plan::Step& step : job.steps) step.name = name;
@@ -74,7 +74,7 @@ TEST_CASE("names of a plan that are no names of a file do no harm") {
   CHECK_FALSE(show_job(deep, entries_of_plan(deep), "job.yaml", true).empty());
 }
 
-TEST_CASE("a job of many entries is shown in linear time") {
+TEST_CASE("a job of many entries is shown in linear time", "[cli]") {
   const plan::Job job = stacked(10'000);
   CHECK_FALSE(show_job(job, entries_of_plan(job), "job.yaml", true).empty());
 }

@@ -41,7 +41,7 @@ jobs:
     run: {steps: 20, checkpoint: {every: {steps: 5}}}
 )";
 
-TEST_CASE("from the second step on a training step on the CPU allocates nothing") {
+TEST_CASE("from the second step on a training step on the CPU allocates nothing", "[cpu]") {
   const bool profile = GENERATE(false, true), mixed = GENERATE(false, true);
   CAPTURE(profile, mixed);
   CompileRequest request;

@@ -27,7 +27,7 @@ std::vector<KernelRun> runs_of(const KernelCase& one) {
 
 }  // namespace
 
-TEST_CASE("Scores too large for exp give the value of the best key") {
+TEST_CASE("Scores too large for exp give the value of the best key", "[cpu]") {
   const KernelCase one{kAttention,
                        attributes(false, 1000),
                        {array_of<float>({1, 1}, {1}), array_of<float>({3, 1}, {1, 3, 2}),
@@ -39,7 +39,7 @@ TEST_CASE("Scores too large for exp give the value of the best key") {
   }
 }
 
-TEST_CASE("A query that sees nothing is 0 and gives no gradient") {
+TEST_CASE("A query that sees nothing is 0 and gives no gradient", "[cpu]") {
   const Array mask = array_of<bool>({2, 1}, {false, true});
   const Array query = array_of<float>({2, 1}, {1, 2}), key = array_of<float>({2, 1}, {3, 3}),
               value = array_of<float>({2, 1}, {5, 7});
@@ -62,7 +62,7 @@ TEST_CASE("A query that sees nothing is 0 and gives no gradient") {
   }
 }
 
-TEST_CASE("With causal the first query sees the first key alone, however many there are") {
+TEST_CASE("With causal the first query sees the first key alone, however many there are", "[cpu]") {
   for (const int64_t keys : {1, 2, 5, 300}) {
     Random random(3);
     const Array key = random_array(random, DType::kFloat32, {keys, 4});
@@ -76,7 +76,7 @@ TEST_CASE("With causal the first query sees the first key alone, however many th
   }
 }
 
-TEST_CASE("A NaN in a query spoils its own result alone") {
+TEST_CASE("A NaN in a query spoils its own result alone", "[cpu]") {
   Random random(4);
   Array query = random_array(random, DType::kFloat32, {3, 2});
   query.as<float>()[2] = std::numeric_limits<float>::quiet_NaN();

@@ -28,7 +28,7 @@ void write(exec::Program& program, plan::TensorId input, size_t slot, std::vecto
 
 }  // namespace
 
-TEST_CASE("a training step gives the same bits for any number of threads, and again") {
+TEST_CASE("a training step gives the same bits for any number of threads, and again", "[cpu]") {
   const plan::Job job = GENERATE(0, 1) ? test::lenet_training(13) : test::mlp_training(32, 32);
   std::vector<std::string> wanted = variables_of(job);
   wanted.push_back("loss");
@@ -38,7 +38,7 @@ TEST_CASE("a training step gives the same bits for any number of threads, and ag
     CHECK(test::same_bits(one, test::run(job, values, wanted, {threads, {}, 3, 0.01})));
 }
 
-TEST_CASE("a training step on fast kernels agrees with the reference kernels") {
+TEST_CASE("a training step on fast kernels agrees with the reference kernels", "[cpu]") {
   const plan::Job job = GENERATE(0, 1) ? test::lenet_training(5) : test::mlp_training(8, 32);
   std::vector<std::string> wanted = variables_of(job);
   wanted.push_back("loss");
@@ -55,7 +55,7 @@ TEST_CASE("a training step on fast kernels agrees with the reference kernels") {
   }
 }
 
-TEST_CASE("watching what lies channels-last delivers it in C order and changes no bit") {
+TEST_CASE("watching what lies channels-last delivers it in C order and changes no bit", "[cpu]") {
   const plan::Job job = test::lenet_training(4);
   const test::Arrays values = test::random_values(job);
   const std::vector<std::string> plain = variables_of(job);
@@ -73,8 +73,8 @@ TEST_CASE("watching what lies channels-last delivers it in C order and changes n
   CHECK(test::same_bits(quiet, loud));
 }
 
-TEST_CASE(
-    "a reshape of an input and an elementwise result share memory where nothing still reads") {
+TEST_CASE("a reshape of an input and an elementwise result share memory where nothing still reads",
+          "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {4, 6});
   const auto flat = b.step("reshape", "flat", {x}, {{"shape", Ints{24}}}, {24}, DType::kFloat32, x);
@@ -95,7 +95,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("slots of inputs and outputs keep calls apart") {
+TEST_CASE("slots of inputs and outputs keep calls apart", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {3});
   const auto y = b.step("scale", "y", {x}, {{"factor", 3.0}}, {3});
@@ -110,7 +110,7 @@ TEST_CASE("slots of inputs and outputs keep calls apart") {
   CHECK(test::floats(program->delivered(y, 1)) == std::vector<float>{12, 15, 18});
 }
 
-TEST_CASE("a variable is delivered as it was before the call's update") {
+TEST_CASE("a variable is delivered as it was before the call's update", "[cpu]") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2});
@@ -127,7 +127,7 @@ TEST_CASE("a variable is delivered as it was before the call's update") {
   CHECK(test::floats(program->delivered(w, 0)) == std::vector<float>{-1, -2});
 }
 
-TEST_CASE("a tap runs only in calls that want what it makes") {
+TEST_CASE("a tap runs only in calls that want what it makes", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {2});
   const auto first = b.step("scale", "first", {x}, {{"factor", 2.0}}, {2});
@@ -147,7 +147,7 @@ TEST_CASE("a tap runs only in calls that want what it makes") {
   CHECK(test::floats(program->delivered(second, 0)) == std::vector<float>{20, 20});
 }
 
-TEST_CASE("programs that are neighbours have their common variables in one memory") {
+TEST_CASE("programs that are neighbours have their common variables in one memory", "[cpu]") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2}), v = b.variable("v", {3});
@@ -182,7 +182,7 @@ TEST_CASE("programs that are neighbours have their common variables in one memor
   CHECK(other.as<float>()[1] == 0);
 }
 
-TEST_CASE("a profiling program says when each step ended, and what ran it") {
+TEST_CASE("a profiling program says when each step ended, and what ran it", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {40, 30}), w = b.variable("w", {30, 50});
   const auto product = b.step("matmul", "product", {x, w},
@@ -212,7 +212,7 @@ TEST_CASE("a profiling program says when each step ended, and what ran it") {
   CHECK(program->step_times(0)[2] == program->step_times(0)[3]);
 }
 
-TEST_CASE("a label out of range is a fault of its call alone") {
+TEST_CASE("a label out of range is a fault of its call alone", "[cpu]") {
   JobBuilder b;
   const auto labels = b.input("labels", {2}, DType::kInt32), logits = b.input("logits", {2, 3});
   b.step("sparse_softmax_cross_entropy_with_logits", "loss", {labels, logits}, {}, {2});
@@ -234,7 +234,7 @@ TEST_CASE("a label out of range is a fault of its call alone") {
   CHECK_FALSE(program->fault(0));
 }
 
-TEST_CASE("a step for which there is no kernel is refused with its line") {
+TEST_CASE("a step for which there is no kernel is refused with its line", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {2});
   b.step("frobnicate", "net/odd", {x}, {}, {2});
@@ -248,7 +248,7 @@ TEST_CASE("a step for which there is no kernel is refused with its line") {
   }
 }
 
-TEST_CASE("a job that does not fit into memory is refused before anything is allocated") {
+TEST_CASE("a job that does not fit into memory is refused before anything is allocated", "[cpu]") {
   JobBuilder b;
   const int64_t huge = int64_t{1} << 50;
   const auto x = b.input("x", {4});
@@ -262,7 +262,7 @@ TEST_CASE("a job that does not fit into memory is refused before anything is all
   }
 }
 
-TEST_CASE("the memory report names what lives at the peak") {
+TEST_CASE("the memory report names what lives at the peak", "[cpu]") {
   const auto program = cpu::make_backend()->prepare(test::lenet_training(10), {});
   const exec::MemoryReport& report = program->memory();
   CHECK(report.variables > 1'600'000 * sizeof(float));
@@ -274,14 +274,14 @@ TEST_CASE("the memory report names what lives at the peak") {
   CHECK_FALSE(report.peak_step.empty());
 }
 
-TEST_CASE("a short step uses one thread, a long one all cores") {
+TEST_CASE("a short step uses one thread, a long one all cores", "[cpu]") {
   CHECK(cpu::make_backend()->prepare(test::mlp_training(32, 32), {})->threads() == 1);
   CHECK(cpu::make_backend()->prepare(test::lenet_training(50), {})->threads() ==
         cpu::usable_cores());
   CHECK(cpu::make_backend()->prepare(test::mlp_training(32, 32), {3, 1, 1, {}})->threads() == 3);
 }
 
-TEST_CASE("float64 jobs run on the reference kernels") {
+TEST_CASE("float64 jobs run on the reference kernels", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {2, 3}, DType::kFloat64), y = b.input("y", {3, 2}, DType::kFloat64);
   b.step("matmul", "out", {x, y}, {{"transpose_a", false}, {"transpose_b", false}}, {2, 2},

@@ -63,7 +63,8 @@ const std::vector<ChannelView> kViews = {{.outer = 1024, .channels = kChannels, 
 
 }  // namespace
 
-TEST_CASE("Moments of a picture with a plain background are exact but for the last digits") {
+TEST_CASE("Moments of a picture with a plain background are exact but for the last digits",
+          "[cpu]") {
   for (const ChannelView& view : kViews) {
     const Image image(view);
     const ChannelPiece piece(image.pieces, 0);
@@ -74,7 +75,7 @@ TEST_CASE("Moments of a picture with a plain background are exact but for the la
   }
 }
 
-TEST_CASE("Sums of gradients are exact but for the last digits") {
+TEST_CASE("Sums of gradients are exact but for the last digits", "[cpu]") {
   std::vector<float> zeros(kChannels), ones(kChannels, 1);
   const PerChannel k = {zeros.data(), ones.data(), zeros.data(), zeros.data(), zeros.data()};
   for (const ChannelView& view : kViews) {

@@ -68,7 +68,7 @@ Geometry lenet2() { return {{100, 32, 14, 14}, {64, 32, 5, 5}, {1, 1}, {2, 2, 2,
 
 }  // namespace
 
-TEST_CASE("convolutions agree with the reference in every direction") {
+TEST_CASE("convolutions agree with the reference in every direction", "[cpu]") {
   const Geometry g =
       GENERATE(Geometry{{1, 1, 1, 1}, {1, 1, 1, 1}}, Geometry{{2, 3, 8, 9}, {4, 3, 3, 3}},
                Geometry{{3, 1, 28, 28}, {32, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}},
@@ -92,14 +92,14 @@ TEST_CASE("convolutions agree with the reference in every direction") {
   }
 }
 
-TEST_CASE("convolutions give the same bits whatever oneDNN remembers of earlier ones") {
+TEST_CASE("convolutions give the same bits whatever oneDNN remembers of earlier ones", "[cpu]") {
   const plan::Job job = all_directions({{16, 16, 6, 6}, {32, 16, 6, 6}});
   const test::Arrays values = test::random_values(job);
   const test::Arrays first = test::run(job, values, kResults);
   CHECK(test::same_bits(first, test::run(job, values, kResults)));
 }
 
-TEST_CASE("convolutions give the same bits for any number of threads") {
+TEST_CASE("convolutions give the same bits for any number of threads", "[cpu]") {
   const Geometry g = GENERATE(lenet2(), Geometry{{57, 3, 10, 10}, {20, 3, 3, 3}});
   const plan::Job job = all_directions(g);
   const test::Arrays values = test::random_values(job);
@@ -108,7 +108,7 @@ TEST_CASE("convolutions give the same bits for any number of threads") {
     CHECK(test::same_bits(one, test::run(job, values, kResults, {threads, {}, 1, 0.1})));
 }
 
-TEST_CASE("patches and groups of few channels are not left to oneDNN's plain loops") {
+TEST_CASE("patches and groups of few channels are not left to oneDNN's plain loops", "[cpu]") {
   using cpu::Direction;
   cpu::ConvolutionGeometry g;
   g.direction = GENERATE(Direction::kForward, Direction::kGradData, Direction::kGradWeight);

@@ -32,7 +32,7 @@ const Attributes kAll = {{"axes", std::vector<int64_t>{0}}, {"keepdims", false}}
 
 }  // namespace
 
-TEST_CASE("the larger and the smaller of two are NaN where either is") {
+TEST_CASE("the larger and the smaller of two are NaN where either is", "[cpu]") {
   const Array a = array_of<float>({4}, {1, kNan, 1, kInfinity});
   const Array b = array_of<float>({4}, {2, 1, kNan, -kInfinity});
   const std::vector<float> larger = result<float>("maximum", {}, {a, b}, {4});
@@ -46,14 +46,15 @@ TEST_CASE("the larger and the smaller of two are NaN where either is") {
   CHECK(std::isnan(smaller[2]));
 }
 
-TEST_CASE("powers of integers with negative exponents are cut off, and large ones wrap around") {
+TEST_CASE("powers of integers with negative exponents are cut off, and large ones wrap around",
+          "[cpu]") {
   const Array a = array_of<int32_t>({7}, {1, -1, -1, 2, 0, 3, 0});
   const Array b = array_of<int32_t>({7}, {-5, -3, -2, -1, -1, 40, 0});
   CHECK(result<int32_t>("pow", {}, {a, b}, {7}) ==
         std::vector<int32_t>{1, -1, 1, 0, 0, static_cast<int32_t>(12157665459056928801ull), 1});
 }
 
-TEST_CASE("the least integer is its own opposite") {
+TEST_CASE("the least integer is its own opposite", "[cpu]") {
   const auto least = std::numeric_limits<int64_t>::min();
   const Array x = array_of<int64_t>({2}, {least, -3});
   CHECK(result<int64_t>("negative", {}, {x}, {2}) == std::vector<int64_t>{least, 3});
@@ -61,7 +62,7 @@ TEST_CASE("the least integer is its own opposite") {
   CHECK(result<int64_t>("sign", {}, {x}, {2}) == std::vector<int64_t>{-1, -1});
 }
 
-TEST_CASE("gradients of powers are 0 where the power does not move") {
+TEST_CASE("gradients of powers are 0 where the power does not move", "[cpu]") {
   const Array dy = array_of<float>({3}, {1, 1, 1});
   const Array a = array_of<float>({3}, {0, 0, 2}), b = array_of<float>({3}, {0, 2, 0});
   CHECK(result<float>("pow_grad_base", {}, {dy, a, b}, {3}) == std::vector<float>{0, 0, 0});
@@ -71,7 +72,7 @@ TEST_CASE("gradients of powers are 0 where the power does not move") {
   CHECK(of_exponent[2] == Approx(std::log(2.0)));
 }
 
-TEST_CASE("kinks have the gradients that are promised") {
+TEST_CASE("kinks have the gradients that are promised", "[cpu]") {
   const Array dy = array_of<float>({4}, {1, 1, 1, 1});
   const Array x = array_of<float>({4}, {0, 6, 3, -3});
   CHECK(result<float>("relu6_grad", {}, {dy, x}, {4}) == std::vector<float>{0, 0, 1, 0});
@@ -81,7 +82,7 @@ TEST_CASE("kinks have the gradients that are promised") {
   CHECK(result<float>("l1_grad", {}, {dy, x, x}, {4}) == std::vector<float>{0, 0, 0, 0});
 }
 
-TEST_CASE("reductions know NaN and infinities") {
+TEST_CASE("reductions know NaN and infinities", "[cpu]") {
   const Array x = array_of<float>({3}, {1, kNan, 2}), y = array_of<float>({2}, {1, -kInfinity});
   CHECK(std::isnan(result<float>("reduce_max", kAll, {x}, {})[0]));
   CHECK(std::isnan(result<float>("reduce_min", kAll, {x}, {})[0]));
@@ -94,7 +95,7 @@ TEST_CASE("reductions know NaN and infinities") {
         kInfinity);
 }
 
-TEST_CASE("the first of the largest takes the gradient, on whichever axis") {
+TEST_CASE("the first of the largest takes the gradient, on whichever axis", "[cpu]") {
   const Array dy = array_of<float>({2}, {10, 20});
   const Array x = array_of<float>({2, 3}, {1, 5, 5, 7, 7, kNan}),
               y = array_of<float>({2}, {5, kNan});
@@ -107,7 +108,7 @@ TEST_CASE("the first of the largest takes the gradient, on whichever axis") {
         std::vector<float>{0, 20, 10, 0, 0, 0});
 }
 
-TEST_CASE("gradients of products are exact with no zero, one, and two") {
+TEST_CASE("gradients of products are exact with no zero, one, and two", "[cpu]") {
   const Array dy = array_of<float>({3}, {1, 10, 100});
   const Array x = array_of<float>({3, 3}, {2, 3, 4, 2, 0, 4, 0, 3, 0});
   const Attributes rows = {{"axes", std::vector<int64_t>{1}}, {"keepdims", false}};
@@ -115,7 +116,7 @@ TEST_CASE("gradients of products are exact with no zero, one, and two") {
         std::vector<float>{12, 8, 6, 0, 80, 0, 0, 0, 0});
 }
 
-TEST_CASE("softmax of large and of infinite numbers") {
+TEST_CASE("softmax of large and of infinite numbers", "[cpu]") {
   const Attributes last = {{"axis", int64_t{0}}};
   CHECK(result<float>("softmax", last, {array_of<float>({2}, {3e38f, -3e38f})}, {2}) ==
         std::vector<float>{1, 0});
@@ -126,7 +127,7 @@ TEST_CASE("softmax of large and of infinite numbers") {
   CHECK(std::isnan(result<float>("softmax", last, {array_of<float>({2}, {kNan, 0})}, {2})[1]));
 }
 
-TEST_CASE("losses of large logits are exact") {
+TEST_CASE("losses of large logits are exact", "[cpu]") {
   const Array z = array_of<float>({2}, {1, 0}), x = array_of<float>({2}, {-1e30f, 1e30f});
   CHECK(result<float>("sigmoid_cross_entropy_with_logits", {}, {z, x}, {2}) ==
         std::vector<float>{1e30f, 1e30f});
@@ -135,7 +136,7 @@ TEST_CASE("losses of large logits are exact") {
   CHECK(run_kernel(one, {cpu::fast_kernels()}).outputs[0].as<float>()[0] == 2e30f);
 }
 
-TEST_CASE("logsumexp along rows of any length knows infinities and NaN") {
+TEST_CASE("logsumexp along rows of any length knows infinities and NaN", "[cpu]") {
   const int64_t n = GENERATE(1, 2, 15, 16, 17, 63, 64, 65, 511, 513, 9000);
   const float odd = GENERATE(1.0f, kInfinity, -kInfinity, kNan);
   Array x(kFloat, {3, n});
@@ -155,7 +156,7 @@ TEST_CASE("logsumexp along rows of any length knows infinities and NaN") {
   CHECK(number_at(fast, 2) == -kInfinity);
 }
 
-TEST_CASE("sines and cosines are the same beside numbers that are far") {
+TEST_CASE("sines and cosines are the same beside numbers that are far", "[cpu]") {
   Random random(4);
   const int64_t n = 100;
   Array x = random_array(random, kFloat, {n});

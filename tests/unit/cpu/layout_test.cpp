@@ -35,7 +35,7 @@ plan::Job pooled() {
 
 }  // namespace
 
-TEST_CASE("activations lie channels-last, weights, their gradients and inputs plain") {
+TEST_CASE("activations lie channels-last, weights, their gradients and inputs plain", "[cpu]") {
   const plan::Job job = test::lenet_training(3);
   const std::vector<cpu::Layout> layouts = layouts_of(job);
   for (const char* name : {"conv1/conv", "conv1/pool", "conv1/pool.argmax", "conv2/conv",
@@ -45,7 +45,7 @@ TEST_CASE("activations lie channels-last, weights, their gradients and inputs pl
     CHECK(layouts[test::tensor(job, name).index()] == cpu::Layout::kPlain);
 }
 
-TEST_CASE("a tap leaves every layout as it was") {
+TEST_CASE("a tap leaves every layout as it was", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {4, 3, 8, 6}), w = b.variable("w", {5, 3, 1, 1});
   const auto plain = b.step("scale", "plain", {x}, {{"factor", 2.0}}, {4, 3, 8, 6});
@@ -59,7 +59,7 @@ TEST_CASE("a tap leaves every layout as it was") {
   for (cpu::Layout layout : layouts_of(b.build())) CHECK(layout == cpu::Layout::kPlain);
 }
 
-TEST_CASE("kernels between plain and channels-last operands see one layout") {
+TEST_CASE("kernels between plain and channels-last operands see one layout", "[cpu]") {
   const plan::Job job = pooled();
   const test::Arrays values = test::random_values(job);
   const std::vector<std::string> all = {"y", "y.argmax", "z", "flat"};
@@ -67,7 +67,7 @@ TEST_CASE("kernels between plain and channels-last operands see one layout") {
                         test::run(job, values, all, {1, cpu::reference_kernels(), 1, 0})));
 }
 
-TEST_CASE("a reorder there and back gives the same bytes") {
+TEST_CASE("a reorder there and back gives the same bytes", "[cpu]") {
   const Shape shape = {2, 19, 5, 7};
   const size_t element = GENERATE(1, 2, 4, 8);
   std::vector<std::byte> plain(static_cast<size_t>(shape.elements()) * element), last(plain),

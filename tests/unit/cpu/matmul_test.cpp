@@ -49,7 +49,7 @@ plan::Job update(const Problem& p, bool fused) {
 
 }  // namespace
 
-TEST_CASE("products give the same bits for any number of threads") {
+TEST_CASE("products give the same bits for any number of threads", "[cpu]") {
   const Problem problem = GENERATE(
       Problem{512, 10, 4096}, Problem{512, 10, 4096, true, false},
       Problem{32, 32, 10000, true, false}, Problem{32, 32, 10000, false, true},
@@ -62,7 +62,7 @@ TEST_CASE("products give the same bits for any number of threads") {
     CHECK(test::same_bits(one, run_product(job, {threads, {}, 1, 0.1})));
 }
 
-TEST_CASE("products agree with the reference") {
+TEST_CASE("products agree with the reference", "[cpu]") {
   const Problem problem =
       GENERATE(Problem{1, 1, 1}, Problem{3, 5, 7}, Problem{3, 5, 7, true, false},
                Problem{3, 5, 7, false, true}, Problem{3, 5, 7, true, true}, Problem{129, 50, 33},
@@ -75,7 +75,7 @@ TEST_CASE("products agree with the reference") {
   CHECK(test::relative_difference(fast.at("out"), reference.at("out")) < 1e-5);
 }
 
-TEST_CASE("leading dimensions of a product broadcast") {
+TEST_CASE("leading dimensions of a product broadcast", "[cpu]") {
   struct Batch {
     Shape a, b, out;
     bool transpose_a;
@@ -96,7 +96,7 @@ TEST_CASE("leading dimensions of a product broadcast") {
   CHECK(test::relative_difference(fast.at("out"), reference.at("out")) < 1e-5);
 }
 
-TEST_CASE("an update fused into a product gives the bits of one that stands apart") {
+TEST_CASE("an update fused into a product gives the bits of one that stands apart", "[cpu]") {
   const Problem problem = GENERATE(Problem{10, 32, 32}, Problem{512, 784, 100},
                                    Problem{64, 25, 5760}, Problem{129, 1024, 64});
   CAPTURE(problem.m, problem.n, problem.k);
@@ -107,7 +107,7 @@ TEST_CASE("an update fused into a product gives the bits of one that stands apar
     CHECK(test::same_bits(expected, test::run(fused, values, {"w"}, {threads, {}, 3, 0.1})));
 }
 
-TEST_CASE("bias and relu fused onto a product are those that stand apart") {
+TEST_CASE("bias and relu fused onto a product are those that stand apart", "[cpu]") {
   for (const int64_t n : {10, 512}) {
     const auto make = [n](bool fused) {
       JobBuilder b;

@@ -102,7 +102,7 @@ TEST_CASE("mixed jobs give the same bits on any number of threads", "[cpu][narro
   }
 }
 
-TEST_CASE("the products of a mixed job read 16 bits, each value rounded once", "[narrow]") {
+TEST_CASE("the products of a mixed job read 16 bits, each value rounded once", "[cpu][narrow]") {
   const plan::Job job = mixed_job(nets()[3].shape, nets()[3].graph);
   for (const plan::Step& step : job.steps) {
     INFO(step.name);

@@ -7,7 +7,7 @@
 
 namespace flow::test {
 
-TEST_CASE("what oneDNN could not compute is told once, after the call") {
+TEST_CASE("what oneDNN could not compute is told once, after the call", "[cpu]") {
   cpu::must_succeed(dnnl_success);
   CHECK_NOTHROW(cpu::throw_failure());
   cpu::must_succeed(dnnl_out_of_memory);

@@ -28,7 +28,7 @@ void require_fault(const KernelCase& one, int64_t row, int64_t value, int64_t li
 
 }  // namespace
 
-TEST_CASE("the first index out of range is a fault, and what it picks is zero") {
+TEST_CASE("the first index out of range is a fault, and what it picks is zero", "[cpu]") {
   const KernelCase gather{
       "gather",
       {{"axis", int64_t{0}}},
@@ -47,7 +47,7 @@ TEST_CASE("the first index out of range is a fault, and what it picks is zero") 
       2, 3, 3);
 }
 
-TEST_CASE("gradients of indices out of range go nowhere") {
+TEST_CASE("gradients of indices out of range go nowhere", "[cpu]") {
   on_both({"gather_grad",
            {{"axis", int64_t{0}}, {"extent", int64_t{2}}},
            {array_of<int32_t>({4}, {1, -1, 2, 1}), array_of<float>({4}, {1, 2, 4, 8})},
@@ -58,7 +58,8 @@ TEST_CASE("gradients of indices out of range go nowhere") {
           });
 }
 
-TEST_CASE("the largest come first, the first of equals before the others, a NaN before all") {
+TEST_CASE("the largest come first, the first of equals before the others, a NaN before all",
+          "[cpu]") {
   const float nan = std::nanf("");
   on_both({"top_k",
            {{"axis", int64_t{0}}, {"k", int64_t{5}}},
@@ -72,7 +73,7 @@ TEST_CASE("the largest come first, the first of equals before the others, a NaN 
           });
 }
 
-TEST_CASE("the largest of columns of any length are those of the reference") {
+TEST_CASE("the largest of columns of any length are those of the reference", "[cpu]") {
   Random random(8);
   const float rare[] = {0.0F, -0.0F, INFINITY, -INFINITY, NAN, -NAN, 1e-45F};
   for (const DType dtype :
@@ -96,7 +97,7 @@ TEST_CASE("the largest of columns of any length are those of the reference") {
       }
 }
 
-TEST_CASE("matrices of every size around a tile's are transposed") {
+TEST_CASE("matrices of every size around a tile's are transposed", "[cpu]") {
   Random random(6);
   for (const int64_t rows : {1, 7, 31, 32, 33, 64, 97})
     for (const int64_t columns : {1, 8, 31, 32, 33, 70}) {

@@ -22,7 +22,7 @@ std::vector<T> first_result(const KernelCase& one, cpu::Layout layout = cpu::Lay
 
 }  // namespace
 
-TEST_CASE("a cast to integers truncates, and takes the nearest where it is out of range") {
+TEST_CASE("a cast to integers truncates, and takes the nearest where it is out of range", "[cpu]") {
   const Array x = array_of<float>({7}, {1.9f, -1.9f, 300, -300, kNan, kInfinity, -kInfinity});
   CHECK(first_result<int8_t>({"cast", {{"dtype", DType::kInt8}}, {x}, {{DType::kInt8, {7}}}}) ==
         std::vector<int8_t>{1, -1, 127, -128, 0, 127, -128});
@@ -39,7 +39,7 @@ TEST_CASE("a cast to integers truncates, and takes the nearest where it is out o
       std::vector<uint8_t>{255, 0, 7});
 }
 
-TEST_CASE("all casts give what the reference gives") {
+TEST_CASE("all casts give what the reference gives", "[cpu]") {
   Random random(3);
   for (DType from : {DType::kFloat32, DType::kInt8, DType::kInt32, DType::kBool}) {
     for (DType to : all_dtypes()) {
@@ -53,13 +53,14 @@ TEST_CASE("all casts give what the reference gives") {
   }
 }
 
-TEST_CASE("argmax takes the first of equals, and a NaN before any number") {
+TEST_CASE("argmax takes the first of equals, and a NaN before any number", "[cpu]") {
   const Array x = array_of<float>({3, 3}, {1, 2, 2, 5, kNan, kNan, -1, -1, -2});
   CHECK(first_result<int64_t>({"argmax", {{"axis", int64_t{1}}}, {x}, {{DType::kInt64, {3}}}}) ==
         std::vector<int64_t>{1, 1, 0});
 }
 
-TEST_CASE("max_pool2d takes the first of equals, and the first NaN, at any number of channels") {
+TEST_CASE("max_pool2d takes the first of equals, and the first NaN, at any number of channels",
+          "[cpu]") {
   for (int64_t channels : {1, 5, 16, 33}) {
     Array x(DType::kFloat32, {1, channels, 2, 4});
     for (int64_t c = 0; c < channels; ++c) {
@@ -84,7 +85,8 @@ TEST_CASE("max_pool2d takes the first of equals, and the first NaN, at any numbe
   }
 }
 
-TEST_CASE("a padded window of minus infinities has its maximum at its first element inside") {
+TEST_CASE("a padded window of minus infinities has its maximum at its first element inside",
+          "[cpu]") {
   for (int64_t channels : {1, 5}) {
     const Shape x = {1, channels, 4, 4}, y = {1, channels, 2, 2};
     Array lowest(DType::kFloat32, x);
@@ -107,7 +109,7 @@ TEST_CASE("a padded window of minus infinities has its maximum at its first elem
   }
 }
 
-TEST_CASE("windows of more than 256 elements keep their places as int32") {
+TEST_CASE("windows of more than 256 elements keep their places as int32", "[cpu]") {
   Random random(1);
   const Shape x = {1, 3, 20, 20}, y = {1, 3, 2, 3};
   const std::vector<std::pair<std::string, plan::Attribute>> window = {
@@ -130,7 +132,7 @@ TEST_CASE("windows of more than 256 elements keep their places as int32") {
     CHECK(number_at(fast, i) == Approx(number_at(reference, i)).margin(1e-6));
 }
 
-TEST_CASE("the loss names the first label out of range, and goes on") {
+TEST_CASE("the loss names the first label out of range, and goes on", "[cpu]") {
   const Array labels = array_of<int32_t>({4}, {0, 3, -1, 2});
   Random random(1);
   const KernelCase one{"sparse_softmax_cross_entropy_with_logits",
@@ -150,7 +152,7 @@ TEST_CASE("the loss names the first label out of range, and goes on") {
   }
 }
 
-TEST_CASE("the loss of a non-finite row is not finite") {
+TEST_CASE("the loss of a non-finite row is not finite", "[cpu]") {
   const Array labels = array_of<int32_t>({3}, {0, 0, 0});
   const Array logits = array_of<float>({3, 2}, {kNan, 1, kInfinity, 1, -kInfinity, 1});
   const KernelCase one{"sparse_softmax_cross_entropy_with_logits",
@@ -163,7 +165,7 @@ TEST_CASE("the loss of a non-finite row is not finite") {
   CHECK(number_at(loss, 2) == kInfinity);
 }
 
-TEST_CASE("dropout of rate 0 keeps all, and a rate that rounds to 1 drops all") {
+TEST_CASE("dropout of rate 0 keeps all, and a rate that rounds to 1 drops all", "[cpu]") {
   const Array x = array_of<float>({3}, {1, 2, 3});
   const auto dropped = [&](double rate) {
     return first_result<float>({"dropout",
@@ -175,7 +177,7 @@ TEST_CASE("dropout of rate 0 keeps all, and a rate that rounds to 1 drops all") 
   CHECK(dropped(1 - 1e-12) == std::vector<float>{0, 0, 0});
 }
 
-TEST_CASE("the SGD update rounds its factor once and its product before the sum") {
+TEST_CASE("the SGD update rounds its factor once and its product before the sum", "[cpu]") {
   const Array g = array_of<float>({2}, {3, 0.1f}), w = array_of<float>({2}, {1, 0.7f});
   const float a = static_cast<float>(-0.125 * 0.01);
   const volatile float product = a * 0.1f;
@@ -186,7 +188,8 @@ TEST_CASE("the SGD update rounds its factor once and its product before the sum"
         std::vector<float>{1 + a * 3, 0.7f + product});
 }
 
-TEST_CASE("momentum keeps a moving sum of gradients, and looks ahead where it is Nesterov's") {
+TEST_CASE("momentum keeps a moving sum of gradients, and looks ahead where it is Nesterov's",
+          "[cpu]") {
   const Array g = array_of<float>({1}, {8}), w = array_of<float>({1}, {10}),
               m = array_of<float>({1}, {6});
   for (const bool nesterov : {false, true}) {
@@ -205,7 +208,7 @@ TEST_CASE("momentum keeps a moving sum of gradients, and looks ahead where it is
   }
 }
 
-TEST_CASE("a sum of many equal numbers keeps its digits") {
+TEST_CASE("a sum of many equal numbers keeps its digits", "[cpu]") {
   Array x(DType::kFloat32, {1 << 20});
   std::ranges::fill(x.as<float>(), 0.1f);
   const KernelCase one{

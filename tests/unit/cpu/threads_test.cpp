@@ -10,7 +10,7 @@
 
 using namespace flow::cpu;
 
-TEST_CASE("every chunk is run exactly once, by a worker below the number of threads") {
+TEST_CASE("every chunk is run exactly once, by a worker below the number of threads", "[cpu]") {
   for (int threads : {1, 2, 3, 8}) {
     Workers workers(threads);
     const Workers::Use use(workers);
@@ -28,7 +28,7 @@ TEST_CASE("every chunk is run exactly once, by a worker below the number of thre
   }
 }
 
-TEST_CASE("what a loop wrote is seen by the next one, however short they are") {
+TEST_CASE("what a loop wrote is seen by the next one, however short they are", "[cpu]") {
   Workers workers(4);
   const Workers::Use use(workers);
   std::vector<int64_t> values(16, 0);
@@ -45,7 +45,7 @@ TEST_CASE("what a loop wrote is seen by the next one, however short they are") {
   CHECK(std::accumulate(values.begin(), values.end(), int64_t{0}) == expected);
 }
 
-TEST_CASE("a loop inside a body, or without workers, runs on the thread that asks") {
+TEST_CASE("a loop inside a body, or without workers, runs on the thread that asks", "[cpu]") {
   Workers workers(2);
   std::atomic<int64_t> inner = 0;
   {
@@ -59,7 +59,7 @@ TEST_CASE("a loop inside a body, or without workers, runs on the thread that ask
   CHECK(inner == 23);
 }
 
-TEST_CASE("no more threads take part than the loop asks for or has chunks for") {
+TEST_CASE("no more threads take part than the loop asks for or has chunks for", "[cpu]") {
   Workers workers(4);
   const Workers::Use use(workers);
   std::atomic<int> highest = 0;
@@ -73,7 +73,7 @@ TEST_CASE("no more threads take part than the loop asks for or has chunks for") 
   CHECK(highest <= 1);
 }
 
-TEST_CASE("workers flush denormals") {
+TEST_CASE("workers flush denormals", "[cpu]") {
   Workers workers(3);
   const Workers::Use use(workers);
   flush_denormals();

@@ -51,7 +51,7 @@ std::vector<std::byte> taken(io::ColumnReader& column, DType dtype,
 
 }  // namespace
 
-TEST_CASE("rows taken on the device have the bits of rows read on the host") {
+TEST_CASE("rows taken on the device have the bits of rows read on the host", "[cuda]") {
   const FreshDirectory folder;
   const auto write = GENERATE(column<uint8_t>, column<float>, column<double>, column<int64_t>);
   plan::Column of = write(folder, "rows.npy");
@@ -77,7 +77,7 @@ TEST_CASE("rows taken on the device have the bits of rows read on the host") {
   CHECK(kept == bytes);
 }
 
-TEST_CASE("columns that take more than half of what is left are not kept") {
+TEST_CASE("columns that take more than half of what is left are not kept", "[cuda]") {
   const FreshDirectory folder;
   const auto reader = io::ColumnReader::open(column<double>(folder, "f64.npy"), folder.path());
   JobBuilder b;

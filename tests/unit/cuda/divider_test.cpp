@@ -31,7 +31,7 @@ std::vector<int64_t> corners() {
 
 }  // namespace
 
-TEST_CASE("dividers divide as the operator does") {
+TEST_CASE("dividers divide as the operator does", "[cuda]") {
   std::mt19937_64 random(1);
   std::uniform_int_distribution<int64_t> narrow(0, kNarrow - 1);
   for (const int64_t d : corners()) {
@@ -51,7 +51,7 @@ TEST_CASE("dividers divide as the operator does") {
   }
 }
 
-TEST_CASE("dividers divide by 1 where nothing is said, and by numbers of 64 bits") {
+TEST_CASE("dividers divide by 1 where nothing is said, and by numbers of 64 bits", "[cuda]") {
   CHECK(divides(Divider(), kNarrow - 1, 1));
   const int64_t d = int64_t{3} << 40;
   CHECK(divides(Divider(d), kNarrow - 1, d));
@@ -59,7 +59,8 @@ TEST_CASE("dividers divide by 1 where nothing is said, and by numbers of 64 bits
   CHECK(Divider(d).divide(7 * d + 5).remainder == 5);
 }
 
-TEST_CASE("loops find elements, forwards and backwards, whether or not 31 bits number them") {
+TEST_CASE("loops find elements, forwards and backwards, whether or not 31 bits number them",
+          "[cuda]") {
   for (const int64_t outer : {int64_t{3}, kNarrow / 35, kNarrow / 35 + 1, int64_t{1} << 40}) {
     cuda::Loops<2> loops;
     loops.add(outer, {1, 0});
@@ -76,7 +77,7 @@ TEST_CASE("loops find elements, forwards and backwards, whether or not 31 bits n
   }
 }
 
-TEST_CASE("loops over few elements reach as far as 64 bits") {
+TEST_CASE("loops over few elements reach as far as 64 bits", "[cuda]") {
   cuda::Loops<1> loops;
   loops.add(3, {int64_t{1} << 40});
   loops.add(2, {-5});

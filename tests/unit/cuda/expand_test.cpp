@@ -44,7 +44,7 @@ plan::Job two_layers() {
 
 }  // namespace
 
-TEST_CASE("a bias and a relu stay with the product or convolution that takes them") {
+TEST_CASE("a bias and a relu stay with the product or convolution that takes them", "[cuda]") {
   const plan::Job job = test::lenet_training(2);
   const plan::Job expanded = cuda::expand_posts(job);
   for (const char* name : {"conv1/conv", "conv2/conv", "dense1/matmul", "dense2/matmul"})
@@ -54,7 +54,7 @@ TEST_CASE("a bias and a relu stay with the product or convolution that takes the
   CHECK(expanded.steps.size() == job.steps.size() + 2);
 }
 
-TEST_CASE("posts that a kernel does not take are steps that work in place") {
+TEST_CASE("posts that a kernel does not take are steps that work in place", "[cuda]") {
   JobBuilder b;
   const auto x = b.input("x", {3, 3}), bias = b.variable("b", {3});
   const auto y = b.step("scale", "y", {x}, {{"factor", 2.0}}, {3, 3});
@@ -69,7 +69,7 @@ TEST_CASE("posts that a kernel does not take are steps that work in place") {
     CHECK(owners[step.outputs[0].index()] == job.steps[0].outputs[0]);
 }
 
-TEST_CASE("what is rounded at last is wide until then") {
+TEST_CASE("what is rounded at last is wide until then", "[cuda]") {
   JobBuilder b;
   const DType narrow = DType::kBFloat16;
   const auto x = b.input("x", {4, 3}), w = b.input("w", {3, 2}), bias = b.variable("b", {2});
@@ -86,7 +86,7 @@ TEST_CASE("what is rounded at last is wide until then") {
   CHECK(job[job.steps[2].outputs[0]].dtype == narrow);
 }
 
-TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias") {
+TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias", "[cuda]") {
   const DType narrow = DType::kBFloat16;
   const bool rounded = GENERATE(true, false);
   JobBuilder b;
@@ -110,7 +110,7 @@ TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias") {
   CHECK(job[test::tensor(job, "y")].dtype == (rounded ? narrow : DType::kFloat32));
 }
 
-TEST_CASE("an update that was fused gets a gradient in memory of its own") {
+TEST_CASE("an update that was fused gets a gradient in memory of its own", "[cuda]") {
   const plan::Job job = cuda::expand_posts(two_layers());
   const plan::Step& product = step_named(job, "w:diff");
   const plan::Step& update = step_named(job, "w:diff/sgd_update");
@@ -123,7 +123,7 @@ TEST_CASE("an update that was fused gets a gradient in memory of its own") {
   CHECK(owners[update.outputs[0].index()] == w);
 }
 
-TEST_CASE("updates come last, after all that reads the variables, those alike together") {
+TEST_CASE("updates come last, after all that reads the variables, those alike together", "[cuda]") {
   const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
   CHECK(step_names(grouped.job) == std::vector<std::string>{"b:diff", "late", "w:diff", "v:diff",
                                                             "b:update", "w:diff/sgd_update",
@@ -135,7 +135,7 @@ TEST_CASE("updates come last, after all that reads the variables, those alike to
   CHECK(grouped.updates[1].end == 7);
 }
 
-TEST_CASE("a gradient lives until its update, and nothing takes its memory before") {
+TEST_CASE("a gradient lives until its update, and nothing takes its memory before", "[cuda]") {
   const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
   const plan::Job& job = grouped.job;
   CHECK(job[test::tensor(job, "b:diff")].last == plan::StepId(size_t{4}));
@@ -145,7 +145,7 @@ TEST_CASE("a gradient lives until its update, and nothing takes its memory befor
   CHECK(memory.report.arena == 3 * 256);  // the gradients; `late` is gone before the last is made
 }
 
-TEST_CASE("an update whose result a step reads stays where it is") {
+TEST_CASE("an update whose result a step reads stays where it is", "[cuda]") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2});

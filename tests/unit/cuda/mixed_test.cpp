@@ -54,7 +54,7 @@ void write(exec::Program& program, plan::TensorId input, std::vector<float> valu
 
 }  // namespace
 
-TEST_CASE("each segment on the GPU is a graph, and the CPU waits for what it reads") {
+TEST_CASE("each segment on the GPU is a graph, and the CPU waits for what it reads", "[cuda]") {
   MixedJob mixed;
   MixedGpu rig;
   exec::PrepareOptions options{1, 1, 1, {mixed.h, mixed.y, mixed.a}};
@@ -77,7 +77,7 @@ TEST_CASE("each segment on the GPU is a graph, and the CPU waits for what it rea
   CHECK(w == std::vector<float>{0.5, -2});
 }
 
-TEST_CASE("each segment leaves times, in the order of the call") {
+TEST_CASE("each segment leaves times, in the order of the call", "[cuda]") {
   MixedJob mixed;
   MixedGpu rig;
   exec::PrepareOptions options{1, 1, 1, {mixed.y}};
@@ -98,7 +98,7 @@ TEST_CASE("each segment leaves times, in the order of the call") {
   CHECK(std::ranges::is_sorted(times));
 }
 
-TEST_CASE("each call of the driver may fail under a job on two devices") {
+TEST_CASE("each call of the driver may fail under a job on two devices", "[cuda]") {
   const bool eager = GENERATE(false, true);
   MixedJob mixed;
   int64_t calls = 0;

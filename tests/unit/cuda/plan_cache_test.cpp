@@ -20,7 +20,7 @@ fs::path only_file(const fs::path& folder) {
   return found[0];
 }
 
-TEST_CASE("a plan comes back for its key alone") {
+TEST_CASE("a plan comes back for its key alone", "[cuda]") {
   FreshDirectory home;
   const PlanCache cache(home / "a" / "b");
   const std::vector<uint8_t> plan = {0, 255, 10, 0, 7};
@@ -33,7 +33,7 @@ TEST_CASE("a plan comes back for its key alone") {
   CHECK(cache.find("key") == std::vector<uint8_t>());
 }
 
-TEST_CASE("a plan of which a byte was changed, or the end is missing, is none") {
+TEST_CASE("a plan of which a byte was changed, or the end is missing, is none", "[cuda]") {
   FreshDirectory home;
   const PlanCache cache(home.path());
   cache.store("key", std::vector<uint8_t>{1, 2, 3});
@@ -49,7 +49,7 @@ TEST_CASE("a plan of which a byte was changed, or the end is missing, is none") 
   }
 }
 
-TEST_CASE("a user's plans lie where the user's caches do") {
+TEST_CASE("a user's plans lie where the user's caches do", "[cuda]") {
   FreshDirectory home;
   const auto keeps_in = [&](const char* caches, const char* home_folder) {
     setenv("HOME", home_folder, 1);
@@ -67,7 +67,7 @@ TEST_CASE("a user's plans lie where the user's caches do") {
   unsetenv("XDG_CACHE_HOME");
 }
 
-TEST_CASE("of too many plans the oldest go") {
+TEST_CASE("of too many plans the oldest go", "[cuda]") {
   FreshDirectory home;
   const PlanCache cache(home.path(), 4);
   const auto now = fs::file_time_type::clock::now();
@@ -84,7 +84,7 @@ TEST_CASE("of too many plans the oldest go") {
   for (const char* key : {"3", "2", "1", "new"}) CHECK(cache.find(key));
 }
 
-TEST_CASE("where nothing can be kept, nothing is") {
+TEST_CASE("where nothing can be kept, nothing is", "[cuda]") {
   FreshDirectory home;
   File::create(home / "file").write(std::string_view("no folder"));
   for (const PlanCache& cache : {PlanCache(), PlanCache(home / "file")}) {

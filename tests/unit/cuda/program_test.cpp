@@ -64,7 +64,7 @@ std::string refusal(FakeGpu& gpu, const plan::Job& job, const exec::PrepareOptio
 
 }  // namespace
 
-TEST_CASE("a call copies in, computes, updates last and copies out") {
+TEST_CASE("a call copies in, computes, updates last and copies out", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -101,7 +101,7 @@ TEST_CASE("a call copies in, computes, updates last and copies out") {
   CHECK(gpu.driver->count("launch") == 3);  // both updates are one
 }
 
-TEST_CASE("a profiled call is launched step by step, and says when each step ended") {
+TEST_CASE("a profiled call is launched step by step, and says when each step ended", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -127,7 +127,7 @@ TEST_CASE("a profiled call is launched step by step, and says when each step end
   CHECK(times.back() - times.front() < whole);
 }
 
-TEST_CASE("programs that are neighbours have their common variables in one memory") {
+TEST_CASE("programs that are neighbours have their common variables in one memory", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   const auto first = gpu.backend->prepare(small.job, {});
@@ -143,7 +143,7 @@ TEST_CASE("programs that are neighbours have their common variables in one memor
   CHECK(read.as<float>()[1] == 7);
 }
 
-TEST_CASE("a captured call is one launch, and its slot's graph another for what fires") {
+TEST_CASE("a captured call is one launch, and its slot's graph another for what fires", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -176,7 +176,7 @@ TEST_CASE("a captured call is one launch, and its slot's graph another for what 
   CHECK(read(*program, small.w, 2) == std::vector<float>{-1, -2});
 }
 
-TEST_CASE("a variable is delivered as it was before the call's update") {
+TEST_CASE("a variable is delivered as it was before the call's update", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -191,7 +191,7 @@ TEST_CASE("a variable is delivered as it was before the call's update") {
   CHECK(floats(program->delivered(small.early, 0)) == std::vector<float>{-0.5, -1});
 }
 
-TEST_CASE("slots of inputs and outputs keep calls apart that are launched together") {
+TEST_CASE("slots of inputs and outputs keep calls apart that are launched together", "[cuda]") {
   JobBuilder b;
   const auto x = b.input("x", {3});
   const auto y = b.step("scale", "y", {x}, {{"factor", 3.0}}, {3});
@@ -211,7 +211,7 @@ TEST_CASE("slots of inputs and outputs keep calls apart that are launched togeth
   CHECK(floats(program->delivered(y, 1)) == std::vector<float>{12, 15, 18});
 }
 
-TEST_CASE("a tap runs only in calls that want what it makes") {
+TEST_CASE("a tap runs only in calls that want what it makes", "[cuda]") {
   JobBuilder b;
   const auto x = b.input("x", {3});
   const auto tapped = b.step("scale", "tapped", {x}, {{"factor", 2.0}}, {3});
@@ -231,7 +231,7 @@ TEST_CASE("a tap runs only in calls that want what it makes") {
   CHECK(floats(program->delivered(tapped, 0)) == std::vector<float>{2, -4, 6});
 }
 
-TEST_CASE("what is delivered is kept from steps that could work in its place") {
+TEST_CASE("what is delivered is kept from steps that could work in its place", "[cuda]") {
   JobBuilder b;
   const auto x = b.input("x", {3});
   const auto a = b.step("scale", "a", {x}, {{"factor", 2.0}}, {3});
@@ -252,7 +252,7 @@ TEST_CASE("what is delivered is kept from steps that could work in its place") {
   CHECK(floats(program->delivered(c, 0)) == std::vector<float>{0, 0, 2});
 }
 
-TEST_CASE("a label out of range is a fault of its call and not of the next") {
+TEST_CASE("a label out of range is a fault of its call and not of the next", "[cuda]") {
   const plan::Job job = test::mlp_training(3, 4);
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -275,7 +275,7 @@ TEST_CASE("a label out of range is a fault of its call and not of the next") {
   CHECK_FALSE(program->fault(0));
 }
 
-TEST_CASE("the report accounts for all that is allocated on the device") {
+TEST_CASE("the report accounts for all that is allocated on the device", "[cuda]") {
   const plan::Job job = test::lenet_training(2);
   FakeGpu gpu;
   exec::PrepareOptions options;
@@ -290,7 +290,7 @@ TEST_CASE("the report accounts for all that is allocated on the device") {
   CHECK_FALSE(memory.at_peak.empty());
 }
 
-TEST_CASE("a job that does not fit is refused before anything is allocated") {
+TEST_CASE("a job that does not fit is refused before anything is allocated", "[cuda]") {
   test::FakeDevice device;
   device.memory = size_t{1} << 20;
   FakeGpu gpu(device);
@@ -306,7 +306,7 @@ TEST_CASE("a job that does not fit is refused before anything is allocated") {
   CHECK(gpu.driver->count("allocate") == 0);
 }
 
-TEST_CASE("a part of the free memory is left to kernels and graphs") {
+TEST_CASE("a part of the free memory is left to kernels and graphs", "[cuda]") {
   JobBuilder b;
   b.step("relu", "y", {b.input("x", {1 << 20, 1 << 16})}, {}, {1 << 20, 1 << 16});
   const plan::Job job = b.build();
@@ -319,14 +319,14 @@ TEST_CASE("a part of the free memory is left to kernels and graphs") {
                                  " available; largest: `x`");
 }
 
-TEST_CASE("an op that the GPU has no kernel for is named with its line") {
+TEST_CASE("an op that the GPU has no kernel for is named with its line", "[cuda]") {
   JobBuilder b;
   b.step("erf", "y", {b.input("x", {2})}, {}, {2});
   FakeGpu gpu;
   CHECK(refusal(gpu, b.build()) == "job.yaml:2:1: step `y`: the GPU has no kernel for `erf`");
 }
 
-TEST_CASE("the backend says what it is") {
+TEST_CASE("the backend says what it is", "[cuda]") {
   FakeGpu gpu;
   CHECK(gpu.backend->device() == "cuda:0 Fake Device");
   CHECK(gpu.backend->instruction_set() == "sm_90");
@@ -334,7 +334,7 @@ TEST_CASE("the backend says what it is") {
         std::map<std::string, std::string>{{"cuda", "13.0"}, {"driver", "13.0"}, {"naive", "1"}});
 }
 
-TEST_CASE("each call of the driver may fail: a clean error, and nothing is left") {
+TEST_CASE("each call of the driver may fail: a clean error, and nothing is left", "[cuda]") {
   const bool eager = GENERATE(false, true);
   const plan::Job job = test::mlp_training(2, 4);
   const plan::TensorId labels = test::tensor(job, "labels"), loss = test::tensor(job, "loss");

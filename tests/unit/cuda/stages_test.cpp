@@ -28,7 +28,7 @@ class NotingLibraries : public cuda::NaiveLibraries {
 
 }  // namespace
 
-TEST_CASE("libraries round and reorder as the job allows") {
+TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
   const bool tf32 = GENERATE(true, false), deterministic = GENERATE(true, false);
   plan::Job job = lenet_training(2);
   if (tf32) job.precision = "tf32";

@@ -145,7 +145,8 @@ const std::vector<std::string> kLeNetDiffs = {"lenet/*/weight:3", "lenet/pool1"}
 
 }  // namespace
 
-TEST_CASE("LeNet trains on the CUDA backend as on the CPU, watched tensors and gradients too") {
+TEST_CASE("LeNet trains on the CUDA backend as on the CPU, watched tensors and gradients too",
+          "[cuda]") {
   Runs runs;
   const Wanted wanted{.sets = {}, .watches = kLeNetWatches, .watch_diffs = kLeNetDiffs};
   runs.run(*cpu::make_backend(), "lenet.yaml", wanted, "cpu");
@@ -153,7 +154,7 @@ TEST_CASE("LeNet trains on the CUDA backend as on the CPU, watched tensors and g
   runs.check("cpu", "gpu", 1e-3, 1e-4, 8 + 3 + 5);
 }
 
-TEST_CASE("LeNet with layers on either device trains as on the CPU, hooks on both") {
+TEST_CASE("LeNet with layers on either device trains as on the CPU, hooks on both", "[cuda]") {
   const std::string device = GENERATE("cpu", "gpu");  // the job's
   const std::string other = device == "cpu" ? "gpu" : "cpu";
   Runs runs;
@@ -175,7 +176,7 @@ TEST_CASE("LeNet with layers on either device trains as on the CPU, hooks on bot
   runs.check_bits("graphs", "hasty");
 }
 
-TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CPU") {
+TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CPU", "[cuda]") {
   const std::string optimizer =
       GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"");
   Runs runs;
@@ -186,7 +187,7 @@ TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CP
   runs.check("cpu", "mixed", 1e-9, 1e-9, 4);
 }
 
-TEST_CASE("float64 training agrees with the CPU's reference") {
+TEST_CASE("float64 training agrees with the CPU's reference", "[cuda]") {
   const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
   Runs runs;
   const Wanted wanted{.sets = {"+jobs.train.precision=float64"}};
@@ -195,7 +196,8 @@ TEST_CASE("float64 training agrees with the CPU's reference") {
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
-TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics and taps too") {
+TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics and taps too",
+          "[cuda]") {
   const std::string file = "../tests/unit/cuda/normalised.yaml";
   Runs runs;
   const Wanted wanted{.sets = {},
@@ -206,7 +208,7 @@ TEST_CASE("normalised nets train on the CUDA backend as on the CPU, statistics a
   runs.check("cpu", "gpu", 1e-3, 1e-3, 8);
 }
 
-TEST_CASE("larger nets train on the CUDA backend as on the CPU") {
+TEST_CASE("larger nets train on the CUDA backend as on the CPU", "[cuda]") {
   struct Net {
     std::string file;
     Wanted wanted;
@@ -227,7 +229,8 @@ TEST_CASE("larger nets train on the CUDA backend as on the CPU") {
   runs.check("cpu", "gpu", 1e-2, 1e-3, 4);
 }
 
-TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU's reference does") {
+TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU's reference does",
+          "[cuda]") {
   const std::string optimizer =
       GENERATE("sgd", "sgd, momentum: 0.9", "adamw, weight_decay: 0.01, excludes: \"**/bias\"",
                "rmsprop", "rmsprop, centered: true", "lars, weight_decay: 0.01", "lamb");
@@ -238,7 +241,7 @@ TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU'
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
-TEST_CASE("mixed jobs train as on the CPU") {
+TEST_CASE("mixed jobs train as on the CPU", "[cuda]") {
   const std::string precision = GENERATE("mixed_bfloat16", "mixed_float16");
   CAPTURE(precision);
   Runs runs;
@@ -254,7 +257,7 @@ TEST_CASE("mixed jobs train as on the CPU") {
   runs.check("cpu", "gpu", 2e-2, 4e-3, 8);
 }
 
-TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped") {
+TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped", "[cuda]") {
   Runs runs;
   // float16 overflows in the first two steps at the least.
   Wanted wanted{.sets = {"+jobs.train.precision=mixed_float16",
@@ -279,7 +282,7 @@ TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped
   }
 }
 
-TEST_CASE("predict jobs give the CPU's values") {
+TEST_CASE("predict jobs give the CPU's values", "[cuda]") {
   const std::string file = GENERATE("lenet.yaml", "mlp.yaml");
   const std::string job = GENERATE("eval", "accuracy");
   Runs runs;
@@ -289,7 +292,7 @@ TEST_CASE("predict jobs give the CPU's values") {
   runs.check("cpu", "gpu", 1e-4, 1e-4, job == "eval" ? 2 : 0);
 }
 
-TEST_CASE("a graph says of all its work what comes before it") {
+TEST_CASE("a graph says of all its work what comes before it", "[cuda]") {
   test::FakeDevice other;
   other.graphs = test::GraphOrder::kLatestFirst;
   Runs runs;
@@ -301,7 +304,8 @@ TEST_CASE("a graph says of all its work what comes before it") {
   runs.check_bits("captured", "latest");
 }
 
-TEST_CASE("without graphs a run has the same bits, and so it has in either order of lanes") {
+TEST_CASE("without graphs a run has the same bits, and so it has in either order of lanes",
+          "[cuda]") {
   Runs runs;
   Wanted wanted{.sets = {"+jobs.train.optimizer.momentum=0.9"},
                 .watches = {"mlp/hidden:2"},
@@ -317,7 +321,7 @@ TEST_CASE("without graphs a run has the same bits, and so it has in either order
   runs.check_bits("graphs", "reversed");
 }
 
-TEST_CASE("hooks change no bit of the variables on the CUDA backend") {
+TEST_CASE("hooks change no bit of the variables on the CUDA backend", "[cuda]") {
   Runs runs;
   Wanted wanted;
   runs.run_gpu("lenet.yaml", wanted, "quiet");
@@ -327,7 +331,7 @@ TEST_CASE("hooks change no bit of the variables on the CUDA backend") {
   runs.check_bits("quiet/checkpoints/000004", "watched/checkpoints/000004");
 }
 
-TEST_CASE("a dataset that stays on the device gives the bits of one that is fed") {
+TEST_CASE("a dataset that stays on the device gives the bits of one that is fed", "[cuda]") {
   Runs runs;
   const Wanted wanted{.sets = {"+jobs.train.run.shuffle=true"}, .watches = {"images", "labels"}};
   runs.run_gpu("mlp.yaml", wanted, "kept");

@@ -8,7 +8,7 @@
 
 using namespace flow;
 
-TEST_CASE("Each diagnosis has a code of its own, in order within its section") {
+TEST_CASE("Each diagnosis has a code of its own, in order within its section", "[diag]") {
   std::set<std::string_view> codes;
   std::string_view last;
   for (const DiagnosisInfo& info : all_diagnoses()) {
@@ -21,7 +21,7 @@ TEST_CASE("Each diagnosis has a code of its own, in order within its section") {
   }
 }
 
-TEST_CASE("Each diagnosis is explained in whole sentences") {
+TEST_CASE("Each diagnosis is explained in whole sentences", "[diag]") {
   for (const DiagnosisInfo& info : all_diagnoses()) {
     CAPTURE(info.kind);
     REQUIRE_FALSE(info.title.empty());
@@ -32,7 +32,7 @@ TEST_CASE("Each diagnosis is explained in whole sentences") {
   }
 }
 
-TEST_CASE("A diagnosis is found by its code in any case") {
+TEST_CASE("A diagnosis is found by its code in any case", "[diag]") {
   const DiagnosisInfo* info = find_diagnosis("e0312");
   REQUIRE(info);
   CHECK(info->kind == "kWindow");

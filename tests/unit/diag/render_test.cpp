@@ -25,7 +25,7 @@ std::string shown(std::string source, std::string_view where) {
 
 }  // namespace
 
-TEST_CASE("A message shows its line, what is wrong in it, labels, notes and hints") {
+TEST_CASE("A message shows its line, what is wrong in it, labels, notes and hints", "[diag]") {
   Sources sources;
   sources.add("lenet.yaml", "a: 1\n  conv2: {op: conv2d, kernel_size: 7}\n");
   Diags diags(sources);
@@ -45,7 +45,7 @@ TEST_CASE("A message shows its line, what is wrong in it, labels, notes and hint
         "   hint: kernel_size at most 6, or padding: same\n");
 }
 
-TEST_CASE("A warning says so, and a message without a place shows none") {
+TEST_CASE("A warning says so, and a message without a place shows none", "[diag]") {
   const Sources sources;
   Diags diags(sources);
   diags.warning(Diagnosis::kUnusedResult, {}, "nobody reads `x`");
@@ -54,7 +54,7 @@ TEST_CASE("A warning says so, and a message without a place shows none") {
   CHECK(diags.distinct_errors() == 0);
 }
 
-TEST_CASE("Messages are sorted by place, and each is shown once") {
+TEST_CASE("Messages are sorted by place, and each is shown once", "[diag]") {
   Sources sources;
   sources.add("a.yaml", "one\ntwo\n");
   Diags diags(sources);
@@ -68,7 +68,7 @@ TEST_CASE("Messages are sorted by place, and each is shown once") {
   CHECK(diags.distinct_errors() == 2);
 }
 
-TEST_CASE("What is said of a silenced place is an error that is not shown") {
+TEST_CASE("What is said of a silenced place is an error that is not shown", "[diag]") {
   Sources sources;
   sources.add("a.yaml", "one\n");
   Diags diags(sources);
@@ -81,22 +81,22 @@ TEST_CASE("What is said of a silenced place is an error that is not shown") {
   CHECK(diags.render().find("second") == std::string::npos);
 }
 
-TEST_CASE("Underlines count terminal columns, whatever the characters' bytes") {
+TEST_CASE("Underlines count terminal columns, whatever the characters' bytes", "[diag]") {
   CHECK(shown("\u00e9\u4e2d: x", "x") ==
         "a.yaml:1:5: error: text [E0312]\n    1 | \u00e9\u4e2d: x\n      |      ^\n");
 }
 
-TEST_CASE("Tabs are shown as spaces up to the next multiple of four") {
+TEST_CASE("Tabs are shown as spaces up to the next multiple of four", "[diag]") {
   CHECK(shown("ab\tx", "x") == "a.yaml:1:4: error: text [E0312]\n    1 | ab  x\n      |     ^\n");
 }
 
-TEST_CASE("What could move the cursor or reorder text does not reach the terminal") {
+TEST_CASE("What could move the cursor or reorder text does not reach the terminal", "[diag]") {
   CHECK(shown("a\x1b[2Jb\u202e x", "x") ==
         "a.yaml:1:9: error: text [E0312]\n    1 | a\uFFFD[2Jb\uFFFD x\n      |         ^\n");
   CHECK(escaped("a\x1b\n\u202e\xff") == "a\\x1b\\n\\u202e\\xff");
 }
 
-TEST_CASE("An empty span is one caret, at the end of a line too") {
+TEST_CASE("An empty span is one caret, at the end of a line too", "[diag]") {
   Sources sources;
   sources.add("a.yaml", "ab\n");
   Diags diags(sources);
@@ -104,12 +104,12 @@ TEST_CASE("An empty span is one caret, at the end of a line too") {
   CHECK(diags.render() == "a.yaml:1:3: error: text [E0312]\n    1 | ab\n      |   ^\n");
 }
 
-TEST_CASE("A span of several lines is underlined to the end of its first") {
+TEST_CASE("A span of several lines is underlined to the end of its first", "[diag]") {
   CHECK(shown("a: [1,  \n 2]", "[1,  \n 2]") ==
         "a.yaml:1:4: error: text [E0312]\n    1 | a: [1,\n      |    ^^^\n");
 }
 
-TEST_CASE("A long line is cut to 100 columns around what is underlined") {
+TEST_CASE("A long line is cut to 100 columns around what is underlined", "[diag]") {
   const std::string dots(200, '.');
   const std::string start = shown("first " + dots, "first");
   CHECK(start == "a.yaml:1:1: error: text [E0312]\n    1 | first " + dots.substr(0, 83) +
@@ -125,14 +125,14 @@ TEST_CASE("A long line is cut to 100 columns around what is underlined") {
                    std::string(89, '^') + "\n");
 }
 
-TEST_CASE("A line of a megabyte is shown around what is underlined") {
+TEST_CASE("A line of a megabyte is shown around what is underlined", "[diag]") {
   const std::string long_text(1 << 20, 'x');
   const std::string message = shown(long_text + "HERE" + long_text, "HERE");
   CHECK(message.size() < 400);
   CHECK(message.find("xHEREx") != std::string::npos);
 }
 
-TEST_CASE("Hints are broken between words at 100 columns") {
+TEST_CASE("Hints are broken between words at 100 columns", "[diag]") {
   const Sources sources;
   Diags diags(sources);
   std::string hint;
@@ -146,7 +146,7 @@ TEST_CASE("Hints are broken between words at 100 columns") {
       "end\n");
 }
 
-TEST_CASE("Colour changes no character of a message") {
+TEST_CASE("Colour changes no character of a message", "[diag]") {
   Sources sources;
   sources.add("a.yaml", "ab\n");
   Diags diags(sources);
@@ -158,7 +158,7 @@ TEST_CASE("Colour changes no character of a message") {
   CHECK(text == diags.render());
 }
 
-TEST_CASE("A narrow terminal has what follows a message's first line in its width") {
+TEST_CASE("A narrow terminal has what follows a message's first line in its width", "[diag]") {
   Sources sources;
   sources.add("a.yaml",
               std::string(30, ' ') + "conv2: {op: conv2d, filters: 64, kernel_size: 7}\n");
@@ -174,7 +174,7 @@ TEST_CASE("A narrow terminal has what follows a message's first line in its widt
   CHECK(lines[1] == "      |                  ^^^^^^^^^^^^^^");
 }
 
-TEST_CASE("More than a thousand messages end with their number") {
+TEST_CASE("More than a thousand messages end with their number", "[diag]") {
   Sources sources;
   sources.add("a.yaml", std::string(1003, 'x'));
   Diags diags(sources);

@@ -30,7 +30,7 @@ struct Folder : FreshDirectory {
   Folder() { write_rows(*this / "x.npy", 6); }
 };
 
-TEST_CASE("a predict job is called with the variables as they are, and changes none") {
+TEST_CASE("a predict job is called with the variables as they are, and changes none", "[exec]") {
   const Folder folder;
   TestRun alone(
       [] {
@@ -50,7 +50,7 @@ TEST_CASE("a predict job is called with the variables as they are, and changes n
   CHECK(y[12] > y[24]);
 }
 
-TEST_CASE("seconds count on over the calls of another job") {
+TEST_CASE("seconds count on over the calls of another job", "[exec]") {
   const Folder folder;
   TestRun run(training("eval"), folder.path(), "out", validation());
   const RunOutcome outcome = run.run();
@@ -64,7 +64,8 @@ TEST_CASE("seconds count on over the calls of another job") {
   CHECK(outcome.seconds >= before);
 }
 
-TEST_CASE("a call of a predict job that is interrupted is made again when the run is resumed") {
+TEST_CASE("a call of a predict job that is interrupted is made again when the run is resumed",
+          "[exec]") {
   const Folder folder;
   TestRun whole(training("eval"), folder.path(), "whole", validation());
   whole.run();
@@ -86,7 +87,8 @@ TEST_CASE("a call of a predict job that is interrupted is made again when the ru
     CHECK(numbers(resumed / name) == numbers(whole / name));
 }
 
-TEST_CASE("a run is not resumed when the data of a job that it calls have another length") {
+TEST_CASE("a run is not resumed when the data of a job that it calls have another length",
+          "[exec]") {
   const Folder folder;
   write_rows(folder / "rows.npy", 6);
   plan::Job eval = validation();
@@ -103,7 +105,7 @@ TEST_CASE("a run is not resumed when the data of a job that it calls have anothe
   }
 }
 
-TEST_CASE("what is watched in every step that is left is wanted in every call") {
+TEST_CASE("what is watched in every step that is left is wanted in every call", "[exec]") {
   const Folder folder;
   plan::Job train = training("eval"), eval = validation();
   eval.returns.reset();
@@ -123,7 +125,7 @@ TEST_CASE("what is watched in every step that is left is wanted in every call") 
   CHECK(numbers(resumed / "watch/y/steps.npy").size() == 8);
 }
 
-TEST_CASE("a job that reads a stream cannot be called") {
+TEST_CASE("a job that reads a stream cannot be called", "[exec]") {
   const Folder folder;
   plan::Job job = validation();
   job.inputs[0].source = plan::FromNpy{"/dev/stdin"};
@@ -131,7 +133,8 @@ TEST_CASE("a job that reads a stream cannot be called") {
   CHECK(run.refusal().find("reads a stream") != std::string::npos);
 }
 
-TEST_CASE("jobs that train one variable with slots, or see it differently, cannot share it") {
+TEST_CASE("jobs that train one variable with slots, or see it differently, cannot share it",
+          "[exec]") {
   plan::Job train = make_job(true, 2), other = train;
   other.name = "other";
   CHECK(plan::sharing_conflict(train, other)->find("with optimizer slots") != std::string::npos);

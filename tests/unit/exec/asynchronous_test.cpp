@@ -19,7 +19,7 @@ plan::Job asynchronous(plan::Job job, int64_t pipeline = 3) {
   return job;
 }
 
-TEST_CASE("an asynchronous job runs ahead of its sinks by its pipeline, and no further") {
+TEST_CASE("an asynchronous job runs ahead of its sinks by its pipeline, and no further", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = asynchronous(make_job(true, 2));
@@ -40,7 +40,7 @@ TEST_CASE("an asynchronous job runs ahead of its sinks by its pipeline, and no f
   CHECK(furthest <= 4);  // a step counts here when it is in the books, after its sinks have it
 }
 
-TEST_CASE("an asynchronous job leaves what a synchronous one leaves") {
+TEST_CASE("an asynchronous job leaves what a synchronous one leaves", "[exec]") {
   for (const bool beside : {false, true}) {
     const FreshDirectory home;
     write_rows(home / "x.npy", 6);
@@ -62,7 +62,7 @@ TEST_CASE("an asynchronous job leaves what a synchronous one leaves") {
   }
 }
 
-TEST_CASE("an asynchronous job's device gets a call ahead although each is delivered") {
+TEST_CASE("an asynchronous job's device gets a call ahead although each is delivered", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = asynchronous(make_job(false, 2));
@@ -74,7 +74,8 @@ TEST_CASE("an asynchronous job's device gets a call ahead although each is deliv
         std::vector<std::string>{"launch 0", "launch 1", "wait 0", "launch 2", "wait 1", "wait 2"});
 }
 
-TEST_CASE("what an asynchronous job prints over an epoch is told at its end, whatever fires then") {
+TEST_CASE("what an asynchronous job prints over an epoch is told at its end, whatever fires then",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 8);
   plan::Job job = asynchronous(make_job(false, 2));
@@ -97,7 +98,7 @@ TEST_CASE("what an asynchronous job prints over an epoch is told at its end, wha
   CHECK(printed("usual") == told);
 }
 
-TEST_CASE("sinks see a hundred thousand small steps once and in order") {
+TEST_CASE("sinks see a hundred thousand small steps once and in order", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = asynchronous(make_job(false, 2), 8);
@@ -109,7 +110,8 @@ TEST_CASE("sinks see a hundred thousand small steps once and in order") {
   CHECK(numbers(run / "returns/loss/steps.npy") == all);
 }
 
-TEST_CASE("a check that fails behind calls that ran ahead ends the run, and says its step") {
+TEST_CASE("a check that fails behind calls that ran ahead ends the run, and says its step",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 40);
   plan::Job job = asynchronous(make_job(true, 2));
@@ -125,7 +127,7 @@ TEST_CASE("a check that fails behind calls that ran ahead ends the run, and says
   CHECK(numbers(run / "returns/loss/steps.npy").back() == 5);
 }
 
-TEST_CASE("a fault of a call that ran ahead comes after all that was right before it") {
+TEST_CASE("a fault of a call that ran ahead comes after all that was right before it", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 40);
   plan::Job job = asynchronous(make_job(true, 2));

@@ -39,7 +39,8 @@ struct PrintingRun : TestRun {
   }
 };
 
-TEST_CASE("a device beside the host gets a call ahead where nothing of the one before leaves") {
+TEST_CASE("a device beside the host gets a call ahead where nothing of the one before leaves",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   PrintingRun usual(home.path(), "usual"), ahead(home.path(), "ahead");
@@ -54,8 +55,8 @@ TEST_CASE("a device beside the host gets a call ahead where nothing of the one b
         numbers(usual / "checkpoints/000006/net/w.npy"));
 }
 
-TEST_CASE(
-    "a device beside the host gets no call ahead of one whose input is made in step with it") {
+TEST_CASE("a device beside the host gets no call ahead of one whose input is made in step with it",
+          "[exec]") {
   const FreshDirectory home;
   const fs::path pipe = home / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -72,7 +73,7 @@ TEST_CASE(
         std::vector<std::string>{"launch 0", "wait 0", "launch 1", "wait 1", "launch 2", "wait 2"});
 }
 
-TEST_CASE("a call that failed behind another one's back is told as its own") {
+TEST_CASE("a call that failed behind another one's back is told as its own", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   PrintingRun run(home.path(), "out");
@@ -83,7 +84,7 @@ TEST_CASE("a call that failed behind another one's back is told as its own") {
   CHECK_FALSE(fs::exists(run / "checkpoints"));
 }
 
-TEST_CASE("of a call is wanted what fires at its step") {
+TEST_CASE("of a call is wanted what fires at its step", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(false, 2);
@@ -96,7 +97,8 @@ TEST_CASE("of a call is wanted what fires at its step") {
   CHECK(wanted == std::vector<int>{1, 0, 1, 0});
 }
 
-TEST_CASE("calls of which nothing is delivered run ahead of the books by so many and no further") {
+TEST_CASE("calls of which nothing is delivered run ahead of the books by so many and no further",
+          "[exec]") {
   constexpr int64_t kAhead = 64;
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
@@ -119,7 +121,8 @@ TEST_CASE("calls of which nothing is delivered run ahead of the books by so many
   for (size_t step = 0; step < lines.size(); ++step) CHECK(lines[step]["step"] == step);
 }
 
-TEST_CASE("a call starts when the deliveries of the one before have reached their sinks") {
+TEST_CASE("a call starts when the deliveries of the one before have reached their sinks",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(false, 2);
@@ -136,7 +139,7 @@ TEST_CASE("a call starts when the deliveries of the one before have reached thei
   CHECK_FALSE(late);
 }
 
-TEST_CASE("from the second step on the compute thread allocates nothing") {
+TEST_CASE("from the second step on the compute thread allocates nothing", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 6);
   plan::Job job = make_job(true, 2);
@@ -155,7 +158,7 @@ TEST_CASE("from the second step on the compute thread allocates nothing") {
   for (size_t i = 2; i < counts.size(); ++i) CHECK(counts[i] == counts[1]);
 }
 
-TEST_CASE("what is only summed up is taken without an allocation") {
+TEST_CASE("what is only summed up is taken without an allocation", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 6);
   plan::Job job = make_job(true, 2);

@@ -9,7 +9,7 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("a loss that is not finite ends the run at its step, and keeps no bad state") {
+TEST_CASE("a loss that is not finite ends the run at its step, and keeps no bad state", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -29,7 +29,7 @@ TEST_CASE("a loss that is not finite ends the run at its step, and keeps no bad 
   CHECK(numbers(run / "returns/loss/value.npy").size() == 6);
 }
 
-TEST_CASE("on_nonfinite: warn says it once and goes on") {
+TEST_CASE("on_nonfinite: warn says it once and goes on", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -52,7 +52,7 @@ plan::Job checking_job() {
   return job;
 }
 
-TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
+TEST_CASE("check: finite names tensor, step, index and the line of the hook", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   TestRun run(checking_job(), home.path());
@@ -67,7 +67,8 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook") {
   CHECK(launches == 4);
 }
 
-TEST_CASE("a check that fails in the step that was to be the last is a failure, no interruption") {
+TEST_CASE("a check that fails in the step that was to be the last is a failure, no interruption",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   TestRun run(checking_job(), home.path());
@@ -81,7 +82,7 @@ TEST_CASE("a check that fails in the step that was to be the last is a failure, 
   CHECK(run.record()["error"] == outcome.error);
 }
 
-TEST_CASE("a step whose check fails is not saved") {
+TEST_CASE("a step whose check fails is not saved", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -97,7 +98,7 @@ TEST_CASE("a step whose check fails is not saved") {
   CHECK_FALSE(fs::exists(run / "checkpoints/000004"));
 }
 
-TEST_CASE("a label out of range fails the run with step, row, label and input") {
+TEST_CASE("a label out of range fails the run with step, row, label and input", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);

@@ -42,7 +42,7 @@ fs::path train(const FreshDirectory& home, const std::string& out, int64_t steps
   return *run.run().checkpoint;
 }
 
-TEST_CASE("checkpoints are written as it goes and the newest kept") {
+TEST_CASE("checkpoints are written as it goes and the newest kept", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -60,7 +60,7 @@ TEST_CASE("checkpoints are written as it goes and the newest kept") {
         std::vector<std::string>{"000006", "000012", "000018", "000020"});
 }
 
-TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one") {
+TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one", "[exec]") {
   const FreshDirectory home;
   const fs::path whole = train(home, "whole", 20);
   const auto outputs = {"returns/loss/value.npy", "returns/loss/steps.npy", "watch/y/value.npy",
@@ -89,7 +89,8 @@ TEST_CASE("a run resumed anywhere ends in the bits of an uninterrupted one") {
   }
 }
 
-TEST_CASE("a checkpoint that counts no rows of metrics is resumed with those of its steps") {
+TEST_CASE("a checkpoint that counts no rows of metrics is resumed with those of its steps",
+          "[exec]") {
   const FreshDirectory home;
   const fs::path stopped = train(home, "out", 7);
   plan::CheckpointRecord record = Checkpoint(stopped).record();
@@ -106,7 +107,7 @@ TEST_CASE("a checkpoint that counts no rows of metrics is resumed with those of 
   for (size_t step = 0; step < lines.size(); ++step) CHECK(lines[step]["step"] == step);
 }
 
-TEST_CASE("a stop signal finishes the step, saves, and can be resumed") {
+TEST_CASE("a stop signal finishes the step, saves, and can be resumed", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   TestRun run(long_job(), home.path());
@@ -136,7 +137,7 @@ std::string printed(TestRun& run) {
   return read_text(home / "printed");
 }
 
-TEST_CASE("what print sinks sum up goes on where a run stopped") {
+TEST_CASE("what print sinks sum up goes on where a run stopped", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -175,7 +176,7 @@ TEST_CASE("what print sinks sum up goes on where a run stopped") {
   CHECK(printed(others).starts_with("run: "));
 }
 
-TEST_CASE("a last value that is not told yet is told where the run goes on") {
+TEST_CASE("a last value that is not told yet is told where the run goes on", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -200,7 +201,8 @@ TEST_CASE("a last value that is not told yet is told where the run goes on") {
   CHECK(before + printed(resumed) == all);
 }
 
-TEST_CASE("a checkpoint holds the sums of the steps before it, whatever has been computed since") {
+TEST_CASE("a checkpoint holds the sums of the steps before it, whatever has been computed since",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -223,7 +225,7 @@ TEST_CASE("a checkpoint holds the sums of the steps before it, whatever has been
   }
 }
 
-TEST_CASE("what cannot be resumed is refused, and left as it was") {
+TEST_CASE("what cannot be resumed is refused, and left as it was", "[exec]") {
   const FreshDirectory home;
   train(home, "out", 5);
   const std::string before = read_text(home / "out/run.json");
@@ -248,7 +250,8 @@ TEST_CASE("what cannot be resumed is refused, and left as it was") {
   CHECK_THAT(both.refusal(), Catch::Contains("omit one of them"));
 }
 
-TEST_CASE("data that changed at their beginning, middle or end are refused by a resumed run") {
+TEST_CASE("data that changed at their beginning, middle or end are refused by a resumed run",
+          "[exec]") {
   const FreshDirectory home;
   const fs::path data = home / "x.npy";
   write_rows(data, (1 << 20) / 8);
@@ -274,7 +277,7 @@ TEST_CASE("data that changed at their beginning, middle or end are refused by a 
   CHECK(run(true) == "no error");
 }
 
-TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
+TEST_CASE("save replaces a checkpoint whole and refuses anything else", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   const auto save = [&](const std::string& path, int64_t steps) {
@@ -299,7 +302,7 @@ TEST_CASE("save replaces a checkpoint whole and refuses anything else") {
   CHECK(fs::is_empty(home / "out3"));
 }
 
-TEST_CASE("`--save none` drops the file's key, whose path is relative to the root") {
+TEST_CASE("`--save none` drops the file's key, whose path is relative to the root", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -313,7 +316,7 @@ TEST_CASE("`--save none` drops the file's key, whose path is relative to the roo
   CHECK(io::is_checkpoint(home / "final"));
 }
 
-TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh") {
+TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh", "[exec]") {
   const FreshDirectory home;
   const fs::path trained = train(home, "train", 5);
   const std::vector<double> w = numbers(trained / "net/w.npy");
@@ -329,7 +332,7 @@ TEST_CASE("a run or a checkpoint is loaded; slots and step start fresh") {
   }
 }
 
-TEST_CASE("a run is loaded by its newest checkpoint") {
+TEST_CASE("a run is loaded by its newest checkpoint", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = long_job();
@@ -351,7 +354,7 @@ TEST_CASE("a run is loaded by its newest checkpoint") {
   }
 }
 
-TEST_CASE("loading converts between float32 and float64") {
+TEST_CASE("loading converts between float32 and float64", "[exec]") {
   const FreshDirectory home;
   const fs::path trained = train(home, "train", 5);
   plan::Job job = make_job(false, 2);
@@ -363,7 +366,7 @@ TEST_CASE("loading converts between float32 and float64") {
   CHECK(state.entries()[0].value.as<double>()[1] == w[1]);
 }
 
-TEST_CASE("a predict job with variables needs something to load") {
+TEST_CASE("a predict job with variables needs something to load", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(false, 2);
@@ -374,7 +377,7 @@ TEST_CASE("a predict job with variables needs something to load") {
         "add --load CHECKPOINT or --load RUN; --load none initializes them");
 }
 
-TEST_CASE("variables that do not fit are one error with both lists") {
+TEST_CASE("variables that do not fit are one error with both lists", "[exec]") {
   const FreshDirectory home;
   const fs::path trained = train(home, "train", 5);
   plan::Job job = make_job(false, 2);
@@ -391,7 +394,7 @@ TEST_CASE("variables that do not fit are one error with both lists") {
             "rename the variables: they are matched by name, and none match");
 }
 
-TEST_CASE("a damaged checkpoint is refused, naming the file") {
+TEST_CASE("a damaged checkpoint is refused, naming the file", "[exec]") {
   const FreshDirectory home;
   const fs::path trained = train(home, "train", 5);
   const auto message_of_load = [&](int* status) {
@@ -415,7 +418,7 @@ TEST_CASE("a damaged checkpoint is refused, naming the file") {
              Catch::Contains("is neither a checkpoint nor a run with one"));
 }
 
-TEST_CASE("files outside the checkpoint are not read, whatever its record names") {
+TEST_CASE("files outside the checkpoint are not read, whatever its record names", "[exec]") {
   const FreshDirectory home;
   const fs::path trained = train(home, "train", 5);
   plan::CheckpointRecord record = Checkpoint(trained).record();
@@ -424,7 +427,7 @@ TEST_CASE("files outside the checkpoint are not read, whatever its record names"
   CHECK_THROWS_AS(Checkpoint(trained).items(), RunError);
 }
 
-TEST_CASE("a checkpoint whose write was cut short does not count") {
+TEST_CASE("a checkpoint whose write was cut short does not count", "[exec]") {
   const FreshDirectory home;
   train(home, "out", 5);
   fs::create_directories(home / "out/checkpoints/.000009.77.tmp/net");

@@ -39,7 +39,7 @@ plan::Job train_job(plan::CommandSink sink) {
   return job;
 }
 
-TEST_CASE("a return of several tensors is one event, a hook's value comes before") {
+TEST_CASE("a return of several tensors is one event, a hook's value comes before", "[exec]") {
   const Home home;
   const plan::CommandSink sink = shell_sink("cat > events");
   plan::Job job = make_job(false, 2);
@@ -69,7 +69,7 @@ TEST_CASE("a return of several tensors is one event, a hook's value comes before
   CHECK(Json::parse(lines[4])["status"] == "done");
 }
 
-TEST_CASE("a command that asks to stop ends the run after its step, saved and well") {
+TEST_CASE("a command that asks to stop ends the run after its step, saved and well", "[exec]") {
   const Home home;
   TestRun run(train_job(until(2, 10)), home.directory.path());
   run.request.save = home.directory / "final";
@@ -82,13 +82,13 @@ TEST_CASE("a command that asks to stop ends the run after its step, saved and we
   CHECK(fs::exists(home.directory / "final/checkpoint.json"));
 }
 
-TEST_CASE("a command that asks to stop in the last step changes nothing") {
+TEST_CASE("a command that asks to stop in the last step changes nothing", "[exec]") {
   const Home home;
   TestRun run(train_job(until(5, 10)), home.directory.path());
   CHECK_FALSE(run.run().interrupted);
 }
 
-TEST_CASE("a command that fails in a step fails the run in that step") {
+TEST_CASE("a command that fails in a step fails the run in that step", "[exec]") {
   const Home home;
   TestRun run(train_job(until(2, 9)), home.directory.path());
   int exit_status = 0;
@@ -101,7 +101,7 @@ TEST_CASE("a command that fails in a step fails the run in that step") {
   CHECK(record["last_step"] == 2);
 }
 
-TEST_CASE("a command that fails at the end fails a run that is complete and kept") {
+TEST_CASE("a command that fails at the end fails a run that is complete and kept", "[exec]") {
   const Home home;
   TestRun run(train_job(shell_sink("cat > all; exit 9")), home.directory.path());
   int exit_status = 0;
@@ -111,7 +111,7 @@ TEST_CASE("a command that fails at the end fails a run that is complete and kept
   CHECK(run.record()["last_step"] == 6);
 }
 
-TEST_CASE("a run that was asked for no commands runs none") {
+TEST_CASE("a run that was asked for no commands runs none", "[exec]") {
   const Home home;
   TestRun run(train_job(shell_sink("touch ran; exit 9")), home.directory.path());
   run.request.commands = false;

@@ -8,7 +8,7 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("a crew runs what it is given at the same time, each on a thread of its own") {
+TEST_CASE("a crew runs what it is given at the same time, each on a thread of its own", "[exec]") {
   Crew crew(3);
   std::atomic<int> begun = 0;
   const auto meet = [&] {
@@ -19,7 +19,7 @@ TEST_CASE("a crew runs what it is given at the same time, each on a thread of it
   CHECK(begun == 3);
 }
 
-TEST_CASE("a crew's threads are the same every time, and see what was done before") {
+TEST_CASE("a crew's threads are the same every time, and see what was done before", "[exec]") {
   Crew crew(2);
   std::thread::id first[2];
   crew.run({[&] { first[0] = std::this_thread::get_id(); },
@@ -31,7 +31,7 @@ TEST_CASE("a crew's threads are the same every time, and see what was done befor
   CHECK(sum == 4950);
 }
 
-TEST_CASE("a crew that is given nothing ends") { const Crew crew(3); }
+TEST_CASE("a crew that is given nothing ends", "[exec]") { const Crew crew(3); }
 
 }  // namespace
 }  // namespace flow::exec

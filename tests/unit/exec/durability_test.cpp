@@ -35,7 +35,7 @@ Calls last_of(const Calls& calls, size_t count) {
   return {calls.end() - static_cast<ptrdiff_t>(std::min(count, calls.size())), calls.end()};
 }
 
-TEST_CASE("outputs are on the disk before the record that says how their run ended") {
+TEST_CASE("outputs are on the disk before the record that says how their run ended", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 6);
   const bool train = GENERATE(false, true);
@@ -53,7 +53,7 @@ TEST_CASE("outputs are on the disk before the record that says how their run end
   CHECK(last_of(calls.list(), kKept.size()) == kKept);
 }
 
-TEST_CASE("a resumed run has no record of the run before, not even after a power cut") {
+TEST_CASE("a resumed run has no record of the run before, not even after a power cut", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 6);
   TestRun first(delivering_job(true), home.path());
@@ -69,7 +69,8 @@ TEST_CASE("a resumed run has no record of the run before, not even after a power
   CHECK(removed[1] == "fsync out");
 }
 
-TEST_CASE("a run whose outputs the file system cannot keep fails, and its record says so") {
+TEST_CASE("a run whose outputs the file system cannot keep fails, and its record says so",
+          "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 6);
   for (const char* call :
@@ -107,7 +108,8 @@ struct TwoVariables {
   State state;
 };
 
-TEST_CASE("a checkpoint is on the disk before it has its name, and an older one goes after that") {
+TEST_CASE("a checkpoint is on the disk before it has its name, and an older one goes after that",
+          "[exec]") {
   const FreshDirectory home;
   const TwoVariables one(1);
   const fs::path path = home / "final";
@@ -126,7 +128,7 @@ TEST_CASE("a checkpoint is on the disk before it has its name, and an older one 
                     [](const std::string& call) { return call.starts_with("remove .final.tmp"); }));
 }
 
-TEST_CASE("a save that breaks half-way leaves the older checkpoint whole") {
+TEST_CASE("a save that breaks half-way leaves the older checkpoint whole", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "final";
   const TwoVariables old(1), fresh(2);
@@ -156,7 +158,7 @@ TEST_CASE("a save that breaks half-way leaves the older checkpoint whole") {
   CHECK(std::distance(fs::directory_iterator(home.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a state is not captured while the copy before is still being written") {
+TEST_CASE("a state is not captured while the copy before is still being written", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 8);
   TestRun run(make_job(true, 2), home.path());

@@ -32,7 +32,7 @@ std::vector<double> rows(const std::vector<int64_t>& which) {
   return values;
 }
 
-TEST_CASE("a predict job delivers every row once, the last batch without its padding") {
+TEST_CASE("a predict job delivers every row once, the last batch without its padding", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   TestRun run(job_of_x(4), home.path());
@@ -40,7 +40,7 @@ TEST_CASE("a predict job delivers every row once, the last batch without its pad
   CHECK(run.said.empty());
 }
 
-TEST_CASE("a train job says once how many rows it drops") {
+TEST_CASE("a train job says once how many rows it drops", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = make_job(true, 4);
@@ -56,7 +56,7 @@ TEST_CASE("a train job says once how many rows it drops") {
   CHECK(run.said[1] == "hooks will write 192 B");
 }
 
-TEST_CASE("a shuffled epoch is the permutation of its number") {
+TEST_CASE("a shuffled epoch is the permutation of its number", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   plan::Job job = job_of_x(5);
@@ -71,7 +71,7 @@ TEST_CASE("a shuffled epoch is the permutation of its number") {
   CHECK(x_of(run) == rows(order));
 }
 
-TEST_CASE("an npy of the input's shape is given whole each step") {
+TEST_CASE("an npy of the input's shape is given whole each step", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "whole.npy", 2);
   plan::Job job = job_of_x(2, plan::FromNpy{"whole.npy"});
@@ -80,7 +80,7 @@ TEST_CASE("an npy of the input's shape is given whole each step") {
   CHECK(x_of(run) == rows({0, 1, 0, 1, 0, 1}));
 }
 
-TEST_CASE("an npy with one more axis gives a slice a step, and ends the run") {
+TEST_CASE("an npy with one more axis gives a slice a step, and ends the run", "[exec]") {
   const FreshDirectory home;
   Array array(DType::kFloat64, {3, 2, 2});
   for (size_t i = 0; i < 12; ++i) array.as<double>()[i] = static_cast<double>(i);
@@ -92,7 +92,7 @@ TEST_CASE("an npy with one more axis gives a slice a step, and ends the run") {
   CHECK(x_of(longer).size() == 12);
 }
 
-TEST_CASE("a random input is drawn by its name at each step") {
+TEST_CASE("a random input is drawn by its name at each step", "[exec]") {
   const FreshDirectory home;
   TestRun run(job_of_x(2, plan::FromGenerator{"random_uniform", {{"low", -1}, {"high", 1}}}),
               home.path());
@@ -106,7 +106,7 @@ TEST_CASE("a random input is drawn by its name at each step") {
   }
 }
 
-TEST_CASE("the command line gives an input in place of the file") {
+TEST_CASE("the command line gives an input in place of the file", "[exec]") {
   const FreshDirectory home;
   plan::Job job = job_of_x(2, plan::FromCommandLine{});
   const auto given = [&](const std::string& text, const std::string& out) {
@@ -122,7 +122,7 @@ TEST_CASE("the command line gives an input in place of the file") {
   for (const double value : integers) CHECK((value == 5 || value == 6));
 }
 
-TEST_CASE("what does not fit is refused before the first step, naming the place") {
+TEST_CASE("what does not fit is refused before the first step, naming the place", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 3);
   const auto refusal = [&](const plan::Job& job,
@@ -172,7 +172,7 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
   CHECK_THAT(refusal(epochs), Catch::Contains("runs 2 epochs, but reads no dataset"));
 }
 
-TEST_CASE("an integer input that its file cannot fill is found before the first step") {
+TEST_CASE("an integer input that its file cannot fill is found before the first step", "[exec]") {
   const FreshDirectory home;
   Array array(DType::kFloat32, {6, 2});
   array.as<float>()[9] = 0.5F;

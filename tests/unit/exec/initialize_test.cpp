@@ -28,7 +28,7 @@ Array value_of(plan::Initializer initializer, DType dtype, Shape shape, const fs
   return initial_value(job, job.variables[0], root);
 }
 
-TEST_CASE("a random initial value is the variable's own draw, rounded once to float32") {
+TEST_CASE("a random initial value is the variable's own draw, rounded once to float32", "[exec]") {
   const Array array =
       value_of({"random_uniform", {{"min", -1}, {"max", 1}}, ""}, DType::kFloat32, {5});
   std::vector<double> drawn(5);
@@ -36,7 +36,7 @@ TEST_CASE("a random initial value is the variable's own draw, rounded once to fl
   for (size_t i = 0; i < 5; ++i) CHECK(array.as<float>()[i] == static_cast<float>(drawn[i]));
 }
 
-TEST_CASE("a large variable is made in parts, to the same numbers") {
+TEST_CASE("a large variable is made in parts, to the same numbers", "[exec]") {
   constexpr size_t kElements = 3 * (1 << 16) + 7;
   const Array array =
       value_of({"truncated_normal", {}, ""}, DType::kFloat32, {static_cast<int64_t>(kElements)});
@@ -46,7 +46,7 @@ TEST_CASE("a large variable is made in parts, to the same numbers") {
   CHECK(std::ranges::equal(array.as<float>(), expected));
 }
 
-TEST_CASE("jobs of every precision start from the same random numbers") {
+TEST_CASE("jobs of every precision start from the same random numbers", "[exec]") {
   for (const char* type : {"random_normal", "truncated_normal"}) {
     const plan::Initializer initializer{type, {{"mean", 1}, {"stddev", 0.1}}, ""};
     const Array single = value_of(initializer, DType::kFloat32, {3, 7});
@@ -56,20 +56,20 @@ TEST_CASE("jobs of every precision start from the same random numbers") {
   }
 }
 
-TEST_CASE("a truncated normal stays within two deviations of its mean") {
+TEST_CASE("a truncated normal stays within two deviations of its mean", "[exec]") {
   const Array array =
       value_of({"truncated_normal", {{"mean", 3}, {"stddev", 0.1}}, ""}, DType::kFloat64, {1000});
   for (const double value : array.as<double>()) CHECK(std::abs(value - 3) < 0.2 + 1e-6);
 }
 
-TEST_CASE("a constant is exact in float64") {
+TEST_CASE("a constant is exact in float64", "[exec]") {
   const Array array = value_of({"constant", {{"value", 0.1}}, ""}, DType::kFloat64, {2});
   CHECK(array.as<double>()[1] == 0.1);
   CHECK(value_of({"ones", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 1);
   CHECK(value_of({"zeros", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 0);
 }
 
-TEST_CASE("a variable does not start at an infinity that its file does not say") {
+TEST_CASE("a variable does not start at an infinity that its file does not say", "[exec]") {
   const auto check = [](plan::Initializer initializer) {
     CHECK_THROWS_WITH(value_of(std::move(initializer), DType::kFloat32, {2}),
                       Catch::Contains("`net/w`") &&
@@ -79,7 +79,7 @@ TEST_CASE("a variable does not start at an infinity that its file does not say")
   check({"random_uniform", {{"min", 1e39}, {"max", 2e39}}, ""});
 }
 
-TEST_CASE("an npy is read as it is, in float64 too") {
+TEST_CASE("an npy is read as it is, in float64 too", "[exec]") {
   const FreshDirectory home;
   Array given(DType::kFloat64, {2});
   given.as<double>()[1] = 0.1;

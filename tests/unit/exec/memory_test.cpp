@@ -10,7 +10,7 @@ namespace {
 
 using test::JobBuilder;
 
-TEST_CASE("a view shares memory that is read later, and nobody writes over both") {
+TEST_CASE("a view shares memory that is read later, and nobody writes over both", "[exec]") {
   for (const bool read_later : {true, false}) {
     JobBuilder b;
     const auto g = b.input("g", {4});
@@ -27,7 +27,7 @@ TEST_CASE("a view shares memory that is read later, and nobody writes over both"
 
 const LieAlike kAlike = [](plan::TensorId, plan::TensorId) { return true; };
 
-TEST_CASE("nobody writes over what is delivered, and it keeps its memory to the end") {
+TEST_CASE("nobody writes over what is delivered, and it keeps its memory to the end", "[exec]") {
   JobBuilder b;
   const auto g = b.input("g", {4});
   const auto x = b.step("scale", "x", {g}, {{"factor", 2.0}}, {4});
@@ -45,7 +45,8 @@ TEST_CASE("nobody writes over what is delivered, and it keeps its memory to the 
   CHECK(holdings[1].block.last == 2);  // relu, which nobody keeps
 }
 
-TEST_CASE("what a step's epilogue reads is not written over before, and lives until then") {
+TEST_CASE("what a step's epilogue reads is not written over before, and lives until then",
+          "[exec]") {
   JobBuilder b;
   const auto g = b.input("g", {4, 4});
   const auto bias = b.step("scale", "bias", {g}, {{"factor", 2.0}}, {4, 4});

@@ -21,7 +21,7 @@ std::string steps_in(const fs::path& path) {
   return steps;
 }
 
-TEST_CASE("a resumed run keeps as many rows as its checkpoint counts") {
+TEST_CASE("a resumed run keeps as many rows as its checkpoint counts", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "metrics.jsonl";
   {
@@ -39,7 +39,7 @@ TEST_CASE("a resumed run keeps as many rows as its checkpoint counts") {
   CHECK(read_text(path).empty());
 }
 
-TEST_CASE("rows that a power cut lost or tore are no rows") {
+TEST_CASE("rows that a power cut lost or tore are no rows", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "metrics.jsonl";
   {
@@ -53,7 +53,7 @@ TEST_CASE("rows that a power cut lost or tore are no rows") {
   CHECK(steps_in(path) == "016");
 }
 
-TEST_CASE("rows of what is made again are taken back") {
+TEST_CASE("rows of what is made again are taken back", "[exec]") {
   const FreshDirectory home;
   const fs::path path = home / "metrics.jsonl";
   MetricsLog log(path, 0);

@@ -54,7 +54,7 @@ std::string turns_of(const plan::Job& job) {
 
 }  // namespace
 
-TEST_CASE("a job on two devices gives the bits of one on one") {
+TEST_CASE("a job on two devices gives the bits of one on one", "[exec]") {
   const std::string hooks = "    hooks: [{watch: b}, {watch_diff: b/weight}]\n";
   const plan::Plan plain = plan_of(net("")), mixed = plan_of(net(kOnGpu, hooks));
   const plan::Job &one = plain.jobs[0], &two = mixed.jobs[0];
@@ -67,7 +67,8 @@ TEST_CASE("a job on two devices gives the bits of one on one") {
   CHECK(test::same_bits(got, expected));
 }
 
-TEST_CASE("jobs that are called have the variables of the one that calls them, on either device") {
+TEST_CASE("jobs that are called have the variables of the one that calls them, on either device",
+          "[exec]") {
   const std::string inputs = "{x: {shape: [4, 3], dtype: float32, from: {type: random_normal}}}";
   const std::string text =
       "flow: 1\nnetworks:\n  net:\n    inputs: [x]\n    graph:\n"
@@ -110,13 +111,14 @@ TEST_CASE("jobs that are called have the variables of the one that calls them, o
   }
 }
 
-TEST_CASE("a device keeps its turn until it needs what the other has not passed on") {
+TEST_CASE("a device keeps its turn until it needs what the other has not passed on", "[exec]") {
   // b's weight for c, b's result, and where all gradients are: forward, backward, the factor.
   CHECK(turns_of(plan_of(net(kOnGpu)).jobs[0]) == "gpu cpu<0 gpu<0 cpu<1 gpu<1 cpu<2 gpu<2 ");
   CHECK(turns_of(plan_of(net("")).jobs[0]) == "cpu ");
 }
 
-TEST_CASE("the parts of a job have what lies on their device, and both ends of each copy") {
+TEST_CASE("the parts of a job have what lies on their device, and both ends of each copy",
+          "[exec]") {
   const plan::Plan plan = plan_of(net(kOnGpu));
   const Split both = split_job(plan.jobs[0], {});
   const Part &cpu = both.parts[0], &gpu = both.parts[1];
@@ -131,7 +133,8 @@ TEST_CASE("the parts of a job have what lies on their device, and both ends of e
   }
 }
 
-TEST_CASE("the memory of a job on two devices is that of both, and what lies between them") {
+TEST_CASE("the memory of a job on two devices is that of both, and what lies between them",
+          "[exec]") {
   const plan::Plan plan = plan_of(net(kOnGpu));
   const auto backend = two_cpus();
   const auto program = backend->prepare(plan.jobs[0], {});
@@ -142,7 +145,8 @@ TEST_CASE("the memory of a job on two devices is that of both, and what lies bet
   CHECK(memory.pinned == split_job(plan.jobs[0], {}).passages.size() * 256);
 }
 
-TEST_CASE("a profile of two devices lists the steps of each turn, and times that do not go back") {
+TEST_CASE("a profile of two devices lists the steps of each turn, and times that do not go back",
+          "[exec]") {
   const plan::Plan plan = plan_of(net(kOnGpu));
   const plan::Job& job = plan.jobs[0];
   const auto backend = two_cpus();
@@ -171,7 +175,7 @@ TEST_CASE("a profile of two devices lists the steps of each turn, and times that
   }
 }
 
-TEST_CASE("a job of one device runs on a backend of two as on its own") {
+TEST_CASE("a job of one device runs on a backend of two as on its own", "[exec]") {
   const plan::Plan plan = plan_of(net(""));
   const plan::Job& job = plan.jobs[0];
   const auto backend = two_cpus();
@@ -180,7 +184,7 @@ TEST_CASE("a job of one device runs on a backend of two as on its own") {
                         test::run(job, values, {"loss"})));
 }
 
-TEST_CASE("a label out of range is a fault, whichever part reads it") {
+TEST_CASE("a label out of range is a fault, whichever part reads it", "[exec]") {
   plan::Plan plan = plan_of(net(kOnGpu));
   const plan::Job& job = plan.jobs[0];
   const auto backend = two_cpus();

@@ -8,7 +8,7 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("each device's array has its part of the batch, without padded rows") {
+TEST_CASE("each device's array has its part of the batch, without padded rows", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 7);
   plan::Job job = make_job(false, 4);
@@ -30,7 +30,7 @@ TEST_CASE("each device's array has its part of the batch, without padded rows") 
   CHECK(run.said[0] == "hooks will write 80 B");  // two halves of [4, 2] twice, [2] twice
 }
 
-TEST_CASE("a device whose part of the last batch is all padding gets no rows") {
+TEST_CASE("a device whose part of the last batch is all padding gets no rows", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 5);
   plan::Job job = make_job(false, 4);
@@ -46,7 +46,7 @@ TEST_CASE("a device whose part of the last batch is all padding gets no rows") {
   CHECK(numbers(run / "returns/x/3/steps.npy") == std::vector<double>{0, 1});
 }
 
-TEST_CASE("a scope's files come with a list of what they are") {
+TEST_CASE("a scope's files come with a list of what they are", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 4);

@@ -7,7 +7,7 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("a train job drops the incomplete batch") {
+TEST_CASE("a train job drops the incomplete batch", "[exec]") {
   const Positions positions(10, 4, true);
   CHECK(positions.steps_per_epoch() == 2);
   CHECK(positions.incomplete_rows() == 2);
@@ -22,7 +22,7 @@ TEST_CASE("a train job drops the incomplete batch") {
   CHECK(positions.epochs_after(4) == 2);
 }
 
-TEST_CASE("a predict job pads it and knows its real rows") {
+TEST_CASE("a predict job pads it and knows its real rows", "[exec]") {
   const Positions positions(10, 4, false);
   CHECK(positions.steps_per_epoch() == 3);
   CHECK(positions.pads());
@@ -32,14 +32,14 @@ TEST_CASE("a predict job pads it and knows its real rows") {
   CHECK(positions.at(3).rows == 4);
 }
 
-TEST_CASE("without a dataset everything is epoch 0, which does not end") {
+TEST_CASE("without a dataset everything is epoch 0, which does not end", "[exec]") {
   const Positions positions;
   CHECK_FALSE(positions.has_rows());
   CHECK(positions.at(1000).epoch == 0);
   CHECK_FALSE(positions.at(1000).last_of_epoch);
 }
 
-TEST_CASE("epochs beyond counting end at the largest step") {
+TEST_CASE("epochs beyond counting end at the largest step", "[exec]") {
   CHECK(steps_of_epochs(20, 600) == 12000);
   CHECK(steps_of_epochs(int64_t{1} << 62, 600) == std::numeric_limits<int64_t>::max());
 }

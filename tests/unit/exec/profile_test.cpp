@@ -11,7 +11,8 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("a median of durations is near the one in the middle, from nanoseconds to minutes") {
+TEST_CASE("a median of durations is near the one in the middle, from nanoseconds to minutes",
+          "[exec]") {
   CHECK(Durations().median() == 0);
   for (const int64_t middle : {1, 17, 31, 32, 33, 1000, 123456, 987654321}) {
     Durations durations;
@@ -23,7 +24,7 @@ TEST_CASE("a median of durations is near the one in the middle, from nanoseconds
   }
 }
 
-TEST_CASE("a duration that is longer than any that is counted apart counts as long") {
+TEST_CASE("a duration that is longer than any that is counted apart counts as long", "[exec]") {
   Durations durations;
   durations.add(int64_t{1} << 60);
   CHECK(durations.median() > 3600);
@@ -53,7 +54,7 @@ const ProfileRow& row(const std::vector<ProfileRow>& rows, const std::string& na
   return *found;
 }
 
-TEST_CASE("a profile counts what the threads do and the steps that ran") {
+TEST_CASE("a profile counts what the threads do and the steps that ran", "[exec]") {
   const Profiled profiled(true);
   REQUIRE(profiled.outcome.profiles.size() == 1);
   const ProfileReport& report = profiled.outcome.profiles[0];
@@ -74,7 +75,7 @@ TEST_CASE("a profile counts what the threads do and the steps that ran") {
   CHECK(row(report.steps, "y/rarely").median == Approx(1e-6).epsilon(0.03));
 }
 
-TEST_CASE("the trace has the first calls in full, and stays small") {
+TEST_CASE("the trace has the first calls in full, and stays small", "[exec]") {
   const Json trace = Profiled(false, 150).trace();
   int launches = 0, named = 0, last_step = 0;
   for (const Json& event : trace["traceEvents"]) {
@@ -93,7 +94,7 @@ TEST_CASE("the trace has the first calls in full, and stays small") {
   CHECK(trace["jobs"][0]["calls"] == 300);
 }
 
-TEST_CASE("a run that is not profiled leaves no profile") {
+TEST_CASE("a run that is not profiled leaves no profile", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   TestRun run(make_job(true, 2), home.path());

@@ -21,7 +21,7 @@ std::set<std::string> files_below(const fs::path& folder) {
   return names;
 }
 
-TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record") {
+TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -71,7 +71,7 @@ TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record"
   CHECK(record["device"] == "fake");
 }
 
-TEST_CASE("a run without deliveries still logs every step and learns the same") {
+TEST_CASE("a run without deliveries still logs every step and learns the same", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -91,7 +91,7 @@ TEST_CASE("a run without deliveries still logs every step and learns the same") 
   CHECK(numbers(watched / "watch/y/steps.npy").size() == 72);
 }
 
-TEST_CASE("a hook with steps 3..20/5 fires at 3, 8, 13 and 18") {
+TEST_CASE("a hook with steps 3..20/5 fires at 3, 8, 13 and 18", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -107,7 +107,7 @@ TEST_CASE("a hook with steps 3..20/5 fires at 3, 8, 13 and 18") {
   CHECK(counts == std::vector<int64_t>{0, 1, 1, 2, 3, 4, 4, 4});
 }
 
-TEST_CASE("seconds count from the first call") {
+TEST_CASE("seconds count from the first call", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -127,7 +127,7 @@ TEST_CASE("seconds count from the first call") {
   CHECK(outcome.seconds <= measured.count());
 }
 
-TEST_CASE("a run that is stopped before its first call has made none") {
+TEST_CASE("a run that is stopped before its first call has made none", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(true, 2);
@@ -142,7 +142,7 @@ TEST_CASE("a run that is stopped before its first call has made none") {
   CHECK(run.metrics().empty());
 }
 
-TEST_CASE("returns are named by tensor, position or key, and nest as folders") {
+TEST_CASE("returns are named by tensor, position or key, and nest as folders", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 2);
   using plan::ReturnValue;
@@ -174,7 +174,7 @@ TEST_CASE("returns are named by tensor, position or key, and nest as folders") {
                 "e") == Names{"a", "b/x", "b/y"});
 }
 
-TEST_CASE("a gradient of the mean is the gradient of the sum times its factor") {
+TEST_CASE("a gradient of the mean is the gradient of the sum times its factor", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 2);
   plan::Job job = make_job(true, 2);
@@ -186,7 +186,7 @@ TEST_CASE("a gradient of the mean is the gradient of the sum times its factor") 
   CHECK(numbers(run / "watch/y/diff.npy") == std::vector<double>{0.25, 0.25, 0.25, 0.25});
 }
 
-TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is padded") {
+TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is padded", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 5);
   plan::Job job = make_job(false, 2);
@@ -208,7 +208,7 @@ TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is p
                           "it, with the rows first"));
 }
 
-TEST_CASE("a sink that fails ends the run and is told") {
+TEST_CASE("a sink that fails ends the run and is told", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
   plan::Job job = make_job(false, 2);
@@ -224,7 +224,7 @@ TEST_CASE("a sink that fails ends the run and is told") {
   CHECK(run.record()["exit_status"] == 3);
 }
 
-TEST_CASE("--steps stops at a global step, whatever comes first") {
+TEST_CASE("--steps stops at a global step, whatever comes first", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   const auto steps = [&](plan::Job job, std::optional<int64_t> given, const std::string& out) {
@@ -248,7 +248,7 @@ TEST_CASE("--steps stops at a global step, whatever comes first") {
   CHECK(steps(job, 9, "nine") == 9);
 }
 
-TEST_CASE("a dry run prepares everything and writes nothing") {
+TEST_CASE("a dry run prepares everything and writes nothing", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   TestRun run(make_job(true, 2), home.path());

@@ -9,14 +9,14 @@
 namespace flow::exec {
 namespace {
 
-TEST_CASE("steps that are complete are not awaited") {
+TEST_CASE("steps that are complete are not awaited", "[exec]") {
   StepCounter counter(5);
   Patience patience;
   CHECK(counter.wait(5, patience));
   CHECK(counter.completed() == 5);
 }
 
-TEST_CASE("a closed counter still has the steps that were complete and no others") {
+TEST_CASE("a closed counter still has the steps that were complete and no others", "[exec]") {
   StepCounter counter(0);
   Patience patience;
   counter.complete(3);
@@ -27,7 +27,7 @@ TEST_CASE("a closed counter still has the steps that were complete and no others
   CHECK(counter.wait(4, patience));
 }
 
-TEST_CASE("what was written before a step is seen after it, twenty thousand times") {
+TEST_CASE("what was written before a step is seen after it, twenty thousand times", "[exec]") {
   constexpr int64_t kSteps = 20000;
   StepCounter there(0), back(0);
   int64_t value = 0;  // handed to and fro, guarded by the counters alone
@@ -50,7 +50,7 @@ TEST_CASE("what was written before a step is seen after it, twenty thousand time
   CHECK(intact);
 }
 
-TEST_CASE("a waiter that went to sleep is woken by a step and by the end") {
+TEST_CASE("a waiter that went to sleep is woken by a step and by the end", "[exec]") {
   StepCounter counter(0);
   int64_t seen = 0;
   std::thread waiter([&] {
@@ -67,7 +67,7 @@ TEST_CASE("a waiter that went to sleep is woken by a step and by the end") {
   CHECK(seen == 3);
 }
 
-TEST_CASE("who sleeps for several steps is woken by as many, by hurry, and by the end") {
+TEST_CASE("who sleeps for several steps is woken by as many, by hurry, and by the end", "[exec]") {
   StepCounter counter(0);
   std::atomic<int64_t> seen{0};
   std::thread waiter([&] {

@@ -21,7 +21,7 @@ std::vector<Encoded> encode(const std::vector<NamedArray>& arrays, Format format
   return all;
 }
 
-TEST_CASE("an event is one line of JSON without spaces") {
+TEST_CASE("an event is one line of JSON without spaces", "[io]") {
   const Array logits(DType::kFloat32, {100, 10});
   CommandEvent event{"watch", "lenet", "job.yaml:3:4", 20, 1};
   event.arrays = {{"lenet", logits.view()}};
@@ -31,7 +31,7 @@ TEST_CASE("an event is one line of JSON without spaces") {
         "\n");
 }
 
-TEST_CASE("an event of a scope says what the tensor is") {
+TEST_CASE("an event of a scope says what the tensor is", "[io]") {
   CommandEvent event{"watch_diff", "net/out/matmul", "", 3, 0};
   event.scope = "net/out";
   event.op = "matmul";
@@ -42,7 +42,7 @@ TEST_CASE("an event of a scope says what the tensor is") {
         "\n");
 }
 
-TEST_CASE("an event of a job that another one calls says where that one stands") {
+TEST_CASE("an event of a job that another one calls says where that one stands", "[io]") {
   CommandEvent event{"return", "loss", "", 3, 0};
   event.call = {600, 2};
   event.scope = "net";
@@ -59,7 +59,7 @@ TEST_CASE("an event of a job that another one calls says where that one stands")
         "\n");
 }
 
-TEST_CASE("the first and the last event say what the run is and how it ended") {
+TEST_CASE("the first and the last event say what the run is and how it ended", "[io]") {
   CHECK(start_line("train", "0123456789abcdef", {"lenet", "a/b"}, {}) ==
         R"({"flow":1,"event":"start","job":"train","plan":"0123456789abcdef",)"
         R"("names":["lenet","a/b"],"resumed_from":null,"arrays":[]})"
@@ -70,7 +70,7 @@ TEST_CASE("the first and the last event say what the run is and how it ended") {
         "\n");
 }
 
-TEST_CASE("a nested value has indices at its leaves") {
+TEST_CASE("a nested value has indices at its leaves", "[io]") {
   CHECK(structure_of(leaf()) == "0");
   const ReturnValue list{ReturnValue::Kind::kList, {}, {leaf(), leaf()}, {}, ""};
   const ReturnValue dict{ReturnValue::Kind::kDict, {}, {list, leaf()}, {"a", "b \"c\""}, ""};
@@ -83,7 +83,7 @@ TEST_CASE("a nested value has indices at its leaves") {
   CHECK(structure_of(both, 3) == "[[0,1,2],3]");
 }
 
-TEST_CASE("an array goes out as the file that NumPy saves, bfloat16 as float32") {
+TEST_CASE("an array goes out as the file that NumPy saves, bfloat16 as float32", "[io]") {
   const Array numbers = array_of<int64_t>({2, 1}, {-1, 7});
   const Array half(DType::kBFloat16, {3});
   const auto encoded = encode({{"n", numbers.view()}, {"h", half.view()}});
@@ -95,7 +95,7 @@ TEST_CASE("an array goes out as the file that NumPy saves, bfloat16 as float32")
   CHECK(encoded[1].body.bytes() == 12);
 }
 
-TEST_CASE("as text an array has a row a line") {
+TEST_CASE("as text an array has a row a line", "[io]") {
   const auto text_of = [](const Array& array) {
     const auto encoded = encode({{"x", array.view()}}, Format::kText);
     CHECK(encoded[0].bytes() == encoded[0].head.size());
@@ -109,7 +109,7 @@ TEST_CASE("as text an array has a row a line") {
   CHECK(text_of(Array(DType::kFloat32, {0, 4})).empty());
 }
 
-TEST_CASE("a spawned command finds its event in the environment") {
+TEST_CASE("a spawned command finds its event in the environment", "[io]") {
   const Array a(DType::kFloat32, {100, 10}), b(DType::kInt32, {});
   CommandEvent event{"return", "returns", "", 7, 2};
   event.arrays = {{"a", a.view()}, {"b", b.view()}};

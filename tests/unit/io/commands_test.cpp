@@ -64,7 +64,7 @@ const std::string kWatch =
     R"("arrays":[{"name":"x","dtype":"float32","shape":[2],"bytes":8}]})"
     "\n1.0\n2.0\n";
 
-TEST_CASE("a stream reads the start, its events and the end") {
+TEST_CASE("a stream reads the start, its events and the end", "[io]") {
   Stage stage;
   const size_t place = stage.add(shell_sink("cat > out; echo $FLOW_RUN_DIR >> out"));
   stage.commands.start();
@@ -79,7 +79,7 @@ TEST_CASE("a stream reads the start, its events and the end") {
   CHECK(stage.said.empty());
 }
 
-TEST_CASE("streams that are written alike share a process, others have their own") {
+TEST_CASE("streams that are written alike share a process, others have their own", "[io]") {
   Stage stage;
   plan::CommandSink alike = shell_sink("echo started >> log; cat >> out"), other = alike;
   other.env["LR"] = "0.1";
@@ -93,7 +93,8 @@ TEST_CASE("streams that are written alike share a process, others have their own
   CHECK(stage.left().find(R"("names":["a","b"])") != std::string::npos);
 }
 
-TEST_CASE("a spawned command is a process an event, and has ended when the event is delivered") {
+TEST_CASE("a spawned command is a process an event, and has ended when the event is delivered",
+          "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("{ echo $FLOW_STEP $FLOW_NAME; cat; } >> out");
   sink.mode = Mode::kSpawn;
@@ -106,7 +107,7 @@ TEST_CASE("a spawned command is a process an event, and has ended when the event
   stage.commands.end("done");
 }
 
-TEST_CASE("a spawned command need not look at what it is given") {
+TEST_CASE("a spawned command need not look at what it is given", "[io]") {
   Stage stage;
   stage.value = Array(DType::kFloat32, {100'000});
   plan::CommandSink sink = shell_sink("echo $FLOW_SHAPE >> out");
@@ -117,7 +118,7 @@ TEST_CASE("a spawned command need not look at what it is given") {
   CHECK(stage.left() == "100000\n100000\n");
 }
 
-TEST_CASE("with ack an event has reached its command when the command says so") {
+TEST_CASE("with ack an event has reached its command when the command says so", "[io]") {
   Stage stage;
   // Each event is a line and two more; the start is a line alone.
   plan::CommandSink sink = shell_sink(
@@ -132,7 +133,7 @@ TEST_CASE("with ack an event has reached its command when the command says so") 
   stage.commands.end("done");
 }
 
-TEST_CASE("a command that fails names its place, the step, itself and how it ended") {
+TEST_CASE("a command that fails names its place, the step, itself and how it ended", "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("read l; echo >&3; read l; exit 7");
   sink.ack = true;
@@ -151,7 +152,7 @@ TEST_CASE("a command that fails names its place, the step, itself and how it end
         "(Killed)");
 }
 
-TEST_CASE("a command that fails may be done without") {
+TEST_CASE("a command that fails may be done without", "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("read l; echo >&3; read l; echo once >> out; exit 7");
   sink.ack = true;
@@ -165,7 +166,7 @@ TEST_CASE("a command that fails may be done without") {
   CHECK(stage.left() == "once\n");
 }
 
-TEST_CASE("a command that cannot be started fails before the first step") {
+TEST_CASE("a command that cannot be started fails before the first step", "[io]") {
   Stage stage;
   plan::CommandSink sink;
   sink.run = {"./absent", "a word", "it's"};
@@ -175,7 +176,8 @@ TEST_CASE("a command that cannot be started fails before the first step") {
             stage.directory.path().string() + ": No such file or directory");
 }
 
-TEST_CASE("a command that ends well or closes its input wants no more, which is said once") {
+TEST_CASE("a command that ends well or closes its input wants no more, which is said once",
+          "[io]") {
   for (const char* line : {"read l; exit 0", "read l; exec <&-; exec sleep 1000"}) {
     Stage stage;
     CAPTURE(line);
@@ -192,7 +194,7 @@ TEST_CASE("a command that ends well or closes its input wants no more, which is 
   }
 }
 
-TEST_CASE("exit status 10 asks the run to stop") {
+TEST_CASE("exit status 10 asks the run to stop", "[io]") {
   for (const Mode mode : {Mode::kStream, Mode::kSpawn}) {
     Stage stage;
     plan::CommandSink sink = shell_sink(mode == Mode::kSpawn ? "exit 10" : "read l; exit 10");
@@ -208,7 +210,7 @@ TEST_CASE("exit status 10 asks the run to stop") {
   }
 }
 
-TEST_CASE("exit status 10 after the last event says nothing") {
+TEST_CASE("exit status 10 after the last event says nothing", "[io]") {
   Stage stage;
   const size_t place = stage.add(shell_sink("cat > /dev/null; exit 10"));
   stage.commands.start();
@@ -218,7 +220,7 @@ TEST_CASE("exit status 10 after the last event says nothing") {
   CHECK(stage.said.empty());
 }
 
-TEST_CASE("what commands leave in the background ends with the run, which is said once") {
+TEST_CASE("what commands leave in the background ends with the run, which is said once", "[io]") {
   for (const Mode mode : {Mode::kStream, Mode::kSpawn}) {
     Stage stage;
     // It reads to the end of its input: one that closed it early would be reported for that, too.
@@ -236,7 +238,7 @@ TEST_CASE("what commands leave in the background ends with the run, which is sai
   }
 }
 
-TEST_CASE("a script that needs NumPy fails before the run when its Python has none") {
+TEST_CASE("a script that needs NumPy fails before the run when its Python has none", "[io]") {
   const bool has_numpy = GENERATE(true, false);
   const std::string line =
       GENERATE("import numpy as np", "from flowhook import events", "import os");
@@ -261,7 +263,7 @@ TEST_CASE("a script that needs NumPy fails before the run when its Python has no
   }
 }
 
-TEST_CASE("what a command leaves in the background for a moment may end by itself") {
+TEST_CASE("what a command leaves in the background for a moment may end by itself", "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("(sleep 0.2; echo whole > out) &");
   sink.mode = Mode::kSpawn;
@@ -271,7 +273,7 @@ TEST_CASE("what a command leaves in the background for a moment may end by itsel
   CHECK(stage.said.empty());
 }
 
-TEST_CASE("a hung command fails after its timeout, and is ended") {
+TEST_CASE("a hung command fails after its timeout, and is ended", "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("exec sleep 1000");
   sink.timeout = 0.05;
@@ -306,7 +308,7 @@ TEST_CASE("a hung command fails after its timeout, and is ended") {
   }
 }
 
-TEST_CASE("a run that is to stop says what it waits for") {
+TEST_CASE("a run that is to stop says what it waits for", "[io]") {
   Stage stage(20);
   plan::CommandSink sink = shell_sink("sleep 1.3");
   sink.mode = Mode::kSpawn;
@@ -317,7 +319,7 @@ TEST_CASE("a run that is to stop says what it waits for") {
                           "up to 20 s for it"});
 }
 
-TEST_CASE("a hung command does not keep a run that is asked to stop from its end") {
+TEST_CASE("a hung command does not keep a run that is asked to stop from its end", "[io]") {
   Stage stage;
   plan::CommandSink sink = shell_sink("exec sleep 1000");
   stage.stopping = true;
@@ -347,7 +349,7 @@ TEST_CASE("a hung command does not keep a run that is asked to stop from its end
   }
 }
 
-TEST_CASE("a command that ends badly at the end fails the run, after all have ended") {
+TEST_CASE("a command that ends badly at the end fails the run, after all have ended", "[io]") {
   Stage stage;
   stage.add(shell_sink("cat > /dev/null; exit 4"));
   stage.add(shell_sink("cat > /dev/null; echo ended > out"));
@@ -357,7 +359,7 @@ TEST_CASE("a command that ends badly at the end fails the run, after all have en
   CHECK(stage.left() == "ended\n");
 }
 
-TEST_CASE("commands of a run that fails are told so") {
+TEST_CASE("commands of a run that fails are told so", "[io]") {
   FreshDirectory directory;
   IgnoredPipeSignal ignored;
   {

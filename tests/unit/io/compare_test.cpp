@@ -29,14 +29,14 @@ ArrayDifference difference(const std::vector<T>& golden, const std::vector<T>& o
   return compare("net/x", typed_array(shape, golden).view(), typed_array(shape, out).view(), rules);
 }
 
-TEST_CASE("equal arrays are equal, also with NaN and infinities") {
+TEST_CASE("equal arrays are equal, also with NaN and infinities", "[io]") {
   const auto found = difference<float>({1, kNaN, kInf, -kInf, 0.0f}, {1, kNaN, kInf, -kInf, -0.0f});
   CHECK(found.verdict == Verdict::kEqual);
   CHECK(found.elements == 5);
   CHECK_FALSE(found.failed());
 }
 
-TEST_CASE("an error within the tolerance is told and passes") {
+TEST_CASE("an error within the tolerance is told and passes", "[io]") {
   const auto found = difference<float>({100, 1}, {100.0001f, 1});
   CHECK(found.verdict == Verdict::kWithin);
   CHECK(found.absolute.error == Approx(1e-4).epsilon(0.1));
@@ -44,7 +44,7 @@ TEST_CASE("an error within the tolerance is told and passes") {
   CHECK(found.over == 0);
 }
 
-TEST_CASE("the tolerance is relative to golden and includes its edge") {
+TEST_CASE("the tolerance is relative to golden and includes its edge", "[io]") {
   ToleranceRules rules;
   rules.relative = 0.5;
   rules.absolute = 0;
@@ -53,7 +53,7 @@ TEST_CASE("the tolerance is relative to golden and includes its edge") {
   CHECK(difference<double>({2}, {3.001}, rules).verdict == Verdict::kDiffers);
 }
 
-TEST_CASE("the worst elements come with their index and both values") {
+TEST_CASE("the worst elements come with their index and both values", "[io]") {
   const Array golden = typed_array<float>({2, 3}, {1, 2, 3, 100, 5, 0});
   const Array out = typed_array<float>({2, 3}, {1, 3, 3, 102, 5, 0.5f});
   const auto found = compare("x", golden.view(), out.view(), {});
@@ -69,7 +69,7 @@ TEST_CASE("the worst elements come with their index and both values") {
   CHECK(found.relative.index == Index{0, 1});
 }
 
-TEST_CASE("NaN and infinities in other places are mismatches of their own") {
+TEST_CASE("NaN and infinities in other places are mismatches of their own", "[io]") {
   const auto found = difference<float>({1, kNaN, kInf, kInf, 1}, {kNaN, 1, 1, -kInf, kInf});
   CHECK(found.over == 5);
   CHECK(found.nan_mismatches == 2);
@@ -79,7 +79,7 @@ TEST_CASE("NaN and infinities in other places are mismatches of their own") {
   CHECK(found.first_out == "nan");
 }
 
-TEST_CASE("integers and bools are exact unless asked otherwise") {
+TEST_CASE("integers and bools are exact unless asked otherwise", "[io]") {
   CHECK(difference<int64_t>({1, 2}, {1, 3}).over == 1);
   CHECK(difference<bool>({true}, {false}).verdict == Verdict::kDiffers);
   ToleranceRules rules;
@@ -89,7 +89,7 @@ TEST_CASE("integers and bools are exact unless asked otherwise") {
   CHECK(difference<int64_t>({1, 2}, {1, 3}, rules).verdict == Verdict::kWithin);
 }
 
-TEST_CASE("large integers that no double tells apart differ") {
+TEST_CASE("large integers that no double tells apart differ", "[io]") {
   constexpr int64_t kLarge = int64_t{1} << 53;
   const auto found = difference<int64_t>({kLarge}, {kLarge + 1});
   CHECK(found.verdict == Verdict::kDiffers);
@@ -98,7 +98,7 @@ TEST_CASE("large integers that no double tells apart differ") {
   CHECK(difference<int64_t>({kLeast}, {-(kLeast + 1)}).absolute.error == Approx(0x1p64));
 }
 
-TEST_CASE("dtype and shape must agree") {
+TEST_CASE("dtype and shape must agree", "[io]") {
   const Array a = typed_array<float>({2}, {1, 2}), b = typed_array<double>({2}, {1, 2});
   const Array c = typed_array<float>({1, 2}, {1, 2});
   CHECK(compare("x", a.view(), b.view(), {}).verdict == Verdict::kDType);
@@ -107,7 +107,7 @@ TEST_CASE("dtype and shape must agree") {
   CHECK(compare("x", a.view(), c.view(), {}).detail == "golden is [2], out is [1, 2]");
 }
 
-TEST_CASE("empty arrays and scalars compare") {
+TEST_CASE("empty arrays and scalars compare", "[io]") {
   const Array none = typed_array<float>({0, 3}, {}), one = typed_array<float>({}, {1});
   CHECK(compare("x", none.view(), none.view(), {}).verdict == Verdict::kEqual);
   const auto found = compare("x", one.view(), typed_array<float>({}, {2}).view(), {});
@@ -115,7 +115,7 @@ TEST_CASE("empty arrays and scalars compare") {
   CHECK(found.first_mismatch.empty());
 }
 
-TEST_CASE("the last matching glob decides the tolerance") {
+TEST_CASE("the last matching glob decides the tolerance", "[io]") {
   ToleranceRules rules;
   rules.absolute = 7;
   CHECK(difference<float>({1}, {1}, rules).tolerance.absolute == 7);
@@ -148,7 +148,7 @@ struct Folders : FreshDirectory {
 
 using Lines = std::vector<std::string>;
 
-TEST_CASE("folders are compared by name, with what only one of them has") {
+TEST_CASE("folders are compared by name, with what only one of them has", "[io]") {
   const Folders folders;
   for (const char* name : {"a/net/w.npy", "b/net/w.npy", "a/old.npy", "b/new.npy"})
     folders.put(name);
@@ -164,7 +164,8 @@ TEST_CASE("folders are compared by name, with what only one of them has") {
   CHECK(comparison.pairs() == 3);
 }
 
-TEST_CASE("run directories are compared by returns, watches and the newest whole checkpoint") {
+TEST_CASE("run directories are compared by returns, watches and the newest whole checkpoint",
+          "[io]") {
   const Folders folders;
   for (const std::string run : {"a", "b"}) {
     folders.text(run + "/plan.json");
@@ -181,7 +182,7 @@ TEST_CASE("run directories are compared by returns, watches and the newest whole
         Lines{"checkpoint/w differs", "returns/loss/value equal", "watch/x/value equal"});
 }
 
-TEST_CASE("two files are compared whatever their names") {
+TEST_CASE("two files are compared whatever their names", "[io]") {
   const Folders folders;
   folders.put("golden.npy");
   folders.put("out.npy");
@@ -191,7 +192,7 @@ TEST_CASE("two files are compared whatever their names") {
   CHECK(comparison.failed() == 0);
 }
 
-TEST_CASE("paths that are missing or of different kinds are a wrong request") {
+TEST_CASE("paths that are missing or of different kinds are a wrong request", "[io]") {
   const Folders folders;
   folders.put("file.npy");
   folders.put("folder/x.npy");

@@ -25,7 +25,7 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-TEST_CASE("a stacked sink writes values and steps") {
+TEST_CASE("a stacked sink writes values and steps", "[io]") {
   const FreshDirectory directory;
   const Array value = array_of<float>({2}, {1, 2});
   const auto sink = make_npy_sink({}, context_of(value, directory / "watch" / "x"));
@@ -36,7 +36,7 @@ TEST_CASE("a stacked sink writes values and steps") {
   CHECK(content<int64_t>(directory / "watch/x/steps.npy") == std::vector<int64_t>{0, 100});
 }
 
-TEST_CASE("a gradient has files of its own beside the value's") {
+TEST_CASE("a gradient has files of its own beside the value's", "[io]") {
   const FreshDirectory directory;
   const Array value = floats({1});
   SinkContext context = context_of(value, directory.path());
@@ -49,7 +49,7 @@ TEST_CASE("a gradient has files of its own beside the value's") {
         std::vector<std::string>{"diff.npy", "diff_000007.npy", "diff_steps.npy"});
 }
 
-TEST_CASE("rows of a predict job are joined") {
+TEST_CASE("rows of a predict job are joined", "[io]") {
   const FreshDirectory directory;
   const Array full = array_of<int64_t>({4}, {1, 2, 3, 4});
   SinkContext context = context_of(full, directory.path());
@@ -61,7 +61,7 @@ TEST_CASE("rows of a predict job are joined") {
   CHECK(content<int64_t>(directory / "steps.npy") == std::vector<int64_t>{0, 1});
 }
 
-TEST_CASE("bfloat16 is written as float32") {
+TEST_CASE("bfloat16 is written as float32", "[io]") {
   const FreshDirectory directory;
   Array value(DType::kBFloat16, {2});
   const uint16_t bits[] = {float_to_bfloat16(1.5f), float_to_bfloat16(-2)};
@@ -71,7 +71,7 @@ TEST_CASE("bfloat16 is written as float32") {
   CHECK(content<float>(directory / "value.npy") == std::vector<float>{1.5f, -2});
 }
 
-TEST_CASE("one file a step is named by the step") {
+TEST_CASE("one file a step is named by the step", "[io]") {
   const FreshDirectory directory;
   const Array value = floats({1, 2});
   const auto sink = make_npy_sink({true}, context_of(value, directory / "x"));
@@ -81,7 +81,7 @@ TEST_CASE("one file a step is named by the step") {
   CHECK(content<float>(directory / "x/000020.npy") == std::vector<float>{1, 2});
 }
 
-TEST_CASE("a resumed run keeps the steps before and drops those after") {
+TEST_CASE("a resumed run keeps the steps before and drops those after", "[io]") {
   const FreshDirectory directory;
   const Array value = floats({1});
   SinkContext context = context_of(value, directory.path());
@@ -102,7 +102,7 @@ TEST_CASE("a resumed run keeps the steps before and drops those after") {
                                                                "steps.npy", "value.npy"});
 }
 
-TEST_CASE("a hook that is new to a resumed run starts its files") {
+TEST_CASE("a hook that is new to a resumed run starts its files", "[io]") {
   const FreshDirectory directory;
   const Array value = floats({1});
   SinkContext context = context_of(value, directory / "new");
@@ -112,7 +112,7 @@ TEST_CASE("a hook that is new to a resumed run starts its files") {
   CHECK(content<int64_t>(directory / "new/steps.npy") == std::vector<int64_t>{30});
 }
 
-TEST_CASE("joined rows are cut at a step, or not at all where batches were incomplete") {
+TEST_CASE("joined rows are cut at a step, or not at all where batches were incomplete", "[io]") {
   const FreshDirectory directory;
   const Array full = array_of<int64_t>({2}, {1, 2});
   SinkContext context = context_of(full, directory.path());
@@ -137,7 +137,7 @@ TEST_CASE("joined rows are cut at a step, or not at all where batches were incom
   CHECK_THROWS_AS(make_npy_sink({}, context), RunError);
 }
 
-TEST_CASE("a place that cannot be written is refused at once") {
+TEST_CASE("a place that cannot be written is refused at once", "[io]") {
   const FreshDirectory directory;
   write_text_atomically(directory / "file", "");
   const Array value = floats({1});
@@ -145,7 +145,7 @@ TEST_CASE("a place that cannot be written is refused at once") {
   CHECK_THROWS_AS(make_npy_sink({true}, context_of(value, directory / "file" / "x")), RunError);
 }
 
-TEST_CASE("a sink of variety none is none") {
+TEST_CASE("a sink of variety none is none", "[io]") {
   CHECK_FALSE(make_sink(plan::NoSink{}, context_of(floats({1})), stdout));
   CHECK(make_sink(plan::PrintSink{}, context_of(floats({1})), stdout));
 }

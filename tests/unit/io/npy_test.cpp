@@ -47,7 +47,7 @@ std::vector<float> elements_of(const Array& array) {
   return {array.as<float>().begin(), array.as<float>().end()};
 }
 
-TEST_CASE("a header tells dtype, shape and order") {
+TEST_CASE("a header tells dtype, shape and order", "[io]") {
   const NpyHeader header =
       parse(file_of("{'descr': '>f8', 'fortran_order': True, 'shape': (100, 1, 28), }    \n"));
   CHECK(header.dtype == DType::kFloat64);
@@ -57,14 +57,14 @@ TEST_CASE("a header tells dtype, shape and order") {
   CHECK(header.data_offset == 79);
 }
 
-TEST_CASE("keys come in any order, with either quote, and with Python 2's longs") {
+TEST_CASE("keys come in any order, with either quote, and with Python 2's longs", "[io]") {
   const NpyHeader header =
       parse(file_of("{\"shape\": (3L,), \"fortran_order\": False, \"descr\": \"|u1\"}"));
   CHECK(header.shape == Shape{3});
   CHECK(header.dtype == DType::kUInt8);
 }
 
-TEST_CASE("headers that are none are refused with a reason") {
+TEST_CASE("headers that are none are refused with a reason", "[io]") {
   const auto has = [](const std::string& file, const std::string& reason) {
     const std::string message = refusal(file);
     INFO(message);
@@ -96,19 +96,19 @@ TEST_CASE("headers that are none are refused with a reason") {
   has(file_of(f4 + "'shape': (" + axes + ")}"), "more than 32 axes");
 }
 
-TEST_CASE("a file that promises more than it has allocates nothing") {
+TEST_CASE("a file that promises more than it has allocates nothing", "[io]") {
   const std::string file =
       file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}", "abcd");
   CHECK(refusal(file) ==
         "x.npy is truncated: 4 bytes of data; [1000000000000] of float32 requires 4000000000000");
 }
 
-TEST_CASE("bytes beyond the array are refused") {
+TEST_CASE("bytes beyond the array are refused", "[io]") {
   CHECK(refusal(npy_bytes(iota({2}).view()) + "x") ==
         "x.npy is too long: 9 bytes of data; [2] of float32 requires 8");
 }
 
-TEST_CASE("Fortran order and big-endian numbers become ours") {
+TEST_CASE("Fortran order and big-endian numbers become ours", "[io]") {
   const std::string data("\0\1\0\0\0\3\0\0\0\2\0\0\0\4\0\0", 16);
   const std::string file =
       file_of("{'descr': '>i4', 'fortran_order': True, 'shape': (2, 2)}", data);
@@ -117,14 +117,14 @@ TEST_CASE("Fortran order and big-endian numbers become ours") {
         std::vector<int32_t>{0x10000, 0x20000, 0x30000, 0x40000});
 }
 
-TEST_CASE("a bool of a file is 0 or 1 whatever its byte") {
+TEST_CASE("a bool of a file is 0 or 1 whatever its byte", "[io]") {
   const std::string file =
       file_of("{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}", std::string("\0\1\7", 3));
   const Array array = parse_npy(std::as_bytes(std::span(file)), "x.npy");
   CHECK(array.bytes()[2] == std::byte{1});
 }
 
-TEST_CASE("data begins on a multiple of 64, and a scalar has an empty tuple") {
+TEST_CASE("data begins on a multiple of 64, and a scalar has an empty tuple", "[io]") {
   const std::string header = npy_header(DType::kFloat32, {});
   CHECK(header.size() == 128);
   CHECK(header.find("'shape': (), }") != std::string::npos);
@@ -134,13 +134,13 @@ TEST_CASE("data begins on a multiple of 64, and a scalar has an empty tuple") {
   CHECK(npy_header(DType::kFloat32, {100, 10}).size() + 4000 == 4128);
 }
 
-TEST_CASE("a header that may grow has room for 20 digits") {
+TEST_CASE("a header that may grow has room for 20 digits", "[io]") {
   const std::string now = npy_header(DType::kFloat64, {0, 3, 224, 224}, true);
   const std::string later = npy_header(DType::kFloat64, {int64_t{1} << 62, 3, 224, 224});
   CHECK(later.size() <= now.size());
 }
 
-TEST_CASE("an array survives the way to a file and back") {
+TEST_CASE("an array survives the way to a file and back", "[io]") {
   const FreshDirectory directory;
   const Array array = iota({2, 3, 4});
   write_npy(directory / "a.npy", array.view());
@@ -150,7 +150,7 @@ TEST_CASE("an array survives the way to a file and back") {
   CHECK(read_text(directory / "a.npy") == npy_bytes(array.view()));
 }
 
-TEST_CASE("a mapped file is the array that reading it gives") {
+TEST_CASE("a mapped file is the array that reading it gives", "[io]") {
   const FreshDirectory folder;
   const std::string four(reinterpret_cast<const char*>(iota({4}).bytes().data()), 16);
   const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
@@ -174,7 +174,7 @@ TEST_CASE("a mapped file is the array that reading it gives") {
   mapped(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"));
 }
 
-TEST_CASE("a stack is a whole array after every item") {
+TEST_CASE("a stack is a whole array after every item", "[io]") {
   const FreshDirectory directory;
   const fs::path path = directory / "watch" / "lenet" / "value.npy";
   NpyStack stack(path, DType::kFloat32, {2, 3});
@@ -186,14 +186,14 @@ TEST_CASE("a stack is a whole array after every item") {
   CHECK(elements_of(read_npy(path))[6 * 11 + 5] == 5);
 }
 
-TEST_CASE("a stack of scalars has one axis") {
+TEST_CASE("a stack of scalars has one axis", "[io]") {
   const FreshDirectory directory;
   NpyStack stack(directory / "loss.npy", DType::kFloat32, {});
   for (int i = 0; i < 3; ++i) stack.append(iota({}).view());
   CHECK(read_npy(directory / "loss.npy").shape() == Shape{3});
 }
 
-TEST_CASE("joined rows may end with fewer") {
+TEST_CASE("joined rows may end with fewer", "[io]") {
   const FreshDirectory directory;
   NpyStack stack(directory / "rows.npy", DType::kFloat32, {4, 2}, true);
   stack.append(iota({4, 2}).view());
@@ -205,7 +205,7 @@ TEST_CASE("joined rows may end with fewer") {
   CHECK_THROWS_AS(stack.append(iota({4, 3}).view()), Defect);
 }
 
-TEST_CASE("a stack goes on where a run left it, and drops what came later") {
+TEST_CASE("a stack goes on where a run left it, and drops what came later", "[io]") {
   const FreshDirectory directory;
   const fs::path path = directory / "value.npy";
   {
@@ -219,7 +219,7 @@ TEST_CASE("a stack goes on where a run left it, and drops what came later") {
   CHECK(elements_of(read_npy(path)) == std::vector<float>{0, 1, 0, 1, 0, 1, 0, 1});
 }
 
-TEST_CASE("a stack whose header finds no room leaves no file") {
+TEST_CASE("a stack whose header finds no room leaves no file", "[io]") {
   const FreshDirectory directory;
   const fs::path path = directory / "value.npy";
   const pid_t child = ::fork();  // the limit is to be its own
@@ -239,7 +239,7 @@ TEST_CASE("a stack whose header finds no room leaves no file") {
   CHECK(status == 0);
 }
 
-TEST_CASE("data that a crash left uncounted is dropped") {
+TEST_CASE("data that a crash left uncounted is dropped", "[io]") {
   const FreshDirectory directory;
   const fs::path path = directory / "value.npy";
   { NpyStack(path, DType::kFloat32, {2}).append(iota({2}).view()); }
@@ -249,7 +249,7 @@ TEST_CASE("data that a crash left uncounted is dropped") {
   CHECK(elements_of(read_npy(path)) == std::vector<float>{0, 1, 0, 1});
 }
 
-TEST_CASE("a stack goes on with its own file only") {
+TEST_CASE("a stack goes on with its own file only", "[io]") {
   const FreshDirectory directory;
   const fs::path path = directory / "value.npy";
   { NpyStack(path, DType::kFloat32, {2}).append(iota({2}).view()); }

@@ -40,7 +40,7 @@ plan::PrintSink sums_of_epochs() {
   return options;
 }
 
-TEST_CASE("a print sink absorbs what it only sums up, and prints what it does not absorb") {
+TEST_CASE("a print sink absorbs what it only sums up, and prints what it does not absorb", "[io]") {
   const Array value = floats({1, 2});
   const auto printed_when_not_absorbed = [&](plan::Over over) {
     plan::PrintSink options;
@@ -67,7 +67,7 @@ TEST_CASE("a print sink absorbs what it only sums up, and prints what it does no
   CHECK_FALSE(make_print_sink({}, context_of(value), stdout)->absorbs(false));
 }
 
-TEST_CASE("an epoch is told at its end, also where its last step is not watched") {
+TEST_CASE("an epoch is told at its end, also where its last step is not watched", "[io]") {
   plan::PrintSink options = sums_of_epochs();
   Printed printed(options, context_of(floats({1})));
   deliver(*printed, 0, floats({1}), 0);
@@ -78,7 +78,7 @@ TEST_CASE("an epoch is told at its end, also where its last step is not watched"
   CHECK(printed.text() == "1.0\n5.0\n");
 }
 
-TEST_CASE("sums that were held go on in their epoch, and not over another span") {
+TEST_CASE("sums that were held go on in their epoch, and not over another span", "[io]") {
   plan::PrintSink options = sums_of_epochs();
   const Array value = floats({1});
   Printed first(options, context_of(value), true);
@@ -93,7 +93,7 @@ TEST_CASE("sums that were held go on in their epoch, and not over another span")
   CHECK(other.text().empty());
 }
 
-TEST_CASE("every counts epochs where it prints epochs, after a resume too") {
+TEST_CASE("every counts epochs where it prints epochs, after a resume too", "[io]") {
   plan::PrintSink options = sums_of_epochs();
   options.every = 2;
   const Array value = floats({1});
@@ -106,7 +106,7 @@ TEST_CASE("every counts epochs where it prints epochs, after a resume too") {
   CHECK(printed.text() == "5.0\n");
 }
 
-TEST_CASE("every counts calls where it prints what a whole call gave") {
+TEST_CASE("every counts calls where it prints what a whole call gave", "[io]") {
   plan::PrintSink options;
   options.label = "";
   options.reduce = plan::Reduce::kSum;
@@ -124,7 +124,7 @@ TEST_CASE("every counts calls where it prints what a whole call gave") {
   CHECK(printed.text() == "1.0\n");
 }
 
-TEST_CASE("a value that was held is one of the tensor's shape") {
+TEST_CASE("a value that was held is one of the tensor's shape", "[io]") {
   plan::PrintSink options;
   options.label = "";
   options.over = plan::Over::kRun;
@@ -141,7 +141,7 @@ TEST_CASE("a value that was held is one of the tensor's shape") {
   CHECK_THROWS_AS((*third).resume(held), RequestError);
 }
 
-TEST_CASE("a reader that goes away ends the printing and nothing else") {
+TEST_CASE("a reader that goes away ends the printing and nothing else", "[io]") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   ::close(ends[0]);
@@ -157,7 +157,7 @@ TEST_CASE("a reader that goes away ends the printing and nothing else") {
   std::signal(SIGPIPE, before);
 }
 
-TEST_CASE("a line is the label and the array as NumPy prints it") {
+TEST_CASE("a line is the label and the array as NumPy prints it", "[io]") {
   const Array value = floats({1, -2.5f});
   Printed plain({}, context_of(value));
   deliver(*plain, 0, value);
@@ -180,7 +180,7 @@ std::string printed_in_call(const plan::CallPlace& call, const std::string& labe
   return printed.text();
 }
 
-TEST_CASE("a line of a called job says which job and when it was called") {
+TEST_CASE("a line of a called job says which job and when it was called", "[io]") {
   CHECK(printed_in_call({600, 3, true}, "accuracy", false) == "eval epoch 3 accuracy: [1.]\n");
   CHECK(printed_in_call({600, 3, false}, "accuracy", false) == "eval step 600 accuracy: [1.]\n");
   CHECK(printed_in_call({600, 3, true}, "", false) == "eval epoch 3: [1.]\n");
@@ -190,7 +190,7 @@ TEST_CASE("a line of a called job says which job and when it was called") {
         "\n");
 }
 
-TEST_CASE("each number that is reduced and printed is kept, as JSON, with its place") {
+TEST_CASE("each number that is reduced and printed is kept, as JSON, with its place", "[io]") {
   plan::PrintSink options;
   options.label = "sum";
   options.every = 2;
@@ -216,7 +216,7 @@ TEST_CASE("each number that is reduced and printed is kept, as JSON, with its pl
   CHECK(kept[1].value == "1.1");
 }
 
-TEST_CASE("a gradient, and what a scope gives, tell their shape and dtype") {
+TEST_CASE("a gradient, and what a scope gives, tell their shape and dtype", "[io]") {
   const Array value = floats({1, 2});
   SinkContext context = context_of(value);
   (GENERATE(false, true) ? context.gradient : context.in_scope) = true;
@@ -225,7 +225,7 @@ TEST_CASE("a gradient, and what a scope gives, tell their shape and dtype") {
   CHECK(printed.text() == "lenet/x: [1. 2.] (2,) float32\n");
 }
 
-TEST_CASE("a reduced value prints as a scalar of the tensor's dtype") {
+TEST_CASE("a reduced value prints as a scalar of the tensor's dtype", "[io]") {
   plan::PrintSink options;
   options.label = "loss";
   options.reduce = plan::Reduce::kMean;
@@ -246,7 +246,7 @@ std::string reduced(plan::Reduce reduce, const Array& value, double scale = 1) {
   return text.substr(0, text.size() - 1);
 }
 
-TEST_CASE("every reduction gives what NumPy gives") {
+TEST_CASE("every reduction gives what NumPy gives", "[io]") {
   using plan::Reduce;
   const Array values = floats({3, -4, 1});
   CHECK(reduced(Reduce::kSum, values) == "0.0");
@@ -272,7 +272,7 @@ TEST_CASE("every reduction gives what NumPy gives") {
   CHECK(reduced(Reduce::kSum, floats({1e30f, 1, -1e30f})) == "1.0");
 }
 
-TEST_CASE("a reduction over epochs prints one line an epoch") {
+TEST_CASE("a reduction over epochs prints one line an epoch", "[io]") {
   plan::PrintSink options;
   options.label = "m";
   options.reduce = plan::Reduce::kMean;
@@ -287,7 +287,7 @@ TEST_CASE("a reduction over epochs prints one line an epoch") {
   CHECK(printed.text() == "m: 1.5\nm: 5.0\nm: 7.0\n");
 }
 
-TEST_CASE("a reduction over the run prints once, at its end") {
+TEST_CASE("a reduction over the run prints once, at its end", "[io]") {
   plan::PrintSink options;
   options.label = "accuracy";
   options.reduce = plan::Reduce::kMean;
@@ -301,7 +301,7 @@ TEST_CASE("a reduction over the run prints once, at its end") {
   CHECK(printed.text() == "accuracy: 75.00 %\n");
 }
 
-TEST_CASE("without reduction a longer span prints its last value") {
+TEST_CASE("without reduction a longer span prints its last value", "[io]") {
   plan::PrintSink options;
   options.label = "";
   options.over = plan::Over::kRun;
@@ -313,7 +313,7 @@ TEST_CASE("without reduction a longer span prints its last value") {
   CHECK(printed.text() == "[4.]\n");
 }
 
-TEST_CASE("a reduced gradient is a number, which has no shape to tell") {
+TEST_CASE("a reduced gradient is a number, which has no shape to tell", "[io]") {
   plan::PrintSink options;
   options.reduce = plan::Reduce::kNorm;
   SinkContext context = context_of(floats({3, 4}));
@@ -323,13 +323,13 @@ TEST_CASE("a reduced gradient is a number, which has no shape to tell") {
   CHECK(printed.text() == "lenet/x: 5.0\n");
 }
 
-TEST_CASE("nothing delivered, nothing printed") {
+TEST_CASE("nothing delivered, nothing printed", "[io]") {
   plan::PrintSink options;
   options.over = plan::Over::kRun;
   CHECK(Printed(options, context_of(floats({1}))).text().empty());
 }
 
-TEST_CASE("every counts what would be printed, and goes on after a resume") {
+TEST_CASE("every counts what would be printed, and goes on after a resume", "[io]") {
   plan::PrintSink options;
   options.label = "";
   options.reduce = plan::Reduce::kSum;
@@ -347,7 +347,7 @@ TEST_CASE("every counts what would be printed, and goes on after a resume") {
   CHECK(second.text() == "6.0\n9.0\n");
 }
 
-TEST_CASE("a printf format applies to every element") {
+TEST_CASE("a printf format applies to every element", "[io]") {
   plan::PrintSink options;
   options.format = "%.1e";
   const Array value = array_of<float>({2, 2}, {1, 2, 3, 4000});
@@ -356,7 +356,7 @@ TEST_CASE("a printf format applies to every element") {
   CHECK(printed.text() == "lenet/x: [[1.0e+00 2.0e+00]\n [3.0e+00 4.0e+03]]\n");
 }
 
-TEST_CASE("a format that is not one conversion of a double is refused") {
+TEST_CASE("a format that is not one conversion of a double is refused", "[io]") {
   for (const char* format :
        {"%s", "%n", "%d", "%.2f %.2f", "none", "%", "%999999f", "%*f", "%lf"}) {
     plan::PrintSink options;
@@ -366,7 +366,7 @@ TEST_CASE("a format that is not one conversion of a double is refused") {
   }
 }
 
-TEST_CASE("JSON lines carry numbers, nested as the array is") {
+TEST_CASE("JSON lines carry numbers, nested as the array is", "[io]") {
   plan::PrintSink options;
   options.label = "a \"label\"";
   const Array value = array_of<float>({2, 2}, {-INFINITY, 1, std::nanf(""), -1e-7f});

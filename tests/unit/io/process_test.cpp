@@ -38,7 +38,8 @@ struct Home {
   IgnoredPipeSignal ignored;
 };
 
-TEST_CASE("a child works in its directory, with our environment and what is put before it") {
+TEST_CASE("a child works in its directory, with our environment and what is put before it",
+          "[io]") {
   const Home home;
   ::setenv("FLOW_TEST_OURS", "ours", 1);
   ::setenv("FLOW_TEST_BOTH", "ours", 1);
@@ -51,7 +52,7 @@ TEST_CASE("a child works in its directory, with our environment and what is put 
         fs::canonical(home.directory.path()).string() + "\nours its own a\nb\n");
 }
 
-TEST_CASE("a child gets no descriptor but its pipe, output, error and acknowledgements") {
+TEST_CASE("a child gets no descriptor but its pipe, output, error and acknowledgements", "[io]") {
   const Home home;
   const int leaking = ::dup2(STDERR_FILENO, 77);  // not closed by exec
   REQUIRE(leaking == 77);
@@ -63,7 +64,7 @@ TEST_CASE("a child gets no descriptor but its pipe, output, error and acknowledg
   CHECK(open.find("77") == std::string::npos);
 }
 
-TEST_CASE("a child leads a process group of its own and dies of a broken pipe") {
+TEST_CASE("a child leads a process group of its own and dies of a broken pipe", "[io]") {
   const Home home;
   const std::string text = home.left_by("echo $$ $(cut -d' ' -f5 /proc/$$/stat) > out");
   CHECK(text.substr(0, text.find(' ')) + "\n" == text.substr(text.find(' ') + 1));
@@ -75,7 +76,7 @@ TEST_CASE("a child leads a process group of its own and dies of a broken pipe") 
   CHECK(status->str() == "was killed by signal 13 (Broken pipe)");
 }
 
-TEST_CASE("a child that is not there says so when it is started") {
+TEST_CASE("a child that is not there says so when it is started", "[io]") {
   const Home home;
   ProcessOptions options = home.shell("");
   options.words = {"./no-such-program"};
@@ -83,7 +84,7 @@ TEST_CASE("a child that is not there says so when it is started") {
                                           Catch::Matchers::Contains("No such file or directory"));
 }
 
-TEST_CASE("all bytes reach a child, however many they are") {
+TEST_CASE("all bytes reach a child, however many they are", "[io]") {
   const Home home;
   Process process(home.shell("wc -c > out"));
   const std::string bytes(10'000'000, 'x');
@@ -95,7 +96,7 @@ TEST_CASE("all bytes reach a child, however many they are") {
   CHECK(read_text(home.directory / "out") == "10000004\n");
 }
 
-TEST_CASE("a child that reads nothing is not waited for beyond the deadline") {
+TEST_CASE("a child that reads nothing is not waited for beyond the deadline", "[io]") {
   const Home home;
   Process process(home.shell("exec sleep 1000"));
   CHECK(process.write(std::string(1'000'000, 'x'), deadline_in(0.05)) == Reached::kTimeout);
@@ -104,7 +105,7 @@ TEST_CASE("a child that reads nothing is not waited for beyond the deadline") {
   CHECK(process.status()->signal == SIGTERM);
 }
 
-TEST_CASE("a child that closes its input or ends is noticed while it is written to") {
+TEST_CASE("a child that closes its input or ends is noticed while it is written to", "[io]") {
   const Home home;
   const std::string much(1'000'000, 'x');
   Process closing(home.shell("exec <&-; echo >&3; exec sleep 1000"));
@@ -118,7 +119,7 @@ TEST_CASE("a child that closes its input or ends is noticed while it is written 
   CHECK(ending.status()->str() == "exited with status 3");
 }
 
-TEST_CASE("a child's end is noticed while another holds its pipe") {
+TEST_CASE("a child's end is noticed while another holds its pipe", "[io]") {
   const Home home;
   write_text_atomically(home.directory / "stay", "");  // gone, the one in the background ends
   Process process(home.shell(
@@ -129,7 +130,7 @@ TEST_CASE("a child's end is noticed while another holds its pipe") {
   CHECK(process.status()->code == 3);
 }
 
-TEST_CASE("newlines on descriptor 3 are waited for one by one") {
+TEST_CASE("newlines on descriptor 3 are waited for one by one", "[io]") {
   const Home home;
   Process process(home.shell("printf '\\n\\nx\\n' >&3; read line; exec 3>&-; read line"));
   for (int i = 0; i < 3; ++i) CHECK(process.await_newline({}) == Reached::kDone);
@@ -139,7 +140,7 @@ TEST_CASE("newlines on descriptor 3 are waited for one by one") {
   CHECK_FALSE(process.status());
 }
 
-TEST_CASE("ending a child ends what it started, even if it does not want to") {
+TEST_CASE("ending a child ends what it started, even if it does not want to", "[io]") {
   const Home home;
   const fs::path fifo = home.directory / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -156,7 +157,7 @@ TEST_CASE("ending a child ends what it started, even if it does not want to") {
   ::close(reader);
 }
 
-TEST_CASE("a child that ignores SIGTERM ends with its parent that obeys") {
+TEST_CASE("a child that ignores SIGTERM ends with its parent that obeys", "[io]") {
   const Home home;
   const fs::path fifo = home.directory / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -173,7 +174,7 @@ TEST_CASE("a child that ignores SIGTERM ends with its parent that obeys") {
   ::close(reader);
 }
 
-TEST_CASE("what a child started has time to end well, too") {
+TEST_CASE("what a child started has time to end well, too", "[io]") {
   const Home home;
   Process process(
       home.shell("(trap 'sleep 0.3; echo well > out; exit' TERM; echo >&3; while :; do sleep 0.01; "
@@ -184,7 +185,7 @@ TEST_CASE("what a child started has time to end well, too") {
   CHECK(read_text(home.directory / "out") == "well\n");
 }
 
-TEST_CASE("what a child leaves in the background is seen, and its end") {
+TEST_CASE("what a child leaves in the background is seen, and its end", "[io]") {
   const Home home;
   write_text_atomically(home.directory / "stay", "");
   Process process(home.shell("while [ -e stay ]; do sleep 0.01; done & exit 0"));
@@ -194,7 +195,7 @@ TEST_CASE("what a child leaves in the background is seen, and its end") {
   CHECK(process.await_group(deadline_in(60)));
 }
 
-TEST_CASE("a child starts with default signals, and as the user ignores them") {
+TEST_CASE("a child starts with default signals, and as the user ignores them", "[io]") {
   const Home home;
   const auto before = std::signal(SIGUSR1, SIG_IGN);
   // The mask of ignored signals, bit 0 for signal 1.
@@ -206,7 +207,7 @@ TEST_CASE("a child starts with default signals, and as the user ignores them") {
   CHECK(home.left_by("grep SigBlk /proc/self/status | cut -f 2 > out") == "0000000000000000\n");
 }
 
-TEST_CASE("a child's words may fill pages, and its program lies in PATH") {
+TEST_CASE("a child's words may fill pages, and its program lies in PATH", "[io]") {
   const Home home;
   ProcessOptions options = home.shell("");
   options.words = {"sh", "-c", "echo $# > out", "sh"};

@@ -10,7 +10,7 @@
 namespace flow::io {
 namespace {
 
-TEST_CASE("a reduction goes on from what another one held, to the bit") {
+TEST_CASE("a reduction goes on from what another one held, to the bit", "[io]") {
   constexpr auto kMost = std::numeric_limits<int64_t>::max();
   const Array numbers = floats({0.1F, -3, 1e30F}), more = floats({1e-30F, -1e30F});
   const Array whole = array_of<int64_t>({2}, {kMost, -7}), rest = array_of<int64_t>({1}, {9});
@@ -29,7 +29,7 @@ TEST_CASE("a reduction goes on from what another one held, to the bit") {
     }
 }
 
-TEST_CASE("a reduction goes on from nothing else") {
+TEST_CASE("a reduction goes on from nothing else", "[io]") {
   Reduction sum(plan::Reduce::kSum, DType::kFloat32);
   CHECK_THROWS_AS(sum.resume({}), RequestError);
   std::vector<uint64_t> held = sum.held();

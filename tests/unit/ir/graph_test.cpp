@@ -9,7 +9,7 @@ namespace flow::test {
 
 using ir::ValueId;
 
-TEST_CASE("Values, ports and entries are found by name, also those added after a look-up") {
+TEST_CASE("Values, ports and entries are found by name, also those added after a look-up", "[ir]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {1, 1, 4, 4});
   CHECK_FALSE(maker.graph.find("pool").valid());
@@ -20,7 +20,7 @@ TEST_CASE("Values, ports and entries are found by name, also those added after a
   CHECK(maker.graph.find("pool.argmax") == maker.graph[maker.graph[y].producer].results[1]);
 }
 
-TEST_CASE("An entry that is called like its value needs no alias") {
+TEST_CASE("An entry that is called like its value needs no alias", "[ir]") {
   GraphMaker maker;
   const ValueId y = maker.add("relu", "y", {maker.input("x", {4})});
   maker.builder.alias("y", y);
@@ -28,7 +28,7 @@ TEST_CASE("An entry that is called like its value needs no alias") {
   CHECK(maker.graph.aliases.empty());
 }
 
-TEST_CASE("Names that are taken get a number") {
+TEST_CASE("Names that are taken get a number", "[ir]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4});
   maker.add("relu", "y", {x});
@@ -36,7 +36,7 @@ TEST_CASE("Names that are taken get a number") {
   CHECK(maker.graph[maker.add("relu", "y", {x})].name == "y.3");
 }
 
-TEST_CASE("A graph prints in order with all attributes") {
+TEST_CASE("A graph prints in order with all attributes", "[ir]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.builder.add_variable("w", DType::kFloat32, {4}, {"constant", {{"value", 0.5}}, {}}, false,
@@ -54,7 +54,7 @@ TEST_CASE("A graph prints in order with all attributes") {
         "watched x\n");
 }
 
-TEST_CASE("Verify sees broken order, shapes, names and attributes") {
+TEST_CASE("Verify sees broken order, shapes, names and attributes", "[ir]") {
   GraphMaker maker;
   const ValueId y = maker.add("relu", "y", {maker.input("x", {4})});
   const ValueId z = maker.add("argmax", "z", {y});
@@ -75,7 +75,7 @@ TEST_CASE("Verify sees broken order, shapes, names and attributes") {
   });
 }
 
-TEST_CASE("The chain of shapes goes back entry by entry, layers as one") {
+TEST_CASE("The chain of shapes goes back entry by entry, layers as one", "[ir]") {
   GraphMaker maker;
   const std::string text = "conv2d\nmax_pool2d\nrelu\n";
   const int32_t file = maker.sources.add("net.yaml", text);
@@ -112,7 +112,7 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one") {
         "(line 1) <- images [64, 1, 28, 28]");
 }
 
-TEST_CASE("A number as an operand has the dtype that its op accepts") {
+TEST_CASE("A number as an operand has the dtype that its op accepts", "[ir]") {
   GraphMaker maker;
   const ValueId number =
       maker.add("fill", "number", {},

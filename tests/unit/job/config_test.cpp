@@ -85,7 +85,7 @@ void check_forms(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("Every op means the same with its defaults written out, and without them") {
+TEST_CASE("Every op means the same with its defaults written out, and without them", "[job]") {
   size_t examples = 0;
   for (const OpDef* op : written_ops())
     for (const std::string_view example : op->examples) {
@@ -95,7 +95,7 @@ TEST_CASE("Every op means the same with its defaults written out, and without th
   CHECK(examples > 100);
 }
 
-TEST_CASE("So does every layer") {
+TEST_CASE("So does every layer", "[job]") {
   const std::pair<const char*, const char*> kLayers[] = {
       {"[4, 8], dtype: float32", "op: dense, units: 3"},
       {"[4, 8], dtype: float32",

@@ -16,7 +16,7 @@ std::string variables(int count) {
 
 }  // namespace
 
-TEST_CASE("the items of a list become the mapping that was meant, however many they are") {
+TEST_CASE("the items of a list become the mapping that was meant, however many they are", "[job]") {
   Reading reading(variables(20'000));
   remove_dashes(reading.reader, reading.tree);
   CHECK(reading.diags.error_count() == 1);
@@ -29,7 +29,7 @@ TEST_CASE("the items of a list become the mapping that was meant, however many t
   CHECK(made.entries.back().value.scalar == "19999");
 }
 
-TEST_CASE("a list of items that have a key in common stays one") {
+TEST_CASE("a list of items that have a key in common stays one", "[job]") {
   Reading reading(variables(3) + "  - v1: 7\n");
   remove_dashes(reading.reader, reading.tree);
   CHECK(reading.diags.error_count() == 0);

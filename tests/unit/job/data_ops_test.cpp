@@ -28,7 +28,7 @@ const plan::Step& step(const plan::Plan& plan, const std::string& name) {
   return *found;
 }
 
-TEST_CASE("ports are operands and results, the first by its own name too") {
+TEST_CASE("ports are operands and results, the first by its own name too", "[job]") {
   const plan::Plan plan =
       plan_of(data_job("      s: {op: split, in: x, axis: 2, parts: [1, 2, 3]}\n"
                        "      a: {op: relu, in: s.out1}\n      b: {op: relu, in: s}\n"
@@ -44,7 +44,7 @@ TEST_CASE("ports are operands and results, the first by its own name too") {
   CHECK(items[3].tensor == step(plan, "s").outputs[2]);
 }
 
-TEST_CASE("a port of a network's entry is reached by its path, and watched") {
+TEST_CASE("a port of a network's entry is reached by its path, and watched", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\nnetworks: {net: {inputs: [a], graph: {best: {op: top_k, k: 1}}}}\n"
       "jobs:\n  j:\n    type: predict\n    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
@@ -55,7 +55,7 @@ TEST_CASE("a port of a network's entry is reached by its path, and watched") {
   CHECK(find_tensor(job, "y/best.indices"));
 }
 
-TEST_CASE("lists of operands, and operands that default to the entry above") {
+TEST_CASE("lists of operands, and operands that default to the entry above", "[job]") {
   const plan::Plan plan =
       plan_of(data_job("      c: {op: concat, in: [x, x, x], axis: -1}\n"
                        "      s: {op: stack}\n      g: {op: gather, indices: n, axis: 1}\n",
@@ -66,7 +66,7 @@ TEST_CASE("lists of operands, and operands that default to the entry above") {
   CHECK(step(plan, "c").attributes.get<int64_t>("axis") == 2);
 }
 
-TEST_CASE("indices, pairs, and lists or counts are read as they are written") {
+TEST_CASE("indices, pairs, and lists or counts are read as they are written", "[job]") {
   const plan::Plan plan =
       plan_of(data_job("      a: {op: slice, in: x, index: \"[..., ::-1]\"}\n"
                        "      b: {op: pad, in: n, paddings: [[1, 2]], mode: edge}\n"
@@ -83,7 +83,7 @@ TEST_CASE("indices, pairs, and lists or counts are read as they are written") {
   CHECK(step(plan, "f").attributes.get<Integers>("perm") == Integers{2, 1, 0});
 }
 
-TEST_CASE("views cost nothing: their results lie where their operands do") {
+TEST_CASE("views cost nothing: their results lie where their operands do", "[job]") {
   const plan::Plan plan = plan_of(
       data_job("      r: {op: relu, in: x}\n      a: {op: identity}\n      b: {op: flatten}\n"
                "      c: {op: expand_dims, axis: 0}\n      d: {op: squeeze}\n"
@@ -95,7 +95,7 @@ TEST_CASE("views cost nothing: their results lie where their operands do") {
   }
 }
 
-TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight") {
+TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight", "[job]") {
   const plan::Plan plan =
       plan_of(data_job("      w: {op: variable, shape: [3, 6], initializer: glorot_uniform}\n"
                        "      y: {op: add, in: [x, w]}\n"
@@ -109,7 +109,7 @@ TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight"
   CHECK(job[step(plan, "y").inputs[1]].role == plan::Role::kVariable);
 }
 
-TEST_CASE("variables and constants of a float64 job are float64") {
+TEST_CASE("variables and constants of a float64 job are float64", "[job]") {
   std::string text = data_job(
       "      w: {op: variable, shape: [], initializer: 2}\n      c: {op: constant, value: 1}\n"
       "      h: {op: one_hot, in: n, depth: 3}\n",
@@ -120,7 +120,8 @@ TEST_CASE("variables and constants of a float64 job are float64") {
     CHECK(find_tensor(plan.jobs[0], name)->dtype == DType::kFloat64);
 }
 
-TEST_CASE("what the file casts to 16 bits is fused where mixed precision rounds alike, once") {
+TEST_CASE("what the file casts to 16 bits is fused where mixed precision rounds alike, once",
+          "[job]") {
   const std::string graph =
       "      r: {op: reshape, in: x, shape: [12, 6]}\n      h: {op: dense, units: 2}\n"
       "      b: {op: cast, dtype: bfloat16}\n      c: {op: cast, dtype: bfloat16}\n";
@@ -137,7 +138,7 @@ TEST_CASE("what the file casts to 16 bits is fused where mixed precision rounds 
   }
 }
 
-TEST_CASE("no gradient passes a stop_gradient") {
+TEST_CASE("no gradient passes a stop_gradient", "[job]") {
   const plan::Plan plan = plan_of(
       train_with("      y: {op: multiply, in: [w, w]}\n      s: {op: stop_gradient, in: y}\n"
                  "      loss: {op: multiply, in: [s, w]}\n"));
@@ -148,7 +149,7 @@ TEST_CASE("no gradient passes a stop_gradient") {
   CHECK(refused.find("E0606") != std::string::npos);
 }
 
-TEST_CASE("gradients pass between floats, in the job's own dtype") {
+TEST_CASE("gradients pass between floats, in the job's own dtype", "[job]") {
   const plan::Plan plan =
       plan_of(train_with("      a: {op: cast, in: w, dtype: float64}\n      b: {op: tile, in: a, "
                          "multiples: [2]}\n      c: {op: concat, in: [a, b], axis: 0}\n"
@@ -158,7 +159,7 @@ TEST_CASE("gradients pass between floats, in the job's own dtype") {
   CHECK(find_tensor(plan.jobs[0], "c")->dtype == DType::kFloat64);
 }
 
-TEST_CASE("the gradient of a split takes zeros for parts that the loss does not read") {
+TEST_CASE("the gradient of a split takes zeros for parts that the loss does not read", "[job]") {
   const std::string split = "      s: {op: split, in: w, axis: 0, parts: 3}\n";
   const plan::Plan one = plan_of(train_with(split + "      loss: {op: relu, in: s.out1}\n"));
   CHECK(step(one, "w:diff").op == "pad");

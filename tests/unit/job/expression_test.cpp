@@ -19,7 +19,7 @@ std::string value_of(std::string_view text) {
   return value ? to_text(*value) : error.message;
 }
 
-TEST_CASE("expressions have Python's precedence") {
+TEST_CASE("expressions have Python's precedence", "[job]") {
   CHECK(value_of("1 + 2 * 3") == "7");
   CHECK(value_of("(1 + 2) * 3") == "9");
   CHECK(value_of("-2 ** 2") == "-4");
@@ -28,7 +28,7 @@ TEST_CASE("expressions have Python's precedence") {
   CHECK(value_of("10 - 2 - 3") == "5");
 }
 
-TEST_CASE("division is exact where it divides and floors on request") {
+TEST_CASE("division is exact where it divides and floors on request", "[job]") {
   CHECK(value_of("6 / 2") == "3");
   CHECK(value_of("1 / 4") == "0.25");
   CHECK(value_of("-7 // 2") == "-4");
@@ -40,7 +40,7 @@ TEST_CASE("division is exact where it divides and floors on request") {
   CHECK(value_of("-7.5 % -2") == "-1.5");
 }
 
-TEST_CASE("comparisons chain and choose") {
+TEST_CASE("comparisons chain and choose", "[job]") {
   CHECK(value_of("1 < 2 < 3") == "true");
   CHECK(value_of("1 < 3 < 2") == "false");
   CHECK(value_of("10 if n >= 7 else 20") == "10");
@@ -49,7 +49,7 @@ TEST_CASE("comparisons chain and choose") {
   CHECK(value_of("max(n, 3)") == "7");
 }
 
-TEST_CASE("truth is joined by words, and what decides alone passes over the rest") {
+TEST_CASE("truth is joined by words, and what decides alone passes over the rest", "[job]") {
   CHECK(value_of("1 < 2 and 2 < 3 or 1 // 0") == "true");
   CHECK(value_of("1 < 2 and not 2 < 3") == "false");
   CHECK(value_of("not n == 7") == "false");
@@ -64,7 +64,7 @@ TEST_CASE("truth is joined by words, and what decides alone passes over the rest
   CHECK(value_of("nothing") == "unknown");
 }
 
-TEST_CASE("integers have 64 bits and overflow is an error") {
+TEST_CASE("integers have 64 bits and overflow is an error", "[job]") {
   CHECK(value_of("2 ** 62") == "4611686018427387904");
   CHECK(value_of("2 ** 63") == "the result is too large for 64 bits");
   CHECK(value_of("9223372036854775807 + 1") == "the result is too large for 64 bits");
@@ -74,7 +74,7 @@ TEST_CASE("integers have 64 bits and overflow is an error") {
   CHECK(value_of("9223372036854775808") == "`9223372036854775808` is too large for 64 bits");
 }
 
-TEST_CASE("what has no value says why") {
+TEST_CASE("what has no value says why", "[job]") {
   CHECK(value_of("1 / 0") == "division by zero");
   CHECK(value_of("1 % 0") == "division by zero");
   CHECK(value_of("(1 + 2") == "unclosed parenthesis");
@@ -87,7 +87,7 @@ TEST_CASE("what has no value says why") {
   CHECK(value_of("") == "the expression ends too early");
 }
 
-TEST_CASE("what `if else` passes over needs no value") {
+TEST_CASE("what `if else` passes over needs no value", "[job]") {
   CHECK(value_of("1 // 0 if n == 0 else 5") == "5");
   CHECK(value_of("5 if n == 7 else n // 0") == "5");
   CHECK(value_of("1 + (2 if n == 7 else 1 / 0)") == "3");
@@ -97,7 +97,7 @@ TEST_CASE("what `if else` passes over needs no value") {
   CHECK(value_of("2 ** 64 if n == 0 else 2 ** 3") == "8");
 }
 
-TEST_CASE("nesting without end is refused") {
+TEST_CASE("nesting without end is refused", "[job]") {
   CHECK(value_of(std::string(100000, '(')) == "the expression is nested too deeply");
   CHECK(value_of(std::string(100000, '-') + "1") == "the expression is nested too deeply");
 }

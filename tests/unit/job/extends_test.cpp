@@ -45,14 +45,15 @@ const std::string kNet = "net: {op: dense, in: x, units: 3}";
 
 }  // namespace
 
-TEST_CASE("A job takes over inputs, graph, precision and determinism of the one it extends") {
+TEST_CASE("A job takes over inputs, graph, precision and determinism of the one it extends",
+          "[job]") {
   const std::string written =
       with_eval(kTaken + kInputs + ", graph: {" + kNet +
                 ", drop: {op: dropout, in: net, rate: 0.5}, out: {op: tanh, in: drop}}");
   CHECK(plan_of_job(with_eval("extends: train")) == plan_of_job(written));
 }
 
-TEST_CASE("A job takes over no optimizer, return, hook or run section") {
+TEST_CASE("A job takes over no optimizer, return, hook or run section", "[job]") {
   const plan::Plan plan = plan_of(with_eval("extends: train"));
   const plan::Job& eval = plan.jobs.at(1);
   CHECK_FALSE(eval.train);
@@ -66,7 +67,7 @@ TEST_CASE("A job takes over no optimizer, return, hook or run section") {
             .find("requires an `optimizer`") != std::string::npos);
 }
 
-TEST_CASE("Inputs and entries are merged key by key") {
+TEST_CASE("Inputs and entries are merged key by key", "[job]") {
   const std::string extended =
       with_eval("extends: train, inputs: {x: {shape: [5, 3]}}, graph: {drop: {rate: 0.25}}");
   const std::string written = with_eval(
@@ -77,7 +78,7 @@ TEST_CASE("Inputs and entries are merged key by key") {
   CHECK(plan_of_job(extended) == plan_of_job(written));
 }
 
-TEST_CASE("An added entry has no entry above it, and none below") {
+TEST_CASE("An added entry has no entry above it, and none below", "[job]") {
   const std::string added = "extends: train, graph: {more: {op: exp, in: net}, out: {op: sin}}";
   const std::string written =
       with_eval(kTaken + kInputs + ", graph: {" + kNet +
@@ -93,7 +94,7 @@ TEST_CASE("An added entry has no entry above it, and none below") {
         std::string::npos);
 }
 
-TEST_CASE("A deleted entry is gone, and a replaced one keeps its place") {
+TEST_CASE("A deleted entry is gone, and a replaced one keeps its place", "[job]") {
   const std::string deleted =
       with_eval(kTaken + kInputs + ", graph: {" + kNet + ", out: {op: tanh, in: net}}");
   CHECK(plan_of_job(with_eval("extends: train, graph: {~drop: true}")) == plan_of_job(deleted));
@@ -113,13 +114,13 @@ TEST_CASE("A deleted entry is gone, and a replaced one keeps its place") {
         plan_of_job(with_eval("extends: train")));
 }
 
-TEST_CASE("A job may replace the whole graph of the one it extends") {
+TEST_CASE("A job may replace the whole graph of the one it extends", "[job]") {
   const std::string whole = ", graph: {" + kNet + ", out: {op: sin}}";
   CHECK(plan_of_job(with_eval("extends: train, ~graph: true" + whole)) ==
         plan_of_job(with_eval(kTaken + kInputs + whole)));
 }
 
-TEST_CASE("A job may extend one that extends another") {
+TEST_CASE("A job may extend one that extends another", "[job]") {
   const std::string chain =
       std::string(kTrain) +
       "  eval: {type: predict, extends: middle, graph: {~drop: true}, returns: {value: out}}\n"
@@ -129,7 +130,7 @@ TEST_CASE("A job may extend one that extends another") {
   CHECK(plan_of_job(chain) == plan_of_job(written));
 }
 
-TEST_CASE("--set reaches what a job takes over, in it and in the job that it extends") {
+TEST_CASE("--set reaches what a job takes over, in it and in the job that it extends", "[job]") {
   const std::string text = with_eval("extends: train");
   const auto same = [&](const std::string& eval, std::vector<std::string> sets) {
     CHECK(plan_of_job(with_eval(eval)) == plan_of_job(text, std::move(sets)));
@@ -149,7 +150,7 @@ TEST_CASE("--set reaches what a job takes over, in it and in the job that it ext
   same("extends: train, graph: {z: {op: sin, in: out}}", {"+jobs.eval.graph.z={op: sin, in: out}"});
 }
 
-TEST_CASE("--set knows the names that a job takes over") {
+TEST_CASE("--set knows the names that a job takes over", "[job]") {
   const auto says = [](const std::string& set, const std::string& text) {
     CompileRequest request;
     request.sets = {set};
@@ -164,7 +165,7 @@ TEST_CASE("--set knows the names that a job takes over") {
   says("jobs.eval.extends=trian", "did you mean `train`?");
 }
 
-TEST_CASE("A --set entry that replaces another one is still read by those below it") {
+TEST_CASE("A --set entry that replaces another one is still read by those below it", "[job]") {
   CompileRequest request;
   request.sets = {"jobs.train.graph.drop={op: relu, in: net}"};
   const plan::Plan plan = plan_of(kTrain, request);
@@ -174,7 +175,7 @@ TEST_CASE("A --set entry that replaces another one is still read by those below 
   CHECK(job[out->inputs.at(0)].name == "drop");
 }
 
-TEST_CASE("Jobs extend each other at most 64 deep") {
+TEST_CASE("Jobs extend each other at most 64 deep", "[job]") {
   std::string deep = "flow: 1\njobs:\n";
   for (int i = 0; i < 2'000; ++i)
     deep += fmt::format("  j{}: {{type: predict, extends: j{}}}\n", i, i + 1);
@@ -183,7 +184,7 @@ TEST_CASE("Jobs extend each other at most 64 deep") {
 }
 
 #ifndef FLOW_SANITIZED  // which take minutes
-TEST_CASE("Extended jobs copy at most 200,000 values") {
+TEST_CASE("Extended jobs copy at most 200,000 values", "[job]") {
   std::string large = "flow: 1\njobs:\n  j0: {type: predict, graph: {a: {op: exp, in: 1}}}\n";
   for (int i = 1; i < 60; ++i) {
     large += fmt::format("  j{}:\n    type: predict\n    extends: j{}\n    graph:\n", i, i - 1);

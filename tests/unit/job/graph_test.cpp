@@ -14,24 +14,24 @@ std::string job_with(const std::string& graph, const std::string& value,
          graph + "    returns: {value: " + value + "}\n";
 }
 
-TEST_CASE("an entry reads the one above it unless it says otherwise") {
+TEST_CASE("an entry reads the one above it unless it says otherwise", "[job]") {
   const plan::Plan plan =
       plan_of(job_with("      a: {op: relu, in: x}\n      b: {op: argmax}\n", "b"));
   CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"a", "b"});
 }
 
-TEST_CASE("the first entry of a job must say what it reads") {
+TEST_CASE("the first entry of a job must say what it reads", "[job]") {
   CHECK(messages_of(job_with("      a: {op: relu}\n", "a")).find("E0303") != std::string::npos);
 }
 
-TEST_CASE("the first entry of a network reads its only input") {
+TEST_CASE("the first entry of a network reads its only input", "[job]") {
   const plan::Plan plan =
       plan_of(job_with("      y: {op: net, in: x}\n", "y",
                        "networks: {net: {inputs: [a], graph: {b: {op: relu}}}}\n"));
   CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"y/b"});
 }
 
-TEST_CASE("entries may stand in any order that has no cycle") {
+TEST_CASE("entries may stand in any order that has no cycle", "[job]") {
   const plan::Plan plan =
       plan_of(job_with("      c: {op: add, in: [a, b]}\n      b: {op: relu, in: a}\n"
                        "      a: {op: relu, in: x}\n",
@@ -39,7 +39,7 @@ TEST_CASE("entries may stand in any order that has no cycle") {
   CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE("networks nest, and names with them") {
+TEST_CASE("networks nest, and names with them", "[job]") {
   const std::string top =
       "networks:\n"
       "  outer: {inputs: [a], graph: {one: {op: inner}, two: {op: inner}}, output: two}\n"
@@ -50,14 +50,14 @@ TEST_CASE("networks nest, and names with them") {
   CHECK(find_tensor(plan.jobs[0], "y/two/d/weight"));
 }
 
-TEST_CASE("operands are given by name, in any order") {
+TEST_CASE("operands are given by name, in any order", "[job]") {
   const plan::Plan plan = plan_of(job_with(
       "      l: {op: sparse_softmax_cross_entropy_with_logits, logits: x, labels: n}\n", "l"));
   const plan::Job& job = plan.jobs[0];
   CHECK(job[job.steps.at(0).inputs.at(0)].name == "n");
 }
 
-TEST_CASE("the first operand may be the entry above although the others are named") {
+TEST_CASE("the first operand may be the entry above although the others are named", "[job]") {
   const plan::Plan plan =
       plan_of(job_with("      k: {op: argmax, in: x}\n"
                        "      l: {op: sparse_softmax_cross_entropy_with_logits, logits: x}\n",
@@ -66,13 +66,13 @@ TEST_CASE("the first operand may be the entry above although the others are name
   CHECK(job[job.steps.at(1).inputs.at(0)].name == "k");
 }
 
-TEST_CASE("a network's operands may be given by the names of its inputs") {
+TEST_CASE("a network's operands may be given by the names of its inputs", "[job]") {
   const std::string top = "networks: {two: {inputs: [a, b], graph: {s: {op: add, in: [a, b]}}}}\n";
   CHECK(plan_of(job_with("      y: {op: two, b: x, a: x}\n", "y", top)).jobs[0].steps.size() == 1);
   CHECK(plan_of(job_with("      y: {op: two, in: [x, x]}\n", "y", top)).jobs[0].steps.size() == 1);
 }
 
-TEST_CASE("a number takes the dtype of the other operand") {
+TEST_CASE("a number takes the dtype of the other operand", "[job]") {
   const plan::Plan plan = plan_of(job_with(
       "      y: {op: multiply, in: [1/2, x]}\n      z: {op: add, in: [n, 2]}\n", "[y, z]"));
   const plan::Job& job = plan.jobs[0];
@@ -82,7 +82,7 @@ TEST_CASE("a number takes the dtype of the other operand") {
         std::string::npos);
 }
 
-TEST_CASE("a number that stands alone is a float, or an index") {
+TEST_CASE("a number that stands alone is a float, or an index", "[job]") {
   const std::string graph =
       "      p: {op: greater, in: [x, 0]}\n      w: {op: where, in: [p, 1, 0.5]}\n"
       "      r: {op: relu, in: -5}\n      g: {op: gather, params: x, indices: 1}\n";
@@ -93,7 +93,7 @@ TEST_CASE("a number that stands alone is a float, or an index") {
   CHECK(find_tensor(plan.jobs[0], "g")->shape == find_tensor(plan.jobs[0], "x")->shape.from(1));
 }
 
-TEST_CASE("a variable and an inner tensor can be read by path") {
+TEST_CASE("a variable and an inner tensor can be read by path", "[job]") {
   const plan::Plan plan =
       plan_of(job_with("      d: {op: dense, in: x, units: 3}\n      w: {op: relu, in: d/weight}\n"
                        "      m: {op: relu, in: d/matmul}\n",
@@ -101,7 +101,7 @@ TEST_CASE("a variable and an inner tensor can be read by path") {
   CHECK(find_tensor(plan.jobs[0], "w")->shape == Shape{3, 3});
 }
 
-TEST_CASE("an error poisons what depends on it in silence") {
+TEST_CASE("an error poisons what depends on it in silence", "[job]") {
   const std::string messages =
       messages_of(job_with("      a: {op: rleu, in: x}\n      b: {op: dense, units: 3}\n      c: "
                            "{op: relu, in: b/weight}\n",
@@ -110,14 +110,14 @@ TEST_CASE("an error poisons what depends on it in silence") {
   CHECK(std::count(messages.begin(), messages.end(), '\n') == 4);
 }
 
-TEST_CASE("an error inside a network is said once, however often it is called") {
+TEST_CASE("an error inside a network is said once, however often it is called", "[job]") {
   const std::string top = "networks: {n: {inputs: [a], graph: {f: {op: dense, unit: 3}}}}\n";
   const std::string messages =
       messages_of(job_with("      y: {op: n, in: x}\n      z: {op: n, in: x}\n", "[y, z]", top));
   CHECK(messages.find("E0305") == messages.rfind("E0305"));
 }
 
-TEST_CASE("a result that nobody reads is a warning") {
+TEST_CASE("a result that nobody reads is a warning", "[job]") {
   CompileRequest request;
   request.file = "job.yaml";
   const std::string text =
@@ -129,7 +129,7 @@ TEST_CASE("a result that nobody reads is a warning") {
   CHECK(compile_text(request, text).messages.empty());
 }
 
-TEST_CASE("entries that --set adds must say what they read") {
+TEST_CASE("entries that --set adds must say what they read", "[job]") {
   CompileRequest request;
   const std::string text = job_with("      a: {op: relu, in: x}\n", "a");
   request.sets = {"+jobs.j.graph.b={op: relu}"};
@@ -138,7 +138,7 @@ TEST_CASE("entries that --set adds must say what they read") {
   CHECK(plan_of(text, request).jobs[0].steps.size() == 2);
 }
 
-TEST_CASE("networks that multiply without end are refused") {
+TEST_CASE("networks that multiply without end are refused", "[job]") {
   std::string top = "networks:\n  n0: {inputs: [a], graph: {r: {op: relu}}}\n";
   for (int i = 1; i < 12; ++i) {
     top += "  n" + std::to_string(i) + ": {inputs: [a], graph: {";
@@ -150,7 +150,7 @@ TEST_CASE("networks that multiply without end are refused") {
         std::string::npos);
 }
 
-TEST_CASE("trainable: false on a network call means all of it") {
+TEST_CASE("trainable: false on a network call means all of it", "[job]") {
   const std::string top = "networks: {n: {inputs: [a], graph: {d: {op: dense, units: 3}}}}\n";
   const plan::Plan plan = plan_of(job_with(
       "      y: {op: n, in: x, trainable: false}\n      z: {op: n, in: x}\n", "[y, z]", top));
@@ -158,7 +158,7 @@ TEST_CASE("trainable: false on a network call means all of it") {
   CHECK(variable(plan.jobs[0], "z/d/weight").trainable);
 }
 
-TEST_CASE("padding is words, a number, or numbers for each side") {
+TEST_CASE("padding is words, a number, or numbers for each side", "[job]") {
   const auto pads = [](const std::string& padding) {
     const plan::Plan plan = plan_of(
         "flow: 1\njobs:\n  j:\n    type: predict\n    inputs: {x: {shape: [1, 1, 8, 8], dtype: "
@@ -174,7 +174,7 @@ TEST_CASE("padding is words, a number, or numbers for each side") {
   CHECK(pads("[[0, 1], [1, 0]]") == std::vector<int64_t>{0, 1, 1, 0});
 }
 
-TEST_CASE("initializers are a word, a number or a mapping") {
+TEST_CASE("initializers are a word, a number or a mapping", "[job]") {
   const auto initializer = [](const std::string& text) {
     return variable(plan_of(job_with("      d: {op: dense, in: x, units: 2, kernel_initializer: " +
                                          text + "}\n",

@@ -9,7 +9,7 @@ namespace {
 
 std::string lenet() { return read_text(std::string(FLOW_SOURCE_DIR) + "/jobs/lenet.yaml"); }
 
-TEST_CASE("LeNet compiles to a plan for each of its jobs") {
+TEST_CASE("LeNet compiles to a plan for each of its jobs", "[job]") {
   const plan::Plan plan = plan_of(lenet());
   REQUIRE(plan.jobs.size() == 4);
   const plan::Job& train = plan.jobs[0];
@@ -22,7 +22,7 @@ TEST_CASE("LeNet compiles to a plan for each of its jobs") {
   CHECK(fs::path(plan.root).is_absolute());
 }
 
-TEST_CASE("LeNet's variables have OneFlow's shapes and the initializers of the file") {
+TEST_CASE("LeNet's variables have OneFlow's shapes and the initializers of the file", "[job]") {
   const plan::Plan plan = plan_of(lenet());
   const plan::Job& train = plan.jobs[0];
   REQUIRE(train.variables.size() == 8);
@@ -35,7 +35,7 @@ TEST_CASE("LeNet's variables have OneFlow's shapes and the initializers of the f
   CHECK(variable(train, "lenet/dense2/bias").initializer.type == "zeros");
 }
 
-TEST_CASE("LeNet's inputs say which rows they read") {
+TEST_CASE("LeNet's inputs say which rows they read", "[job]") {
   const plan::Plan plan = plan_of(lenet());
   const plan::Job& train = plan.jobs[0];
   REQUIRE(train.inputs.size() == 2);
@@ -50,7 +50,7 @@ TEST_CASE("LeNet's inputs say which rows they read") {
   CHECK(train.datasets[0].columns[1].row_shape == Shape{});
 }
 
-TEST_CASE("LeNet's optimizer, return and run section are data of its plan") {
+TEST_CASE("LeNet's optimizer, return and run section are data of its plan", "[job]") {
   const plan::Plan plan = plan_of(lenet());
   const plan::Job& train = plan.jobs[0];
   REQUIRE(train.optimizer);
@@ -66,13 +66,14 @@ TEST_CASE("LeNet's optimizer, return and run section are data of its plan") {
   CHECK(plan.jobs[1].returns->type == "Tuple[Numpy, Numpy]");
 }
 
-TEST_CASE("dropout is in LeNet's train job alone") {
+TEST_CASE("dropout is in LeNet's train job alone", "[job]") {
   const plan::Plan plan = plan_of(lenet());
   CHECK(has_step(plan.jobs[0], "lenet/drop"));
   CHECK_FALSE(has_step(plan.jobs[1], "lenet/drop"));
 }
 
-TEST_CASE("the same file compiles to the same plan, and to one job when one is asked for") {
+TEST_CASE("the same file compiles to the same plan, and to one job when one is asked for",
+          "[job]") {
   CompileRequest request;
   request.job = "eval";
   const plan::Plan plan = plan_of(lenet(), request);
@@ -80,7 +81,7 @@ TEST_CASE("the same file compiles to the same plan, and to one job when one is a
   CHECK(plan.jobs[0].name == "eval");
 }
 
-TEST_CASE("LeNet in float64 widens its images and nothing else") {
+TEST_CASE("LeNet in float64 widens its images and nothing else", "[job]") {
   CompileRequest request;
   request.sets = {"jobs.train.precision=float64"};
   const plan::Plan plan = plan_of(lenet(), request);
@@ -91,7 +92,7 @@ TEST_CASE("LeNet in float64 widens its images and nothing else") {
   CHECK(find_tensor(train, "loss")->dtype == DType::kFloat64);
 }
 
-TEST_CASE("hooks of the command line watch values and gradients") {
+TEST_CASE("hooks of the command line watch values and gradients", "[job]") {
   CompileRequest request;
   request.job = "train";
   request.watches = {"lenet", "lenet/*/weight:1000"};
@@ -108,7 +109,7 @@ TEST_CASE("hooks of the command line watch values and gradients") {
   CHECK(plan.jobs[0][hooks[5].tensor].shape == Shape{100, 10});
 }
 
-TEST_CASE("everything of LeNet can be watched, in train and predict jobs") {
+TEST_CASE("everything of LeNet can be watched, in train and predict jobs", "[job]") {
   CompileRequest request;
   request.watches = {"**"};
   const plan::Plan plan = plan_of(lenet(), request);

@@ -28,7 +28,7 @@ int64_t units(const plan::Job& job, const std::string& layer) {
   return bias->shape[0];
 }
 
-TEST_CASE("a param takes its default, or what the call gives") {
+TEST_CASE("a param takes its default, or what the call gives", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x}\n      b: {op: net, in: x, units: 7}\n", "[a, b]",
       "  net: {inputs: [i], params: {units: 5}, graph: {d: {op: dense, units: $units}}}\n"));
@@ -36,7 +36,7 @@ TEST_CASE("a param takes its default, or what the call gives") {
   CHECK(units(plan.jobs[0], "b/d") == 7);
 }
 
-TEST_CASE("a param hides a variable, inside its network alone") {
+TEST_CASE("a param hides a variable, inside its network alone", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x}\n      b: {op: dense, in: x, units: $n}\n", "[a, b]",
       "  net: {inputs: [i], params: {n: $(n + 1)}, graph: {d: {op: dense, units: $(2 * n)}}}\n",
@@ -45,7 +45,7 @@ TEST_CASE("a param hides a variable, inside its network alone") {
   CHECK(units(plan.jobs[0], "b") == 2);
 }
 
-TEST_CASE("networks hand their params on, lists and mappings too") {
+TEST_CASE("networks hand their params on, lists and mappings too", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: outer, in: x, width: 3, init: {type: constant, value: 2}}\n", "a",
       "  outer: {inputs: [i], params: {width: required, init: required},\n"
@@ -56,7 +56,7 @@ TEST_CASE("networks hand their params on, lists and mappings too") {
   CHECK(variable(plan.jobs[0], "a/one/d/weight").initializer.type == "constant");
 }
 
-TEST_CASE("a network may choose its output by a param") {
+TEST_CASE("a network may choose its output by a param", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      y: {op: net, in: x, end: a}\n      w: {op: dense, units: 1}\n", "[w, y/b]",
       "  net: {inputs: [i], params: {end: b}, graph: {a: {op: dense, units: 2}, b: {op: "
@@ -64,7 +64,7 @@ TEST_CASE("a network may choose its output by a param") {
   CHECK(find_tensor(plan.jobs[0], "w/weight")->shape == Shape{1, 2});
 }
 
-TEST_CASE("copies are chained by their first operand and get the others all") {
+TEST_CASE("copies are chained by their first operand and get the others all", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      blocks: {op: block, in: [x, z], repeat: 3}\n", "[blocks, blocks/0/s]",
       "  block: {inputs: [a, b], graph: {d: {op: dense, in: a, units: 3}, s: {op: add, in: [d, "
@@ -84,7 +84,7 @@ TEST_CASE("copies are chained by their first operand and get the others all") {
   CHECK(reads("blocks/1/d/matmul").front() == "blocks/0/s");
 }
 
-TEST_CASE("an op can be repeated, and its copies have numbers") {
+TEST_CASE("an op can be repeated, and its copies have numbers", "[job]") {
   const plan::Plan plan =
       plan_of(job_calling("      d: {op: dense, in: x, units: $(index + 5), repeat: $n}\n",
                           "[d, d/0]", "", "vars: {n: 2}\n"));
@@ -92,7 +92,7 @@ TEST_CASE("an op can be repeated, and its copies have numbers") {
   CHECK(units(plan.jobs[0], "d/1") == 6);
 }
 
-TEST_CASE("the index is seen by the entry, which may pass it on") {
+TEST_CASE("the index is seen by the entry, which may pass it on", "[job]") {
   const plan::Plan plan = plan_of(
       job_calling("      n: {op: net, in: x, repeat: 2, depth: $index}\n", "n",
                   "  net: {inputs: [i], params: {depth: required}, graph: {d: {op: dense, units: "
@@ -104,7 +104,7 @@ TEST_CASE("the index is seen by the entry, which may pass it on") {
             .find("E0204") != std::string::npos);
 }
 
-TEST_CASE("an entry uses the variables of another") {
+TEST_CASE("an entry uses the variables of another", "[job]") {
   const plan::Plan plan = plan_of(
       job_calling("      b: {op: dense, in: z, units: 3, variables: a}\n"
                   "      a: {op: dense, in: x, units: 3}\n      c: {op: dense, units: 3, in: "
@@ -114,7 +114,7 @@ TEST_CASE("an entry uses the variables of another") {
   CHECK(has_step(plan.jobs[0], "b/matmul"));
 }
 
-TEST_CASE("a network call uses the variables of another call, inside and out") {
+TEST_CASE("a network call uses the variables of another call, inside and out", "[job]") {
   const std::string net =
       "  net: {inputs: [i], graph: {p: {op: dense, units: 3}, q: {op: dense, units: 3, variables: "
       "p}, r: {op: dense, units: 3}}}\n";
@@ -126,7 +126,7 @@ TEST_CASE("a network call uses the variables of another call, inside and out") {
         std::vector<std::string>{"a/p/weight", "a/p/bias", "a/r/weight", "a/r/bias"});
 }
 
-TEST_CASE("a path to a variable that is shared leads to the shared one") {
+TEST_CASE("a path to a variable that is shared leads to the shared one", "[job]") {
   const std::string net =
       "  net: {inputs: [i], graph: {d: {op: dense, units: 3}, t: {op: matmul, in: [d, "
       "d/weight]}}}\n";
@@ -142,7 +142,7 @@ TEST_CASE("a path to a variable that is shared leads to the shared one") {
             .find("unknown tensor `b/d/scale`") != std::string::npos);
 }
 
-TEST_CASE("copies share with copies, or all with one entry") {
+TEST_CASE("copies share with copies, or all with one entry", "[job]") {
   const std::string net = "  net: {inputs: [i], graph: {d: {op: dense, units: 3}}}\n";
   const plan::Plan copies =
       plan_of(job_calling("      a: {op: net, in: x, repeat: 2}\n"
@@ -161,7 +161,7 @@ TEST_CASE("copies share with copies, or all with one entry") {
   CHECK(chosen.jobs[0].variables.size() == 4);
 }
 
-TEST_CASE("a star reads all copies, or a part of each") {
+TEST_CASE("a star reads all copies, or a part of each", "[job]") {
   const plan::Plan plan = plan_of(
       job_calling("      all: {op: stack, in: [x, c/*, x]}\n"
                   "      parts: {op: concat, in: c/*/h, axis: 1}\n"
@@ -184,14 +184,14 @@ TEST_CASE("a star reads all copies, or a part of each") {
   CHECK(read_by("d/1/s") == std::vector<std::string>{"d/1/n/0", "d/1/n/1"});
 }
 
-TEST_CASE("a number given to a network takes the dtype it meets inside") {
+TEST_CASE("a number given to a network takes the dtype it meets inside", "[job]") {
   const plan::Plan plan =
       plan_of(job_calling("      y: {op: net, in: [x, 1/2]}\n", "y",
                           "  net: {inputs: [a, b], graph: {m: {op: multiply, in: [a, b]}}}\n"));
   CHECK(find_tensor(plan.jobs[0], "y/m")->dtype == DType::kFloat32);
 }
 
-TEST_CASE("a network that nobody calls is checked as far as its params are known") {
+TEST_CASE("a network that nobody calls is checked as far as its params are known", "[job]") {
   const std::string messages = messages_of(job_calling(
       "      y: {op: relu, in: x}\n", "y",
       "  net: {inputs: [i], params: {n: required}, graph: {d: {op: dense, units: $n}, e: "
@@ -200,14 +200,14 @@ TEST_CASE("a network that nobody calls is checked as far as its params are known
   CHECK(messages.find("error:") == messages.rfind("error:"));
 }
 
-TEST_CASE("a required param that no call gives is no error of the file") {
+TEST_CASE("a required param that no call gives is no error of the file", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      y: {op: relu, in: x}\n", "y",
       "  net: {inputs: [i], params: {n: required}, graph: {d: {op: dense, units: $n}}}\n"));
   CHECK(step_names(plan.jobs[0]) == std::vector<std::string>{"y"});
 }
 
-TEST_CASE("arguments that are written alike without their commas are others") {
+TEST_CASE("arguments that are written alike without their commas are others", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x, m: [1, 11]}\n      b: {op: net, in: x, m: [11, 1]}\n", "[a, b]",
       "  net: {inputs: [i], params: {m: required}, graph: {t: {op: tile, multiples: $m}}}\n"));
@@ -215,7 +215,7 @@ TEST_CASE("arguments that are written alike without their commas are others") {
   CHECK(find_tensor(plan.jobs[0], "b/t")->shape == Shape{44, 3});
 }
 
-TEST_CASE("what a call freezes is frozen in the networks inside, too") {
+TEST_CASE("what a call freezes is frozen in the networks inside, too", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: outer, in: x, trainable: false}\n      b: {op: outer, in: x}\n", "[a, b]",
       "  inner: {inputs: [i], graph: {d: {op: dense, units: 2}}}\n"
@@ -224,20 +224,20 @@ TEST_CASE("what a call freezes is frozen in the networks inside, too") {
   CHECK(variable(plan.jobs[0], "b/n/d/weight").trainable);
 }
 
-TEST_CASE("a note of a network that is called twice is kept once") {
+TEST_CASE("a note of a network that is called twice is kept once", "[job]") {
   const plan::Plan plan = plan_of(job_calling(
       "      a: {op: net, in: x, n: 1}\n      b: {op: net, in: x, n: 2}\n", "[a, b]",
       "  net: {inputs: [i], params: {n: 3}, graph: {d: {op: dense, units: $n, note: told}}}\n"));
   CHECK(plan.notes == std::vector<std::string>{"told"});
 }
 
-TEST_CASE("a glob without a dot matches no second results") {
+TEST_CASE("a glob without a dot matches no second results", "[job]") {
   const plan::Plan plan = plan_of(job_calling("      k: {op: top_k, in: x, k: 2}\n", "k", "") +
                                   "    hooks: [{watch: '**'}]\n");
   for (const plan::Hook& hook : plan.jobs[0].hooks) CHECK(hook.name != "k.indices");
 }
 
-TEST_CASE("device by device goes what has its rows in front alone") {
+TEST_CASE("device by device goes what has its rows in front alone", "[job]") {
   const std::string graph = "      t: {op: transpose, in: x}\n";
   const char* wrong = "is 1; expected axis 0 for ListNumpy";
   CHECK_THAT(messages_of(job_calling(graph, "t, type: ListNumpy", "")), Catch::Contains(wrong));
@@ -246,13 +246,13 @@ TEST_CASE("device by device goes what has its rows in front alone") {
       Catch::Contains(wrong));
 }
 
-TEST_CASE("steps are counted from 0") {
+TEST_CASE("steps are counted from 0", "[job]") {
   CHECK_THAT(messages_of(job_calling("      r: {op: relu, in: x}\n", "r", "") +
                          "    hooks: [{watch: r, steps: -1..5}]\n"),
              Catch::Contains("invalid steps `-1..5`"));
 }
 
-TEST_CASE("a gradient that is watched under a static loss scale has it undone") {
+TEST_CASE("a gradient that is watched under a static loss scale has it undone", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  t:\n    type: train\n    precision: mixed_float16\n"
       "    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
@@ -263,7 +263,7 @@ TEST_CASE("a gradient that is watched under a static loss scale has it undone") 
   CHECK(plan.jobs[0].hooks[0].factor == 0.125);
 }
 
-TEST_CASE("copies that multiply without end are refused") {
+TEST_CASE("copies that multiply without end are refused", "[job]") {
   std::string networks = "  n0: {inputs: [a], params: {p: 0}, graph: {r: {op: relu}}}\n";
   for (int i = 1; i < 6; ++i) {
     const std::string number = std::to_string(i), below = std::to_string(i - 1);

@@ -128,7 +128,7 @@ Numbers gradient(const Numbers& w) {
   return dy;
 }
 
-TEST_CASE("batch normalization trains on batches and keeps moving statistics") {
+TEST_CASE("batch normalization trains on batches and keeps moving statistics", "[job]") {
   const plan::Plan plan = plan_of(jobs_with(", momentum: 0.75, epsilon: 0.01"));
   Model model{.momentum = 0.75, .epsilon = 0.01};
   train(plan.jobs[0], 4, [&](const Arrays& values, const Arrays& results) {
@@ -144,7 +144,7 @@ TEST_CASE("batch normalization trains on batches and keeps moving statistics") {
   });
 }
 
-TEST_CASE("frozen batch normalization normalises by the batch and moves nothing") {
+TEST_CASE("frozen batch normalization normalises by the batch and moves nothing", "[job]") {
   const plan::Plan plan = plan_of(jobs_with(", trainable: false"));
   CHECK_FALSE(has_step(plan.jobs[0], "y/bn/moving_mean:update"));
   Model model;
@@ -157,7 +157,8 @@ TEST_CASE("frozen batch normalization normalises by the batch and moves nothing"
   });
 }
 
-TEST_CASE("predict jobs normalise by the moving statistics, which are variables like others") {
+TEST_CASE("predict jobs normalise by the moving statistics, which are variables like others",
+          "[job]") {
   const plan::Plan plan = plan_of(jobs_with(""));
   const plan::Job& job = plan.jobs[1];
   Model model;
@@ -184,7 +185,8 @@ TEST_CASE("predict jobs normalise by the moving statistics, which are variables 
   CHECK(job.steps.size() == 1);
 }
 
-TEST_CASE("the optimizer leaves moving statistics alone, and rows are mixed in train jobs alone") {
+TEST_CASE("the optimizer leaves moving statistics alone, and rows are mixed in train jobs alone",
+          "[job]") {
   const plan::Plan plan = plan_of(jobs_with(""));
   CHECK(variable(plan.jobs[0], "y/bn/gamma").trainable);
   CHECK_FALSE(variable(plan.jobs[0], "y/bn/moving_mean").trainable);
@@ -192,7 +194,8 @@ TEST_CASE("the optimizer leaves moving statistics alone, and rows are mixed in t
   CHECK(find_tensor(plan.jobs[1], "y/bn/normalize")->rows == 0);
 }
 
-TEST_CASE("what reads moving statistics in a train job reads them before the step's move") {
+TEST_CASE("what reads moving statistics in a train job reads them before the step's move",
+          "[job]") {
   std::string text = jobs_with("");
   const std::string old = "      p: {op: multiply, in: [y, w]}\n";
   text.replace(text.find(old), old.size(),
@@ -205,7 +208,7 @@ TEST_CASE("what reads moving statistics in a train job reads them before the ste
   });
 }
 
-TEST_CASE("a plan moves the statistics of layers and nothing else, once") {
+TEST_CASE("a plan moves the statistics of layers and nothing else, once", "[job]") {
   const plan::Plan good = plan_of(jobs_with(""));
   const auto refusal = [&](auto corrupt) -> std::string {
     plan::Plan plan = good;
@@ -236,7 +239,7 @@ TEST_CASE("a plan moves the statistics of layers and nothing else, once") {
              Catch::Matchers::Contains("y/bn/beta"));
 }
 
-TEST_CASE("batch normalization goes without gamma and beta") {
+TEST_CASE("batch normalization goes without gamma and beta", "[job]") {
   const plan::Plan plan = plan_of(jobs_with(", scale: false, center: false"));
   Model model;
   model.momentum = 0.99;
@@ -248,7 +251,8 @@ TEST_CASE("batch normalization goes without gamma and beta") {
   });
 }
 
-TEST_CASE("a rectifier behind batch normalization is fused onto it, in place where that may be") {
+TEST_CASE("a rectifier behind batch normalization is fused onto it, in place where that may be",
+          "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: predict\n"
       "    inputs: {x: {shape: [2, 3, 5, 4], dtype: float32}}\n"
@@ -269,7 +273,8 @@ TEST_CASE("a rectifier behind batch normalization is fused onto it, in place whe
   CHECK(numbers(fast.at("r")) != numbers(fast.at("b/normalize")));
 }
 
-TEST_CASE("gradients of rectified batch normalization need no pass of the rectifier's own") {
+TEST_CASE("gradients of rectified batch normalization need no pass of the rectifier's own",
+          "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: train\n    precision: float64\n"
       "    inputs: {x: {shape: [4, 3, 6, 5], dtype: float32}}\n"
@@ -301,7 +306,7 @@ TEST_CASE("gradients of rectified batch normalization need no pass of the rectif
   }
 }
 
-TEST_CASE("group normalization is that of each image's groups") {
+TEST_CASE("group normalization is that of each image's groups", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: predict\n"
       "    inputs: {x: {shape: [2, 4, 3], dtype: float32}}\n"

@@ -4,7 +4,7 @@
 namespace flow {
 namespace {
 
-TEST_CASE("the plan keeps the notes among keys that are the user's own") {
+TEST_CASE("the plan keeps the notes among keys that are the user's own", "[job]") {
   const plan::Plan plan = plan_of(R"(flow: 1
 vars: {note: of variables, rate: 0.1}
 data:

@@ -122,7 +122,7 @@ void check_path(const std::string& name, const std::string& optimizer,
 
 }  // namespace
 
-TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[golden]") {
+TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[job]") {
   const std::string clip = ", grad_clipping: {type: by_global_norm, clip_norm: 2}";
   check_path("sgd", "type: sgd");
   check_path("sgd_momentum", "type: sgd, momentum: 0.9");
@@ -142,7 +142,7 @@ TEST_CASE("fifty updates of every optimizer are those of the golden paths", "[go
   check_path("lamb", "type: lamb, weight_decay: 0.01");
 }
 
-TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[golden]") {
+TEST_CASE("a quarter of the rate times four is the rate, in every optimizer", "[job]") {
   const auto check_scaled = [](const std::string& name, const std::string& optimizer) {
     check_path(name, optimizer + ", learning_rate_scales: {\"**\": 4}", {}, "[0.025, 0.0125]");
   };

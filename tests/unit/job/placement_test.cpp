@@ -34,7 +34,7 @@ const std::string kGpu = "placement: {device: gpu}", kCpu = "placement: {device:
 
 }  // namespace
 
-TEST_CASE("the innermost placement wins") {
+TEST_CASE("the innermost placement wins", "[job]") {
   const std::string text = placed_job("      a: {op: dense, units: 3, " + kCpu +
                                           "}\n      b: {op: inner}\n      c: {op: inner, " + kCpu +
                                           "}\n      d: {op: relu, repeat: 2}\n",
@@ -49,7 +49,7 @@ TEST_CASE("the innermost placement wins") {
         plan::DeviceKind::kCpu);
 }
 
-TEST_CASE("auto is what the target has, and a target that forces the CPU has its way") {
+TEST_CASE("auto is what the target has, and a target that forces the CPU has its way", "[job]") {
   const std::string text =
       placed_job("      a: {op: relu, placement: {device: auto}}\n      b: {op: relu}\n",
                  "{op: net, in: x}", "    " + kCpu + "\n");
@@ -67,7 +67,7 @@ TEST_CASE("auto is what the target has, and a target that forces the CPU has its
   CHECK(plan.jobs[0].device == plan::DeviceKind::kCpu);
 }
 
-TEST_CASE("a target that forces the GPU takes nothing from it") {
+TEST_CASE("a target that forces the GPU takes nothing from it", "[job]") {
   CompileRequest forced;
   forced.target = {.device = plan::DeviceKind::kGpu, .forced = true};
   const std::string text = placed_job("      a: {op: relu, " + kGpu + "}\n      b: {op: relu}\n");
@@ -75,7 +75,7 @@ TEST_CASE("a target that forces the GPU takes nothing from it") {
   CHECK(device_of(text, "n/b", forced) == "gpu");
 }
 
-TEST_CASE("devices share rows, and a scalar goes to each") {
+TEST_CASE("devices share rows, and a scalar goes to each", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: predict\n    placement: {device: cpu, ids: \"0:0-63\"}\n"
       "    inputs:\n      x: {shape: [64], dtype: float32}\n      s: {shape: [], dtype: float32}\n"
@@ -83,7 +83,7 @@ TEST_CASE("devices share rows, and a scalar goes to each") {
   CHECK(plan.jobs[0].devices == 64);
 }
 
-TEST_CASE("a param may say where, and so may a repeated entry") {
+TEST_CASE("a param may say where, and so may a repeated entry", "[job]") {
   const std::string text = placed_job(
       "      a: {op: chosen, where: gpu}\n      b: {op: chosen, repeat: 2}\n"
       "      c: {op: relu, repeat: 2, " +
@@ -94,14 +94,14 @@ TEST_CASE("a param may say where, and so may a repeated entry") {
   CHECK(device_of(text, "n/c/1") == "gpu");
 }
 
-TEST_CASE("a plan whose entries say what their job says is the plan without them") {
+TEST_CASE("a plan whose entries say what their job says is the plan without them", "[job]") {
   const std::string entries = "      a: {op: dense, units: 3";
   const plan::Plan plain = plan_of(placed_job(entries + "}\n"));
   const plan::Plan placed = plan_of(placed_job(entries + ", " + kCpu + "}\n"));
   CHECK(plan::hash(plain) == plan::hash(placed));
 }
 
-TEST_CASE("shared variables and their slots lie where their owner does") {
+TEST_CASE("shared variables and their slots lie where their owner does", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: train\n    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
       "    graph:\n      a: {op: dense, units: 3, in: x, " +
@@ -116,7 +116,7 @@ TEST_CASE("shared variables and their slots lie where their owner does") {
   CHECK(has_step(job, "a/weight:diff.1:gpu"));  // b's part of the gradient
 }
 
-TEST_CASE("moving statistics are moved where they lie, whoever moves them") {
+TEST_CASE("moving statistics are moved where they lie, whoever moves them", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: train\n    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
       "    graph:\n      a: {op: batch_normalization, in: x, " +
@@ -129,7 +129,7 @@ TEST_CASE("moving statistics are moved where they lie, whoever moves them") {
     if (step.op == "move_statistics") CHECK(job.device_of(step) == plan::DeviceKind::kGpu);
 }
 
-TEST_CASE("hooks on the other device leave a run that can be resumed") {
+TEST_CASE("hooks on the other device leave a run that can be resumed", "[job]") {
   const std::string text =
       "flow: 1\njobs:\n  j:\n    type: train\n    inputs: {x: {shape: [4, 3], dtype: float32}}\n"
       "    graph:\n      a: {op: dense, units: 3, in: x, " +
@@ -141,7 +141,8 @@ TEST_CASE("hooks on the other device leave a run that can be resumed") {
   CHECK(plan::resume_hash(quiet, quiet.jobs[0]) == plan::resume_hash(watched, watched.jobs[0]));
 }
 
-TEST_CASE("a plan with two devices is written and read, and one without says nothing of them") {
+TEST_CASE("a plan with two devices is written and read, and one without says nothing of them",
+          "[job]") {
   const plan::Plan plan =
       plan_of(placed_job("      a: {op: relu, " + kGpu + "}\n      b: {op: relu}\n"));
   const std::string text = plan::to_json(plan);

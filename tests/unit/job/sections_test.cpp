@@ -27,7 +27,7 @@ std::string train(const std::string& optimizer, const std::string& more = "") {
 
 constexpr const char* kSgd = "{type: sgd, learning_rate: 0.1, minimize: loss}";
 
-TEST_CASE("a return type is inferred from the value") {
+TEST_CASE("a return type is inferred from the value", "[job]") {
   const auto type = [](const std::string& value) {
     return plan_of(predict("{value: " + value + "}")).jobs[0].returns->type;
   };
@@ -37,7 +37,7 @@ TEST_CASE("a return type is inferred from the value") {
   CHECK(type("[a, {k: [a, b]}]") == "Tuple[Numpy, Dict[str, Tuple[Numpy, Numpy]]]");
 }
 
-TEST_CASE("a return type says what a list and a mapping mean") {
+TEST_CASE("a return type says what a list and a mapping mean", "[job]") {
   const plan::Plan plan =
       plan_of(predict("{type: \" Dict[ int,List[Numpy] ]\", value: {1: [a, b], 2: [b]}}"));
   const plan::Returns& returns = *plan.jobs[0].returns;
@@ -48,7 +48,7 @@ TEST_CASE("a return type says what a list and a mapping mean") {
   CHECK(plan.jobs[0][returns.value.items[1].items.at(0).tensor].name == "b");
 }
 
-TEST_CASE("a return type that the value does not have is an error that shows both") {
+TEST_CASE("a return type that the value does not have is an error that shows both", "[job]") {
   const std::string messages =
       messages_of(predict("{type: \"Tuple[Numpy, Numpy]\", value: [a, {k: b}]}"));
   CHECK(messages.find("the value is a mapping; expected `Numpy`") != std::string::npos);
@@ -67,7 +67,7 @@ TEST_CASE("a return type that the value does not have is an error that shows bot
         std::string::npos);
 }
 
-TEST_CASE("sinks are one or several, by name or with options") {
+TEST_CASE("sinks are one or several, by name or with options", "[job]") {
   const plan::Plan plan =
       plan_of(predict("{value: b, to: [npy, none, {type: print, label: \"\", reduce: norm, over: "
                       "epoch, scale: 1/4, "
@@ -86,7 +86,7 @@ TEST_CASE("sinks are one or several, by name or with options") {
       plan_of(predict("{value: b}")).jobs[0].returns->sinks.at(0)));
 }
 
-TEST_CASE("a command is a program or a shell line, with what it is given and how") {
+TEST_CASE("a command is a program or a shell line, with what it is given and how", "[job]") {
   const plan::Plan plan = plan_of(
       predict("{value: b, to: [{type: command, run: \"echo $HOME $(a) $$\"}, {type: command, run: "
               "[python3, $x, 5], env: {RATE: 1/10, TWO: $$2}, mode: spawn, format: text, on_error: "
@@ -110,7 +110,7 @@ TEST_CASE("a command is a program or a shell line, with what it is given and how
   CHECK_FALSE(std::get<plan::CommandSink>(sinks[2]).timeout);
 }
 
-TEST_CASE("a print format is one number's, nothing else") {
+TEST_CASE("a print format is one number's, nothing else", "[job]") {
   for (const char* format : {"%d", "%s", "%n", "%.6g %f", "none", "%", "%999f", "%*f", "%lf"})
     CHECK(messages_of(
               predict(std::string("{value: b, to: {type: print, format: \"") + format + "\"}}"))
@@ -121,7 +121,7 @@ TEST_CASE("a print format is one number's, nothing else") {
               .empty());
 }
 
-TEST_CASE("hooks fire in every N steps or in named ones") {
+TEST_CASE("hooks fire in every N steps or in named ones", "[job]") {
   const plan::Plan plan =
       plan_of(train(kSgd,
                     "    hooks:\n      - {watch: d, every: 5, check: finite, to: print}\n"
@@ -142,7 +142,7 @@ TEST_CASE("hooks fire in every N steps or in named ones") {
   CHECK(hooks[2].name == "d");
 }
 
-TEST_CASE("a glob watches all that it matches, and its gradients where there are some") {
+TEST_CASE("a glob watches all that it matches, and its gradients where there are some", "[job]") {
   const plan::Plan plan =
       plan_of(train(kSgd, "    hooks: [{watch: \"d/*\"}, {watch_diff: \"**\"}]\n"));
   std::vector<std::string> values, gradients;
@@ -154,14 +154,14 @@ TEST_CASE("a glob watches all that it matches, and its gradients where there are
   CHECK(std::ranges::find(gradients, "labels") == gradients.end());
 }
 
-TEST_CASE("momentum makes a slot for each trained variable") {
+TEST_CASE("momentum makes a slot for each trained variable", "[job]") {
   const plan::Plan plan = plan_of(
       train("{type: sgd, momentum: 0.9, nesterov: true, learning_rate: 0.1, minimize: loss}"));
   CHECK(variable(plan.jobs[0], "d/weight/momentum").slot);
   CHECK(plan.jobs[0].variables.size() == 4);
 }
 
-TEST_CASE("what is trained, what decays and what is regularized is chosen by name") {
+TEST_CASE("what is trained, what decays and what is regularized is chosen by name", "[job]") {
   const auto update = [](const plan::Plan& plan, const std::string& name) {
     const auto& steps = plan.jobs[0].steps;
     const auto found = std::ranges::find(steps, name, &plan::Step::name);
@@ -190,7 +190,7 @@ TEST_CASE("what is trained, what decays and what is regularized is chosen by nam
   CHECK(regularize.attributes.get<double>("l2") == 0);
 }
 
-TEST_CASE("variables and embeddings have regularizers of their own") {
+TEST_CASE("variables and embeddings have regularizers of their own", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\njobs:\n  j:\n    type: train\n    inputs: {i: {shape: [4], dtype: int32}}\n"
       "    graph:\n"
@@ -206,7 +206,7 @@ TEST_CASE("variables and embeddings have regularizers of their own") {
   }
 }
 
-TEST_CASE("a learning rate is a number or a schedule") {
+TEST_CASE("a learning rate is a number or a schedule", "[job]") {
   const auto schedule = [](const std::string& text) {
     return plan_of(train("{type: sgd, learning_rate: " + text + ", minimize: loss}"))
         .jobs[0]
@@ -231,7 +231,8 @@ TEST_CASE("a learning rate is a number or a schedule") {
   CHECK(warm.warmup->multiplier == 0.5);
 }
 
-TEST_CASE("every optimizer and every learning rate of the tables makes a plan that is accepted") {
+TEST_CASE("every optimizer and every learning rate of the tables makes a plan that is accepted",
+          "[job]") {
   const auto keys = [](const job::Variety& variety) {
     std::string text;
     for (const job::KeyDef& key : variety.keys)
@@ -252,7 +253,7 @@ TEST_CASE("every optimizer and every learning rate of the tables makes a plan th
     }
 }
 
-TEST_CASE("the run section and notes are in the plan") {
+TEST_CASE("the run section and notes are in the plan", "[job]") {
   const plan::Plan plan = plan_of(train(
       kSgd,
       "    run: {steps: 7, log_every: 2, on_nonfinite: warn, note: another, checkpoint: {load: a, "
@@ -269,7 +270,7 @@ TEST_CASE("the run section and notes are in the plan") {
   CHECK(plan.notes == std::vector<std::string>{"a note", "another"});
 }
 
-TEST_CASE("a job runs where the file and the target say") {
+TEST_CASE("a job runs where the file and the target say", "[job]") {
   CompileRequest gpu;
   gpu.target.device = plan::DeviceKind::kGpu;
   const auto job = [](const std::string& device) {
@@ -289,7 +290,7 @@ TEST_CASE("a job runs where the file and the target say") {
               .find("E0703") != std::string::npos);
 }
 
-TEST_CASE("a job that is not asked for may need what the target has not") {
+TEST_CASE("a job that is not asked for may need what the target has not", "[job]") {
   CompileRequest request;
   request.job = "k";
   const std::string text =
@@ -301,7 +302,7 @@ TEST_CASE("a job that is not asked for may need what the target has not") {
   CHECK(messages_of(text, request).find("E0211") != std::string::npos);
 }
 
-TEST_CASE("inputs come from columns, arrays, generators or the command line") {
+TEST_CASE("inputs come from columns, arrays, generators or the command line", "[job]") {
   const plan::Plan plan = plan_of(
       "flow: 1\ndata: {d: {c: {npy: c.npy, rows: 10..20, mean: [1, 2, 3], std: 2}, unread: {npy: "
       "u.npy}}}\n"

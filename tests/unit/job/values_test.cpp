@@ -11,7 +11,7 @@ namespace {
 /// The value of the key `x`.
 const yaml::Node& x_of(const Reading& reading) { return *reading.tree.find("x"); }
 
-TEST_CASE("a number is the same however it is written") {
+TEST_CASE("a number is the same however it is written", "[job]") {
   CHECK(parse_number("0.1") == 0.1);
   CHECK(parse_number("1e-1") == 0.1);
   CHECK(parse_number("1/10") == 0.1);
@@ -23,7 +23,7 @@ TEST_CASE("a number is the same however it is written") {
     CHECK_FALSE(parse_number(beyond));
 }
 
-TEST_CASE("what other YAML readers take for numbers is none") {
+TEST_CASE("what other YAML readers take for numbers is none", "[job]") {
   for (const char* text : {"010", "1_000", "0x10", "0o17", "+1", "1.", ".", "", "-", "inf", ".inf",
                            "nan", "1e", "1e999", "1/0", "1/2/3", "1 ", "--1", "00.5"}) {
     INFO(text);
@@ -31,7 +31,7 @@ TEST_CASE("what other YAML readers take for numbers is none") {
   }
 }
 
-TEST_CASE("an integer may be written as any number that is whole") {
+TEST_CASE("an integer may be written as any number that is whole", "[job]") {
   CHECK(parse_integer("100") == 100);
   CHECK(parse_integer("1e3") == 1000);
   CHECK(parse_integer("10/2") == 5);
@@ -41,7 +41,7 @@ TEST_CASE("an integer may be written as any number that is whole") {
   CHECK_FALSE(parse_integer("010"));
 }
 
-TEST_CASE("a text that is no number gets a hint how to write it") {
+TEST_CASE("a text that is no number gets a hint how to write it", "[job]") {
   for (const auto& [text, hint] : {std::pair{"010", "write `10`"},
                                    {"1_000", "write `1000`"},
                                    {"0x10", "decimal"},
@@ -54,36 +54,36 @@ TEST_CASE("a text that is no number gets a hint how to write it") {
   }
 }
 
-TEST_CASE("yes and no are hinted to true and false") {
+TEST_CASE("yes and no are hinted to true and false", "[job]") {
   Reading reading("x: yes\n");
   CHECK_FALSE(read_bool(reading.reader, x_of(reading), "`x`"));
   CHECK(reading.says("write `true`"));
 }
 
-TEST_CASE("a fraction where an integer is needed is shown") {
+TEST_CASE("a fraction where an integer is needed is shown", "[job]") {
   Reading reading("x: 1/2\n");
   CHECK_FALSE(read_integer(reading.reader, x_of(reading), "`x`"));
   CHECK(reading.says("`x` is `1/2`; expected an integer"));
 }
 
-TEST_CASE("a number outside its bounds is an error that names them") {
+TEST_CASE("a number outside its bounds is an error that names them", "[job]") {
   Reading reading("x: 0\n");
   CHECK_FALSE(read_integer(reading.reader, x_of(reading), "`x`", {.min = 1}));
   CHECK(reading.says("expected at least 1"));
 }
 
-TEST_CASE("an enumeration suggests the nearest word") {
+TEST_CASE("an enumeration suggests the nearest word", "[job]") {
   Reading reading("x: tarin\n");
   CHECK_FALSE(read_choice(reading.reader, x_of(reading), "`x`", {"train", "predict"}));
   CHECK(reading.says("did you mean `train`?"));
 }
 
-TEST_CASE("quoting changes nothing") {
+TEST_CASE("quoting changes nothing", "[job]") {
   Reading reading("x: '5'\n");
   CHECK(read_integer(reading.reader, x_of(reading), "`x`") == 5);
 }
 
-TEST_CASE("a shape that cannot be counted is an error") {
+TEST_CASE("a shape that cannot be counted is an error", "[job]") {
   Reading reading("x: [9000000000000, 9000000000000]\n");
   CHECK_FALSE(read_shape(reading.reader, x_of(reading), "`x`"));
   CHECK(reading.diags.error_count() == 1);

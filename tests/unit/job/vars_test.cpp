@@ -12,7 +12,7 @@ namespace {
 
 void put_in(Reading& reading) { Variables(reading.reader, reading.tree).substitute(reading.tree); }
 
-TEST_CASE("a variable is taken whole, whatever it is") {
+TEST_CASE("a variable is taken whole, whatever it is", "[job]") {
   const char* text = "vars: {n: 5, init: {type: normal, stddev: 0.1}}\nx: $n\ny: $init\n";
   Reading reading(text);
   put_in(reading);
@@ -23,31 +23,31 @@ TEST_CASE("a variable is taken whole, whatever it is") {
   CHECK(reading.sources.where(reading.tree.find("y")->find("stddev")->span) == "job.yaml:1:43");
 }
 
-TEST_CASE("a variable may use those above it") {
+TEST_CASE("a variable may use those above it", "[job]") {
   Reading reading("vars: {n: 5, m: $n, t: a$(m)b}\nx: $t\n");
   put_in(reading);
   CHECK(reading.at("x") == "a5b");
 }
 
-TEST_CASE("a variable that is declared further down is an error") {
+TEST_CASE("a variable that is declared further down is an error", "[job]") {
   Reading reading("vars: {m: $n, n: 5}\nx: $m\n");
   put_in(reading);
   CHECK(reading.says("E0205"));
 }
 
-TEST_CASE("a variable cannot use itself") {
+TEST_CASE("a variable cannot use itself", "[job]") {
   Reading reading("vars: {n: $n}\n");
   put_in(reading);
   CHECK(reading.says("E0205"));
 }
 
-TEST_CASE("an undeclared variable gets a suggestion") {
+TEST_CASE("an undeclared variable gets a suggestion", "[job]") {
   Reading reading("vars: {batch: 5}\nx: $bacth\n");
   put_in(reading);
   CHECK(reading.says("did you mean `batch`?"));
 }
 
-TEST_CASE("expressions compute with variables, and text takes them as they are") {
+TEST_CASE("expressions compute with variables, and text takes them as they are", "[job]") {
   Reading reading(
       "seed: 3\nvars: {n: 6, lr: 1/10}\na: $(n * 2)\nb: \"runs/$(n)-$(seed)$$\"\nc: $(lr / 2)\n");
   put_in(reading);
@@ -56,19 +56,19 @@ TEST_CASE("expressions compute with variables, and text takes them as they are")
   CHECK(reading.at("c") == "0.05");
 }
 
-TEST_CASE("a variable inside text is written in parentheses") {
+TEST_CASE("a variable inside text is written in parentheses", "[job]") {
   Reading reading("vars: {n: 6}\na: x$n\n");
   put_in(reading);
   CHECK(reading.says("write `$(n)`"));
 }
 
-TEST_CASE("a list cannot stand inside text") {
+TEST_CASE("a list cannot stand inside text", "[job]") {
   Reading reading("vars: {n: [1]}\na: x$(n)\n");
   put_in(reading);
   CHECK(reading.says("E0207"));
 }
 
-TEST_CASE("the environment is read, with a default where it has nothing") {
+TEST_CASE("the environment is read, with a default where it has nothing", "[job]") {
   ::setenv("FLOW_TEST_VALUE", "7", 1);
   ::unsetenv("FLOW_TEST_NOTHING");
   Reading reading(
@@ -80,7 +80,8 @@ TEST_CASE("the environment is read, with a default where it has nothing") {
   CHECK(reading.diags.error_count() == 1);
 }
 
-TEST_CASE("a text with the environment put in keeps what it asks for, also over variables") {
+TEST_CASE("a text with the environment put in keeps what it asks for, also over variables",
+          "[job]") {
   ::setenv("FLOW_TEST_VALUE", "7", 1);
   ::unsetenv("FLOW_TEST_NOTHING");
   Reading reading(
@@ -99,7 +100,8 @@ TEST_CASE("a text with the environment put in keeps what it asks for, also over 
   CHECK(unexpanded("e") == "");
 }
 
-TEST_CASE("an unset environment variable is an error where it is used, but for a command's env") {
+TEST_CASE("an unset environment variable is an error where it is used, but for a command's env",
+          "[job]") {
   ::unsetenv("FLOW_TEST_NOTHING");
   const std::string vars = "vars: {t: $env(FLOW_TEST_NOTHING), u: \"Bearer $(t)\"}\n";
   const auto errors_of = [&](const std::string& rest) {
@@ -118,7 +120,7 @@ TEST_CASE("an unset environment variable is an error where it is used, but for a
   CHECK(errors_of("to: {type: command, run: x, timeout: $t}\n") == 1);
 }
 
-TEST_CASE("a sink or its env may be a variable that needs the environment") {
+TEST_CASE("a sink or its env may be a variable that needs the environment", "[job]") {
   ::unsetenv("FLOW_TEST_NOTHING");
   Reading whole(
       "vars:\n  sink: {type: command, run: x, env: {A: $env(FLOW_TEST_NOTHING)}}\n"
@@ -133,7 +135,7 @@ TEST_CASE("a sink or its env may be a variable that needs the environment") {
   CHECK(part.diags.error_count() == 1);
 }
 
-TEST_CASE("a name may be as long as a file") {
+TEST_CASE("a name may be as long as a file", "[job]") {
   const std::string name(1'000'000, 'a');
   Reading reading("vars: {x: 1}\nwhole: $" + name + "\ninside: $(" + name + " + 1)\ntext: n$" +
                   name + "\n");
@@ -151,7 +153,7 @@ TEST_CASE("a name may be as long as a file") {
   CHECK(kept.at("vars.m") == "(absent)");
 }
 
-TEST_CASE("variables that multiply without end are refused") {
+TEST_CASE("variables that multiply without end are refused", "[job]") {
   std::string lists = "vars:\n  v0: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n",
               texts = "vars:\n  v0: abcdefghij\n";
   for (int i = 1; i < 12; ++i) {
@@ -172,7 +174,7 @@ TEST_CASE("variables that multiply without end are refused") {
   }
 }
 
-TEST_CASE("an error at a value shows the variable it came from") {
+TEST_CASE("an error at a value shows the variable it came from", "[job]") {
   Reading reading("vars: {n: abc}\nx: $n\n");
   put_in(reading);
   reading.reader.error(Diagnosis::kBadScalar, *reading.tree.find("x"), "wrong");

@@ -84,7 +84,7 @@ ValueId dense(GraphMaker& maker, const std::string& name, ValueId in) {
 
 }  // namespace
 
-TEST_CASE("A fused step carries its posts and makes the last value") {
+TEST_CASE("A fused step carries its posts and makes the last value", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.graph.results = {dense(maker, "d", x)};
@@ -100,7 +100,7 @@ TEST_CASE("A fused step carries its posts and makes the last value") {
   CHECK_FALSE(made.lowered.tensor_of[maker.graph.find("d/matmul").index()].valid());
 }
 
-TEST_CASE("A second result that nobody reads has no tensor") {
+TEST_CASE("A second result that nobody reads has no tensor", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {1, 1, 4, 4});
   const ValueId pool = maker.add("max_pool2d", "pool", {x}, {{"ksize", Integers{2}}});
@@ -117,7 +117,7 @@ TEST_CASE("A second result that nobody reads has no tensor") {
   }
 }
 
-TEST_CASE("A value inside a fused step is delivered by a tap before it") {
+TEST_CASE("A value inside a fused step is delivered by a tap before it", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.graph.results = {dense(maker, "d", x)};
@@ -132,7 +132,7 @@ TEST_CASE("A value inside a fused step is delivered by a tap before it") {
   CHECK(made.job[made.step("d/bias_add:tap").outputs[0]].name == "d/bias_add");
 }
 
-TEST_CASE("A watched node that reads a fused value reads its tap") {
+TEST_CASE("A watched node that reads a fused value reads its tap", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.graph.results = {dense(maker, "d", x)};
@@ -143,7 +143,8 @@ TEST_CASE("A watched node that reads a fused value reads its tap") {
   CHECK(made.step("largest").inputs == made.step("d/matmul:tap").outputs);
 }
 
-TEST_CASE("A watched gradient is tapped beside its fused update, which stays as it was") {
+TEST_CASE("A watched gradient is tapped beside its fused update, which stays as it was",
+          "[lower]") {
   const auto train = [](bool watch) {
     GraphMaker maker;
     const ValueId x = maker.input("x", {8, 4});
@@ -162,7 +163,7 @@ TEST_CASE("A watched gradient is tapped beside its fused update, which stays as 
   CHECK(without_taps == plain.order());
 }
 
-TEST_CASE("Updated variables lie in the variable's memory") {
+TEST_CASE("Updated variables lie in the variable's memory", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.minimize(dense(maker, "a", x));
@@ -173,7 +174,7 @@ TEST_CASE("Updated variables lie in the variable's memory") {
   CHECK(made.alias_of("a/weight:update.momentum") == "a/weight/momentum");
 }
 
-TEST_CASE("Reshapes and elementwise steps may lie in their operand's memory") {
+TEST_CASE("Reshapes and elementwise steps may lie in their operand's memory", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 2, 2});
   const ValueId w = maker.variable("w", {4, 1});
@@ -192,7 +193,7 @@ TEST_CASE("Reshapes and elementwise steps may lie in their operand's memory") {
   CHECK(made.alias_of("third") == "");     // `second` is read again
 }
 
-TEST_CASE("Nothing is overwritten through a reshape that is read later") {
+TEST_CASE("Nothing is overwritten through a reshape that is read later", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.add("add", "y", {x, x});
@@ -205,7 +206,7 @@ TEST_CASE("Nothing is overwritten through a reshape that is read later") {
   CHECK(made.alias_of("positive") == "");
 }
 
-TEST_CASE("Nothing is overwritten that a later step's epilogue reads") {
+TEST_CASE("Nothing is overwritten that a later step's epilogue reads", "[lower]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 4});
   const ValueId bias = maker.add("sigmoid", "bias", {maker.variable("v", {4})});
@@ -217,7 +218,7 @@ TEST_CASE("Nothing is overwritten that a later step's epilogue reads") {
   CHECK(made.alias_of("positive") == "");
 }
 
-TEST_CASE("A step says where the file asked for it") {
+TEST_CASE("A step says where the file asked for it", "[lower]") {
   GraphMaker maker;
   const int32_t file = maker.sources.add("net.yaml", "a\nbc: relu\n");
   const ValueId x = maker.input("x", {8, 4});
@@ -228,7 +229,7 @@ TEST_CASE("A step says where the file asked for it") {
   CHECK(made.tensor("y").where == "net.yaml:2:5");
 }
 
-TEST_CASE("Ten thousand nodes compile in no time") {
+TEST_CASE("Ten thousand nodes compile in no time", "[lower]") {
   GraphMaker maker;
   ValueId value = maker.input("x", {2, 2});
   for (int i = 0; i < 2500; ++i) value = dense(maker, "d" + std::to_string(i), value);

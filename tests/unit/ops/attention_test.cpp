@@ -28,7 +28,8 @@ int rows_of(int query, int key, int value, int mask = kNoRows) {
 
 }  // namespace
 
-TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys and depths") {
+TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys and depths",
+          "[ops]") {
   CHECK(rows_of(0, 0, 0) == 0);
   CHECK(rows_of(1, 1, 1) == 1);
   CHECK(rows_of(2, kNoRows, kNoRows) == 2);
@@ -43,7 +44,7 @@ TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys 
   CHECK(rows_of(0, 1, 0) == kMixedRows);
 }
 
-TEST_CASE("Gradients of keys and values sum over the rows of queries") {
+TEST_CASE("Gradients of keys and values sum over the rows of queries", "[ops]") {
   GraphMaker maker;
   const auto input = [&](const char* name, Shape shape) { return maker.input(name, shape, F, 1); };
   const ValueId dquery = maker.add(
@@ -58,7 +59,7 @@ TEST_CASE("Gradients of keys and values sum over the rows of queries") {
   CHECK(maker.graph[node.results[2]].rows == kMixedRows);
 }
 
-TEST_CASE("The default scale of attention is one over the root of the depth") {
+TEST_CASE("The default scale of attention is one over the root of the depth", "[ops]") {
   GraphMaker maker;
   const ValueId q = maker.input("q", {3, 16});
   const auto scale = [&](const char* name, std::initializer_list<ir::Attributes::Entry> entries) {

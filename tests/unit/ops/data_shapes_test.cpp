@@ -42,7 +42,7 @@ std::string taken(std::string_view index) {
 
 }  // namespace
 
-TEST_CASE("An index takes what NumPy takes") {
+TEST_CASE("An index takes what NumPy takes", "[ops]") {
   CHECK(taken("[]") == "[4, 5, 6]");
   CHECK(taken("[1]") == "[5, 6]");
   CHECK(taken("[-4, :, -1]") == "[5]");
@@ -57,7 +57,7 @@ TEST_CASE("An index takes what NumPy takes") {
   CHECK(taken("[::9223372036854775807, ::-9223372036854775808]") == "[1, 1, 6]");
 }
 
-TEST_CASE("An index tells where each element lies") {
+TEST_CASE("An index tells where each element lies", "[ops]") {
   const auto selection = select(*parse_index("[::-1, 2, 5:0:-2]").value, {4, 5, 6});
   REQUIRE(selection.value);
   CHECK(selection.value->starts == Integers{3, 2, 5});
@@ -66,7 +66,7 @@ TEST_CASE("An index tells where each element lies") {
   CHECK(selection.value->shape == Shape{4, 3});
 }
 
-TEST_CASE("An index that takes nothing, or what is not there, is refused") {
+TEST_CASE("An index that takes nothing, or what is not there, is refused", "[ops]") {
   CHECK(taken("[4]") == "4 is out of range for axis 0 of [4, 5, 6]");
   CHECK(taken("[:, -6]") == "-6 is out of range for axis 1 of [4, 5, 6]");
   CHECK(taken("[:, 3:3]") == "the range is empty for axis 1 of [4, 5, 6]");
@@ -81,7 +81,7 @@ TEST_CASE("An index that takes nothing, or what is not there, is refused") {
   CHECK(taken("[") == "expected brackets around the index");
 }
 
-TEST_CASE("A transpose moves the row axis") {
+TEST_CASE("A transpose moves the row axis", "[ops]") {
   Rows rows;
   CHECK(rows.of("transpose", {{"perm", Integers{1, -1, 0}}}) == 2);
   CHECK(rows.shape() == Shape{3, 4, 8});
@@ -89,7 +89,7 @@ TEST_CASE("A transpose moves the row axis") {
   CHECK(rows.shape() == Shape{4, 3, 8});
 }
 
-TEST_CASE("Joining mixes rows along their axis alone") {
+TEST_CASE("Joining mixes rows along their axis alone", "[ops]") {
   Rows rows;
   const ValueId w = rows.maker.variable("w", {8, 3, 4});
   const ValueId turned = rows.maker.input("turned", {8, 3, 4}, DType::kFloat32, 1);
@@ -109,7 +109,7 @@ TEST_CASE("Joining mixes rows along their axis alone") {
   CHECK(rows.maker.graph[rows.maker.graph.find("v9.out1")].shape == Shape{3, 3, 4});
 }
 
-TEST_CASE("A slice keeps rows where it takes all of them in their order") {
+TEST_CASE("A slice keeps rows where it takes all of them in their order", "[ops]") {
   Rows rows;
   CHECK(rows.sliced("[:, 0]") == 0);
   CHECK(rows.sliced("[None, :, None, 1:]") == 1);
@@ -119,7 +119,7 @@ TEST_CASE("A slice keeps rows where it takes all of them in their order") {
   CHECK(rows.sliced("[0]") == kMixedRows);
 }
 
-TEST_CASE("Padding and repeating mix rows along their axis alone") {
+TEST_CASE("Padding and repeating mix rows along their axis alone", "[ops]") {
   Rows rows;
   CHECK(rows.of("pad", {{"paddings", Integers{0, 0, 1, 2, 0, 0}}}) == 0);
   CHECK(rows.shape() == Shape{8, 6, 4});
@@ -129,7 +129,7 @@ TEST_CASE("Padding and repeating mix rows along their axis alone") {
   CHECK(rows.of("tile", {{"multiples", Integers{2, 1, 1}}}) == kMixedRows);
 }
 
-TEST_CASE("What is picked has the rows of the indices, or those of the other axes") {
+TEST_CASE("What is picked has the rows of the indices, or those of the other axes", "[ops]") {
   Rows rows;
   const ValueId table = rows.maker.variable("table", {10, 5});
   const ValueId words = rows.maker.input("words", {8, 6}, DType::kInt32);
@@ -148,7 +148,7 @@ TEST_CASE("What is picked has the rows of the indices, or those of the other axe
   CHECK(rows.of("tril", {}) == 0);
 }
 
-TEST_CASE("Rows are followed along other axes than the first") {
+TEST_CASE("Rows are followed along other axes than the first", "[ops]") {
   Rows rows;
   const ValueId turned = rows.maker.input("turned", {3, 8, 4}, DType::kFloat32, 1);
   CHECK(rows.of("reduce_sum", {turned}, {{"axis", Integers{0}}, {"keepdims", true}}) == 1);
@@ -164,13 +164,13 @@ TEST_CASE("Rows are followed along other axes than the first") {
                  {"input_shape", Integers{8, 3}}}) == kMixedRows);
 }
 
-TEST_CASE("A step over a single element is 1, whatever was asked for") {
+TEST_CASE("A step over a single element is 1, whatever was asked for", "[ops]") {
   const auto selection = select(*parse_index("[::9, ::-9]").value, {4, 5});
   REQUIRE(selection.value);
   CHECK(selection.value->steps == Integers{1, 1});
 }
 
-TEST_CASE("A split has as many ports as parts") {
+TEST_CASE("A split has as many ports as parts", "[ops]") {
   Rows rows;
   rows.of("split", {{"axis", int64_t{1}}, {"parts", int64_t{3}}});
   const ir::Node& node = rows.maker.graph.nodes.back();

@@ -19,7 +19,7 @@ double number(const plan::Initializer& initializer, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("A dense layer is a product, a bias and an activation, named below it") {
+TEST_CASE("A dense layer is a product, a bias and an activation, named below it", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.layer("dense", "net/dense1", x,
@@ -36,7 +36,7 @@ TEST_CASE("A dense layer is a product, a bias and an activation, named below it"
   ir::verify(maker.graph);
 }
 
-TEST_CASE("Every function of one operand is an activation with its defaults") {
+TEST_CASE("Every function of one operand is an activation with its defaults", "[ops]") {
   for (const char* activation :
        {"relu",      "relu6",    "leaky_relu", "elu",        "gelu",     "silu",
         "hardswish", "softplus", "sigmoid",    "tanh",       "exp",      "log",
@@ -52,7 +52,7 @@ TEST_CASE("Every function of one operand is an activation with its defaults") {
   }
 }
 
-TEST_CASE("A dense layer flattens what has more dimensions, and restores them") {
+TEST_CASE("A dense layer flattens what has more dimensions, and restores them", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 5, 4});
   const ValueId y =
@@ -68,7 +68,7 @@ TEST_CASE("A dense layer flattens what has more dimensions, and restores them") 
         "  v is [8]\n");
 }
 
-TEST_CASE("A convolution layer without bias and activation is the convolution") {
+TEST_CASE("A convolution layer without bias and activation is the convolution", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 4, 9, 9});
   maker.layer("conv2d", "conv1", x,
@@ -85,7 +85,7 @@ TEST_CASE("A convolution layer without bias and activation is the convolution") 
   CHECK_FALSE(maker.graph.find("conv1/bias").valid());
 }
 
-TEST_CASE("A convolution over lengths is one over images of height 1") {
+TEST_CASE("A convolution over lengths is one over images of height 1", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 4, 9});
   const ValueId y = maker.layer("conv1d", "c", x,
@@ -109,7 +109,7 @@ TEST_CASE("A convolution over lengths is one over images of height 1") {
   ir::verify(maker.graph);
 }
 
-TEST_CASE("A transposed convolution makes what a convolution of its windows would read") {
+TEST_CASE("A transposed convolution makes what a convolution of its windows would read", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 4, 5, 6});
   const auto shape_of = [&](const std::string& name, const ir::Attributes& more) {
@@ -145,7 +145,7 @@ TEST_CASE("A transposed convolution makes what a convolution of its windows woul
   ir::verify(maker.graph);
 }
 
-TEST_CASE("Batch normalization updates what it keeps in train jobs, behind all else") {
+TEST_CASE("Batch normalization updates what it keeps in train jobs, behind all else", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4, 2, 2});
   const ValueId y = maker.layer("batch_normalization", "bn", x, {{"momentum", 0.9}});
@@ -161,7 +161,7 @@ TEST_CASE("Batch normalization updates what it keeps in train jobs, behind all e
   for (const ir::Variable& variable : maker.graph.variables) CHECK(variable.updated.valid());
 }
 
-TEST_CASE("Batch normalization reads its variables in predict jobs") {
+TEST_CASE("Batch normalization reads its variables in predict jobs", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.layer("batch_normalization", "bn", x, {{"axis", int64_t{-1}}}, false);
@@ -171,7 +171,7 @@ TEST_CASE("Batch normalization reads its variables in predict jobs") {
   for (const ir::Variable& variable : maker.graph.variables) CHECK_FALSE(variable.updated.valid());
 }
 
-TEST_CASE("Layer normalization keeps rows that it does not sum over") {
+TEST_CASE("Layer normalization keeps rows that it does not sum over", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4, 5});
   const ValueId y = maker.layer("layer_norm", "ln", x, {{"axis", int64_t{1}}, {"center", false}});
@@ -182,7 +182,7 @@ TEST_CASE("Layer normalization keeps rows that it does not sum over") {
         ir::kMixedRows);
 }
 
-TEST_CASE("Group normalization is one primitive that keeps rows of images") {
+TEST_CASE("Group normalization is one primitive that keeps rows of images", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 6, 5});
   maker.layer("group_norm", "gn", x, {{"groups", int64_t{3}}});
@@ -193,7 +193,7 @@ TEST_CASE("Group normalization is one primitive that keeps rows of images") {
   CHECK(maker.graph[maker.graph.find("gn/gamma")].shape == Shape{6});
 }
 
-TEST_CASE("Pools over lengths and whole images") {
+TEST_CASE("Pools over lengths and whole images", "[ops]") {
   GraphMaker maker;
   const ValueId lengths = maker.input("l", {2, 4, 9}), x = maker.input("x", {2, 4, 3, 5});
   const ValueId pooled = maker.layer("max_pool1d", "m", lengths,
@@ -209,7 +209,7 @@ TEST_CASE("Pools over lengths and whole images") {
   ir::verify(maker.graph);
 }
 
-TEST_CASE("Dropout is nothing in predict jobs") {
+TEST_CASE("Dropout is nothing in predict jobs", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   CHECK(maker.layer("dropout", "drop", x, {{"rate", 0.5}}, false) == x);
@@ -217,7 +217,7 @@ TEST_CASE("Dropout is nothing in predict jobs") {
   CHECK(maker.graph.find("drop") == x);
 }
 
-TEST_CASE("Dropout draws under its entry's path") {
+TEST_CASE("Dropout draws under its entry's path", "[ops]") {
   GraphMaker maker;
   const ValueId y = maker.layer("dropout", "net/drop", maker.input("x", {8, 4}), {{"rate", 0.5}});
   const ir::Node& node = maker.graph[maker.graph[y].producer];
@@ -225,7 +225,7 @@ TEST_CASE("Dropout draws under its entry's path") {
   CHECK(maker.graph.find("net/drop.mask").valid());
 }
 
-TEST_CASE("Flatten joins an axis and what follows") {
+TEST_CASE("Flatten joins an axis and what follows", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 2, 3, 4});
   CHECK(maker.graph[maker.layer("flatten", "flat", x)].shape == Shape{8, 24});
@@ -236,14 +236,14 @@ TEST_CASE("Flatten joins an axis and what follows") {
         "far: [8, 2, 3, 4] has no axis 4 to flatten from\n  x is [8, 2, 3, 4]\n");
 }
 
-TEST_CASE("Fans of a convolution count its window") {
+TEST_CASE("Fans of a convolution count its window", "[ops]") {
   const Fans fans = fans_of({32, 3, 5, 5});
   CHECK(fans.in == 75);
   CHECK(fans.out == 800);
   CHECK(fans_of({10, 512}).in == 512);
 }
 
-TEST_CASE("Initializers with fans become plain ones") {
+TEST_CASE("Initializers with fans become plain ones", "[ops]") {
   const Fans fans{75, 800};
   const auto glorot = resolve_initializer({"glorot_uniform", {}, {}}, fans);
   CHECK(glorot.type == "random_uniform");
@@ -279,7 +279,7 @@ TEST_CASE("Initializers with fans become plain ones") {
   CHECK(resolve_initializer(plain, fans) == plain);
 }
 
-TEST_CASE("Kernels start as glorot_uniform and biases as zeros") {
+TEST_CASE("Kernels start as glorot_uniform and biases as zeros", "[ops]") {
   GraphMaker maker;
   maker.layer("dense", "d", maker.input("x", {8, 4}), {{"units", int64_t{2}}});
   CHECK(maker.graph.variables[0].initializer.type == "random_uniform");

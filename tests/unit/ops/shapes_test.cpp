@@ -21,7 +21,7 @@ std::string refused(const std::function<void(GraphMaker&)>& call) {
 
 }  // namespace
 
-TEST_CASE("A product has a's rows and b's columns, transposed or not") {
+TEST_CASE("A product has a's rows and b's columns, transposed or not", "[ops]") {
   GraphMaker maker;
   const ValueId a = maker.input("a", {3, 4}), b = maker.input("b", {4, 2}, DType::kFloat32, -1);
   const ValueId at = maker.input("at", {4, 3}), bt = maker.input("bt", {2, 4});
@@ -32,14 +32,14 @@ TEST_CASE("A product has a's rows and b's columns, transposed or not") {
   CHECK(maker.messages().empty());
 }
 
-TEST_CASE("Leading dimensions of a product broadcast") {
+TEST_CASE("Leading dimensions of a product broadcast", "[ops]") {
   GraphMaker maker;
   const ValueId a = maker.input("a", {2, 1, 3, 4}, DType::kFloat32, -1);
   const ValueId b = maker.input("b", {5, 4, 6}, DType::kFloat32, -1);
   CHECK(maker.graph[maker.add("matmul", "y", {a, b})].shape == Shape{2, 5, 3, 6});
 }
 
-TEST_CASE("A product keeps rows along a, and mixes those that it sums") {
+TEST_CASE("A product keeps rows along a, and mixes those that it sums", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4}), dy = maker.input("dy", {8, 3});
   const ValueId w = maker.variable("w", {4, 3});
@@ -49,7 +49,7 @@ TEST_CASE("A product keeps rows along a, and mixes those that it sums") {
   CHECK(maker.graph[maker.add("matmul", "s", {x, x}, {{"transpose_b", true}})].rows == kMixedRows);
 }
 
-TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agree") {
+TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agree", "[ops]") {
   GraphMaker maker;
   const auto rows = [&](std::string_view op, std::vector<ValueId> operands,
                         std::initializer_list<ir::Attributes::Entry> attributes = {}) {
@@ -71,7 +71,7 @@ TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agr
              {{"weight_shape", Integers{4, 4, 1, 1}}}) == kMixedRows);
 }
 
-TEST_CASE("A loss mixes rows that lie along the classes, or elsewhere than the labels'") {
+TEST_CASE("A loss mixes rows that lie along the classes, or elsewhere than the labels'", "[ops]") {
   GraphMaker maker;
   const auto rows = [&](std::string_view op, ValueId labels, ValueId logits) {
     const std::string name = "v" + std::to_string(maker.graph.nodes.size());
@@ -87,7 +87,7 @@ TEST_CASE("A loss mixes rows that lie along the classes, or elsewhere than the l
   CHECK(rows("softmax_cross_entropy_with_logits", shares, logits) == kMixedRows);
 }
 
-TEST_CASE("A product of what does not fit is refused with both shapes") {
+TEST_CASE("A product of what does not fit is refused with both shapes", "[ops]") {
   CHECK(refused([](GraphMaker& maker) {
           maker.add("matmul", "y", {maker.input("a", {3, 4}), maker.input("b", {5, 2})});
         }) ==
@@ -110,7 +110,7 @@ TEST_CASE("A product of what does not fit is refused with both shapes") {
         "  hint: align the leading dimensions at the right: sizes must be equal or 1\n");
 }
 
-TEST_CASE("Elementwise shapes broadcast from the last dimension") {
+TEST_CASE("Elementwise shapes broadcast from the last dimension", "[ops]") {
   GraphMaker maker;
   const ValueId a = maker.input("a", {8, 1, 4}), b = maker.variable("b", {3, 1});
   const ValueId y = maker.add("add", "y", {a, b});
@@ -127,7 +127,7 @@ TEST_CASE("Elementwise shapes broadcast from the last dimension") {
         "  hint: align the shapes at the right: sizes must be equal or 1\n");
 }
 
-TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare") {
+TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare", "[ops]") {
   GraphMaker maker;
   const ValueId i = maker.input("i", {4}, DType::kInt32), l = maker.input("l", {4}, DType::kInt64);
   const ValueId f = maker.input("f", {4});
@@ -143,7 +143,7 @@ TEST_CASE("Operands of two dtypes are refused, but integers of any dtype compare
         "  hint: convert with `{op: cast, dtype: int32}`\n");
 }
 
-TEST_CASE("Operands are of the job's precision") {
+TEST_CASE("Operands are of the job's precision", "[ops]") {
   GraphMaker maker;
   maker.add("relu", "y", {maker.input("x", {4}, DType::kFloat64)});
   maker.add("relu", "z", {maker.input("i", {4}, DType::kInt32)});
@@ -156,7 +156,7 @@ TEST_CASE("Operands are of the job's precision") {
         "  hint: convert with `{op: cast, dtype: float32}`\n");
 }
 
-TEST_CASE("A bias lies along its axis") {
+TEST_CASE("A bias lies along its axis", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 3, 5}), bias = maker.variable("bias", {5});
   const ValueId y = maker.add("bias_add", "y", {x, bias}, {{"axis", int64_t{-1}}});
@@ -172,7 +172,8 @@ TEST_CASE("A bias lies along its axis") {
         "  hint: write `axis: 2`\n");
 }
 
-TEST_CASE("Same padding gives one window for each stride, the odd pixel at the end or beginning") {
+TEST_CASE("Same padding gives one window for each stride, the odd pixel at the end or beginning",
+          "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {1, 1, 7, 8});
   const auto pads = [&](const std::string& name, const std::string& padding) {
@@ -185,7 +186,7 @@ TEST_CASE("Same padding gives one window for each stride, the odd pixel at the e
   CHECK(pads("z", "same_lower") == Integers{1, 0, 0, 0});
 }
 
-TEST_CASE("Pooling steps by its window, and holds offsets in bytes where they fit") {
+TEST_CASE("Pooling steps by its window, and holds offsets in bytes where they fit", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 3, 40, 40});
   const ValueId y = maker.add("max_pool2d", "y", {x}, {{"ksize", Integers{16}}});
@@ -197,7 +198,7 @@ TEST_CASE("Pooling steps by its window, and holds offsets in bytes where they fi
   CHECK(maker.graph[maker.graph[maker.graph[z].producer].results[1]].dtype == DType::kInt32);
 }
 
-TEST_CASE("A window that does not fit names the padded input and what would") {
+TEST_CASE("A window that does not fit names the padded input and what would", "[ops]") {
   CHECK(
       refused([](GraphMaker& maker) {
         const ValueId x = maker.input("images", {64, 1, 6, 9});
@@ -230,7 +231,7 @@ TEST_CASE("A window that does not fit names the padded input and what would") {
         "  x is [4, 4]\n");
 }
 
-TEST_CASE("The largest sizes that a file can give overflow nothing") {
+TEST_CASE("The largest sizes that a file can give overflow nothing", "[ops]") {
   static constexpr int64_t kMost = 2147483647;
   CHECK(refused([](GraphMaker& maker) {
           maker.add("max_pool2d", "pool", {maker.input("x", {1, 1, 4, 4})},
@@ -250,7 +251,7 @@ TEST_CASE("The largest sizes that a file can give overflow nothing") {
         }) == "dense/weight is [2147483647, 2147483647]; its size in bytes overflows\n");
 }
 
-TEST_CASE("Channels and filters fall into groups") {
+TEST_CASE("Channels and filters fall into groups", "[ops]") {
   CHECK(refused([](GraphMaker& maker) {
           maker.layer(
               "conv2d", "conv", maker.input("x", {1, 4, 8, 8}),
@@ -260,7 +261,7 @@ TEST_CASE("Channels and filters fall into groups") {
         "  x is [1, 4, 8, 8]\n");
 }
 
-TEST_CASE("One extent of a reshape may be left open") {
+TEST_CASE("One extent of a reshape may be left open", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 3, 4});
   const ValueId y = maker.add("reshape", "y", {x}, {{"shape", Integers{-1, 12}}});
@@ -278,7 +279,7 @@ TEST_CASE("One extent of a reshape may be left open") {
         "  x is [8, 3, 4]\n");
 }
 
-TEST_CASE("A reshape keeps the row axis while it is cut at rows") {
+TEST_CASE("A reshape keeps the row axis while it is cut at rows", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 3, 4});
   const auto rows = [&](ValueId of, Integers shape) {
@@ -297,7 +298,7 @@ TEST_CASE("A reshape keeps the row axis while it is cut at rows") {
   CHECK(rows(tokens, {12, 2, 4}) == kMixedRows);
 }
 
-TEST_CASE("Reductions sort their axes and say which are wrong") {
+TEST_CASE("Reductions sort their axes and say which are wrong", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 3, 4});
   const ValueId all = maker.add("reduce_mean", "all", {x});
@@ -317,7 +318,7 @@ TEST_CASE("Reductions sort their axes and say which are wrong") {
         "  x is [8, 3, 4]\n");
 }
 
-TEST_CASE("argmax gives int64 without its axis") {
+TEST_CASE("argmax gives int64 without its axis", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 3, 4});
   const ValueId y = maker.add("argmax", "y", {x});
@@ -331,7 +332,7 @@ TEST_CASE("argmax gives int64 without its axis") {
         "  s is []\n");
 }
 
-TEST_CASE("A loss has one label for each row of logits") {
+TEST_CASE("A loss has one label for each row of logits", "[ops]") {
   GraphMaker maker;
   const ValueId labels = maker.input("labels", {8}, DType::kInt32);
   const ValueId logits = maker.input("logits", {8, 10});
@@ -353,7 +354,7 @@ TEST_CASE("A loss has one label for each row of logits") {
       "  hint: remove the last axis of the labels with `{op: squeeze, axis: -1}`\n");
 }
 
-TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refused") {
+TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refused", "[ops]") {
   CHECK(refused([](GraphMaker& maker) { maker.add("relu", "y", {}); }) ==
         "y: `relu` takes 1 operand; found 0\n");
   CHECK(refused([](GraphMaker& maker) { maker.add("reshape", "y", {maker.input("x", {4})}); }) ==
@@ -366,14 +367,14 @@ TEST_CASE("Wrong numbers of operands, missing and impossible attributes are refu
         }) == "y: `rate` of `dropout` has the wrong type\n");
 }
 
-TEST_CASE("A tensor of more than eight dimensions is refused") {
+TEST_CASE("A tensor of more than eight dimensions is refused", "[ops]") {
   CHECK(refused([](GraphMaker& maker) {
           maker.add("reshape", "y", {maker.input("x", {4})},
                     {{"shape", Integers{4, 1, 1, 1, 1, 1, 1, 1, 1}}});
         }) == "y: the result has 9 dimensions; at most 8 are supported\n");
 }
 
-TEST_CASE("What reads a value that an error left out is not reported again") {
+TEST_CASE("What reads a value that an error left out is not reported again", "[ops]") {
   GraphMaker maker;
   const ValueId bad = maker.add("relu", "bad", {maker.input("i", {4}, DType::kInt32)});
   maker.add("relu", "after", {bad});

@@ -10,7 +10,7 @@
 
 namespace flow::test {
 
-TEST_CASE("Every op has a name of its own, a sentence, a formula and documented parts") {
+TEST_CASE("Every op has a name of its own, a sentence, a formula and documented parts", "[ops]") {
   std::set<std::string_view> names;
   for (const OpDef* op : all_ops()) {
     INFO(op->name);
@@ -25,7 +25,7 @@ TEST_CASE("Every op has a name of its own, a sentence, a formula and documented 
   CHECK(find_op("no_such_op") == nullptr);
 }
 
-TEST_CASE("Ops of a job file have examples for the property tests") {
+TEST_CASE("Ops of a job file have examples for the property tests", "[ops]") {
   for (const OpDef* op : all_ops())
     if (op->infer && !op->internal) {
       INFO(op->name);
@@ -34,7 +34,7 @@ TEST_CASE("Ops of a job file have examples for the property tests") {
     }
 }
 
-TEST_CASE("Every example and its gradient is a plan that passes the check") {
+TEST_CASE("Every example and its gradient is a plan that passes the check", "[ops]") {
   for (const OpDef* op : all_ops())
     for (const std::string_view example : op->examples)
       for (const bool float64 : {false, true}) {
@@ -48,7 +48,7 @@ TEST_CASE("Every example and its gradient is a plan that passes the check") {
       }
 }
 
-TEST_CASE("A gradient job returns the call's results and then its inputs' gradients") {
+TEST_CASE("A gradient job returns the call's results and then its inputs' gradients", "[ops]") {
   const plan::Job job = gradient_job_of_example("multiply(f32[3,4], f32[4])", false);
   REQUIRE(job.returns);
   REQUIRE(job.returns->value.items.size() == 3);

@@ -7,7 +7,7 @@ namespace flow::test {
 
 using ir::ValueId;
 
-TEST_CASE("Backward begins with ones and adds only what is trained needs") {
+TEST_CASE("Backward begins with ones and adds only what is trained needs", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.layer("dense", "d", x, {{"units", int64_t{3}}});
@@ -24,7 +24,7 @@ TEST_CASE("Backward begins with ones and adds only what is trained needs") {
   CHECK_FALSE(maker.graph.gradient_of(x).valid());
 }
 
-TEST_CASE("A value used several times has the sum of its gradients") {
+TEST_CASE("A value used several times has the sum of its gradients", "[passes]") {
   GraphMaker maker;
   const ValueId w = maker.variable("w", {4});
   const ValueId square = maker.add("multiply", "square", {w, w});
@@ -43,7 +43,7 @@ TEST_CASE("A value used several times has the sum of its gradients") {
         "w:diff = add(w:diff.sum2, w:diff.3): float32[4]\n");
 }
 
-TEST_CASE("The gradient of what was broadcast sums over the copies") {
+TEST_CASE("The gradient of what was broadcast sums over the copies", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 3, 4});
   const ValueId w = maker.variable("w", {3, 1});
@@ -58,7 +58,7 @@ TEST_CASE("The gradient of what was broadcast sums over the copies") {
         "w:diff = reshape(w:diff/reduce_sum) shape=[3, 1]: float32[3, 1] mixed\n");
 }
 
-TEST_CASE("Watched gradients are made, and join what is watched") {
+TEST_CASE("Watched gradients are made, and join what is watched", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.layer("dense", "d", x, {{"units", int64_t{3}}});
@@ -72,7 +72,8 @@ TEST_CASE("Watched gradients are made, and join what is watched") {
   CHECK_FALSE(maker.graph.gradient_of(aside).valid());
 }
 
-TEST_CASE("A variable that the loss does not depend on is worth a warning, all of them an error") {
+TEST_CASE("A variable that the loss does not depend on is worth a warning, all of them an error",
+          "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.layer("dense", "aside", x, {{"units", int64_t{3}}, {"use_bias", false}});
@@ -98,7 +99,7 @@ TEST_CASE("A variable that the loss does not depend on is worth a warning, all o
   }
 }
 
-TEST_CASE("An op without a gradient between the loss and all variables is named") {
+TEST_CASE("An op without a gradient between the loss and all variables is named", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.layer("dense", "d", x, {{"units", int64_t{3}}});
@@ -108,7 +109,8 @@ TEST_CASE("An op without a gradient between the loss and all variables is named"
   CHECK(maker.messages() == "digit: `argmax` from float32 to int64 has no gradient\n");
 }
 
-TEST_CASE("A loss through a port without a gradient, or of another precision, is refused") {
+TEST_CASE("A loss through a port without a gradient, or of another precision, is refused",
+          "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = maker.layer("dense", "d", x, {{"units", int64_t{3}}});

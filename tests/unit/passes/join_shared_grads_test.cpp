@@ -34,7 +34,7 @@ struct ChainOfCells {
 
 }  // namespace
 
-TEST_CASE("The gradient of a weight that several products read is one product") {
+TEST_CASE("The gradient of a weight that several products read is one product", "[passes]") {
   ChainOfCells cells(2, 8, 3);
   cells.minimize();
   cells.maker.run_passes("join_shared_grads");
@@ -48,7 +48,7 @@ TEST_CASE("The gradient of a weight that several products read is one product") 
   CHECK_THAT(nodes, !Catch::Contains(" = add("));
 }
 
-TEST_CASE("Products are joined where that copies no more than their sum writes") {
+TEST_CASE("Products are joined where that copies no more than their sum writes", "[passes]") {
   const auto is_joined = [](int64_t rows, int cells) {
     ChainOfCells chain(rows, 8, cells);
     chain.minimize();
@@ -63,7 +63,7 @@ TEST_CASE("Products are joined where that copies no more than their sum writes")
   CHECK_FALSE(is_joined(4, 4));  // 256 and 192
 }
 
-TEST_CASE("Sums of more than products, or of those of another device, stay sums") {
+TEST_CASE("Sums of more than products, or of those of another device, stay sums", "[passes]") {
   ChainOfCells cells(1, 8, 2);
   SECTION("more") {
     const ValueId square = cells.maker.add("square", "square", {cells.weight});
@@ -78,7 +78,7 @@ TEST_CASE("Sums of more than products, or of those of another device, stay sums"
   CHECK(cells.op_of_gradient(cells.weight) == "add");
 }
 
-TEST_CASE("A sum stays a sum when one of its products has another reader") {
+TEST_CASE("A sum stays a sum when one of its products has another reader", "[passes]") {
   const bool has_reader = GENERATE(false, true);
   GraphMaker maker;
   const auto product = [&](const std::string& name) {
@@ -93,7 +93,8 @@ TEST_CASE("A sum stays a sum when one of its products has another reader") {
   CHECK(maker.graph.producer_of(sum)->op->name == (has_reader ? "add" : "matmul"));
 }
 
-TEST_CASE("A product of a variable, which may be updated before the sum is made, is added to it") {
+TEST_CASE("A product of a variable, which may be updated before the sum is made, is added to it",
+          "[passes]") {
   GraphMaker maker;
   const ValueId weight = maker.variable("w", {8, 8}), first = maker.variable("v", {2, 8});
   ValueId y = first;
@@ -108,7 +109,7 @@ TEST_CASE("A product of a variable, which may be updated before the sum is made,
   CHECK_THAT(maker.nodes(), Catch::Contains(" = concat(c1/tanh, c0/tanh) axis=0"));
 }
 
-TEST_CASE("A regularizer is added to the gradient that is one product") {
+TEST_CASE("A regularizer is added to the gradient that is one product", "[passes]") {
   ChainOfCells cells(2, 8, 3);
   cells.maker.graph.variables[0].l2 = 0.1;
   cells.minimize();
@@ -116,7 +117,7 @@ TEST_CASE("A regularizer is added to the gradient that is one product") {
   CHECK(cells.op_of_gradient(cells.weight) == "matmul");
 }
 
-TEST_CASE("Watching decides nothing about which products are joined") {
+TEST_CASE("Watching decides nothing about which products are joined", "[passes]") {
   const auto joined = [](bool watch) {
     ChainOfCells cells(2, 8, 3);
     cells.minimize();
@@ -127,7 +128,7 @@ TEST_CASE("Watching decides nothing about which products are joined") {
   CHECK(joined(true) == joined(false));
 }
 
-TEST_CASE("Thousands of cells are joined too") {
+TEST_CASE("Thousands of cells are joined too", "[passes]") {
   constexpr int kCells = 5'000 / kCasesPerTried;
   ChainOfCells cells(1, 4, kCells);
   cells.minimize();

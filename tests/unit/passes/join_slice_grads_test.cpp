@@ -45,14 +45,15 @@ std::string main_path(const GraphMaker& maker) {
 
 }  // namespace
 
-TEST_CASE("Parts that are taken with steps are not beside one another") {
+TEST_CASE("Parts that are taken with steps are not beside one another", "[passes]") {
   GraphMaker maker;
   minimize_squares(maker, {8, 4}, {"[0:8:2]", "[4:]"});
   maker.run_passes();
   CHECK_FALSE(has(maker, "concat"));
 }
 
-TEST_CASE("Gradients of slices that are all of a tensor are joined in the order of the parts") {
+TEST_CASE("Gradients of slices that are all of a tensor are joined in the order of the parts",
+          "[passes]") {
   GraphMaker maker;
   SECTION("along the first axis, the parts in any order") {
     minimize_squares(maker, {6, 4}, {"[1:3]", "[3:]", "[0:1]"});
@@ -73,7 +74,7 @@ TEST_CASE("Gradients of slices that are all of a tensor are joined in the order 
   CHECK_FALSE(has(maker, "w:diff.sum2"));
 }
 
-TEST_CASE("Gradients of slices that are not all of a tensor, once, are added up") {
+TEST_CASE("Gradients of slices that are not all of a tensor, once, are added up", "[passes]") {
   const Texts indices = GENERATE(Texts{"[0:2]", "[2:5]"},            // not all of it
                                  Texts{"[1:3]", "[3:6]"},            // nor here
                                  Texts{"[0:2]", "[3:6]"},            // a gap
@@ -96,7 +97,7 @@ TEST_CASE("Gradients of slices that are not all of a tensor, once, are added up"
   CHECK(has(again, "w:diff = add("));
 }
 
-TEST_CASE("Tens of thousands of slices are joined too") {
+TEST_CASE("Tens of thousands of slices are joined too", "[passes]") {
   constexpr size_t kParts = 40'000 / kCasesPerTried;
   GraphMaker maker;
   const ValueId w = maker.variable("w", {int64_t{kParts}});
@@ -113,7 +114,8 @@ TEST_CASE("Tens of thousands of slices are joined too") {
   CHECK(joined->operands.size() == kParts);
 }
 
-TEST_CASE("What else is added to gradients of slices is added to their joined gradient") {
+TEST_CASE("What else is added to gradients of slices is added to their joined gradient",
+          "[passes]") {
   GraphMaker maker;
   const ValueId w = maker.variable("w", {6, 4});
   const ValueId whole = maker.add("reduce_sum", "whole", {maker.add("tanh", "t", {w})});
@@ -123,7 +125,7 @@ TEST_CASE("What else is added to gradients of slices is added to their joined gr
   CHECK(has(maker, "w:diff = add(w:diff.sum2, w:diff.3): float32[6, 4]\n"));
 }
 
-TEST_CASE("A slice's gradient that is read elsewhere too, or lies elsewhere, is made") {
+TEST_CASE("A slice's gradient that is read elsewhere too, or lies elsewhere, is made", "[passes]") {
   GraphMaker maker;
   const ValueId w = maker.variable("w", {6, 4});
   SECTION("read") {
@@ -142,7 +144,8 @@ TEST_CASE("A slice's gradient that is read elsewhere too, or lies elsewhere, is 
   CHECK(has(maker, "w:diff = add("));
 }
 
-TEST_CASE("Rows that two ops see along different axes keep a batch of one from being joined") {
+TEST_CASE("Rows that two ops see along different axes keep a batch of one from being joined",
+          "[passes]") {
   const auto joined = [](int64_t batch) {
     GraphMaker maker;
     const ValueId x = maker.input("x", {batch, 2, 4});
@@ -157,7 +160,7 @@ TEST_CASE("Rows that two ops see along different axes keep a batch of one from b
   CHECK_FALSE(joined(1));
 }
 
-TEST_CASE("Watched gradients decide nothing about what is joined, and are delivered") {
+TEST_CASE("Watched gradients decide nothing about what is joined, and are delivered", "[passes]") {
   const auto passed = [](bool watch, bool scale) {
     GraphMaker maker;
     const ValueId w = maker.variable("w", {6, 4});

@@ -34,7 +34,7 @@ void run_pass(GraphMaker& maker, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("Updates follow their gradient and the last read of the variable") {
+TEST_CASE("Updates follow their gradient and the last read of the variable", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   maker.minimize(dense(maker, "b", dense(maker, "a", x)));
@@ -58,7 +58,7 @@ TEST_CASE("Updates follow their gradient and the last read of the variable") {
   CHECK(maker.graph.results.back() == maker.context.mean_loss);
 }
 
-TEST_CASE("A scalar loss is its own mean") {
+TEST_CASE("A scalar loss is its own mean", "[passes]") {
   GraphMaker maker;
   const ValueId y = dense(maker, "a", maker.input("x", {8, 4}));
   const ValueId loss = maker.add("reduce_sum", "loss", {y});
@@ -68,7 +68,7 @@ TEST_CASE("A scalar loss is its own mean") {
   CHECK_FALSE(maker.graph.find("minimize/mean_loss").valid());
 }
 
-TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
+TEST_CASE("Momentum has a slot beside the variable, and both are updated", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
   maker.context.training->update = "momentum_update";
@@ -86,7 +86,7 @@ TEST_CASE("Momentum has a slot beside the variable, and both are updated") {
                                             "rate_scale=1 scale=0.03125 weight_decay=0"));
 }
 
-TEST_CASE("A frozen variable keeps its value, and nothing is computed for it") {
+TEST_CASE("A frozen variable keeps its value, and nothing is computed for it", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId w = maker.variable("w", {4, 4}, false);
@@ -97,7 +97,7 @@ TEST_CASE("A frozen variable keeps its value, and nothing is computed for it") {
   CHECK(maker.nodes().find("y:diff") == std::string::npos);
 }
 
-TEST_CASE("Nodes that nothing reads go, those that hooks read are taps") {
+TEST_CASE("Nodes that nothing reads go, those that hooks read are taps", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4});
   const ValueId kept = maker.add("relu", "kept", {x});
@@ -112,7 +112,7 @@ TEST_CASE("Nodes that nothing reads go, those that hooks read are taps") {
         "tap seen = relu(on_the_way): float32[4] rows=0\n");
 }
 
-TEST_CASE("The rectifier's gradient moves below max-pooling's") {
+TEST_CASE("The rectifier's gradient moves below max-pooling's", "[passes]") {
   GraphMaker maker;
   maker.minimize(convolved(maker));
   maker.run_passes("remove_dead");
@@ -130,7 +130,7 @@ TEST_CASE("The rectifier's gradient moves below max-pooling's") {
   CHECK(maker.nodes().find("conv1/relu:diff") == std::string::npos);
 }
 
-TEST_CASE("The gradient that moving leaves aside becomes a tap where it is watched") {
+TEST_CASE("The gradient that moving leaves aside becomes a tap where it is watched", "[passes]") {
   GraphMaker maker;
   maker.minimize(convolved(maker));
   maker.context.training->gradients_of = {maker.graph.find("conv1")};
@@ -140,7 +140,7 @@ TEST_CASE("The gradient that moving leaves aside becomes a tap where it is watch
   CHECK_THAT(maker.nodes(), Catch::Contains("pool1:diff/relu_grad = relu_grad"));
 }
 
-TEST_CASE("The rectifier's gradient stays where pooling reads something else") {
+TEST_CASE("The rectifier's gradient stays where pooling reads something else", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {2, 4});
   const ValueId y = dense(maker, "a", x, true);
@@ -150,7 +150,7 @@ TEST_CASE("The rectifier's gradient stays where pooling reads something else") {
   CHECK(maker.nodes().find("pool:diff/relu_grad") == std::string::npos);
 }
 
-TEST_CASE("The rectifier's gradient stays where pooling's is read elsewhere too") {
+TEST_CASE("The rectifier's gradient stays where pooling's is read elsewhere too", "[passes]") {
   GraphMaker maker;
   maker.minimize(convolved(maker));
   maker.run_passes("remove_dead");
@@ -160,7 +160,7 @@ TEST_CASE("The rectifier's gradient stays where pooling's is read elsewhere too"
   CHECK(maker.nodes().find("pool1:diff/relu_grad") == std::string::npos);
 }
 
-TEST_CASE("A masked gradient that has a second reader is not fused away") {
+TEST_CASE("A masked gradient that has a second reader is not fused away", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId norm = maker.layer("batch_normalization", "norm", dense(maker, "a", x));
@@ -181,7 +181,7 @@ TEST_CASE("A masked gradient that has a second reader is not fused away") {
   CHECK((maker.nodes().find("rectified=true") != std::string::npos) == fused);
 }
 
-TEST_CASE("bias_add and relu are fused onto the convolution") {
+TEST_CASE("bias_add and relu are fused onto the convolution", "[passes]") {
   GraphMaker maker;
   maker.graph.results = {convolved(maker)};
   maker.run_passes();
@@ -194,7 +194,7 @@ TEST_CASE("bias_add and relu are fused onto the convolution") {
         "strides=[2, 2]: float32[2, 3, 3, 3] rows=0, uint8[2, 3, 3, 3] rows=0\n");
 }
 
-TEST_CASE("A value that is returned or read elsewhere is not fused away") {
+TEST_CASE("A value that is returned or read elsewhere is not fused away", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId y = dense(maker, "a", x, true);
@@ -206,7 +206,7 @@ TEST_CASE("A value that is returned or read elsewhere is not fused away") {
   CHECK(maker.nodes().find("  +") == std::string::npos);
 }
 
-TEST_CASE("What hooks alone read of a product is not fused onto it") {
+TEST_CASE("What hooks alone read of a product is not fused onto it", "[passes]") {
   GraphMaker maker;
   const ValueId y =
       maker.add("matmul", "y", {maker.input("x", {8, 4}), maker.variable("w", {4, 4})});
@@ -218,7 +218,7 @@ TEST_CASE("What hooks alone read of a product is not fused onto it") {
   CHECK_THAT(maker.nodes(), Catch::Contains("tap seen = relu(y)"));
 }
 
-TEST_CASE("A static loss scale is undone by the update") {
+TEST_CASE("A static loss scale is undone by the update", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
   maker.context.training->loss_scale = passes::LossScale{.initial = 8};
@@ -228,7 +228,7 @@ TEST_CASE("A static loss scale is undone by the update") {
   CHECK_THAT(maker.nodes(), Catch::Contains("sgd_update(a/weight) rate_scale=1 scale=0.00390625"));
 }
 
-TEST_CASE("In mixed precision what is returned is not rounded") {
+TEST_CASE("In mixed precision what is returned is not rounded", "[passes]") {
   GraphMaker maker;
   maker.context.narrow = DType::kBFloat16;
   const ValueId conv = convolved(maker);
@@ -239,7 +239,7 @@ TEST_CASE("In mixed precision what is returned is not rounded") {
   CHECK_THAT(maker.nodes(), Catch::Contains("pool1:bfloat16 = cast(pool1)"));
 }
 
-TEST_CASE("A cast is raised over a pool's gradient, but not where windows overlap") {
+TEST_CASE("A cast is raised over a pool's gradient, but not where windows overlap", "[passes]") {
   GraphMaker maker;
   maker.context.narrow = DType::kBFloat16;
   const int64_t size = GENERATE(2, 3);
@@ -259,7 +259,7 @@ TEST_CASE("A cast is raised over a pool's gradient, but not where windows overla
   CHECK_THAT(made, Catch::Contains(size == 2 ? ": bfloat16[2, 3, 8, 8]" : ": float32[2, 3, 8, 8]"));
 }
 
-TEST_CASE("A cast stands before a product that hooks alone read, too") {
+TEST_CASE("A cast stands before a product that hooks alone read, too", "[passes]") {
   GraphMaker maker;
   maker.context.narrow = DType::kBFloat16;
   const ValueId x = maker.input("x", {8, 4});
@@ -271,7 +271,7 @@ TEST_CASE("A cast stands before a product that hooks alone read, too") {
   CHECK(maker.nodes().find("x:bfloat16") < maker.nodes().find("tap seen"));
 }
 
-TEST_CASE("A bias along another axis, or made later, is not fused") {
+TEST_CASE("A bias along another axis, or made later, is not fused", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 4});
   const ValueId product = maker.add("matmul", "product", {x, maker.variable("w", {4, 4})});
@@ -287,7 +287,7 @@ TEST_CASE("A bias along another axis, or made later, is not fused") {
   CHECK(maker.nodes().find("  +") == std::string::npos);
 }
 
-TEST_CASE("The update is fused onto the product that makes the gradient") {
+TEST_CASE("The update is fused onto the product that makes the gradient", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
   maker.run_passes();
@@ -300,7 +300,7 @@ TEST_CASE("The update is fused onto the product that makes the gradient") {
                              "  + sgd_update(a/weight) rate_scale=1 scale=0.03125\n"));
 }
 
-TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
+TEST_CASE("Clipping and regularizers stand between a gradient and its update", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
   SECTION("clipping") {
@@ -352,7 +352,7 @@ TEST_CASE("Clipping and regularizers stand between a gradient and its update") {
   }
 }
 
-TEST_CASE("Several losses have gradients of their sum, and their means add") {
+TEST_CASE("Several losses have gradients of their sum, and their means add", "[passes]") {
   GraphMaker maker;
   const ValueId a = dense(maker, "a", maker.input("x", {8, 4}));
   const ValueId b = maker.add("relu", "b", {a});
@@ -367,7 +367,7 @@ TEST_CASE("Several losses have gradients of their sum, and their means add") {
   CHECK(maker.graph[maker.context.mean_loss].name == "minimize/mean_loss");
 }
 
-TEST_CASE("Weight decay is for the variables that decay") {
+TEST_CASE("Weight decay is for the variables that decay", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "b", dense(maker, "a", maker.input("x", {8, 4}))));
   passes::Training& training = *maker.context.training;
@@ -386,7 +386,8 @@ TEST_CASE("Weight decay is for the variables that decay") {
                              "epsilon=0.5 rate_scale=1 scale=0.03125 weight_decay=0:"));
 }
 
-TEST_CASE("An update of a shared variable, or one read after its gradient, stands apart") {
+TEST_CASE("An update of a shared variable, or one read after its gradient, stands apart",
+          "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId w = maker.variable("w", {4, 4});
@@ -415,7 +416,7 @@ TEST_CASE("An update of a shared variable, or one read after its gradient, stand
   CHECK_THAT(maker.nodes(), Catch::Contains("w:update = sgd_update(w:diff, w)"));
 }
 
-TEST_CASE("Watching changes neither order nor fusion of the main path") {
+TEST_CASE("Watching changes neither order nor fusion of the main path", "[passes]") {
   const auto main_path = [](bool watch) {
     GraphMaker maker;
     const ValueId pool1 = convolved(maker);
@@ -438,7 +439,7 @@ TEST_CASE("Watching changes neither order nor fusion of the main path") {
   CHECK(main_path(true) == main_path(false));
 }
 
-TEST_CASE("A pass's graph is appended to the dump") {
+TEST_CASE("A pass's graph is appended to the dump", "[passes]") {
   GraphMaker maker;
   maker.minimize(dense(maker, "a", maker.input("x", {8, 4})));
   std::string dump;

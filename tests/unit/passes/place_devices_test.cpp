@@ -30,7 +30,8 @@ constexpr DeviceKind kCpu = DeviceKind::kCpu, kGpu = DeviceKind::kGpu;
 
 }  // namespace
 
-TEST_CASE("a value that the other device reads is copied there once, as soon as it is made") {
+TEST_CASE("a value that the other device reads is copied there once, as soon as it is made",
+          "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 3});
   const ValueId a = add_on(maker, kCpu, "relu", "a", {x});
@@ -46,7 +47,7 @@ TEST_CASE("a value that the other device reads is copied there once, as soon as 
   CHECK_THAT(maker.nodes(), Catch::Contains("e = add(d:cpu, b): float32[4, 3] rows=0\n"));
 }
 
-TEST_CASE("an input lies where it is read, and on the CPU where both read it") {
+TEST_CASE("an input lies where it is read, and on the CPU where both read it", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4}), y = maker.input("y", {4}), z = maker.input("z", {4});
   const ValueId a = add_on(maker, kGpu, "add", "a", {x, y});
@@ -59,7 +60,7 @@ TEST_CASE("an input lies where it is read, and on the CPU where both read it") {
   CHECK(maker.graph[z].device == kCpu);
 }
 
-TEST_CASE("where all is placed on one device, that is the job's") {
+TEST_CASE("where all is placed on one device, that is the job's", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4});
   maker.graph.results = {add_on(maker, kGpu, "relu", "a", {x})};
@@ -69,7 +70,7 @@ TEST_CASE("where all is placed on one device, that is the job's") {
   CHECK(maker.graph[x].device == kGpu);
 }
 
-TEST_CASE("hooks alone have taps copied, and move nothing else") {
+TEST_CASE("hooks alone have taps copied, and move nothing else", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4});
   const ValueId a = add_on(maker, kCpu, "relu", "a", {x});
@@ -81,7 +82,7 @@ TEST_CASE("hooks alone have taps copied, and move nothing else") {
   CHECK(placed(maker) == "cpu a; tap gpu a:gpu; tap gpu seen; cpu c; gpu c:gpu; gpu b; ");
 }
 
-TEST_CASE("a hook on the other device reads a value that an epilogue replaces") {
+TEST_CASE("a hook on the other device reads a value that an epilogue replaces", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {4, 3}), w = maker.variable("w", {3, 5});
   const ValueId product = add_on(maker, kCpu, "matmul", "product", {x, w});
@@ -93,7 +94,8 @@ TEST_CASE("a hook on the other device reads a value that an epilogue replaces") 
   CHECK_THAT(placed(maker), Catch::Contains("tap gpu product:gpu; tap gpu seen; "));
 }
 
-TEST_CASE("gradients are made where the forward op runs, and updates where the variable lies") {
+TEST_CASE("gradients are made where the forward op runs, and updates where the variable lies",
+          "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
   const auto dense = [&](DeviceKind device, const std::string& name, ValueId in) {

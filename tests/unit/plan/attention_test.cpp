@@ -40,7 +40,7 @@ const Shape kQ{2, 4, 5}, kK{2, 6, 5}, kV{2, 6, 7}, kY{2, 4, 7}, kRows{2, 4};
 
 }  // namespace
 
-TEST_CASE("attention: lengths and the value's depth are their own, all else fits") {
+TEST_CASE("attention: lengths and the value's depth are their own, all else fits", "[plan]") {
   CHECK(results_of(kOp, {kQ, kK, kV}) == Results{{F, kY}, {F, kRows}});
   for (const Shape& mask : {Shape{}, Shape{6}, Shape{4, 1}, Shape{2, 4, 6}})
     CHECK(results_of(kOp, {kQ, kK, kV}, {mask}).size() == 2);
@@ -55,7 +55,7 @@ TEST_CASE("attention: lengths and the value's depth are their own, all else fits
   CHECK(refuses(kOp, {kQ, kK, kV}, {{6}, {6}}));
 }
 
-TEST_CASE("attention's gradients have the shapes of what they are of") {
+TEST_CASE("attention's gradients have the shapes of what they are of", "[plan]") {
   const std::string op = kOp + "_grad";
   CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}) == Results{{F, kQ}, {F, kK}, {F, kV}});
   CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}, {{4, 6}}).size() == 3);

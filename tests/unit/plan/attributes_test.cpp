@@ -8,7 +8,7 @@
 using namespace flow;
 using namespace flow::plan;
 
-TEST_CASE("attributes are sorted by name, and setting one again replaces it") {
+TEST_CASE("attributes are sorted by name, and setting one again replaces it", "[plan]") {
   Attributes attributes;
   attributes.set("strides", std::vector<int64_t>{1, 2});
   attributes.set("axis", int64_t{1});
@@ -23,7 +23,7 @@ TEST_CASE("attributes are sorted by name, and setting one again replaces it") {
   CHECK_THROWS_AS(attributes.get<double>("none"), Defect);
 }
 
-TEST_CASE("names that would leave their folder are not safe") {
+TEST_CASE("names that would leave their folder are not safe", "[plan]") {
   for (const char* name : {"loss", "lenet/conv1/weight", "w:diff.1", "drop.mask", "blocks/0/x"})
     CHECK(is_safe_name(name));
   for (const char* name :

@@ -29,7 +29,7 @@ std::string return_refusal(sample::JobBuilder& b, TensorId returned) {
 
 }  // namespace
 
-TEST_CASE("parts that nobody reads may be absent, the first may not") {
+TEST_CASE("parts that nobody reads may be absent, the first may not", "[plan]") {
   sample::JobBuilder b("j");
   const TensorId x = b.input("x", DType::kFloat32, {6});
   const auto parts =
@@ -45,7 +45,7 @@ TEST_CASE("parts that nobody reads may be absent, the first may not") {
   CHECK_THAT(return_refusal(b, parts[1]), Catch::Contains("2 results; split has 3"));
 }
 
-TEST_CASE("the places of a top_k's gradient come from that top_k") {
+TEST_CASE("the places of a top_k's gradient come from that top_k", "[plan]") {
   for (const int64_t extent : {int64_t{6}, int64_t{5}}) {
     sample::JobBuilder b("j");
     const TensorId x = b.input("x", DType::kFloat32, {6});
@@ -62,7 +62,8 @@ TEST_CASE("the places of a top_k's gradient come from that top_k") {
   }
 }
 
-TEST_CASE("the places of a gradient's windows are those of the same windows on the same image") {
+TEST_CASE("the places of a gradient's windows are those of the same windows on the same image",
+          "[plan]") {
   const auto refused = [](Integers image, Integers ksize, Integers strides) {
     sample::JobBuilder b("j");
     const TensorId x = b.input("x", DType::kFloat32, {1, 1, 3, 3});
@@ -82,7 +83,7 @@ TEST_CASE("the places of a gradient's windows are those of the same windows on t
   CHECK_THAT(refused({1, 1, 3, 3}, {2, 2}, {3, 3}), wrong);
 }
 
-TEST_CASE("the places of a top_k's gradient are its second result, along its axis") {
+TEST_CASE("the places of a top_k's gradient are its second result, along its axis", "[plan]") {
   const auto wrong = Catch::Contains("does not come from the matching top_k");
   const std::vector<Attributes::Entry> gradient_of_four = {{"axis", int64_t{0}},
                                                            {"extent", int64_t{4}}};

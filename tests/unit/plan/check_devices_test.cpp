@@ -30,7 +30,8 @@ std::string refusal_of(const std::function<void(Job&)>& corrupt) {
 
 }  // namespace
 
-TEST_CASE("steps read and make tensors of their own device, and copies read those of the other") {
+TEST_CASE("steps read and make tensors of their own device, and copies read those of the other",
+          "[plan]") {
   CHECK(refusal_of([](Job&) {}).empty());
   const std::vector<Corruption> corruptions = {
       {"step `b`: `a` is on another device",
@@ -53,7 +54,7 @@ TEST_CASE("steps read and make tensors of their own device, and copies read thos
     CHECK_THAT(refusal_of(corruption.corrupt), Catch::Contains(corruption.expected));
 }
 
-TEST_CASE("jobs that share a variable have it on one device") {
+TEST_CASE("jobs that share a variable have it on one device", "[plan]") {
   const auto job = [](const std::string& name, bool on_gpu) {
     sample::JobBuilder b(name);
     const TensorId w = b.variable("w", {2});

@@ -10,7 +10,7 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
-TEST_CASE("deliveries have names, steps and formats that can be trusted") {
+TEST_CASE("deliveries have names, steps and formats that can be trusted", "[plan]") {
   std::vector<Corruption> corruptions;
   for (const char* format :
        {"", "%", "%s", "%n", "%d", "%g %g", "%*g", "%.1234g", "%123g", "%lf", "plain", "%%"})
@@ -59,7 +59,7 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted") {
   });
 }
 
-TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
+TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[plan]") {
   check_corruptions(
       {
           {"scope and op require each other",
@@ -109,7 +109,7 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it") {
       true);
 }
 
-TEST_CASE("gradients are told of train jobs alone") {
+TEST_CASE("gradients are told of train jobs alone", "[plan]") {
   Plan plan = sample::full_plan();
   Job& predict = plan.jobs[1];
   Hook hook;
@@ -123,7 +123,7 @@ TEST_CASE("gradients are told of train jobs alone") {
   CHECK_THAT(refusal(plan), Catch::Contains("a predict job has no gradients"));
 }
 
-TEST_CASE("what is float64 may be told with a factor") {
+TEST_CASE("what is float64 may be told with a factor", "[plan]") {
   Plan plan = sample::full_plan();
   Job& job = plan.jobs[1];
   Hook hook;
@@ -136,7 +136,7 @@ TEST_CASE("what is float64 may be told with a factor") {
   CHECK(refusal(plan).empty());
 }
 
-TEST_CASE("hooks on one tensor that write no file, or another one, are fine") {
+TEST_CASE("hooks on one tensor that write no file, or another one, are fine", "[plan]") {
   const auto with_another = [](Hook::Kind kind, std::vector<Sink> sinks) {
     Plan plan = sample::full_plan();
     plan.jobs[0].hooks.push_back(plan.jobs[0].hooks[0]);
@@ -148,7 +148,8 @@ TEST_CASE("hooks on one tensor that write no file, or another one, are fine") {
   CHECK(with_another(Hook::Kind::kWatchDiff, {NpySink{}}).empty());
 }
 
-TEST_CASE("what has no rows goes whole to each device, and what is not cut has any number") {
+TEST_CASE("what has no rows goes whole to each device, and what is not cut has any number",
+          "[plan]") {
   Plan plan = sample::full_plan();
   Job& job = plan.jobs[0];
   job.devices = 2;
@@ -164,7 +165,7 @@ TEST_CASE("what has no rows goes whole to each device, and what is not cut has a
   CHECK(refusal(plan).empty());
 }
 
-TEST_CASE("commands can be given to the system as they are") {
+TEST_CASE("commands can be given to the system as they are", "[plan]") {
   const auto changed = [](const char* message, void (*change)(CommandSink&)) {
     return Corruption{message,
                       [change](Job& j) { change(std::get<CommandSink>(j.hooks[0].sinks[2])); }};
@@ -190,7 +191,7 @@ TEST_CASE("commands can be given to the system as they are") {
   });
 }
 
-TEST_CASE("optimizer, schedule and run section are whole") {
+TEST_CASE("optimizer, schedule and run section are whole", "[plan]") {
   check_corruptions({
       {"a train job requires an optimizer", [](Job& j) { j.optimizer.reset(); }},
       {"unknown optimizer", [](Job& j) { j.optimizer->type = "adagrad"; }},
@@ -296,7 +297,7 @@ TEST_CASE("optimizer, schedule and run section are whole") {
   CHECK_THAT(refusal(plan), Catch::Matchers::Contains("`epochs` requires a dataset"));
 }
 
-TEST_CASE("the ends of what the run section and the optimizer may say are allowed") {
+TEST_CASE("the ends of what the run section and the optimizer may say are allowed", "[plan]") {
   const std::vector<std::function<void(Job&)>> changes = {
       [](Job& j) { j.run.pipeline = kMaxPipeline; },
       [](Job& j) { j.run.pipeline = 1; },
@@ -317,7 +318,7 @@ TEST_CASE("the ends of what the run section and the optimizer may say are allowe
   }
 }
 
-TEST_CASE("jobs that are called are there, once, and share what they can") {
+TEST_CASE("jobs that are called are there, once, and share what they can", "[plan]") {
   check_corruptions({
       {"calls an unknown job `x`", [](Job& j) { j.run.also[0].job = "x"; }},
       {"twice, or calls itself", [](Job& j) { j.run.also[0].job = j.name; }},

@@ -9,7 +9,7 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
-TEST_CASE("steps fit their signatures") {
+TEST_CASE("steps fit their signatures", "[plan]") {
   check_corruptions({
       {"1 operands; convolution takes 2", [](Job& j) { j.steps[0].inputs.pop_back(); }},
       {"operand `x` of convolution is int32", [](Job& j) { j.tensors[0].dtype = DType::kInt32; }},
@@ -60,7 +60,7 @@ TEST_CASE("steps fit their signatures") {
   });
 }
 
-TEST_CASE("steps read what has been made, and taps alone read taps") {
+TEST_CASE("steps read what has been made, and taps alone read taps", "[plan]") {
   check_corruptions({
       {"before it is computed", [](Job& j) { std::swap(j.steps[1], j.steps[2]); }},
       {"duplicate name", [](Job& j) { j.steps[1].name = j.steps[0].name; }},
@@ -123,7 +123,7 @@ TEST_CASE("steps read what has been made, and taps alone read taps") {
   });
 }
 
-TEST_CASE("products are cast to the 16 bits of their job alone") {
+TEST_CASE("products are cast to the 16 bits of their job alone", "[plan]") {
   const auto refused = [](DType to, Attribute said) {
     sample::JobBuilder b("j");
     b.job.precision = "mixed_bfloat16";
@@ -141,7 +141,7 @@ TEST_CASE("products are cast to the 16 bits of their job alone") {
              Catch::Contains("`dtype` of cast is not a valid dtype"));
 }
 
-TEST_CASE("variables are updated once, in place, by train jobs") {
+TEST_CASE("variables are updated once, in place, by train jobs", "[plan]") {
   check_corruptions({
       {"must be in place",
        [](Job& j) { tensor_named(j, "net/conv/bias:updated").alias = TensorId(); }},
@@ -178,7 +178,7 @@ TEST_CASE("variables are updated once, in place, by train jobs") {
              Catch::Matchers::Contains("`y` cannot reuse the memory of `w`"));
 }
 
-TEST_CASE("a variable is not updated twice by one step, or while it is read") {
+TEST_CASE("a variable is not updated twice by one step, or while it is read", "[plan]") {
   const std::vector<Attributes::Entry> plain = {{"transpose_a", false}, {"transpose_b", false}};
   sample::JobBuilder fused("job", true);
   const TensorId dy = fused.input("dy", DType::kFloat32, {2, 2});
@@ -208,7 +208,7 @@ TEST_CASE("a variable is not updated twice by one step, or while it is read") {
              Catch::Contains("`slot` is updated twice, or while it is read"));
 }
 
-TEST_CASE("layers move statistics that are variables of their own") {
+TEST_CASE("layers move statistics that are variables of their own", "[plan]") {
   const auto refused = [](bool variable) {
     sample::JobBuilder b("job", true);
     const TensorId x = b.input("x", DType::kFloat32, {2});
@@ -226,7 +226,7 @@ TEST_CASE("layers move statistics that are variables of their own") {
   CHECK_THAT(refused(false), Catch::Contains("`r`, which is not a statistic of a layer"));
 }
 
-TEST_CASE("nothing is computed in a variable's memory, or in that of another tensor") {
+TEST_CASE("nothing is computed in a variable's memory, or in that of another tensor", "[plan]") {
   const auto cannot = Catch::Contains("cannot reuse the memory of");
   const std::vector<Attributes::Entry> four = {{"shape", Integers{4}}};
 

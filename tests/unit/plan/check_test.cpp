@@ -9,19 +9,19 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
-TEST_CASE("the sample plans pass the check") {
+TEST_CASE("the sample plans pass the check", "[plan]") {
   CHECK(refusal(sample::small_plan()).empty());
   CHECK(refusal(sample::full_plan()).empty());
   for (uint64_t seed = 0; seed < 100; ++seed) CHECK(refusal(sample::random_plan(seed)).empty());
 }
 
-TEST_CASE("the check says where and what") {
+TEST_CASE("the check says where and what", "[plan]") {
   Plan plan = sample::full_plan();
   plan.jobs[0].steps[0].op = "convolute";
   CHECK(refusal(plan) == "a.plan: job `train`, step `net/conv/relu`: unknown op `convolute`");
 }
 
-TEST_CASE("a plan has jobs, each of its own name") {
+TEST_CASE("a plan has jobs, each of its own name", "[plan]") {
   Plan plan = sample::full_plan();
   plan.jobs[1].name = "train";
   CHECK(refusal(plan) == "a.plan: duplicate job name `train`");
@@ -33,7 +33,7 @@ TEST_CASE("a plan has jobs, each of its own name") {
   CHECK_THAT(refusal(plan), Catch::Matchers::Contains("plan version 2"));
 }
 
-TEST_CASE("ids lie within their vectors") {
+TEST_CASE("ids lie within their vectors", "[plan]") {
   const TensorId far{size_t{1000}}, none;
   check_corruptions({
       {"alias: unknown tensor", [](Job& j) { j.tensors[0].alias = TensorId(j.tensors.size()); }},
@@ -52,8 +52,8 @@ TEST_CASE("ids lie within their vectors") {
   });
 }
 
-TEST_CASE(
-    "tensors have names that are safe as paths, shapes that can be counted, and little bytes") {
+TEST_CASE("tensors have names that are safe as paths, shapes that can be counted, and little bytes",
+          "[plan]") {
   std::vector<Corruption> corruptions;
   for (const char* name :
        {"", "/etc/passwd", "../up", "a/../b", "a//b", "a/", ".hidden", "a b", "a\n"})
@@ -86,7 +86,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("variables and inputs are listed once, with what they start from") {
+TEST_CASE("variables and inputs are listed once, with what they start from", "[plan]") {
   check_corruptions({
       {"missing in the list of inputs", [](Job& j) { j.inputs.pop_back(); }},
       {"listed twice", [](Job& j) { j.variables.push_back(j.variables[0]); }},
@@ -117,7 +117,7 @@ TEST_CASE("variables and inputs are listed once, with what they start from") {
   });
 }
 
-TEST_CASE("inputs from datasets have columns that fit") {
+TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
   check_corruptions({
       {"unknown column `digits.image`",
        [](Job& j) {
@@ -186,8 +186,8 @@ TEST_CASE("inputs from datasets have columns that fit") {
   });
 }
 
-TEST_CASE(
-    "columns are those of their dataset, their rows of any size, and devices up to the most") {
+TEST_CASE("columns are those of their dataset, their rows of any size, and devices up to the most",
+          "[plan]") {
   Plan plan = sample::full_plan();
   Job& job = plan.jobs[0];
   Dataset other = job.datasets[0];
@@ -202,7 +202,7 @@ TEST_CASE(
   CHECK(refusal({kVersion, "", "", {b.done()}, {}}).empty());
 }
 
-TEST_CASE("tensors may have as many dimensions and bytes as are possible") {
+TEST_CASE("tensors may have as many dimensions and bytes as are possible", "[plan]") {
   sample::JobBuilder wide("job");
   wide.input("x", DType::kFloat32, Shape(Integers(kMaxRank, 1)));
   CHECK(refusal({kVersion, "", "", {wide.done()}, {}}).empty());
@@ -211,7 +211,7 @@ TEST_CASE("tensors may have as many dimensions and bytes as are possible") {
   CHECK(refusal({kVersion, "", "", {large.done()}, {}}).empty());
 }
 
-TEST_CASE("generators make what their inputs hold") {
+TEST_CASE("generators make what their inputs hold", "[plan]") {
   const auto made = [](const char* message, size_t input, const char* type,
                        const std::map<std::string, double>& values) {
     return Corruption{message, [=](Job& j) {
@@ -237,7 +237,7 @@ TEST_CASE("generators make what their inputs hold") {
   });
 }
 
-TEST_CASE("lifetimes that are too short are refused") {
+TEST_CASE("lifetimes that are too short are refused", "[plan]") {
   check_corruptions({{"wrong lifetime", [](Job& j) { --tensor_named(j, "net/pool").last.value; }},
                      {"wrong lifetime", [](Job& j) { ++tensor_named(j, "loss").first.value; }}});
 }

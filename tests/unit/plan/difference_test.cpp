@@ -16,7 +16,8 @@ std::vector<std::string> texts(const Plan& a, const Plan& b) {
   return all;
 }
 
-TEST_CASE("a plan does what it does itself, wherever it lies and whatever is noted in it") {
+TEST_CASE("a plan does what it does itself, wherever it lies and whatever is noted in it",
+          "[plan]") {
   const Plan plan = sample::full_plan();
   Plan moved = plan;
   moved.root = "/elsewhere";
@@ -25,7 +26,7 @@ TEST_CASE("a plan does what it does itself, wherever it lies and whatever is not
   CHECK(differences(plan, moved).empty());
 }
 
-TEST_CASE("values that differ are told with their place, by name") {
+TEST_CASE("values that differ are told with their place, by name", "[plan]") {
   const Plan plan = sample::full_plan();
   Plan other = plan;
   other.jobs[0].run.log_every = 17;
@@ -38,7 +39,7 @@ TEST_CASE("values that differ are told with their place, by name") {
   CHECK(found[1].starts_with(job + ".seed: "));
 }
 
-TEST_CASE("what one plan has alone is told by its name, and a change of order as such") {
+TEST_CASE("what one plan has alone is told by its name, and a change of order as such", "[plan]") {
   const Plan plan = sample::full_plan();
   Plan other = plan;
   REQUIRE(other.jobs.size() > 1);

@@ -17,7 +17,7 @@ double of(const Job& job, const std::string& name) {
   return 0;
 }
 
-TEST_CASE("LeNet's operations are those computed by hand") {
+TEST_CASE("LeNet's operations are those computed by hand", "[plan]") {
   const Job job = test::lenet_training(10);
   double products = 0, forward = 0;
   for (const Step& step : job.steps) {
@@ -37,7 +37,7 @@ TEST_CASE("LeNet's operations are those computed by hand") {
   CHECK(forward < 10 * (conv1 + conv2 + dense1 + dense2 + others + 2 * 512));  // dropout, mean
 }
 
-TEST_CASE("the gradients of a product have as many operations as the product") {
+TEST_CASE("the gradients of a product have as many operations as the product", "[plan]") {
   const Job job = test::lenet_training(3);
   std::map<std::string, double> sums;
   for (const Step& step : job.steps) sums[step.op] += flops(job, step);
@@ -47,7 +47,7 @@ TEST_CASE("the gradients of a product have as many operations as the product") {
   CHECK(sums["convolution_grad_data"] == sums["convolution"] - conv1);
 }
 
-TEST_CASE("an attention has two products, its gradient five") {
+TEST_CASE("an attention has two products, its gradient five", "[plan]") {
   sample::JobBuilder made("attend");
   const TensorId query = made.input("query", DType::kFloat32, {2, 4, 10, 16});
   const TensorId key = made.input("key", DType::kFloat32, {2, 4, 12, 16});
@@ -62,7 +62,7 @@ TEST_CASE("an attention has two products, its gradient five") {
   CHECK(of(job, "grad") == 2. * 2 * 4 * 10 * 12 * (3 * 16 + 2 * 8));
 }
 
-TEST_CASE("a matrix product counts its transposed operand's depth") {
+TEST_CASE("a matrix product counts its transposed operand's depth", "[plan]") {
   sample::JobBuilder made("multiply");
   const TensorId a = made.input("a", DType::kFloat32, {5, 7, 3});
   const TensorId b = made.input("b", DType::kFloat32, {5, 7, 11});
@@ -70,7 +70,7 @@ TEST_CASE("a matrix product counts its transposed operand's depth") {
   CHECK(of(made.done(), "out") == 2. * 5 * 3 * 11 * 7);
 }
 
-TEST_CASE("moved data are no operations, elementwise ops one for each element") {
+TEST_CASE("moved data are no operations, elementwise ops one for each element", "[plan]") {
   sample::JobBuilder made("elements");
   const TensorId x = made.input("x", DType::kFloat32, {4, 6});
   made.one("reshape", "flat", {x}, {{"shape", sample::Integers{24}}});
@@ -84,7 +84,7 @@ TEST_CASE("moved data are no operations, elementwise ops one for each element") 
   CHECK(of(job, "soft") == 5 * 24);
 }
 
-TEST_CASE("passes' names say what only training needs") {
+TEST_CASE("passes' names say what only training needs", "[plan]") {
   const auto backward = [](const char* name, const char* op) {
     Step step;
     step.name = name;

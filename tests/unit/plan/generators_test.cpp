@@ -39,7 +39,7 @@ std::string constant(double value, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("integers reach to the ends of their dtype, and not beyond") {
+TEST_CASE("integers reach to the ends of their dtype, and not beyond", "[plan]") {
   CHECK(integers(-128, 128, DType::kInt8) == "");
   CHECK(integers(-129, 129, DType::kInt8) ==
         "high: `high` is 129, so 128 can occur, which is not a valid int8\n"
@@ -58,7 +58,7 @@ TEST_CASE("integers reach to the ends of their dtype, and not beyond") {
   CHECK_FALSE(integers(0, 70000, DType::kFloat16).empty());
 }
 
-TEST_CASE("constants are elements of their dtype") {
+TEST_CASE("constants are elements of their dtype", "[plan]") {
   CHECK(constant(255, DType::kUInt8) == "");
   CHECK(constant(-1, DType::kUInt8) == "value: `value` is -1, which is not a valid uint8\n");
   CHECK(constant(0.5, DType::kBFloat16) == "");
@@ -72,7 +72,7 @@ TEST_CASE("constants are elements of their dtype") {
   CHECK(constant(INFINITY, DType::kInt32) == "value: `value` is inf; expected a finite number\n");
 }
 
-TEST_CASE("iota counts as far as its dtype does") {
+TEST_CASE("iota counts as far as its dtype does", "[plan]") {
   CHECK(faults("iota", {}, DType::kInt8, {2, 64}) == "");
   CHECK(faults("iota", {}, DType::kInt8, {129}) ==
         ": `iota` counts the elements of [129] up to 128, which is not a valid int8\n");
@@ -81,7 +81,7 @@ TEST_CASE("iota counts as far as its dtype does") {
   CHECK_FALSE(faults("iota", {}, DType::kFloat16, {70000}).empty());
 }
 
-TEST_CASE("fractions are finite floats") {
+TEST_CASE("fractions are finite floats", "[plan]") {
   CHECK(uniform(-8e307, 8e307, DType::kFloat64) == "");
   CHECK(uniform(-1e308, 1e308, DType::kFloat64) ==
         ": `low` is -1e+308 and `high` 1e+308; `high - low` is too large for float64\n");
@@ -99,7 +99,7 @@ TEST_CASE("fractions are finite floats") {
   CHECK_FALSE(normal(1e308, 1e308, DType::kFloat64).empty());
 }
 
-TEST_CASE("numbers that are missing are passed over") {
+TEST_CASE("numbers that are missing are passed over", "[plan]") {
   CHECK(faults("random_int", {{"high", 5}}, DType::kInt8) == "");
   CHECK(faults("random_int", {{"low", 200}}, DType::kInt8) ==
         "low: `low` is 200, which is not a valid int8\n");

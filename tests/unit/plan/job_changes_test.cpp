@@ -18,7 +18,7 @@ Lines changes(Change change) {
   return job_changes(plan, other, plan.jobs[0].name);
 }
 
-TEST_CASE("changes are told by the keys of the job file, with both values") {
+TEST_CASE("changes are told by the keys of the job file, with both values", "[plan]") {
   CHECK(changes([](Job& job) { job.seed = 77; }) ==
         Lines{"seed: " + std::to_string(sample::full_plan().jobs[0].seed) + " in the run, 77 now"});
   const Lines data = changes([](Job& job) { job.datasets[0].columns[0].path = "other"; });
@@ -34,7 +34,7 @@ TEST_CASE("changes are told by the keys of the job file, with both values") {
   CHECK(rate[0].ends_with(" in the run, 0.5 now"));
 }
 
-TEST_CASE("what a resumed run may change is no change") {
+TEST_CASE("what a resumed run may change is no change", "[plan]") {
   CHECK(changes([](Job& job) {
           job.hooks.clear();
           job.run.epochs = 40;
@@ -42,7 +42,7 @@ TEST_CASE("what a resumed run may change is no change") {
         }).empty());
 }
 
-TEST_CASE("a run of a plan without the job says so") {
+TEST_CASE("a run of a plan without the job says so", "[plan]") {
   const Plan plan = sample::full_plan();
   CHECK(job_changes(plan, plan, "nobody") == Lines{"the run has no job `nobody`"});
 }

@@ -51,7 +51,7 @@ void check_assignment(const std::vector<Block>& blocks, const Assignment& made) 
 
 }  // namespace
 
-TEST_CASE("a result lives from the step that makes it to the last that reads it") {
+TEST_CASE("a result lives from the step that makes it to the last that reads it", "[plan]") {
   sample::JobBuilder b("job");
   const TensorId x = b.input("x", DType::kFloat32, {2}), w = b.variable("w", {2});
   const TensorId a = b.one("add", "a", {x, w});  // step 0
@@ -67,7 +67,7 @@ TEST_CASE("a result lives from the step that makes it to the last that reads it"
   CHECK(life(job, w) == std::pair(0, 3));
 }
 
-TEST_CASE("what is returned, watched or minimised lives until the call is complete") {
+TEST_CASE("what is returned, watched or minimised lives until the call is complete", "[plan]") {
   sample::JobBuilder b("job", true);
   const TensorId x = b.input("x", DType::kFloat32, {2});
   const TensorId returned = b.one("relu", "returned", {x});
@@ -85,7 +85,7 @@ TEST_CASE("what is returned, watched or minimised lives until the call is comple
   for (const TensorId id : {returned, watched, loss}) CHECK(job[id].last.value == 3);
 }
 
-TEST_CASE("a tensor that takes over memory keeps its owner alive") {
+TEST_CASE("a tensor that takes over memory keeps its owner alive", "[plan]") {
   sample::JobBuilder b("job");
   const TensorId x = b.input("x", DType::kFloat32, {2, 2});
   const TensorId a = b.one("relu", "a", {x});
@@ -102,7 +102,7 @@ TEST_CASE("a tensor that takes over memory keeps its owner alive") {
   CHECK(life(job, view) == std::pair(1, 2));
 }
 
-TEST_CASE("operands of posts are read too, and a job without steps has no lives") {
+TEST_CASE("operands of posts are read too, and a job without steps has no lives", "[plan]") {
   const Plan plan = sample::small_plan();
   const Job& job = plan.jobs[0];
   CHECK(job[job.variables[0].tensor].last.value == static_cast<int>(job.steps.size()) - 1);
@@ -111,7 +111,7 @@ TEST_CASE("operands of posts are read too, and a job without steps has no lives"
   CHECK_FALSE(b.done()[x].first.valid());
 }
 
-TEST_CASE("blocks that never live together share memory") {
+TEST_CASE("blocks that never live together share memory", "[plan]") {
   const std::vector<Block> chain = {{1000, 0, 1}, {1000, 1, 2}, {1000, 2, 3}, {1000, 3, 4}};
   const Assignment made = assign_memory(chain);
   check_assignment(chain, made);
@@ -120,7 +120,8 @@ TEST_CASE("blocks that never live together share memory") {
   CHECK(assign_memory({{0, 0, 5}, {1, 0, 0}}).bytes == 64);
 }
 
-TEST_CASE("random blocks never overlap, and the arena lies between the peak and the sum") {
+TEST_CASE("random blocks never overlap, and the arena lies between the peak and the sum",
+          "[plan]") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     std::vector<Block> blocks(random() % 40);
@@ -133,7 +134,7 @@ TEST_CASE("random blocks never overlap, and the arena lies between the peak and 
   }
 }
 
-TEST_CASE("the nested lifetimes of a training step fit into the peak") {
+TEST_CASE("the nested lifetimes of a training step fit into the peak", "[plan]") {
   // Activations made on the way forth, each last read on the way back, and the gradients.
   std::vector<Block> blocks;
   constexpr size_t kLayers = 50;

@@ -46,14 +46,15 @@ std::string edited_checkpoint(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TEST_CASE("a line of metrics is one object without spaces, and a loss that is no number is null") {
+TEST_CASE("a line of metrics is one object without spaces, and a loss that is no number is null",
+          "[plan]") {
   CHECK(to_json_line({0, 0, 7.31, 0.1, 0.02}) ==
         R"({"step":0,"epoch":0,"loss":7.31,"learning_rate":0.1,"seconds":0.02})");
   CHECK(to_json_line({3, 1, std::numeric_limits<double>::quiet_NaN(), 1, 2}) ==
         R"({"step":3,"epoch":1,"loss":null,"learning_rate":1.0,"seconds":2.0})");
 }
 
-TEST_CASE("a line of metrics about a called job has its name and its own step") {
+TEST_CASE("a line of metrics about a called job has its name and its own step", "[plan]") {
   CHECK(to_json_line(CalledMetrics{{4, 1, "tune", 2}, 7.31, 0.1}) ==
         R"({"step":4,"epoch":1,"job":"tune","job_step":2,"loss":7.31,"learning_rate":0.1})");
   CHECK(to_json_line(ReducedMetrics{{4, 1, "eval", 2}, "right", "a \"label\"", "0.97"}) ==
@@ -67,7 +68,7 @@ TEST_CASE("a line of metrics about a called job has its name and its own step") 
   CHECK(std::tuple(own.step, own.epoch, own.job_step.has_value()) == std::tuple(2, 7, false));
 }
 
-TEST_CASE("a checkpoint's record comes back as it was") {
+TEST_CASE("a checkpoint's record comes back as it was", "[plan]") {
   const CheckpointRecord back = checkpoint_from_json(to_json(checkpoint()), "c/checkpoint.json");
   CHECK(to_json(back) == to_json(checkpoint()));
   CHECK(back.seed == UINT64_MAX);
@@ -76,7 +77,7 @@ TEST_CASE("a checkpoint's record comes back as it was") {
   CHECK(back.metrics_rows == 612);
 }
 
-TEST_CASE("a checkpoint's record that is damaged is refused, and the file named") {
+TEST_CASE("a checkpoint's record that is damaged is refused, and the file named", "[plan]") {
   CHECK(checkpoint_refusal("{") == "c/checkpoint.json:1:2: invalid JSON: unexpected end of file");
   CHECK(checkpoint_refusal("{}") == "c/checkpoint.json: missing key `also`");
   CHECK(checkpoint_refusal(edited_checkpoint("600", "\"600\"")) ==
@@ -94,7 +95,8 @@ TEST_CASE("a checkpoint's record that is damaged is refused, and the file named"
              Catch::Matchers::Contains("unsupported checkpoint version 2; expected 1"));
 }
 
-TEST_CASE("one changed digit of a checkpoint's record is noticed; the older form has no checksum") {
+TEST_CASE("one changed digit of a checkpoint's record is noticed; the older form has no checksum",
+          "[plan]") {
   const std::string said = "c/checkpoint.json: the checksum does not match";
   CHECK(checkpoint_refusal(edited_checkpoint("600", "601")) == said);
   CHECK(checkpoint_refusal(edited_checkpoint("[1,0,", "[1,2,")) == said);  // a sum of a print sink
@@ -104,7 +106,7 @@ TEST_CASE("one changed digit of a checkpoint's record is noticed; the older form
       checkpoint_refusal(std::string(text).erase(line, text.find('\n', line) + 1 - line)).empty());
 }
 
-TEST_CASE("the record of a checkpoint's files comes back as it was, or is refused") {
+TEST_CASE("the record of a checkpoint's files comes back as it was, or is refused", "[plan]") {
   FilesRecord record;
   record.data = {{"d.x", {1000, 77, 1'700'000'000'123'456'789, 1'700'000'000'123'456'790}}};
   const std::string text = to_json(record);
@@ -114,7 +116,7 @@ TEST_CASE("the record of a checkpoint's files comes back as it was, or is refuse
   CHECK_THROWS_AS(files_from_json(changed, "c/files.json"), RequestError);
 }
 
-TEST_CASE("the record of a run is JSON whatever bytes the command line held") {
+TEST_CASE("the record of a run is JSON whatever bytes the command line held", "[plan]") {
   RunRecord record;
   record.job = "train";
   record.overrides = {"--set vars.path=caf\xe9"};

@@ -34,7 +34,7 @@ void check_against(const std::string& name, const Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("learning rates are those of the golden tables at every step") {
+TEST_CASE("learning rates are those of the golden tables at every step", "[plan]") {
   const std::map<std::string, double> decay = {
       {"base", 0.4}, {"steps", 60}, {"decay_rate", 0.9}, {"staircase", 0}};
   std::map<std::string, double> staircase = decay;
@@ -65,7 +65,7 @@ TEST_CASE("learning rates are those of the golden tables at every step") {
   check_against("warmup_linear_then_cosine", cosine);
 }
 
-TEST_CASE("a warm-up multiplies the base, or the first of several rates") {
+TEST_CASE("a warm-up multiplies the base, or the first of several rates", "[plan]") {
   Schedule schedule{"piecewise_constant", {}, {2}, {0.5, 0.25}};
   schedule.warmup = {"linear", 4, 0.5};
   CHECK(learning_rate(schedule, 0) == 0.25);
@@ -75,7 +75,7 @@ TEST_CASE("a warm-up multiplies the base, or the first of several rates") {
   CHECK(learning_rate(schedule, 3) == 0.25);
 }
 
-TEST_CASE("every schedule has a rate at every step, however late") {
+TEST_CASE("every schedule has a rate at every step, however late", "[plan]") {
   for (const ScheduleType& type : schedule_types()) {
     INFO(type.type);
     Schedule schedule{std::string(type.type), {}, {}, {}};
@@ -87,7 +87,8 @@ TEST_CASE("every schedule has a rate at every step, however late") {
   }
 }
 
-TEST_CASE("a boundary still has the rate before it, and without boundaries there is one rate") {
+TEST_CASE("a boundary still has the rate before it, and without boundaries there is one rate",
+          "[plan]") {
   const Schedule schedule{"piecewise_constant", {}, {10}, {1, 2}};
   CHECK(learning_rate(schedule, 10) == 1);
   CHECK(learning_rate(schedule, 11) == 2);

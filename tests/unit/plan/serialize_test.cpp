@@ -41,7 +41,7 @@ size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a plan comes back from its text as it was") {
+TEST_CASE("a plan comes back from its text as it was", "[plan]") {
   for (const Plan& plan : {sample::small_plan(), sample::full_plan()}) {
     const std::string text = to_json(plan);
     const Plan back = from_json(text, "a.plan");
@@ -64,14 +64,14 @@ TEST_CASE("a plan comes back from its text as it was") {
   CHECK(back.notes == std::vector<std::string>{"first", "se\"cond\n"});
 }
 
-TEST_CASE("random plans come back from their text as they were") {
+TEST_CASE("random plans come back from their text as they were", "[plan]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     const std::string text = to_json(sample::random_plan(seed));
     CHECK(to_json(from_json(text, "a.plan")) == text);
   }
 }
 
-TEST_CASE("numbers come back bit for bit") {
+TEST_CASE("numbers come back bit for bit", "[plan]") {
   using Limits = std::numeric_limits<double>;
   for (const double value : {0.1, -0.0, 1.0, 1e22, 5e-324, Limits::max(), Limits::min(), 2.0 / 3,
                              Limits::infinity(), -Limits::infinity()}) {
@@ -85,7 +85,7 @@ TEST_CASE("numbers come back bit for bit") {
   }
 }
 
-TEST_CASE("each step and each tensor of a plan stands on a line of its own") {
+TEST_CASE("each step and each tensor of a plan stands on a line of its own", "[plan]") {
   const Plan plan = sample::full_plan();
   const std::string text = to_json(plan);
   size_t steps = 0, tensors = 0, made = 0, written = 0;
@@ -99,7 +99,7 @@ TEST_CASE("each step and each tensor of a plan stands on a line of its own") {
   CHECK(written == tensors);
 }
 
-TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing else") {
+TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing else", "[plan]") {
   const Plan plan = sample::full_plan();
   const std::string named = hash(plan);
   CHECK(named.size() == 16);
@@ -118,7 +118,7 @@ TEST_CASE("a plan's hash leaves out root, source, notes and places, and nothing 
   CHECK(hash(other) != named);
 }
 
-TEST_CASE("a plan that was changed is refused") {
+TEST_CASE("a plan that was changed is refused", "[plan]") {
   const std::string text = to_json(sample::small_plan());
   std::string changed = text;
   changed[changed.find("0.125") + 2] = '2';
@@ -129,7 +129,7 @@ TEST_CASE("a plan that was changed is refused") {
   CHECK_THAT(refusal(text + "x"), Catch::Matchers::Contains("invalid JSON"));
 }
 
-TEST_CASE("a plan of another version is refused, and both versions are named") {
+TEST_CASE("a plan of another version is refused, and both versions are named", "[plan]") {
   std::string text = to_json(sample::small_plan());
   const size_t at = text.find("\"version\": 1");
   REQUIRE(at != text.npos);
@@ -142,7 +142,7 @@ TEST_CASE("a plan of another version is refused, and both versions are named") {
   }
 }
 
-TEST_CASE("what is not a plan is told as such") {
+TEST_CASE("what is not a plan is told as such", "[plan]") {
   CHECK(refusal("") == "a.plan:1:1: invalid JSON: unexpected end of file");
   CHECK(refusal("{\n  \"a\": 1,\n  b\n}") == "a.plan:3:3: invalid JSON");
   CHECK(refusal("[]") == "a.plan: not a plan: no `version`");
@@ -150,7 +150,7 @@ TEST_CASE("what is not a plan is told as such") {
   CHECK_THAT(refusal(std::string(100000, '[')), Catch::Matchers::Contains("nested more than"));
 }
 
-TEST_CASE("a plan is read strictly, and errors name the place") {
+TEST_CASE("a plan is read strictly, and errors name the place", "[plan]") {
   CHECK(refusal(edited("\"seed\":", "\"Seed\":")) == "a.plan: jobs[0]: missing key `seed`");
   CHECK(refusal(edited("\"tap\":false", "\"tap\":false,\"tip\":1")) ==
         "a.plan: jobs[0].steps[0]: unknown key `tip`; did you mean `tap`?");
@@ -177,13 +177,13 @@ TEST_CASE("a plan is read strictly, and errors name the place") {
         "`command` or `none`");
 }
 
-TEST_CASE("text that is not UTF-8 cannot be written into a plan") {
+TEST_CASE("text that is not UTF-8 cannot be written into a plan", "[plan]") {
   Plan plan = sample::small_plan();
   plan.root = "/caf\xe9";
   CHECK_THROWS_AS(to_json(plan), RequestError);
 }
 
-TEST_CASE("a plan of ten thousand steps is written and read in a moment") {
+TEST_CASE("a plan of ten thousand steps is written and read in a moment", "[plan]") {
   sample::JobBuilder b("deep");
   TensorId x = b.input("x", DType::kFloat32, {2});
   for (int i = 0; i < 10000; ++i) x = b.one("relu", "relu" + std::to_string(i), {x});
@@ -193,7 +193,7 @@ TEST_CASE("a plan of ten thousand steps is written and read in a moment") {
   CHECK(hash(from_json(text, "a.plan")) == hash(plan));
 }
 
-TEST_CASE("a run goes on though hooks, sinks and its length have changed") {
+TEST_CASE("a run goes on though hooks, sinks and its length have changed", "[plan]") {
   const Job job = sample::full_plan().jobs[0];
   const std::string named = resume_hash(job);
   Job other = job;
@@ -220,7 +220,7 @@ TEST_CASE("a run goes on though hooks, sinks and its length have changed") {
   CHECK(resume_hash(other) == named);
 }
 
-TEST_CASE("a run does not go on with another computation") {
+TEST_CASE("a run does not go on with another computation", "[plan]") {
   const Job job = sample::full_plan().jobs[0];
   const std::string named = resume_hash(job);
   const auto differs = [&](auto change) {
@@ -236,7 +236,7 @@ TEST_CASE("a run does not go on with another computation") {
   CHECK(differs([](Job& j) { j.tensors[0].shape = Shape{5, 1, 6, 6}; }));
 }
 
-TEST_CASE("what a resumed run calls must be called as before") {
+TEST_CASE("what a resumed run calls must be called as before", "[plan]") {
   Plan plan = sample::full_plan();
   plan.jobs[0].run.also = {{plan.jobs[1].name, 3, 0, ""}};
   const std::string before = resume_hash(plan, plan.jobs[0]);

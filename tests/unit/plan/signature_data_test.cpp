@@ -7,7 +7,7 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
-TEST_CASE("elementwise primitives broadcast where the list says so") {
+TEST_CASE("elementwise primitives broadcast where the list says so", "[plan]") {
   CHECK(results_of("add", {{F, {2, 1, 4}}, {F, {3, 1}}}) == Results{{F, {2, 3, 4}}});
   CHECK(results_of("multiply", {{I, {3}}, {I, {}}}) == Results{{I, {3}}});
   CHECK(refuses("add", {{F, {2}}, {F, {3}}}));
@@ -29,7 +29,7 @@ TEST_CASE("elementwise primitives broadcast where the list says so") {
   CHECK(refuses("dropout_grad", {{F, {2}}, {I, {2}}}, {{"rate", 0.5}}));
 }
 
-TEST_CASE("shapes, axes and constants are in range") {
+TEST_CASE("shapes, axes and constants are in range", "[plan]") {
   CHECK(results_of("reshape", {{B, {2, 6}}}, {{"shape", Integers{3, 4}}}) == Results{{B, {3, 4}}});
   CHECK(refuses("reshape", {{B, {2, 6}}}, {{"shape", Integers{3, 5}}}));
   CHECK(refuses("reshape", {{B, {2, 6}}}, {{"shape", Integers{-3, -4}}}));
@@ -66,7 +66,7 @@ TEST_CASE("shapes, axes and constants are in range") {
   CHECK(refuses("fill", {}, fill(std::numeric_limits<double>::quiet_NaN(), DType::kInt64)));
 }
 
-TEST_CASE("what is joined, cut or taken fits what it is joined to, cut or taken from") {
+TEST_CASE("what is joined, cut or taken fits what it is joined to, cut or taken from", "[plan]") {
   const auto axis = [](int64_t i) { return Entries{{"axis", i}}; };
   CHECK(results_of("concat", {{I, {2, 3}}, {I, {2, 4}}, {I, {2, 1}}}, axis(1)) ==
         Results{{I, {2, 8}}});
@@ -105,7 +105,7 @@ TEST_CASE("what is joined, cut or taken fits what it is joined to, cut or taken 
   CHECK(refuses("transpose", {{F, {2, 3}}}, {{"perm", Integers{0}}}));
 }
 
-TEST_CASE("paddings, copies, indices and ranks are in range") {
+TEST_CASE("paddings, copies, indices and ranks are in range", "[plan]") {
   const auto pad = [](Integers paddings, const char* mode, double value = 0) {
     return Entries{{"paddings", paddings}, {"mode", std::string(mode)}, {"value", value}};
   };
@@ -148,7 +148,7 @@ TEST_CASE("paddings, copies, indices and ranks are in range") {
   CHECK(refuses("tril", {{F, {3}}}, {{"diagonal", int64_t{0}}}));
 }
 
-TEST_CASE("comparisons give bools, where takes them, and neither mixes dtypes") {
+TEST_CASE("comparisons give bools, where takes them, and neither mixes dtypes", "[plan]") {
   CHECK(results_of("less", {{I, {3, 1}}, {DType::kInt8, {4}}}) == Results{{B, {3, 4}}});
   CHECK(results_of("not_equal", {{B, {3}}, {B, {}}}) == Results{{B, {3}}});
   CHECK(refuses("less", {{B, {3}}, {B, {3}}}));
@@ -161,7 +161,7 @@ TEST_CASE("comparisons give bools, where takes them, and neither mixes dtypes") 
   CHECK(refuses("logical_and", {{B, {2}}, {I, {2}}}));
 }
 
-TEST_CASE("what functions are given is in range") {
+TEST_CASE("what functions are given is in range", "[plan]") {
   CHECK(results_of("clip_by_value", {{F, {3}}}, {{"min", 0.0}, {"max", 0.0}}) == Results{{F, {3}}});
   CHECK(refuses("clip_by_value", {{F, {3}}}, {{"min", 1.0}, {"max", 0.0}}));
   CHECK(refuses("gelu", {{F, {3}}}, {{"approximate", std::string("cosh")}}));
@@ -171,7 +171,7 @@ TEST_CASE("what functions are given is in range") {
   CHECK(refuses("divide", {{I, {3}}, {I, {3}}}));
 }
 
-TEST_CASE("gradients of reductions have what was reduced") {
+TEST_CASE("gradients of reductions have what was reduced", "[plan]") {
   const Entries axes = {{"axes", Integers{1}}, {"keepdims", false}};
   CHECK(results_of("reduce_extreme_grad", {{F, {2}}, {F, {2, 3}}, {F, {2}}}, axes) ==
         Results{{F, {2, 3}}});

@@ -23,7 +23,7 @@ Entries convolution(Integers strides, Integers padding, Integers dilation, int64
 
 }  // namespace
 
-TEST_CASE("each kernel has a signature and each signature a kernel") {
+TEST_CASE("each kernel has a signature and each signature a kernel", "[plan]") {
   std::set<std::string_view> kernels = {
 #define FLOW_CPU_KERNEL(op, layouts) #op,
 #include "runtime/cpu/kernels.def"
@@ -36,7 +36,7 @@ TEST_CASE("each kernel has a signature and each signature a kernel") {
   CHECK(find_signature("relu_grad")->may_overwrite(1));
 }
 
-TEST_CASE("operands that may be left out, or be many, are the last of their op") {
+TEST_CASE("operands that may be left out, or be many, are the last of their op", "[plan]") {
   for (const Signature& signature : all_signatures()) {
     INFO(signature.op);
     bool last = false;
@@ -49,7 +49,7 @@ TEST_CASE("operands that may be left out, or be many, are the last of their op")
   }
 }
 
-TEST_CASE("matrix products: leading dimensions broadcast, each side may be transposed") {
+TEST_CASE("matrix products: leading dimensions broadcast, each side may be transposed", "[plan]") {
   const auto flags = [](bool a, bool b) { return Entries{{"transpose_a", a}, {"transpose_b", b}}; };
   CHECK(results_of("matmul", {{F, {3, 4}}, {F, {4, 5}}}, flags(false, false)) ==
         Results{{F, {3, 5}}});
@@ -62,7 +62,7 @@ TEST_CASE("matrix products: leading dimensions broadcast, each side may be trans
   CHECK(refuses("matmul", {{F, {2, 3, 4}}, {F, {3, 4, 5}}}, flags(false, false)));
 }
 
-TEST_CASE("convolutions: groups, strides, pads and dilation decide the shape") {
+TEST_CASE("convolutions: groups, strides, pads and dilation decide the shape", "[plan]") {
   const Operand x{F, {2, 4, 9, 8}}, w{F, {6, 2, 3, 3}};
   CHECK(results_of("convolution", {x, w}, convolution({2, 1}, {1, 0, 2, 2}, {1, 2}, 2)) ==
         Results{{F, {2, 6, 4, 8}}});
@@ -78,7 +78,7 @@ TEST_CASE("convolutions: groups, strides, pads and dilation decide the shape") {
                 convolution({1, 1}, {0, 0, 0, 0}, {1, INT32_MAX}, 1)));
 }
 
-TEST_CASE("convolutions' gradients have the shapes of what they are of") {
+TEST_CASE("convolutions' gradients have the shapes of what they are of", "[plan]") {
   const Entries base = convolution({1, 1}, {0, 0, 0, 0}, {1, 1}, 1);
   const auto with = [&](const char* name, Integers shape) {
     Entries entries = base;
@@ -95,7 +95,8 @@ TEST_CASE("convolutions' gradients have the shapes of what they are of") {
   CHECK(refuses("convolution_grad_weight", {x, dy}, with("weight_shape", {4, 3, 3, 2})));
 }
 
-TEST_CASE("pooling keeps a real element in each window, and places that fit their dtype") {
+TEST_CASE("pooling keeps a real element in each window, and places that fit their dtype",
+          "[plan]") {
   const auto pool = [](Integers size, Integers strides, Integers padding) {
     return windows(std::move(strides), std::move(padding), {{"ksize", std::move(size)}});
   };
@@ -117,7 +118,7 @@ TEST_CASE("pooling keeps a real element in each window, and places that fit thei
   CHECK(refuses("max_pool2d_grad", {{F, {2, 3, 4, 3}}, {DType::kUInt8, y}}, gradient));
 }
 
-TEST_CASE("average pools have the shapes of maximum pools") {
+TEST_CASE("average pools have the shapes of maximum pools", "[plan]") {
   const Entries pool = windows({2, 2}, {0, 1, 0, 1}, {{"ksize", Integers{2, 2}}});
   CHECK(results_of("avg_pool2d", {{F, {2, 3, 7, 7}}}, pool) == Results{{F, {2, 3, 4, 4}}});
   Entries gradient = pool;
@@ -126,7 +127,8 @@ TEST_CASE("average pools have the shapes of maximum pools") {
   CHECK(refuses("avg_pool2d_grad", {{F, {2, 3, 3, 4}}}, gradient));
 }
 
-TEST_CASE("normalising primitives take vectors along their axis, or features from it on") {
+TEST_CASE("normalising primitives take vectors along their axis, or features from it on",
+          "[plan]") {
   const Entries along{{"axis", int64_t{1}}, {"epsilon", 1e-3}};
   const Operand x{F, {2, 3, 4}}, c{F, {3}}, row{F, {2}}, features{F, {3, 4}}, other{F, {4}};
   CHECK(results_of("batch_norm", {x, c, c}, along) == Results{{F, {2, 3, 4}}, {F, {3}}, {F, {3}}});
@@ -169,7 +171,7 @@ TEST_CASE("normalising primitives take vectors along their axis, or features fro
   CHECK(refuses("move_statistics", {c, c, c, row}, moves));
 }
 
-TEST_CASE("losses take integers and a last axis of classes; updates take equal shapes") {
+TEST_CASE("losses take integers and a last axis of classes; updates take equal shapes", "[plan]") {
   const char* const loss = "sparse_softmax_cross_entropy_with_logits";
   const char* const gradient = "sparse_softmax_cross_entropy_with_logits_grad";
   CHECK(results_of(loss, {{DType::kUInt8, {2, 3}}, {F, {2, 3, 5}}}) ==
@@ -190,7 +192,7 @@ TEST_CASE("losses take integers and a last axis of classes; updates take equal s
   CHECK(refuses("momentum_update", {{F, {3}}, {F, {3}}, {F, {1, 3}}}, momentum));
 }
 
-TEST_CASE("clipped updates take a scalar more, norms any number of gradients") {
+TEST_CASE("clipped updates take a scalar more, norms any number of gradients", "[plan]") {
   CHECK(results_of("sgd_update", {{F, {3}}, {F, {3}}, {F, {}}},
                    {{"scale", 1.0}, {"rate_scale", 1.0}}) == Results{{F, {3}}});
   CHECK(

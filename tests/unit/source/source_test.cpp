@@ -16,7 +16,7 @@ void check_position(const Source& source, uint32_t offset, int line, int column)
 
 }  // namespace
 
-TEST_CASE("Positions count lines and columns from one") {
+TEST_CASE("Positions count lines and columns from one", "[source]") {
   const Source source("a.yaml", "ab\ncd\n");
   check_position(source, 0, 1, 1);
   check_position(source, 2, 1, 3);
@@ -25,13 +25,13 @@ TEST_CASE("Positions count lines and columns from one") {
   check_position(source, 1000, 3, 1);
 }
 
-TEST_CASE("Columns count characters, not bytes") {
+TEST_CASE("Columns count characters, not bytes", "[source]") {
   const Source source("a.yaml", "\u00e9\u4e2dx");
   check_position(source, 2, 1, 2);
   check_position(source, 5, 1, 3);
 }
 
-TEST_CASE("Lines end with a line feed or a carriage return and one, and hold neither") {
+TEST_CASE("Lines end with a line feed or a carriage return and one, and hold neither", "[source]") {
   const Source source("a.yaml", "ab\r\nc\nd");
   REQUIRE(source.line_count() == 3);
   CHECK(source.line(1) == "ab");
@@ -39,14 +39,14 @@ TEST_CASE("Lines end with a line feed or a carriage return and one, and hold nei
   CHECK(source.line(3) == "d");
 }
 
-TEST_CASE("An empty text has one empty line") {
+TEST_CASE("An empty text has one empty line", "[source]") {
   const Source source("a.yaml", "");
   REQUIRE(source.line_count() == 1);
   CHECK(source.line(1).empty());
   check_position(source, 0, 1, 1);
 }
 
-TEST_CASE("A byte order mark is no part of the first line") {
+TEST_CASE("A byte order mark is no part of the first line", "[source]") {
   const Source source("a.yaml",
                       "\xEF\xBB\xBF"
                       "ab\n");
@@ -55,7 +55,7 @@ TEST_CASE("A byte order mark is no part of the first line") {
   check_position(source, 0, 1, 1);
 }
 
-TEST_CASE("A place is written as file, line and column") {
+TEST_CASE("A place is written as file, line and column", "[source]") {
   Sources sources;
   const int32_t id = sources.add("jobs/a.yaml", "a: 1\nb: 2\n");
   CHECK(sources.where({id, 8, 9}) == "jobs/a.yaml:2:4");

@@ -104,7 +104,7 @@ class Mutator {
 
 }  // namespace
 
-TEST_CASE("A job file that was tampered with never crashes the parser") {
+TEST_CASE("A job file that was tampered with never crashes the parser", "[yaml]") {
   const auto start = std::chrono::steady_clock::now();
   for (unsigned seed = 0; seed < 6000; ++seed) {
     survive(Mutator(seed)(std::string(kJobFile)));
@@ -112,12 +112,12 @@ TEST_CASE("A job file that was tampered with never crashes the parser") {
   }
 }
 
-TEST_CASE("Any short text is read or refused") {
+TEST_CASE("Any short text is read or refused", "[yaml]") {
   Mutator mutate(1);
   for (int i = 0; i < 3000; ++i) survive(mutate(mutate("")));
 }
 
-TEST_CASE("Long monotonous texts take no longer than their length") {
+TEST_CASE("Long monotonous texts take no longer than their length", "[yaml]") {
   for (const std::string_view piece : kPieces) {
     std::string text = "a: ";
     while (text.size() < 100'000) text += piece;

@@ -27,7 +27,7 @@ struct Parsed {
 
 }  // namespace
 
-TEST_CASE("Scalars keep their text untyped, and their place with its quotes") {
+TEST_CASE("Scalars keep their text untyped, and their place with its quotes", "[yaml]") {
   const Parsed parsed("a: 010\nb: \"x\\ty\"  # c\nc: 'it''s'\nd: yes\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.at("a").scalar == "010");
@@ -41,7 +41,7 @@ TEST_CASE("Scalars keep their text untyped, and their place with its quotes") {
   CHECK(parsed.at("d").scalar == "yes");
 }
 
-TEST_CASE("Plain text over several lines is one scalar, and ends before comments") {
+TEST_CASE("Plain text over several lines is one scalar, and ends before comments", "[yaml]") {
   const Parsed parsed("a: one\n  two\n\n  three # c\nb: 1\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.at("a").scalar == "one two\nthree");
@@ -49,7 +49,7 @@ TEST_CASE("Plain text over several lines is one scalar, and ends before comments
   CHECK(parsed.text(parsed.at("b")) == "1");
 }
 
-TEST_CASE("Block text reaches to the end of its last line") {
+TEST_CASE("Block text reaches to the end of its last line", "[yaml]") {
   const Parsed parsed("a: |\n  x\n   y\n\nb: >-  # c\n   one\n   two\nc: 1\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.at("a").scalar == "x\n y\n");
@@ -59,7 +59,7 @@ TEST_CASE("Block text reaches to the end of its last line") {
   CHECK(parsed.text(parsed.at("c")) == "1");
 }
 
-TEST_CASE("Block text may say its indentation, be empty, and stand in lists") {
+TEST_CASE("Block text may say its indentation, be empty, and stand in lists", "[yaml]") {
   const Parsed parsed("a: |2\n   x\n  y\nb: |\nc:\n  - |\n    z\n  - k: |\n      w\n    l: 1\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.text(parsed.at("a")) == "|2\n   x\n  y");
@@ -70,7 +70,8 @@ TEST_CASE("Block text may say its indentation, be empty, and stand in lists") {
   CHECK(parsed.text(*parsed.at("c").items[1].find("l")) == "1");
 }
 
-TEST_CASE("Lists and mappings in brackets and braces reach from the first to the last character") {
+TEST_CASE("Lists and mappings in brackets and braces reach from the first to the last character",
+          "[yaml]") {
   const Parsed parsed(
       "a: {b: [1, 2], c: \"}\"} # }\nd: [\n  x,  # ]\n  {y: z},\n]\ne: {}\nf: []\n");
   REQUIRE(parsed.diags.empty());
@@ -82,7 +83,7 @@ TEST_CASE("Lists and mappings in brackets and braces reach from the first to the
   CHECK(parsed.text(parsed.at("f")) == "[]");
 }
 
-TEST_CASE("Lists and mappings by indentation reach to the end of their last value") {
+TEST_CASE("Lists and mappings by indentation reach to the end of their last value", "[yaml]") {
   const Parsed parsed("a:\n  b: 1\n  c:\n    - x\n    - y: 2\n\n# end\nd: 1\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.text(parsed.at("a")) == "b: 1\n  c:\n    - x\n    - y: 2");
@@ -90,7 +91,7 @@ TEST_CASE("Lists and mappings by indentation reach to the end of their last valu
   CHECK(parsed.text(parsed.at("a").find("c")->items[1]) == "y: 2");
 }
 
-TEST_CASE("Keys know their places") {
+TEST_CASE("Keys know their places", "[yaml]") {
   const Parsed parsed("a: {\"b c\": 1, d : 2}\n\u00e9: x\n");
   REQUIRE(parsed.diags.empty());
   const Node& a = parsed.at("a");
@@ -101,7 +102,7 @@ TEST_CASE("Keys know their places") {
   CHECK(parsed.sources.where(parsed.at("\u00e9").span) == "a.yaml:2:4");
 }
 
-TEST_CASE("A byte order mark and carriage returns change nothing") {
+TEST_CASE("A byte order mark and carriage returns change nothing", "[yaml]") {
   const Parsed parsed(
       "\xEF\xBB\xBF"
       "a: 1\r\nb: |\r\n  x\r\n  y\r\nc: [1,\r\n 2]\r\n");
@@ -113,13 +114,13 @@ TEST_CASE("A byte order mark and carriage returns change nothing") {
   CHECK(parsed.text(parsed.at("c")) == "[1,\r\n 2]");
 }
 
-TEST_CASE("A document marker at the start and one at the end are allowed") {
+TEST_CASE("A document marker at the start and one at the end are allowed", "[yaml]") {
   const Parsed parsed("# c\n--- # d\na: 1\n...\n# e\n");
   CHECK(parsed.diags.empty());
   CHECK(parsed.at("a").scalar == "1");
 }
 
-TEST_CASE("A pair in a list is a mapping") {
+TEST_CASE("A pair in a list is a mapping", "[yaml]") {
   const Parsed parsed("a: [b: 1, c]\n");
   REQUIRE(parsed.diags.empty());
   REQUIRE(parsed.at("a").items[0].is_mapping());
@@ -127,14 +128,14 @@ TEST_CASE("A pair in a list is a mapping") {
   CHECK(parsed.text(parsed.at("a").items[1]) == "c");
 }
 
-TEST_CASE("Expressions without commas, or quoted, are whole in braces") {
+TEST_CASE("Expressions without commas, or quoted, are whole in braces", "[yaml]") {
   const Parsed parsed("a: {b: $(x + 1), c: \"$(max(x, 1))\", d: $env(HOME:-none), e: a$(b)c}\n");
   REQUIRE(parsed.diags.empty());
   CHECK(parsed.at("a").find("b")->scalar == "$(x + 1)");
   CHECK(parsed.at("a").find("d")->scalar == "$env(HOME:-none)");
 }
 
-TEST_CASE("After an error the tree holds what could be read") {
+TEST_CASE("After an error the tree holds what could be read", "[yaml]") {
   const Parsed parsed("a: 1\na: 2\nb:\nc: {filters:32, x: 1}\nd: !!int 3\n");
   CHECK(parsed.diags.distinct_errors() == 4);
   CHECK(parsed.at("a").scalar == "1");
@@ -145,13 +146,13 @@ TEST_CASE("After an error the tree holds what could be read") {
   CHECK(parsed.text(parsed.at("d")) == "3");
 }
 
-TEST_CASE("Nothing more is said of a value that is not there") {
+TEST_CASE("Nothing more is said of a value that is not there", "[yaml]") {
   Parsed parsed("a:\n");
   parsed.diags.error(Diagnosis::kBadScalar, parsed.at("a").span, "not a number");
   CHECK(parsed.diags.distinct_errors() == 1);
 }
 
-TEST_CASE("Values nest 64 deep and no deeper") {
+TEST_CASE("Values nest 64 deep and no deeper", "[yaml]") {
   const auto nested = [](size_t depth) {
     return "a: " + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "\n";
   };
@@ -162,7 +163,7 @@ TEST_CASE("Values nest 64 deep and no deeper") {
   CHECK(Parsed(std::string(1 << 20, '-')).diags.distinct_errors() == 1);
 }
 
-TEST_CASE("A file beyond four megabytes is refused unread") {
+TEST_CASE("A file beyond four megabytes is refused unread", "[yaml]") {
   const Parsed parsed("a: \"" + std::string(4 << 20, 'x'));
   CHECK(parsed.diags.render() ==
         "error: a.yaml has 4194308 bytes; expected at most 4194304 [E0118]\n"
