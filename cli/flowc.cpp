@@ -470,10 +470,8 @@ Commands declare(CLI::App& app, Options& options) {
   CLI::App* diffs = add(
       "diff", "Compare two job files or plans", diff,
       "Lists entries that are added, removed or changed, and changes of parameters, FLOPs, memory, "
-      "optimizer, schedule and run. --set changes both.
-Exit status: 0 equivalent; 1 different; 2 "
-      "one is invalid; 3 one cannot be read.
-Example: flowc diff jobs/lenet.yaml "
+      "optimizer, schedule and run. --set changes both.\nExit status: 0 equivalent; 1 different; 2 "
+      "one is invalid; 3 one cannot be read.\nExample: flowc diff jobs/lenet.yaml "
       "runs/lenet-train-001/plan.json");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "the job file or plan to compare with A")

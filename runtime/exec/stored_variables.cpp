@@ -15,7 +15,7 @@ NpzVariables::NpzVariables(const fs::path& path)
   for (const std::string& array : arrays)
     if (!plan::is_safe_name(array))
       throw RequestError(fmt::format("{}: invalid variable name `{}`", path.string(), array),
-                         "use names as in `flowc show`, such as net/conv1/weight");
+                         "use names as in `flowc show --steps`, such as net/conv1/weight");
   if (arrays.empty()) throw RequestError(path.string() + " has no arrays");
 }
 

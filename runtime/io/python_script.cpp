@@ -35,7 +35,7 @@ bool lacks_numpy(const ProcessOptions& command) {
   ProcessOptions search = command;
   search.words = {words[0], "-c",
                   "import importlib.util, sys; "
-                  "sys.exit(3 if importlib.util.find_spec('numpy') is None else 0)"};
+                  "sys.exit(0 if importlib.util.find_spec('numpy') else 3)"};
   search.acknowledges = false;
   try {
     Process process(search);
