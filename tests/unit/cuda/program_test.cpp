@@ -315,7 +315,7 @@ TEST_CASE("a part of the free memory is left to kernels and graphs", "[cuda]") {
   test::FakeDevice device;
   device.memory = memory;
   FakeGpu gpu(device);
-  CHECK(refusal(gpu, job) == "job.yaml:1:1: job `job` needs 256 GiB of GPU memory, " + available +
+  CHECK(refusal(gpu, job) == "job.yaml:1:1: job `job` needs 256 GiB of GPU memory; " + available +
                                  " available; largest: `x`");
 }
 

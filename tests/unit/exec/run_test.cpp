@@ -224,7 +224,7 @@ TEST_CASE("a sink that fails ends the run and is told", "[exec]") {
   CHECK(run.record()["exit_status"] == 3);
 }
 
-TEST_CASE("--steps stops at a global step, whatever comes first", "[exec]") {
+TEST_CASE("a run with --steps stops at a global step, whatever comes first", "[exec]") {
   const FreshDirectory home;
   write_rows(home / "x.npy", 10);
   const auto steps = [&](plan::Job job, std::optional<int64_t> given, const std::string& out) {

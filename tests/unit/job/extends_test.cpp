@@ -130,7 +130,8 @@ TEST_CASE("A job may extend one that extends another", "[job]") {
   CHECK(plan_of_job(chain) == plan_of_job(written));
 }
 
-TEST_CASE("--set reaches what a job takes over, in it and in the job that it extends", "[job]") {
+TEST_CASE("The flag --set reaches what a job takes over, in it and in the job that it extends",
+          "[job]") {
   const std::string text = with_eval("extends: train");
   const auto same = [&](const std::string& eval, std::vector<std::string> sets) {
     CHECK(plan_of_job(with_eval(eval)) == plan_of_job(text, std::move(sets)));
@@ -150,7 +151,7 @@ TEST_CASE("--set reaches what a job takes over, in it and in the job that it ext
   same("extends: train, graph: {z: {op: sin, in: out}}", {"+jobs.eval.graph.z={op: sin, in: out}"});
 }
 
-TEST_CASE("--set knows the names that a job takes over", "[job]") {
+TEST_CASE("The flag --set knows the names that a job takes over", "[job]") {
   const auto says = [](const std::string& set, const std::string& text) {
     CompileRequest request;
     request.sets = {set};
