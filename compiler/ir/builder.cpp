@@ -130,13 +130,13 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
 
 std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector<ValueId> operands,
                                   Attributes attributes, const AttributeSpans& spans) {
-  FLOW_CHECK(op.infer, "{} is a layer", op.name);
+  FLOW_CHECK(op.is_primitive(), "{} is a layer", op.name);
   std::vector<ValueId> invalid(op.results.size());
   if (!all_valid(operands)) return invalid;
   const bool complete = complete_attributes(op, name, spans, diags_, attributes);
   Inference inference(graph_, name, operands, attributes, spans, diags_);
   if (!check_operands(op, inference) || !complete) return invalid;
-  op.infer(inference);
+  infer(op, inference, false);
   if (inference.failed()) return invalid;
   const size_t count = inference.results().size();
   FLOW_CHECK(count == op.results.size() || op.results.back().ends_with('*'), "{}", op.name);

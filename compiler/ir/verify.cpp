@@ -54,7 +54,7 @@ class Verifier {
   }
 
   void check(const Node& node, NodeId id) {
-    FLOW_CHECK(node.op && node.op->infer && !node.results.empty(), "{}", node.name);
+    FLOW_CHECK(node.op && node.op->is_primitive() && !node.results.empty(), "{}", node.name);
     for (const ValueId operand : node.operands) check_read(operand, node);
     std::vector<ValueId> made = node.results;
     if (!node.posts.empty()) made[0] = node.posts.front().replaced;
@@ -88,7 +88,7 @@ class Verifier {
     const AttributeSpans spans;
     Attributes normalised = attributes;
     Inference inference(graph_, name, operands, normalised, spans, diags);
-    op.infer(inference);
+    infer(op, inference, true);
     FLOW_CHECK(!inference.failed(), "{}: {}", name, diags.render());
     FLOW_CHECK(normalised == attributes, "{}: the attributes of {} are not stable", name, op.name);
     FLOW_CHECK(inference.results().size() == results.size(), "{}", name);

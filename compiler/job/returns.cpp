@@ -7,8 +7,8 @@
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/names.h"
 
 namespace flow::job {
 namespace {
@@ -32,7 +32,7 @@ std::string_view article_name(Kind kind) {
 /// Keys name folders of the run directory.
 bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
   const std::string& key = entry.key;
-  if (plan::is_safe_key(key)) return true;
+  if (is_safe_key(key)) return true;
   reader.error(Diagnosis::kBadName, entry.key_span,
                fmt::format("invalid key `{}`; expected the name of a folder", key));
   return false;

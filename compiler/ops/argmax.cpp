@@ -2,7 +2,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_argmax(Inference& inference) {
@@ -42,4 +42,4 @@ std::span<const OpDef> argmax() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

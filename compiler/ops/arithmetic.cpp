@@ -2,7 +2,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::ValueId;
@@ -156,4 +156,4 @@ std::span<const OpDef> arithmetic() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -8,7 +8,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 constexpr std::string_view kAttention = "scaled_dot_product_attention";
@@ -204,4 +204,4 @@ std::span<const OpDef> attention() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -7,7 +7,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/normalization.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kNoRows;
@@ -304,4 +304,4 @@ std::span<const OpDef> batch_normalization() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -4,7 +4,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 /// The axis for which the bias would do.
@@ -82,4 +82,4 @@ std::span<const OpDef> bias_add() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

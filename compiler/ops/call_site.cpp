@@ -25,6 +25,30 @@ void set_regularizer(const ir::Attributes& attributes, std::string_view initiali
   variable.l2 = number(".l2");
 }
 
+Diagnosis diagnosis_of(ops::Reason reason) {
+  switch (reason) {
+    case ops::Reason::kBadAttribute:
+      return Diagnosis::kBadAttribute;
+    case ops::Reason::kDTypeMismatch:
+      return Diagnosis::kDTypeMismatch;
+    case ops::Reason::kMissingAttribute:
+      return Diagnosis::kMissingAttribute;
+    case ops::Reason::kOperandCount:
+      return Diagnosis::kOperandCount;
+    case ops::Reason::kOutOfRange:
+      return Diagnosis::kOutOfRange;
+    case ops::Reason::kRankMismatch:
+      return Diagnosis::kRankMismatch;
+    case ops::Reason::kShapeMismatch:
+      return Diagnosis::kShapeMismatch;
+    case ops::Reason::kTensorTooLarge:
+      return Diagnosis::kTensorTooLarge;
+    case ops::Reason::kWindow:
+      break;
+  }
+  return Diagnosis::kWindow;
+}
+
 }  // namespace
 
 Span AttributeSpans::of(std::string_view attribute) const {
@@ -81,6 +105,34 @@ Diag& CallSite::bad_op(Diagnosis diagnosis, std::string message) {
   return report(spans_.op, diagnosis, std::move(message), operands_.size());
 }
 
+void CallSite::report(const ops::Refusal& refusal) {
+  const Diagnosis diagnosis = diagnosis_of(refusal.reason);
+  Diag& diag = refusal.operand ? bad_operand(*refusal.operand, diagnosis, refusal.text)
+               : refusal.attribute.empty()
+                   ? bad_op(diagnosis, refusal.text)
+                   : bad_attribute(refusal.attribute, diagnosis, refusal.text);
+  for (const std::string& hint : refusal.hints) diag.with_hint(hint);
+}
+
+void Inference::run(const ops::OpSpec& spec, bool normalised) {
+  std::vector<ops::Operand> types;
+  for (size_t i = 0; i < operands(); ++i)
+    types.push_back({operand(i).dtype, operand(i).shape, operand(i).rows});
+  const ops::JobTypes job{.compute = number(), .batch = batch()};
+  ops::Call call(std::move(types), attributes_, job);
+  if (!normalised && spec.normalise) spec.normalise(call, attributes_);
+  if (!call.failed()) spec.infer(call);
+  for (const ops::Refusal& refusal : call.refusals()) report(refusal);
+  results_ = call.results();
+}
+
+void infer(const OpDef& op, Inference& inference, bool normalised) {
+  if (op.infer)
+    op.infer(inference);
+  else
+    inference.run(*op.spec, normalised);
+}
+
 void Inference::replace(std::string_view name, std::string_view by, ir::Attribute value) {
   ir::Attributes others;
   for (const auto& [other, kept] : attributes_)
@@ -131,7 +183,7 @@ ir::ValueId LayerContext::add(std::string_view op, std::string_view part,
                               std::vector<ir::ValueId> op_operands,
                               ir::Attributes op_attributes) const {
   const OpDef* def = find_op(op);
-  FLOW_CHECK(def && def->infer, "{}", op);
+  FLOW_CHECK(def && def->is_primitive(), "{}", op);
   AttributeSpans at_op;
   at_op.op = spans.op;
   std::string full = part.empty() ? name : fmt::format("{}/{}", name, part);

@@ -1,7 +1,7 @@
 // Converting between dtypes.
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_cast(Inference& inference) {
@@ -32,4 +32,4 @@ std::span<const OpDef> cast() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

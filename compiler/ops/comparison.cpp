@@ -4,7 +4,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void refuse(Inference& inference, DType dtype, std::string_view why, std::string_view hint) {
@@ -127,4 +127,4 @@ std::span<const OpDef> comparison() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

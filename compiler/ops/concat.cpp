@@ -9,7 +9,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/index_text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -239,4 +239,4 @@ std::span<const OpDef> concat() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -7,7 +7,7 @@
 #include "compiler/ops/layers.h"
 #include "compiler/ops/windows.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::ValueId;
@@ -255,4 +255,4 @@ std::span<const OpDef> conv() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

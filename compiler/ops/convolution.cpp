@@ -5,7 +5,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kMixedRows;
@@ -173,4 +173,4 @@ std::span<const OpDef> convolution() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

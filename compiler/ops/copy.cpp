@@ -1,7 +1,7 @@
 // Copies between devices, which passes add where a graph is placed on two.
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 
 std::span<const OpDef> copy() {
   static const OpDef kOps[] = {{
@@ -15,4 +15,4 @@ std::span<const OpDef> copy() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

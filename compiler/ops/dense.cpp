@@ -6,7 +6,7 @@
 #include "compiler/ops/layers.h"
 #include "compiler/ops/windows.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 /// [..., in] as [rows, in]: one product instead of one for each leading index.
@@ -73,4 +73,4 @@ std::span<const OpDef> dense() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -12,7 +12,7 @@ namespace flow {
 std::vector<std::string> activation_names() {
   std::vector<std::string> names{"none"};
   for (const OpDef* op : written_ops())
-    if (op->infer && op->operands.size() == 1 && !op->operands[0].variadic &&
+    if (op->is_primitive() && op->operands.size() == 1 && !op->operands[0].variadic &&
         std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
       names.emplace_back(op->name);
   return names;

@@ -5,7 +5,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::ValueId;
@@ -133,4 +133,4 @@ std::span<const OpDef> differences() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -1,7 +1,7 @@
 // Dropout: a layer that is nothing in predict jobs, a primitive in train jobs.
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 ir::ValueId expand_dropout(LayerContext& context) {
@@ -74,4 +74,4 @@ std::span<const OpDef> dropout() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

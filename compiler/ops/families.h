@@ -5,10 +5,9 @@
 
 #include "compiler/ops/op_def.h"
 
-namespace flow::ops {
+namespace flow::defs {
 
 #define FLOW_OPS(family) std::span<const OpDef> family();
 #include "compiler/ops/ops.def"
-#undef FLOW_OPS
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -7,7 +7,7 @@
 #include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_fill(Inference& inference) {
@@ -71,4 +71,4 @@ std::span<const OpDef> fill() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -7,7 +7,7 @@
 #include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -146,4 +146,4 @@ std::span<const OpDef> gather() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

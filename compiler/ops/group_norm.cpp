@@ -6,7 +6,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/normalization.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::ValueId;
@@ -130,4 +130,4 @@ std::span<const OpDef> group_norm() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

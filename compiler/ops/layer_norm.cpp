@@ -4,7 +4,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/normalization.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kMixedRows;
@@ -120,4 +120,4 @@ std::span<const OpDef> layer_norm() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -4,7 +4,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kMixedRows;
@@ -203,4 +203,4 @@ std::span<const OpDef> loss() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -5,7 +5,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kMixedRows;
@@ -135,4 +135,4 @@ std::span<const OpDef> matmul() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -10,6 +10,7 @@
 
 #include "compiler/diag/diag.h"
 #include "compiler/ir/graph.h"
+#include "ops/spec.h"
 
 namespace flow {
 
@@ -18,49 +19,10 @@ class Builder;
 }
 struct Fans;
 
-/// Sets of dtypes that an operand may have.
-/// Floats are those of the job's precision; others are cast before anything is computed from them.
-enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer */ };
-
-struct OperandDef {
-  std::string_view name;  // how the file gives it: "labels"; the main one is "in"
-  std::string_view doc;
-  Accepts accepts = Accepts::kFloat;
-  bool variadic = false;  // a list of one or more
-  bool optional = false;
-  /// What to do with a value of another dtype; a cast where empty.
-  std::string_view instead = {};
-};
-
-/// How an attribute's text is read.
-enum class AttributeType {
-  kBool,
-  kInteger,
-  kNumber,
-  kText /* one of `choices` */,
-  kIntegers /* a list, or one */,
-  kIntegerOrList /* which of them matters */,
-  kPairs /* [[0, 1], [2, 3]], kept as 0 1 2 3 */,
-  kIndex /* NumPy's basic indexing: "[:, 0, 1:-1]" */,
-  kDType,
-  kPadding,
-  kInitializer,
-  kActivation,
-  kRegularizer /* {l1, l2}: attributes NAME.l1 and NAME.l2 */
-};
-
-struct AttributeDef {
-  std::string_view name;
-  AttributeType type;
-  /// As the file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
-  /// list. The name of an attribute further up takes over its value.
-  std::string_view fallback;
-  std::string_view doc;
-  std::vector<std::string_view> choices = {};
-  std::optional<double> min = {}, max = {};  // both included, of each number
-  std::optional<double> below = {};          // excluded
-  std::string_view instead = {};             // what to do where a number is wanted, and none stands
-};
+using ops::Accepts;
+using ops::AttributeType;
+using OperandDef = ops::OperandSpec;
+using AttributeDef = ops::AttributeSpec;
 
 /// A value as a table writes it. REQUIRES: `text` is one of that type.
 ir::Attribute attribute_from(AttributeType type, std::string_view text);
@@ -96,6 +58,8 @@ class CallSite {
   Diag& bad_attribute(std::string_view attribute, Diagnosis diagnosis, std::string message);
   Diag& bad_op(Diagnosis diagnosis, std::string message);
   bool failed() const { return failed_; }
+  /// Reports a shape function's refusal.
+  void report(const ops::Refusal& refusal);
 
  protected:
   const ir::Graph& graph() const { return graph_; }
@@ -140,17 +104,14 @@ class Inference : public CallSite {
 
   /// Results, first to last. Reports a shape that is too large to count, or of too many axes.
   void result(DType dtype, Shape shape, int rows);
+  const std::vector<ops::Result>& results() const { return results_; }
 
-  struct Result {
-    DType dtype;
-    Shape shape;
-    int rows;
-  };
-  const std::vector<Result>& results() const { return results_; }
+  /// Runs a record's shape function, after `normalise` where `normalised` is false.
+  void run(const ops::OpSpec& spec, bool normalised);
 
  private:
   ir::Attributes& attributes_;
-  std::vector<Result> results_;
+  std::vector<ops::Result> results_;
 };
 
 /// The rule of ops whose result has operand 0's dtype, shape and rows.
@@ -234,18 +195,24 @@ struct OpDef {
   InferRule infer = nullptr;
   GradientRule gradient = nullptr;
   ExpandRule expand = nullptr;
-  bool takes_variables = false;   // its entry may say `trainable` and `variables`
-  bool trains_otherwise = false;  // than it predicts; its entry may say `training`
-  bool port_gradients = false;    // the rule takes gradients of any result, not of the first alone
-  bool elementwise = false;  // the first result has operand 0's shape, element i from element i:
-                             // may be fused as a post, may run in place
-  bool internal = false;     // made by passes; not to be written in a job file
+  const ops::OpSpec* spec = nullptr;  // whose shape function it has, where `infer` is null
+  bool takes_variables = false;       // its entry may say `trainable` and `variables`
+  bool trains_otherwise = false;      // than it predicts; its entry may say `training`
+  bool port_gradients = false;  // the rule takes gradients of any result, not of the first alone
+  bool elementwise = false;     // the first result has operand 0's shape, element i from element i:
+                                // may be fused as a post, may run in place
+  bool internal = false;        // made by passes; not to be written in a job file
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
 
   /// The attribute of that name, or null.
   const AttributeDef* attribute(std::string_view attribute_name) const;
+  /// Is it a node of the graph, or only a layer, which expands to some?
+  bool is_primitive() const { return infer || (spec && spec->infer); }
 };
+
+/// Runs the op's shape function; `normalised`: its attributes are.
+void infer(const OpDef& op, Inference& inference, bool normalised);
 
 /// The name of result i as a port: "mask", "out1".
 std::string result_name(const OpDef& op, size_t i);

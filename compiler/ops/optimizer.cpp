@@ -4,7 +4,7 @@
 
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 /// The operands up to `count` are of the first one's shape and dtype.
@@ -255,4 +255,4 @@ std::span<const OpDef> optimizer() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

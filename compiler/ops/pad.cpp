@@ -7,7 +7,7 @@
 #include "runtime/base/representable.h"
 #include "runtime/base/text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -211,4 +211,4 @@ std::span<const OpDef> pad() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

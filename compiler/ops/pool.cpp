@@ -8,7 +8,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/windows.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using ir::kNoRows;
@@ -271,4 +271,4 @@ std::span<const OpDef> pool() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

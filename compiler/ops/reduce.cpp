@@ -6,7 +6,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -185,4 +185,4 @@ std::span<const OpDef> reduce() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -7,7 +7,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -119,4 +119,4 @@ std::span<const OpDef> shape() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

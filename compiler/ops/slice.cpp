@@ -3,7 +3,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/index_text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -98,4 +98,4 @@ std::span<const OpDef> slice() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

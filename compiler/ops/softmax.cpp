@@ -4,7 +4,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_softmax(Inference& inference) {
@@ -70,4 +70,4 @@ std::span<const OpDef> softmax() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -2,18 +2,57 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/grad/rules.h"
 #include "compiler/ops/families.h"
+#include "ops/families.h"
 
 namespace flow {
 namespace {
 
-using Family = decltype(&ops::dense);
+using Defs = std::vector<OpDef>;
 
-constexpr Family kFamilies[] = {
-#define FLOW_OPS(family) ops::family,
+/// The op of a record and of the compiler's rules.
+OpDef def_of(const ops::OpSpec& spec) {
+  const grad::Rules rules = grad::rules_of(spec.name);
+  OpDef def{.name = spec.name,
+            .doc = spec.doc,
+            .formula = spec.formula,
+            .operands = spec.operands,
+            .attributes = spec.attributes,
+            .results = {},
+            .gradient = rules.gradient,
+            .expand = rules.expand,
+            .spec = &spec,
+            .takes_variables = spec.takes_variables,
+            .trains_otherwise = spec.trains_otherwise,
+            .port_gradients = spec.port_gradients,
+            .elementwise = spec.elementwise,
+            .internal = spec.internal,
+            .examples = spec.examples};
+  for (const ops::ResultSpec& result : spec.results) def.results.push_back(result.name);
+  return def;
+}
+
+Defs defs_of(std::span<const ops::OpSpec> family) {
+  Defs defs;
+  for (const ops::OpSpec& spec : family) defs.push_back(def_of(spec));
+  return defs;
+}
+
+Defs defs_of(std::span<const OpDef> family) { return {family.begin(), family.end()}; }
+
+const Defs& all_defs() {
+  static const Defs kAll = [] {
+    Defs all;
+#define FLOW_OPS(family) \
+  for (const OpDef& def : defs_of(defs::family())) all.push_back(def);
+#define FLOW_SPECS(family) \
+  for (const OpDef& def : defs_of(ops::family())) all.push_back(def);
 #include "compiler/ops/ops.def"
-#undef FLOW_OPS
-};
+    return all;
+  }();
+  return kAll;
+}
 
 }  // namespace
 
@@ -31,8 +70,7 @@ std::string result_name(const OpDef& op, size_t i) {
 std::span<const OpDef* const> all_ops() {
   static const std::vector<const OpDef*> kAll = [] {
     std::vector<const OpDef*> all;
-    for (const Family family : kFamilies)
-      for (const OpDef& op : family()) all.push_back(&op);
+    for (const OpDef& op : all_defs()) all.push_back(&op);
     return all;
   }();
   return kAll;

@@ -4,7 +4,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_top_k(Inference& inference) {
@@ -77,4 +77,4 @@ std::span<const OpDef> top_k() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

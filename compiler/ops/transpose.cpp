@@ -7,7 +7,7 @@
 #include "compiler/ops/families.h"
 #include "runtime/base/text.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -83,4 +83,4 @@ std::span<const OpDef> transpose() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

@@ -3,7 +3,7 @@
 
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 void infer_triangle(Inference& inference) {
@@ -56,4 +56,4 @@ std::span<const OpDef> triangle() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

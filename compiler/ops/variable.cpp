@@ -4,7 +4,7 @@
 #include "compiler/ops/families.h"
 #include "compiler/ops/initializers.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 ir::ValueId expand_variable(LayerContext& context) {
@@ -44,4 +44,4 @@ std::span<const OpDef> variable() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

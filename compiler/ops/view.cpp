@@ -6,7 +6,7 @@
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
 
-namespace flow::ops {
+namespace flow::defs {
 namespace {
 
 using Integers = std::vector<int64_t>;
@@ -109,4 +109,4 @@ std::span<const OpDef> view() {
   return kOps;
 }
 
-}  // namespace flow::ops
+}  // namespace flow::defs

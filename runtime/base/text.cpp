@@ -195,7 +195,7 @@ std::string human_count(double count) {
 
 std::string grouped_digits(uint64_t count) {
   std::string digits = std::to_string(count);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 

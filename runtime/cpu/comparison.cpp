@@ -1,6 +1,6 @@
 // Comparisons of two floats of one dtype, two integers of any dtypes, or two bools -> bool; what
 // connects bools; and where, which chooses by them.
-#include "runtime/base/pairs.h"
+#include "ops/binary.h"
 
 #include <algorithm>
 #include <array>
@@ -87,7 +87,7 @@ Kernel choose(const Request& request) {
 #define FLOW_TRIPLE(op, Function, ...)
 #define FLOW_COMPARISON(op, Function) \
   Kernel op(const Request& request) { return compare<functions::Function>(request); }
-#include "runtime/base/pairs.def"
+#include "ops/binary.def"
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE

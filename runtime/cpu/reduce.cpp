@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/base/pairs.h"
+#include "ops/binary.h"
 #include "runtime/cpu/operands.h"
 #include "runtime/cpu/reduced_axes.h"
 #include "runtime/cpu/reduction.h"

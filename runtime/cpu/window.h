@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/attributes.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/shape.h"
 #include "runtime/cpu/kernel.h"
-#include "runtime/plan/attributes.h"
 
 namespace flow::cpu {
 

@@ -1,8 +1,8 @@
 // Reductions over any axes: sums and means, the largest, the smallest, products, any, all, and
 // logsumexp.
+#include "ops/binary.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
-#include "runtime/base/pairs.h"
 #include "runtime/cuda/fold.cuh"
 #include "runtime/cuda/reduction.h"
 

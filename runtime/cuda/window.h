@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/attributes.h"
 #include "runtime/base/host_device.h"
 #include "runtime/base/shape.h"
 #include "runtime/cuda/divider.h"
-#include "runtime/plan/attributes.h"
 
 namespace flow::cuda {
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/io/npy.h"
-#include "runtime/plan/names.h"
 
 namespace flow::exec {
 
@@ -13,7 +13,7 @@ NpzVariables::NpzVariables(const fs::path& path)
     : path_(path), file_(path), npz_(file_.bytes(), path.string()) {
   const std::vector<std::string> arrays = npz_.arrays();
   for (const std::string& array : arrays)
-    if (!plan::is_safe_name(array))
+    if (!is_safe_name(array))
       throw RequestError(fmt::format("{}: invalid variable name `{}`", path.string(), array),
                          "use names as in `flowc show --steps`, such as net/conv1/weight");
   if (arrays.empty()) throw RequestError(path.string() + " has no arrays");

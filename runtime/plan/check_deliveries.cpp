@@ -3,11 +3,11 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/base/names.h"
 #include "runtime/base/number_format.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/environment_text.h"
-#include "runtime/plan/names.h"
 
 namespace flow::plan {
 namespace {

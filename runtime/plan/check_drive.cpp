@@ -5,10 +5,10 @@
 #include <set>
 #include <span>
 
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
 #include "runtime/plan/generators.h"
-#include "runtime/plan/names.h"
 #include "runtime/plan/precision.h"
 
 namespace flow::plan {

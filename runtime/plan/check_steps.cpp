@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
-#include "runtime/plan/names.h"
 #include "runtime/plan/precision.h"
 #include "runtime/plan/signature.h"
 

@@ -1,9 +1,9 @@
 // Each tensor by itself, and all together.
 #include <set>
 
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check_job.h"
-#include "runtime/plan/names.h"
 
 namespace flow::plan {
 namespace {

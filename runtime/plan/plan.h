@@ -11,17 +11,21 @@
 #include <variant>
 #include <vector>
 
+#include "ops/attributes.h"
+#include "ops/limits.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
-#include "runtime/plan/attributes.h"
 
 namespace flow::plan {
+
+using ops::Attribute;
+using ops::Attributes;
 
 inline constexpr int kVersion = 1;
 
 /// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
-inline constexpr int kMaxRank = 8;
+inline constexpr int kMaxRank = ops::kMaxRank;
 
 /// More steps than any run takes; far from where sums of steps would overflow.
 inline constexpr int64_t kMostSteps = int64_t{1} << 53;
@@ -36,8 +40,8 @@ using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
 /// Which axis of a tensor carries the rows of the batch. An axis >= 0, or one of these.
-inline constexpr int kNoRows = -1;     // the same for every row: variables, constants
-inline constexpr int kMixedRows = -2;  // made from several rows: a mean over the batch
+inline constexpr int kNoRows = ops::kNoBatch;
+inline constexpr int kMixedRows = ops::kBatchReduced;
 
 enum class Role { kInput, kVariable, kResult };
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/base/names.h"
 #include "runtime/plan/json_reader.h"
 #include "runtime/plan/json_text.h"
 #include "runtime/plan/json_writer.h"
-#include "runtime/plan/names.h"
 #include "runtime/plan/seal.h"
 
 namespace flow::plan {

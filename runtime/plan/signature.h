@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/spec.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/site.h"
 
@@ -92,7 +93,8 @@ struct Signature {
   std::vector<Part> operands, attributes;
   std::vector<std::string_view> results;  // with `?` or `*`
   std::string_view in_place;              // the operands whose memory result 0 may take over
-  Rule rule;
+  Rule rule = nullptr;
+  const ops::OpSpec* spec = nullptr;  // whose record this is, where `rule` is null
 
   /// What the list says of operand i. REQUIRES: the call has that many.
   const Part& operand(size_t i) const { return operands[std::min(i, operands.size() - 1)]; }
@@ -104,7 +106,7 @@ struct Signature {
   bool may_overwrite(size_t i) const;
 };
 
-/// All of signatures.def, in its order.
+/// Those of records in ops/, then all of signatures.def.
 std::span<const Signature> all_signatures();
 /// The signature of `op`, or null.
 const Signature* find_signature(std::string_view op);

@@ -1,10 +1,12 @@
 // The table of signatures, and the checks that need no shape rule.
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 
+#include "ops/check.h"
+#include "runtime/base/names.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/names.h"
 #include "runtime/plan/signature.h"
 
 namespace flow::plan {
@@ -116,6 +118,38 @@ void check_attributes(const Signature& signature, const Call& call) {
                  "{}: unknown attribute `{}`", signature.op, name);
 }
 
+std::string_view kept(std::string text) {
+  static std::deque<std::string> texts;
+  return texts.emplace_back(std::move(text));
+}
+
+std::string_view kind_of(const ops::OperandSpec& operand) {
+  constexpr std::string_view kKinds[] = {"any", "number", "integer", "bool", "arithmetic"};
+  return operand.low_precision ? "narrow" : kKinds[static_cast<size_t>(operand.accepts)];
+}
+
+/// What the rest of the plan check, lowering and backends ask of a record.
+Signature signature_of(const ops::OpSpec& spec) {
+  Signature signature;
+  signature.op = spec.name;
+  signature.spec = &spec;
+  for (const ops::OperandSpec& operand : spec.operands)
+    signature.operands.push_back(
+        {operand.name, kind_of(operand), operand.optional, operand.variadic});
+  for (const ops::ResultSpec& result : spec.results) {
+    std::string name(result.name);
+    if (result.updates) name = fmt::format("next_{}", spec.operands[*result.updates].name);
+    signature.results.push_back(kept(fmt::format("{}{}", name,
+                                                 result.optional   ? "?"
+                                                 : result.variadic ? "*"
+                                                                   : "")));
+  }
+  std::string in_place;
+  for (const size_t i : spec.in_place) in_place += fmt::format("{} ", spec.operands[i].name);
+  signature.in_place = kept(std::move(in_place));
+  return signature;
+}
+
 }  // namespace
 
 int Call::axis() const {
@@ -162,12 +196,17 @@ bool Signature::may_overwrite(size_t i) const {
 }
 
 std::span<const Signature> all_signatures() {
-  static const std::vector<Signature> kAll = {
+  static const std::vector<Signature> kAll = [] {
+    std::vector<Signature> all;
+    for (const ops::OpSpec* spec : ops::all_specs())
+      if (spec->infer) all.push_back(signature_of(*spec));
 #define FLOW_SIGNATURE(op, operands, results, attributes, in_place, rule) \
-  {#op, parts_of(operands), parts_of(attributes), words_of(results), in_place, rules::rule},
+  all.push_back(                                                          \
+      {#op, parts_of(operands), parts_of(attributes), words_of(results), in_place, rules::rule});
 #include "runtime/plan/signatures.def"
 #undef FLOW_SIGNATURE
-  };
+    return all;
+  }();
   return kAll;
 }
 
@@ -177,7 +216,23 @@ const Signature* find_signature(std::string_view op) {
   return found == all.end() ? nullptr : &*found;
 }
 
+std::vector<std::pair<DType, Shape>> check_spec(const ops::OpSpec& spec, const Call& call) {
+  std::vector<ops::Operand> operands;
+  for (const Tensor* tensor : call.operands())
+    operands.push_back({tensor->dtype, tensor->shape, tensor->rows});
+  const ops::JobTypes job{.compute = call.number(), .low_precision = call.narrow()};
+  ops::Call typed(std::move(operands), call.attributes(), job);
+  ops::check_types(spec, typed);
+  if (!typed.failed()) spec.infer(typed);
+  if (typed.failed()) call.site().refuse(typed.refusals().front().text);
+  std::vector<std::pair<DType, Shape>> results;
+  for (const ops::Result& result : typed.results())
+    results.emplace_back(result.dtype, result.shape);
+  return results;
+}
+
 std::vector<std::pair<DType, Shape>> check_call(const Signature& signature, Call call) {
+  if (signature.spec) return check_spec(*signature.spec, call);
   check_operands(signature, call);
   check_attributes(signature, call);
   signature.rule(call);

@@ -41,6 +41,7 @@ FLOOR = 0.95
 END_TO_END = {
     "cli": "flowc flowrun flowdiff directories config world schema language",
     "compiler-diag": "language flowc",
+    "compiler-grad": "gradients nets onnx",
     "compiler-job": "language config inputs hooks also",
     "compiler-lower": "jobs hooks bits",
     "compiler-ops": "onnx gradients nets",
@@ -48,6 +49,7 @@ END_TO_END = {
     "compiler-schema": "schema",
     "compiler-source": "language",
     "compiler-yaml": "language",
+    "ops": "onnx gradients nets flowc loading",
     "runtime-base": "directories world bits npy",
     "runtime-cpu": "onnx gradients nets mixed bits",
     "runtime-cuda": "",
@@ -152,13 +154,13 @@ def build():
 def run(words, seconds, number=0):
     """Whether the command passes in time. Ends everything that it started.
 
-    The limit is processor time, so that a busy machine does not find mutants. One that sleeps forever is found after ten times as long."""
+    The limit is processor time, so that a busy machine does not find mutants. One that sleeps forever is found after four times as long."""
     with tempfile.TemporaryDirectory(prefix="flow-mutant-") as folder:
         environment = {**os.environ, "FLOW_MUTANT": str(number), "TMPDIR": folder}
         process = subprocess.Popen(["prlimit", f"--cpu={math.ceil(seconds)}", *words], cwd=WORK / "build", env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            return process.wait(10 * seconds) == 0
+            return process.wait(4 * seconds) == 0
         except subprocess.TimeoutExpired:
             return False
         finally:
@@ -172,18 +174,16 @@ def run(words, seconds, number=0):
 def commands_of(room):
     """The tests that look at a room, the quickest and most likely first."""
     programs = WORK / "build" / "bin"
+    end_to_end = [("ctest", "--test-dir", str(WORK / "build"), "-R", f"^e2e_{name}$") for name in END_TO_END[room].split()]
+    if room == "runtime-cuda":
+        return [(str(programs / "flow_cuda_tests"), "--abort"), *end_to_end,
+                ("ctest", "--test-dir", str(WORK / "build"), "-R", "^stand_in_", "--stop-on-failure")]
     tag = f"[{room.split('-')[-1]}]"
-    if room == "runtime-cuda":
-        commands = [(str(programs / "flow_cuda_tests"), "--abort")]
-    else:
-        # A room without unit tests passes the first at once.
-        specs = [tag, "[property]", f"~[property]~{tag}"] if room == "runtime-cpu" else [tag, f"~[property]~{tag}", "[property]"]
-        commands = [(str(programs / "flow_tests"), "--abort", spec) for spec in specs]
-    for name in END_TO_END[room].split():
-        commands.append(("ctest", "--test-dir", str(WORK / "build"), "-R", f"^e2e_{name}$"))
-    if room == "runtime-cuda":
-        commands.append(("ctest", "--test-dir", str(WORK / "build"), "-R", "^stand_in_", "--stop-on-failure"))
-    return commands
+    # A room without unit tests passes the first at once.
+    first, others, random = ((str(programs / "flow_tests"), "--abort", spec) for spec in (tag, f"~[property]~{tag}", "[property]"))
+    if room in ("runtime-cpu", "ops", "compiler-grad", "compiler-ops", "compiler-passes"):
+        return [first, random, others, *end_to_end]
+    return [first, *end_to_end, others, random]
 
 
 def checks_of(rooms, jobs):
@@ -196,7 +196,7 @@ def checks_of(rooms, jobs):
         if not run(words, 900):
             raise Refused(f"fails without a mutant: {' '.join(words)}")
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return 30 + 4 * (end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
+        return 15 + 3 * (end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime)
 
     every = sorted({words for list_ in commands.values() for words in list_})
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -72,7 +72,7 @@ Arrays random_inputs(const plan::Job& job) {
 template <typename Check>
 void for_examples(Check check) {
   for (const OpDef* op : all_ops()) {
-    if (!op->infer) continue;
+    if (!op->is_primitive()) continue;
     INFO(op->name);
     for (std::string_view example : op->examples) {
       INFO(example);

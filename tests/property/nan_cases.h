@@ -45,16 +45,15 @@ inline std::vector<KernelCase> function_cases() {
     cases.push_back(nan_case(op, {half, x}));
     cases.back().results[0].shape = x.shape();
   };
-#define FLOW_NUMBER_FUNCTION(op, type) cases.push_back(nan_case(#op, {numbers_with_nan(random)}));
-#define FLOW_FUNCTION(op, ...) FLOW_NUMBER_FUNCTION(op, )
-#include "runtime/base/functions.def"
-#undef FLOW_FUNCTION
-#undef FLOW_NUMBER_FUNCTION
+#define FLOW_UNARY_NUMBER_FUNCTOR(op, functor) \
+  cases.push_back(nan_case(#op, {numbers_with_nan(random)}));
+#define FLOW_UNARY_FUNCTOR(op, functor) FLOW_UNARY_NUMBER_FUNCTOR(op, functor)
+#include "ops/unary.def"
 #define FLOW_NUMBER_PAIR(op, type) add_pair(#op);
 #define FLOW_PAIR(op, ...) add_pair(#op);
 #define FLOW_TRIPLE(op, ...)
 #define FLOW_COMPARISON(op, type)
-#include "runtime/base/pairs.def"
+#include "ops/binary.def"
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE
@@ -72,11 +71,8 @@ inline std::vector<KernelCase> gradient_cases() {
     cases.push_back(nan_case(op, {nans, finite}));
     cases.push_back(nan_case(op, {finite, nans}));
   };
-#define FLOW_NUMBER_FUNCTION(op, type)
-#define FLOW_FUNCTION(op, ...) add(#op "_grad");
-#include "runtime/base/functions.def"
-#undef FLOW_FUNCTION
-#undef FLOW_NUMBER_FUNCTION
+#define FLOW_UNARY_FUNCTOR(op, functor) add(#op "_grad");
+#include "ops/unary.def"
   return cases;
 }
 

@@ -7,16 +7,19 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
+ROOTS = ["ops", "runtime", "compiler", "cli", "tests"]
+
 # What a folder may include of ours, beside itself. The order of the table is the order of the layers.
 LAYERS = {
     "runtime/base": [],
-    "runtime/plan": ["runtime/base"],
-    "runtime/io": ["runtime/base", "runtime/plan"],
-    "runtime/exec": ["runtime/base", "runtime/plan", "runtime/io"],
-    "runtime/cpu": ["runtime/base", "runtime/plan", "runtime/exec"],
-    "runtime/cuda": ["runtime/base", "runtime/plan", "runtime/exec"],
-    "compiler": ["runtime/base", "runtime/plan"],
-    "cli": ["runtime", "compiler"],
+    "ops": ["runtime/base"],
+    "runtime/plan": ["runtime/base", "ops"],
+    "runtime/io": ["runtime/base", "ops", "runtime/plan"],
+    "runtime/exec": ["runtime/base", "ops", "runtime/plan", "runtime/io"],
+    "runtime/cpu": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
+    "runtime/cuda": ["runtime/base", "ops", "runtime/plan", "runtime/exec"],
+    "compiler": ["runtime/base", "ops", "runtime/plan"],
+    "cli": ["runtime", "ops", "compiler"],
 }
 
 # The only places that include a library's headers.
@@ -33,7 +36,7 @@ DOORS = {
 }
 
 # Folders whose files are compiled together, in batches of neighbours.
-TOGETHER = [["runtime/base", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["compiler"],
+TOGETHER = [["runtime/base", "ops", "runtime/plan", "runtime/io", "runtime/exec"], ["runtime/cpu"], ["compiler"],
             ["tests/support", "tests/property/cases"], ["tests/unit", "tests/golden"]]
 UNNAMED = re.compile(r"^namespace (\w[\w:]*) \{$|^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 TYPE = r"(?:struct|class|enum class) (\w+)(?= [:{]| final)"
@@ -56,7 +59,7 @@ class Layering(unittest.TestCase):
         for layer, below in LAYERS.items():
             for name, text in sources(layer):
                 for header in INCLUDE.findall(text):
-                    if header.startswith(("runtime/", "compiler/", "cli/")):
+                    if header.startswith(("runtime/", "ops/", "compiler/", "cli/")):
                         allowed = [layer, *below]
                         self.assertTrue(any(header.startswith(folder + "/") for folder in allowed), f"{name} includes {header}")
 
@@ -80,12 +83,12 @@ class Layering(unittest.TestCase):
 
     def test_constants_of_files_are_named_as_constants(self):
         # A local variable of a neighbour would shadow any other name.
-        for name, text in sources("runtime", "compiler", "cli", "tests"):
+        for name, text in sources(*ROOTS):
             for constant in re.findall("^" + CONSTANT, text, re.M):
                 self.assertRegex(constant, r"^(k?[A-Z]|warpSize$)", name)
 
     def test_each_library_has_one_door(self):
-        for name, text in sources("runtime", "compiler", "cli", "tests"):
+        for name, text in sources(*ROOTS):
             for header in INCLUDE.findall(text):
                 for library, doors in DOORS.items():
                     if re.match(library, header):
@@ -93,10 +96,12 @@ class Layering(unittest.TestCase):
 
 
 class Lists(unittest.TestCase):
-    def test_every_op_family_and_kernel_file_stands_in_its_list(self):
-        for folder, listing in (("compiler/ops", "ops.def"),):
-            listed = set(re.findall(r"^FLOW_OPS\((\w+)\)", (SOURCE / folder / listing).read_text(), re.M))
-            files = {path.stem for path in (SOURCE / folder).glob("*.cpp") if "std::span<const OpDef>" in path.read_text()}
+    def test_every_family_of_ops_stands_in_its_list(self):
+        for folder, listing, macro, returns in (("compiler/ops", "ops.def", "FLOW_OPS", "OpDef"), ("ops", "families.def", "FLOW_FAMILY", "OpSpec"),
+                                                ("compiler/grad", "families.def", "FLOW_RULES", "Rules")):
+            listed = set(re.findall(rf"^{macro}\((\w+)\)", (SOURCE / folder / listing).read_text(), re.M))
+            files = {path.stem for path in (SOURCE / folder).glob("*.cpp")
+                     if re.search(rf"^std::span<const {returns}> {path.stem}\(\)", path.read_text(), re.M)}
             self.assertEqual(listed, files)
 
     def test_diagnostic_codes_are_unique(self):
@@ -109,19 +114,19 @@ class Lists(unittest.TestCase):
 
 class Texts(unittest.TestCase):
     def test_every_source_file_says_first_what_it_is_for(self):
-        for name, text in sources("runtime", "compiler", "cli", "tests"):
+        for name, text in sources(*ROOTS):
             self.assertTrue(text.startswith("// "), name)
 
     def test_nothing_is_left_for_later(self):
         word = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
-        for name, text in sources("runtime", "compiler", "cli", "tests"):
+        for name, text in sources(*ROOTS):
             self.assertIsNone(word.search(text), name)
 
     def test_the_format_is_clang_formats(self):
         clang_format = shutil.which("clang-format")
         if not clang_format:
             self.skipTest("clang-format is not installed")
-        files = [name for name, _ in sources("runtime", "compiler", "cli", "tests") if not name.endswith(".def")]
+        files = [name for name, _ in sources(*ROOTS) if not name.endswith(".def")]
         done = subprocess.run([clang_format, "--dry-run", "-Werror", *files], cwd=SOURCE, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, "\n".join(done.stderr.splitlines()[:20]))
 

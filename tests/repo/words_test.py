@@ -137,7 +137,7 @@ def files(roots):
 
 
 # `runs` and `build` are made by programs.
-ROOTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "compiler", "cli", "runtime", "jobs"]
+ROOTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "ops", "compiler", "cli", "runtime", "jobs"]
 
 
 class Words(unittest.TestCase):

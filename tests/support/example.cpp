@@ -35,7 +35,7 @@ class Example {
     const size_t open = text.find('('), close = text.find(')');
     FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
     op_ = find_op(text.substr(0, open));
-    FLOW_CHECK(op_ && op_->infer, "`{}`", text);
+    FLOW_CHECK(op_ && op_->is_primitive(), "`{}`", text);
     add_inputs(text.substr(open + 1, close - open - 1));
     results_ = builder_.add(*op_, "out", graph_.inputs, attributes_from(text.substr(close + 1)),
                             AttributeSpans());

@@ -17,7 +17,7 @@ TEST_CASE("Every op has a name of its own, a sentence, a formula and documented 
     CHECK(names.insert(op->name).second);
     CHECK(op->doc.ends_with('.'));
     CHECK_FALSE(op->formula.empty());
-    CHECK((op->infer || op->expand));
+    CHECK((op->is_primitive() || op->expand));
     CHECK(find_op(op->name) == op);
     for (const OperandDef& operand : op->operands) CHECK_FALSE(operand.doc.empty());
     for (const AttributeDef& attribute : op->attributes) CHECK_FALSE(attribute.doc.empty());
@@ -27,7 +27,7 @@ TEST_CASE("Every op has a name of its own, a sentence, a formula and documented 
 
 TEST_CASE("Ops of a job file have examples for the property tests", "[ops]") {
   for (const OpDef* op : all_ops())
-    if (op->infer && !op->internal) {
+    if (op->is_primitive() && !op->internal) {
       INFO(op->name);
       CHECK_FALSE(op->examples.empty());
       for (const std::string_view example : op->examples) CHECK(example.starts_with(op->name));

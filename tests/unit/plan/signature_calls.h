@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/attributes.h"
+#include "ops/attributes.h"
 #include "runtime/plan/plan.h"
 #include "tests/unit/plan/sample.h"
 

@@ -1,4 +1,4 @@
-// Reference: functions of one number and their gradients.
+// Reference: unary ops and their gradients.
 #include <cmath>
 #include <numbers>
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace flow::plan {
+namespace flow {
 
 /// May a tensor, a step or a file be called so? Components of letters, digits, `_`, `.` and `:`,
 /// separated by `/`, none of them empty or beginning with a dot: "lenet/conv1/weight:diff.1".
@@ -13,4 +13,4 @@ bool is_safe_name(std::string_view name);
 /// not `.` or `..`.
 bool is_safe_key(std::string_view key);
 
-}  // namespace flow::plan
+}  // namespace flow

@@ -1,7 +1,7 @@
-// Functions of two or three numbers (pairs.def lists them), as loops of every kind inline them.
+// Functions of two or three numbers (binary.def lists them), as loops of every kind inline them.
 #pragma once
 
-#include "runtime/base/functions.h"
+#include "ops/unary.h"
 
 namespace flow::functions {
 
@@ -129,6 +129,7 @@ struct AbsoluteDifferenceGradient {
 /// d^2 / (2 beta) for a difference d below beta, else d - beta / 2.
 template <typename T>
 struct SmoothL1 {
+  static constexpr std::tuple kAttributes{"beta"};
   T beta;
   FLOW_INLINE T operator()(T a, T b) const {
     const T d = Abs<T>{}(a - b), near = T(0.5) * d * d / beta, far = d - T(0.5) * beta;
@@ -138,6 +139,7 @@ struct SmoothL1 {
 
 template <typename T>
 struct SmoothL1Gradient {
+  static constexpr std::tuple kAttributes{"beta"};
   T beta;
   FLOW_INLINE T operator()(T dy, T a, T b) const {
     const T d = a - b, near = dy * (d / beta);

@@ -1,6 +1,5 @@
-// Kernels of functions of one number, element by element, and of their gradients: functions.def
-// lists them.
-#include "runtime/base/functions.h"
+// Kernels of unary ops and of their gradients: unary.def lists them.
+#include "ops/unary.h"
 
 #include "runtime/base/convert.h"
 #include "runtime/cuda/map.cuh"
@@ -43,30 +42,28 @@ bool approximates_by_tanh(const Request& request) {
 
 }  // namespace
 
-#define FLOW_NUMBER_FUNCTION(op, Function)                                      \
+#define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                 \
   Kernel op(const Request& request) {                                           \
     return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel { \
       return {map_launch<T>(#op, request, functions::Function<T>{})};           \
     });                                                                         \
   }
-#define FLOW_FUNCTION(op, Function, ...)                                               \
-  Kernel op(const Request& request) {                                                  \
-    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel { \
-      const auto f = functions::with_attributes<functions::Function, Wide<T>>(         \
-          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                         \
-      return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                     \
-    });                                                                                \
-  }                                                                                    \
-  Kernel op##_grad(const Request& request) {                                           \
-    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel { \
-      const auto f = functions::with_attributes<functions::Function, Wide<T>>(         \
-          request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                         \
-      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};    \
-    });                                                                                \
+#define FLOW_UNARY_FUNCTOR(op, Function)                                                     \
+  Kernel op(const Request& request) {                                                        \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
+      const auto f =                                                                         \
+          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
+      return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                           \
+    });                                                                                      \
+  }                                                                                          \
+  Kernel op##_grad(const Request& request) {                                                 \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
+      const auto f =                                                                         \
+          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
+      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};          \
+    });                                                                                      \
   }
-#include "runtime/base/functions.def"
-#undef FLOW_NUMBER_FUNCTION
-#undef FLOW_FUNCTION
+#include "ops/unary.def"
 
 Kernel gelu(const Request& request) {
   return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);

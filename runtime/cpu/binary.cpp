@@ -1,6 +1,6 @@
-// Kernels of functions of two or three numbers that broadcast: pairs.def lists them. They go over
+// Kernels of functions of two or three numbers that broadcast: binary.def lists them. They go over
 // memory as it lies, so any layout will do that all operands share. And scale.
-#include "runtime/base/pairs.h"
+#include "ops/binary.h"
 
 #include "runtime/cpu/broadcast.h"
 #include "runtime/cpu/features.h"
@@ -23,18 +23,18 @@ Kernel kernel_of_integer_pairs(const Request& request) {
 
 // A loop of each function, since not every compiler clones templates for what the CPU has.
 #define FLOW_NUMBER_PAIR(op, Function) FLOW_PAIR(op, Function)
-#define FLOW_PAIR(op, Function, ...)                                                \
+#define FLOW_PAIR(op, Function)                                                     \
   FLOW_VECTORISED void op##_block(functions::Function<float> f, const Block& block, \
                                   const float* a, const float* b, float* y) {       \
     apply_block(f, block, a, b, y);                                                 \
   }
-#define FLOW_TRIPLE(op, Function, ...)                                                        \
+#define FLOW_TRIPLE(op, Function)                                                             \
   FLOW_VECTORISED void op##_block(functions::Function<float> f, const Block& block,           \
                                   const float* a, const float* b, const float* c, float* y) { \
     apply_block(f, block, a, b, c, y);                                                        \
   }
 #define FLOW_COMPARISON(op, Function)
-#include "runtime/base/pairs.def"
+#include "ops/binary.def"
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE
@@ -50,25 +50,25 @@ Kernel kernel_of_integer_pairs(const Request& request) {
                  output<float>(buffers, 0));                                          \
     });                                                                               \
   }
-#define FLOW_PAIR(op, Function, ...)                                                   \
-  Kernel op(const Request& request) {                                                  \
-    const auto f = functions::with_attributes<functions::Function, float>(             \
-        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                           \
-    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) { \
-      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),         \
-                 output<float>(buffers, 0));                                           \
-    });                                                                                \
+#define FLOW_PAIR(op, Function)                                                          \
+  Kernel op(const Request& request) {                                                    \
+    const auto f =                                                                       \
+        functions::with_attributes<functions::Function, float>(request.step.attributes); \
+    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) {   \
+      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),           \
+                 output<float>(buffers, 0));                                             \
+    });                                                                                  \
   }
-#define FLOW_TRIPLE(op, Function, ...)                                                 \
-  Kernel op(const Request& request) {                                                  \
-    const auto f = functions::with_attributes<functions::Function, float>(             \
-        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);                           \
-    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) { \
-      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),         \
-                 input<float>(buffers, 2), output<float>(buffers, 0));                 \
-    });                                                                                \
+#define FLOW_TRIPLE(op, Function)                                                        \
+  Kernel op(const Request& request) {                                                    \
+    const auto f =                                                                       \
+        functions::with_attributes<functions::Function, float>(request.step.attributes); \
+    return broadcast_kernel(request, [f](const Block& block, const Buffers& buffers) {   \
+      op##_block(f, block, input<float>(buffers, 0), input<float>(buffers, 1),           \
+                 input<float>(buffers, 2), output<float>(buffers, 0));                   \
+    });                                                                                  \
   }
-#include "runtime/base/pairs.def"
+#include "ops/binary.def"
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE

@@ -1,9 +1,9 @@
 // What an op or a step carries besides its operands.
-#include "runtime/plan/attributes.h"
+#include "ops/attributes.h"
 
 #include <algorithm>
 
-namespace flow::plan {
+namespace flow::ops {
 
 void Attributes::set(std::string_view name, Attribute value) {
   const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
@@ -18,4 +18,4 @@ const Attribute* Attributes::find(std::string_view name) const {
   return at != entries_.end() && at->first == name ? &at->second : nullptr;
 }
 
-}  // namespace flow::plan
+}  // namespace flow::ops

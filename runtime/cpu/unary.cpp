@@ -1,6 +1,6 @@
-// Kernels of functions of one number, element by element, and of their gradients: functions.def
-// lists them. They go over memory as it lies, so any layout will do that all operands share.
-#include "runtime/base/functions.h"
+// Kernels of unary ops and of their gradients: unary.def lists them. They go over memory as it
+// lies, so any layout will do that all operands share.
+#include "ops/unary.h"
 
 #include "runtime/cpu/features.h"
 #include "runtime/cpu/narrow.h"
@@ -109,20 +109,18 @@ Kernel kernel_of_integers(const Request& request) {
 }
 
 // A loop of each function, since not every compiler clones templates for what the CPU has.
-#define FLOW_NUMBER_FUNCTION(op, Function)                                                \
+#define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                           \
   FLOW_VECTORISED void op##_piece(functions::Function<float> f, const float* x, float* y, \
                                   int64_t n) {                                            \
     map_all(f, x, y, n);                                                                  \
   }
-#define FLOW_FUNCTION(op, Function, ...)                                              \
-  FLOW_NUMBER_FUNCTION(op, Function)                                                  \
+#define FLOW_UNARY_FUNCTOR(op, Function)                                              \
+  FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                             \
   FLOW_VECTORISED void op##_grad_piece(functions::Function<float> f, const float* dy, \
                                        const float* v, float* dx, int64_t n) {        \
     gradient_all(f, dy, v, dx, n);                                                    \
   }
-#include "runtime/base/functions.def"
-#undef FLOW_NUMBER_FUNCTION
-#undef FLOW_FUNCTION
+#include "ops/unary.def"
 
 bool approximates_by_tanh(const Request& request) {
   return request.step.attributes.get<std::string>("approximate") == "tanh";
@@ -130,28 +128,26 @@ bool approximates_by_tanh(const Request& request) {
 
 }  // namespace
 
-#define FLOW_NUMBER_FUNCTION(op, Function)                                \
+#define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                           \
   Kernel op(const Request& request) {                                     \
     if (is_integer(request.inputs[0].dtype))                              \
       return kernel_of_integers<functions::Function>(request);            \
     return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
-#define FLOW_FUNCTION(op, Function, ...)                                   \
-  Kernel op(const Request& request) {                                      \
-    const auto f = functions::with_attributes<functions::Function, float>( \
-        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);               \
-    return map_kernel(request, f, op##_piece);                             \
-  }                                                                        \
-  Kernel op##_grad(const Request& request) {                               \
-    const auto f = functions::with_attributes<functions::Function, float>( \
-        request.step.attributes __VA_OPT__(, ) __VA_ARGS__);               \
-    if (is_narrow(request.inputs[0].dtype))                                \
-      return narrow_gradient_kernel(request, f, op##_grad_piece);          \
-    return gradient_kernel(request, f, op##_grad_piece);                   \
+#define FLOW_UNARY_FUNCTOR(op, Function)                                                 \
+  Kernel op(const Request& request) {                                                    \
+    const auto f =                                                                       \
+        functions::with_attributes<functions::Function, float>(request.step.attributes); \
+    return map_kernel(request, f, op##_piece);                                           \
+  }                                                                                      \
+  Kernel op##_grad(const Request& request) {                                             \
+    const auto f =                                                                       \
+        functions::with_attributes<functions::Function, float>(request.step.attributes); \
+    if (is_narrow(request.inputs[0].dtype))                                              \
+      return narrow_gradient_kernel(request, f, op##_grad_piece);                        \
+    return gradient_kernel(request, f, op##_grad_piece);                                 \
   }
-#include "runtime/base/functions.def"
-#undef FLOW_NUMBER_FUNCTION
-#undef FLOW_FUNCTION
+#include "ops/unary.def"
 
 Kernel gelu(const Request& request) {
   return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);

@@ -1,17 +1,25 @@
-// Functions of one number and their gradients (functions.def lists them), as loops of every kind
-// inline them.
+// The functors of unary ops and of their gradients (unary.def lists them), which loops of every
+// kind inline.
 #pragma once
 
+#include <tuple>
 #include <type_traits>
 
 #include "runtime/base/vector_math.h"
 
 namespace flow::functions {
 
-/// F<T> with the attributes of these names as its members.
-template <template <typename> class F, typename T, typename Attributes, typename... Names>
-F<T> with_attributes(const Attributes& attributes, Names... names) {
-  return {static_cast<T>(attributes.template get<double>(names))...};
+/// F<T> with the attributes that it names, in this order, as its members.
+template <template <typename> class F, typename T, typename Attributes>
+F<T> with_attributes(const Attributes& attributes) {
+  if constexpr (requires { F<T>::kAttributes; })
+    return std::apply(
+        [&](auto... names) -> F<T> {
+          return {static_cast<T>(attributes.template get<double>(names))...};
+        },
+        F<T>::kAttributes);
+  else
+    return {};
 }
 
 // operator() is y = f(x). gradient(dy, v) is dy f'(x), where v is x or y, as each says.
@@ -69,6 +77,7 @@ struct Square {
 /// v is x.
 template <typename T>
 struct Clip {
+  static constexpr std::tuple kAttributes{"min", "max"};
   T min, max;
   FLOW_INLINE T operator()(T x) const {
     const T above = x < min ? min : x;
@@ -105,6 +114,7 @@ struct Sin {
 /// v is x.
 template <typename T>
 struct Elu {
+  static constexpr std::tuple kAttributes{"alpha"};
   T alpha;
   FLOW_INLINE T operator()(T x) const {
     const T negative = alpha * math::expm1(x);
@@ -165,6 +175,7 @@ struct HardSwish {
 /// v is x.
 template <typename T>
 struct LeakyRelu {
+  static constexpr std::tuple kAttributes{"alpha"};
   T alpha;
   FLOW_INLINE T operator()(T x) const {
     const T negative = alpha * x;

@@ -1,7 +1,7 @@
 // Names that become paths of a run directory or a checkpoint.
-#include "runtime/plan/names.h"
+#include "runtime/base/names.h"
 
-namespace flow::plan {
+namespace flow {
 
 bool is_safe_name(std::string_view name) {
   bool at_start = true;
@@ -21,4 +21,4 @@ bool is_safe_key(std::string_view key) {
          key.find_first_of(kForbidden) == std::string_view::npos;
 }
 
-}  // namespace flow::plan
+}  // namespace flow

@@ -20,7 +20,7 @@ template <>
 struct std::__detail::__variant::_Never_valueless_alt<std::vector<int64_t>> : std::false_type {};
 #endif
 
-namespace flow::plan {
+namespace flow::ops {
 
 /// Integers, numbers, texts (enumerations too), lists of integers (shapes, axes, paddings), dtypes.
 using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
@@ -53,4 +53,4 @@ class Attributes {
   std::vector<Entry> entries_;  // sorted by name
 };
 
-}  // namespace flow::plan
+}  // namespace flow::ops

@@ -1,0 +1,60 @@
+// Gradients of unary ops.
+#include <fmt/format.h>
+
+#include "compiler/grad/rules.h"
+
+namespace flow::grad {
+namespace {
+
+using ir::ValueId;
+
+std::vector<ValueId> add_unary_grad(GradientContext& context, ValueId read) {
+  return {context.add(fmt::format("{}_grad", context.node.op->name), 0, {context.gradient(), read},
+                      context.node.attributes)};
+}
+
+std::vector<ValueId> gradient_reading_operand(GradientContext& context) {
+  return add_unary_grad(context, context.operand(0));
+}
+
+std::vector<ValueId> gradient_reading_result(GradientContext& context) {
+  return add_unary_grad(context, context.result(0));
+}
+
+std::vector<ValueId> negative_gradient(GradientContext& context) {
+  return {context.add("negative", 0, {context.gradient()}, {})};
+}
+
+std::vector<ValueId> abs_gradient(GradientContext& context) {
+  const ValueId sign = context.add("sign", 0, {context.operand(0)}, {}, "sign");
+  return {context.add("multiply", 0, {context.gradient(), sign}, {})};
+}
+
+std::vector<ValueId> square_gradient(GradientContext& context) {
+  const ValueId twice = context.add("scale", 0, {context.operand(0)}, {{"factor", 2.0}}, "scale");
+  return {context.add("multiply", 0, {context.gradient(), twice}, {})};
+}
+
+/// The loss does not change with the operand, except at 0.
+std::vector<ValueId> sign_gradient(GradientContext& context) {
+  const ir::Value& x = context.value_of(context.operand(0));
+  return {context.add("fill", 0, {},
+                      {{"value", 0.0}, {"shape", x.shape.extents()}, {"dtype", x.dtype}})};
+}
+
+}  // namespace
+
+std::span<const Rules> unary() {
+  constexpr GradientRule kOperand = gradient_reading_operand, kResult = gradient_reading_result;
+  static constexpr Rules kRules[] = {
+      {"negative", negative_gradient},
+      {"abs", abs_gradient},
+      {"sign", sign_gradient},
+      {"square", square_gradient},
+#define FLOW_UNARY_SPEC(op, parameters, doc, formula, grad_formula, reads, examples) {#op, reads},
+#include "ops/unary.def"
+  };
+  return kRules;
+}
+
+}  // namespace flow::grad

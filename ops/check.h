@@ -1,0 +1,12 @@
+// Whether a call from a plan is what its record says, before its shape function sees it.
+#pragma once
+
+#include "ops/spec.h"
+
+namespace flow::ops {
+
+/// Reports operands that are too few, too many or of other dtypes, and attributes that are missing,
+/// unknown or not of their kind.
+void check_types(const OpSpec& spec, Call& call);
+
+}  // namespace flow::ops

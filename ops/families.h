@@ -1,0 +1,14 @@
+// The functions behind families.def: each returns the records of its family.
+#pragma once
+
+#include <span>
+
+#include "ops/spec.h"
+
+namespace flow::ops {
+
+#define FLOW_FAMILY(family) std::span<const OpSpec> family();
+#include "ops/families.def"
+#undef FLOW_FAMILY
+
+}  // namespace flow::ops

@@ -1,0 +1,150 @@
+// The record of an op: everything that compiler, plan check, kernels, tests and documents know of
+// it stands in one OpSpec.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/call.h"
+
+namespace flow::ops {
+
+/// Dtypes that an operand may have. Floats are those that the job computes in; others are cast
+/// before anything is computed from them.
+enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer */ };
+
+struct OperandSpec {
+  std::string_view name;  // as job files write it: "labels"; the main one is "in"
+  std::string_view doc;
+  Accepts accepts = Accepts::kFloat;
+  bool variadic = false;  // a list of one or more, the last operand
+  bool optional = false;  // the last operand
+  /// What to do with a value of another dtype; a cast where empty.
+  std::string_view instead = {};
+  /// In a mixed job, passes may give it in the job's 16-bit float dtype.
+  bool low_precision = false;
+};
+
+/// How an attribute's text is read.
+enum class AttributeType {
+  kBool,
+  kInteger,
+  kNumber,
+  kText /* one of `choices` */,
+  kIntegers /* a list, or one */,
+  kIntegerOrList /* which of them matters */,
+  kPairs /* [[0, 1], [2, 3]], kept as 0 1 2 3 */,
+  kIndex /* NumPy's basic indexing: "[:, 0, 1:-1]" */,
+  kDType,
+  kPadding,
+  kInitializer,
+  kActivation,
+  kRegularizer /* {l1, l2}: attributes NAME.l1 and NAME.l2 */
+};
+
+/// An attribute as job files and passes write it.
+struct AttributeSpec {
+  std::string_view name;
+  AttributeType type;
+  /// As a job file would write it; empty: required. Lists "[]", "all" and "reversed" mean the empty
+  /// list. The name of an attribute further up takes over its value.
+  std::string_view fallback;
+  std::string_view doc;
+  std::vector<std::string_view> choices = {};
+  std::optional<double> min = {}, max = {};  // both included, of each number
+  std::optional<double> below = {};          // excluded
+  std::string_view instead = {};             // what to do where a number is wanted, and none stands
+};
+
+/// What a normalised attribute holds, for the plan check.
+enum class Kind {
+  kFlag,
+  kDType,
+  kText,       // that is safe as a name
+  kChoice,     // a text among the attribute's choices
+  kAxis,       // in [0, kMaxRank)
+  kAxes,       // strictly increasing
+  kCount,      // in [1, kMaxSize]
+  kOffset,     // in [-kMaxSize, kMaxSize]
+  kValue,      // any number, NaN and infinities too
+  kFinite,     // a finite number
+  kMagnitude,  // a finite number of at least 0
+  kFraction,   // in [0, 1)
+  kSizes,      // two counts: height and width
+  kPads,       // four in [0, kMaxSize]: top, bottom, left, right
+  kPairs,      // up to two an axis in [0, kMaxSize]
+  kIntegers,   // up to one an axis
+  kParts,      // counts, at least one
+  kShape       // extents of at least 1, up to kMaxRank, that can be counted
+};
+
+/// An attribute as plans, shape functions and kernels have it, after OpSpec::normalise.
+struct PlanAttribute {
+  std::string_view name;
+  Kind kind;
+};
+
+struct ResultSpec {
+  std::string_view name;
+  bool optional = false;  // a plan may leave it out where nobody reads it
+  bool variadic =
+      false;  // as many as the shape function makes: out0, out1, ...; all but the first optional
+  /// The operand, a variable, that this result is written onto.
+  std::optional<size_t> updates = {};
+};
+
+/// Replaces attributes as job files write them by their normalised form: a negative axis by the one
+/// it means, `same` by four pads. Reports what cannot be. `attributes` are those that the call
+/// borrows.
+using NormaliseRule = void (*)(Call& call, Attributes& attributes);
+/// Makes the results, or reports why there are none. Attributes are normalised and of their kinds,
+/// operands as many and of the dtypes that the record says; nothing else can be relied on.
+using InferRule = void (*)(Call& call);
+
+/// An op: a primitive, which kernels compute, or a layer (without `infer`), which expands to
+/// primitives.
+struct OpSpec {
+  std::string_view name;
+  std::string_view doc;      // one sentence
+  std::string_view formula;  // "y = max(x, 0)"
+  std::vector<OperandSpec> operands;
+  std::vector<AttributeSpec> attributes = {};
+  /// Those of the primitive in a plan: exactly these.
+  std::vector<PlanAttribute> plan_attributes = {};
+  /// The first is what an entry stands for, others are its ports.
+  std::vector<ResultSpec> results = {{"out"}};
+  NormaliseRule normalise = nullptr;
+  InferRule infer = nullptr;
+  /// Operands whose memory the first result may reuse.
+  std::vector<size_t> in_place = {};
+
+  bool takes_variables = false;   // its entry may say `trainable` and `variables`
+  bool trains_otherwise = false;  // than it predicts; its entry may say `training`
+  bool port_gradients =
+      false;  // the gradient rule takes gradients of any result, not of the first alone
+  bool elementwise = false;  // element i of the first result comes from element i of operand 0
+  bool internal = false;     // made by passes; job files cannot name it
+  /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
+  std::vector<std::string_view> examples = {};
+
+  /// The attribute of that name, or null.
+  const AttributeSpec* attribute(std::string_view attribute_name) const;
+  /// What the record says of operand i. REQUIRES: the call has that many.
+  const OperandSpec& operand(size_t i) const;
+  /// The same of result i.
+  const ResultSpec& result(size_t i) const;
+  /// May a plan leave result i out, because nobody reads it?
+  bool may_be_absent(size_t i) const;
+  /// May result 0 lie where operand i lies?
+  bool may_overwrite(size_t i) const;
+};
+
+/// All records, family by family in the order of families.def.
+std::span<const OpSpec* const> all_specs();
+/// The record of that name, or null.
+const OpSpec* find_spec(std::string_view name);
+
+}  // namespace flow::ops

@@ -1,0 +1,54 @@
+// The table of records, put together from its families.
+#include <algorithm>
+#include <map>
+
+#include "ops/families.h"
+
+namespace flow::ops {
+
+const AttributeSpec* OpSpec::attribute(std::string_view attribute_name) const {
+  const auto found = std::ranges::find(attributes, attribute_name, &AttributeSpec::name);
+  return found == attributes.end() ? nullptr : &*found;
+}
+
+const OperandSpec& OpSpec::operand(size_t i) const {
+  return operands[std::min(i, operands.size() - 1)];
+}
+
+const ResultSpec& OpSpec::result(size_t i) const {
+  return results[std::min(i, results.size() - 1)];
+}
+
+bool OpSpec::may_be_absent(size_t i) const {
+  return result(i).optional || (i > 0 && result(i).variadic);
+}
+
+bool OpSpec::may_overwrite(size_t i) const {
+  return std::ranges::find(in_place, i) != in_place.end();
+}
+
+std::span<const OpSpec* const> all_specs() {
+  static const std::vector<const OpSpec*> kAll = [] {
+    std::vector<const OpSpec*> all;
+    for (const auto family : {
+#define FLOW_FAMILY(family) family,
+#include "ops/families.def"
+#undef FLOW_FAMILY
+         })
+      for (const OpSpec& spec : family()) all.push_back(&spec);
+    return all;
+  }();
+  return kAll;
+}
+
+const OpSpec* find_spec(std::string_view name) {
+  static const std::map<std::string_view, const OpSpec*> kByName = [] {
+    std::map<std::string_view, const OpSpec*> by_name;
+    for (const OpSpec* spec : all_specs()) by_name.emplace(spec->name, spec);
+    return by_name;
+  }();
+  const auto found = kByName.find(name);
+  return found == kByName.end() ? nullptr : found->second;
+}
+
+}  // namespace flow::ops

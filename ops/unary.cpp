@@ -1,0 +1,128 @@
+// Unary ops and their gradients: the records of unary.def.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+/// The attributes of a unary op, which its gradient has too.
+struct Parameters {
+  std::vector<AttributeSpec> attributes;
+  std::vector<PlanAttribute> in_plans;
+};
+
+Parameters none() { return {}; }
+
+Parameters alpha(std::string_view fallback, std::string_view doc) {
+  return {{{"alpha", AttributeType::kNumber, fallback, doc}}, {{"alpha", Kind::kFinite}}};
+}
+
+Parameters approximate() {
+  return {{{.name = "approximate",
+            .type = AttributeType::kText,
+            .fallback = "none",
+            .doc = "approximation to use; tanh selects the second formula",
+            .choices = {"none", "tanh"}}},
+          {{"approximate", Kind::kChoice}}};
+}
+
+Parameters bounds() {
+  return {{{"min", AttributeType::kNumber, "-inf", "lower bound"},
+           {"max", AttributeType::kNumber, "inf", "upper bound"}},
+          {{"min", Kind::kValue}, {"max", Kind::kValue}}};
+}
+
+/// Reports bounds that bound nothing, or everything.
+void check_bounds(Call& call) {
+  if (!call.attributes().has("min")) return;
+  const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
+  if (std::isinf(min) && std::isinf(max))
+    call.bad_call(Reason::kMissingAttribute, "`clip_by_value` needs `min` or `max`");
+  else if (!(min <= max))
+    call.bad_attribute("min", Reason::kOutOfRange,
+                       fmt::format("`min` is {}; expected at most `max`: {}", min, max));
+}
+
+void infer_unary(Call& call) {
+  check_bounds(call);
+  infer_like_operand(call);
+}
+
+void infer_unary_grad(Call& call) {
+  check_bounds(call);
+  if (!call.same_dtype()) return;
+  const Operand& dy = call.operand(0);
+  if (call.shape(1) == dy.shape)
+    call.result(dy.dtype, dy.shape, dy.batch_axis);
+  else
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("the operands are {} and {}; expected equal shapes",
+                                 dy.shape.str(), call.shape(1).str()));
+}
+
+OpSpec number_spec(std::string_view name, std::string_view doc, std::string_view formula,
+                   std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape", Accepts::kNumber}},
+          .infer = infer_unary,
+          .in_place = {0},
+          .elementwise = true,
+          .examples = std::move(examples)};
+}
+
+OpSpec forward(std::string_view name, const Parameters& parameters, std::string_view doc,
+               std::string_view formula, std::vector<std::string_view> examples) {
+  return {.name = name,
+          .doc = doc,
+          .formula = formula,
+          .operands = {{"in", "any shape"}},
+          .attributes = parameters.attributes,
+          .plan_attributes = parameters.in_plans,
+          .infer = infer_unary,
+          .in_place = {0},
+          .elementwise = true,
+          .examples = std::move(examples)};
+}
+
+OpSpec backward(std::string_view name, const Parameters& parameters, std::string_view formula,
+                bool reads_result) {
+  const bool low_precision = name == "relu_grad";
+  OperandSpec read = reads_result ? OperandSpec{"y", "result of the function"}
+                                  : OperandSpec{"x", "operand of the function"};
+  read.low_precision = low_precision;
+  return {.name = name,
+          .doc = "Gradient of the function in its name.",
+          .formula = formula,
+          .operands = {{.name = "dy", .doc = "any shape", .low_precision = low_precision}, read},
+          .attributes = parameters.attributes,
+          .plan_attributes = parameters.in_plans,
+          .infer = infer_unary_grad,
+          .in_place = {0, 1},
+          .elementwise = true,
+          .internal = true};
+}
+
+}  // namespace
+
+std::span<const OpSpec> unary() {
+  constexpr bool kOperand = false, kResult = true;  // read by the gradient
+  static const OpSpec kOps[] = {
+#define FLOW_LIST(...) \
+  { __VA_ARGS__ }
+#define FLOW_UNARY_NUMBER_SPEC(op, doc, formula, examples) \
+  number_spec(#op, doc, formula, FLOW_LIST examples),
+#define FLOW_UNARY_SPEC(op, parameters, doc, formula, grad_formula, reads, examples) \
+  forward(#op, parameters, doc, formula, FLOW_LIST examples),                        \
+      backward(#op "_grad", parameters, grad_formula, reads),
+#include "ops/unary.def"
+#undef FLOW_LIST
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops
