@@ -13,6 +13,10 @@ void Attributes::set(std::string_view name, Attribute value) {
     entries_.emplace(at, name, std::move(value));
 }
 
+void Attributes::erase(std::string_view name) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.first == name; });
+}
+
 const Attribute* Attributes::find(std::string_view name) const {
   const auto at = std::ranges::lower_bound(entries_, name, {}, &Entry::first);
   return at != entries_.end() && at->first == name ? &at->second : nullptr;

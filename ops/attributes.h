@@ -35,6 +35,7 @@ class Attributes {
   }
 
   void set(std::string_view name, Attribute value);
+  void erase(std::string_view name);
   const Attribute* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   /// The value of `name`. REQUIRES: it is there, as a T; the compiler and the plan check see to it.

@@ -5,6 +5,10 @@
 
 namespace flow::ops {
 
+void Refusal::with_hint(std::string hint) {
+  if (!hint.empty()) hints.push_back(std::move(hint));
+}
+
 const Attribute& Call::attribute(std::string_view name) const {
   const Attribute* found = attributes_.find(name);
   FLOW_CHECK(found, "attribute {}", name);

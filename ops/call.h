@@ -37,9 +37,7 @@ struct Refusal {
   std::vector<std::string> hints = {};
 
   /// An empty hint adds nothing.
-  void with_hint(std::string hint) {
-    if (!hint.empty()) hints.push_back(std::move(hint));
-  }
+  void with_hint(std::string hint);
 };
 
 /// An operand's type. Borrows the shape.
@@ -65,7 +63,7 @@ struct JobTypes {
 
 class Call {
  public:
-  /// Borrows the attributes.
+  /// Borrows the attributes and the operands' shapes.
   Call(std::vector<Operand> operands, const Attributes& attributes, const JobTypes& job)
       : operands_(std::move(operands)), attributes_(attributes), job_(job) {}
 
@@ -108,7 +106,7 @@ class Call {
  private:
   std::vector<Operand> operands_;
   const Attributes& attributes_;
-  const JobTypes& job_;
+  JobTypes job_;
   std::vector<Refusal> refusals_;
   std::vector<Result> results_;
 };

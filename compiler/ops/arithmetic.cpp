@@ -1,4 +1,5 @@
 // Elementwise arithmetic.
+#include "compiler/grad/broadcast.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

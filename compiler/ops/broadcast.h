@@ -1,4 +1,4 @@
-// NumPy's broadcasting: shapes, the row axis, and its gradient.
+// NumPy's broadcasting: shapes, the row axis, in the compiler.
 #pragma once
 
 #include <optional>
@@ -18,17 +18,5 @@ int broadcast_rows(const Shape& out, const Shape& a, int a_rows, const Shape& b,
 void infer_broadcast(Inference& inference, DType dtype);
 /// The same of operand 0's dtype.
 void infer_broadcast(Inference& inference);
-
-/// The gradient of operand i from that of a result to which it was broadcast: the sum over the
-/// copies. Where there were none, `gradient` itself.
-ir::ValueId sum_to_operand(GradientContext& context, size_t i, ir::ValueId gradient);
-
-/// The gradient of operand i from `op` over all elements of the result.
-ir::ValueId summed(GradientContext& context, size_t i, std::string_view op,
-                   std::vector<ir::ValueId> operands);
-
-/// The gradient of operand i that the result was taken from where `condition` is `when`: elsewhere
-/// it gets zeros.
-ir::ValueId chosen_gradient(GradientContext& context, size_t i, ir::ValueId condition, bool when);
 
 }  // namespace flow

@@ -179,6 +179,19 @@ CallSite LayerContext::site() const {
   return CallSite(builder.graph(), name, operands, spans, builder.diags());
 }
 
+ops::Call LayerContext::call() const {
+  std::vector<ops::Operand> types;
+  for (size_t i = 0; i < operands.size(); ++i)
+    types.push_back({operand(i).dtype, operand(i).shape, operand(i).rows});
+  return ops::Call(std::move(types), attributes, {.compute = number()});
+}
+
+bool LayerContext::report(const ops::Call& call) const {
+  CallSite at = site();
+  for (const ops::Refusal& refusal : call.refusals()) at.report(refusal);
+  return call.failed();
+}
+
 ir::ValueId LayerContext::add(std::string_view op, std::string_view part,
                               std::vector<ir::ValueId> op_operands,
                               ir::Attributes op_attributes) const {

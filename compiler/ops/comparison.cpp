@@ -1,6 +1,7 @@
 // Elementwise comparisons, what connects their results, and the choice by them.
 #include <fmt/format.h>
 
+#include "compiler/grad/broadcast.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

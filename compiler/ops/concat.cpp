@@ -7,7 +7,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
-#include "compiler/ops/index_text.h"
+#include "ops/index_text.h"
 
 namespace flow::defs {
 namespace {
@@ -76,7 +76,7 @@ std::vector<ir::ValueId> concat_gradient(GradientContext& context) {
     const int64_t end = begin + x[axis];
     if (context.wanted[i])
       gradients[i] = context.add("slice", i, {context.gradient()},
-                                 {{"index", index_of_range(rank, axis, begin, end)}});
+                                 {{"index", ops::index_of_range(rank, axis, begin, end)}});
     begin = end;
   }
   return gradients;
@@ -111,8 +111,9 @@ std::vector<ir::ValueId> stack_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(context.node.operands.size());
   for (size_t i = 0; i < gradients.size(); ++i)
     if (context.wanted[i])
-      gradients[i] = context.add("slice", i, {context.gradient()},
-                                 {{"index", index_of_place(rank, axis, static_cast<int64_t>(i))}});
+      gradients[i] =
+          context.add("slice", i, {context.gradient()},
+                      {{"index", ops::index_of_place(rank, axis, static_cast<int64_t>(i))}});
   return gradients;
 }
 

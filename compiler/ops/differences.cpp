@@ -2,6 +2,7 @@
 // entropy.
 #include <fmt/format.h>
 
+#include "compiler/grad/broadcast.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"
 

@@ -1,6 +1,7 @@
 // Matrix products.
 #include <fmt/format.h>
 
+#include "compiler/grad/broadcast.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"

@@ -153,6 +153,10 @@ struct LayerContext {
   /// The float dtype of the job.
   DType number() const;
   CallSite site() const;
+  /// The layer's operands and attributes as functions of ops/ see them, and the report of what
+  /// those refuse: true where they refused anything.
+  ops::Call call() const;
+  bool report(const ops::Call& call) const;
   /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
   ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> operands,
                   ir::Attributes op_attributes) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/grad/broadcast.h"
 #include "compiler/ops/axes.h"
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/families.h"

@@ -1,7 +1,7 @@
 // A part of a tensor, taken as NumPy's basic indexing does.
 #include "compiler/ops/axes.h"
 #include "compiler/ops/families.h"
-#include "compiler/ops/index_text.h"
+#include "ops/index_text.h"
 
 namespace flow::defs {
 namespace {
@@ -15,9 +15,9 @@ bool normalise_index(Inference& inference) {
     inference.bad_attribute("index", Diagnosis::kBadAttribute, "`index`: " + complaint);
     return false;
   };
-  const auto items = parse_index(inference.attribute<std::string>("index"));
+  const auto items = ops::parse_index(inference.attribute<std::string>("index"));
   if (!items.value) return bad(items.complaint);
-  const auto taken = select(*items.value, inference.shape(0));
+  const auto taken = ops::select(*items.value, inference.shape(0));
   if (!taken.value) return bad(taken.complaint);
   inference.replace("index", "starts", taken.value->starts);
   inference.normalise("steps", taken.value->steps);

@@ -1,7 +1,7 @@
 // Ops that move elements, pick them or put them together: shapes, and where their rows are.
 #include <catch2/catch.hpp>
 
-#include "compiler/ops/index_text.h"
+#include "ops/index_text.h"
 #include "compiler/ops/op_def.h"
 #include "tests/support/graph_maker.h"
 
@@ -34,9 +34,9 @@ struct Rows {
 
 /// The shape that an index takes of [4, 5, 6], or the complaint.
 std::string taken(std::string_view index) {
-  const auto items = parse_index(index);
+  const auto items = ops::parse_index(index);
   if (!items.value) return items.complaint;
-  const auto selection = select(*items.value, {4, 5, 6});
+  const auto selection = ops::select(*items.value, {4, 5, 6});
   return selection.value ? selection.value->shape.str() : selection.complaint;
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("An index takes what NumPy takes", "[ops]") {
 }
 
 TEST_CASE("An index tells where each element lies", "[ops]") {
-  const auto selection = select(*parse_index("[::-1, 2, 5:0:-2]").value, {4, 5, 6});
+  const auto selection = ops::select(*ops::parse_index("[::-1, 2, 5:0:-2]").value, {4, 5, 6});
   REQUIRE(selection.value);
   CHECK(selection.value->starts == Integers{3, 2, 5});
   CHECK(selection.value->steps == Integers{-1, 1, -2});
@@ -165,7 +165,7 @@ TEST_CASE("Rows are followed along other axes than the first", "[ops]") {
 }
 
 TEST_CASE("A step over a single element is 1, whatever was asked for", "[ops]") {
-  const auto selection = select(*parse_index("[::9, ::-9]").value, {4, 5});
+  const auto selection = ops::select(*ops::parse_index("[::9, ::-9]").value, {4, 5});
   REQUIRE(selection.value);
   CHECK(selection.value->steps == Integers{1, 1});
 }

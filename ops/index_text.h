@@ -9,7 +9,7 @@
 
 #include "runtime/base/shape.h"
 
-namespace flow {
+namespace flow::ops {
 
 /// One item between the commas.
 struct IndexItem {
@@ -42,4 +42,4 @@ std::string index_of_range(int rank, int axis, int64_t begin, int64_t end);
 /// The text that takes one place of an axis, and drops it.
 std::string index_of_place(int rank, int axis, int64_t place);
 
-}  // namespace flow
+}  // namespace flow::ops

@@ -1,5 +1,5 @@
 // NumPy's basic indexing, written as text.
-#include "compiler/ops/index_text.h"
+#include "ops/index_text.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "runtime/base/text.h"
 
-namespace flow {
+namespace flow::ops {
 namespace {
 
 /// No axis is longer, and sums of a few of them do not overflow.
@@ -170,4 +170,4 @@ std::string index_of_place(int rank, int axis, int64_t place) {
   return index_with(rank, axis, std::to_string(place));
 }
 
-}  // namespace flow
+}  // namespace flow::ops

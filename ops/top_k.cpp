@@ -1,0 +1,89 @@
+// The largest elements along an axis, and where they are.
+#include <fmt/format.h>
+
+#include "ops/axes.h"
+#include "ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+/// `shape` with `extent` along `axis`.
+Shape with_extent(Shape shape, int axis, int64_t extent) {
+  shape[axis] = extent;
+  return shape;
+}
+
+void infer_top_k(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand& x = call.operand(0);
+  const auto k = call.attribute<int64_t>("k");
+  if (k > x.shape[*axis]) {
+    call.bad_attribute("k", Reason::kShapeMismatch,
+                       fmt::format("`k` is {} for axis {} of {}; expected at most {}", k, *axis,
+                                   x.shape.str(), x.shape[*axis]));
+    return;
+  }
+  const int batch_axis = batch_beside(x.batch_axis, *axis);
+  const Shape out = with_extent(x.shape, *axis, k);
+  call.result(x.dtype, out, batch_axis);
+  call.result(DType::kInt64, out, batch_axis);
+}
+
+void infer_top_k_grad(Call& call) {
+  const auto axis = axis_of(call);
+  const Operand& dy = call.operand(0);
+  if (!axis || !call.have_shape(1, 2, dy.shape)) return;
+  const auto extent = call.attribute<int64_t>("extent");
+  if (call.dtype(1) != DType::kInt64)
+    call.bad_operand(
+        1, Reason::kDTypeMismatch,
+        fmt::format("the indices are {}; expected {}", name_of(call.dtype(1)), "int64"));
+  else if (dy.shape[*axis] > extent)
+    call.bad_attribute(
+        "extent", Reason::kShapeMismatch,
+        fmt::format("`extent` is {}; expected at least {}", extent, dy.shape[*axis]));
+  else
+    call.result(dy.dtype, with_extent(dy.shape, *axis, extent), batch_beside(dy.batch_axis, *axis));
+}
+
+}  // namespace
+
+std::span<const OpSpec> top_k() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "top_k",
+          .doc = "The k largest elements along an axis in descending order, and their int64 "
+                 "indices; on ties, the first.",
+          .formula = "values[..., j, ...] = x[..., indices[..., j, ...], ...]",
+          .operands = {{"in", "any shape except a scalar", Accepts::kNumber}},
+          .attributes = {{.name = "k",
+                          .type = AttributeType::kInteger,
+                          .fallback = "",
+                          .doc = "number of elements to keep",
+                          .min = 1},
+                         {"axis", AttributeType::kInteger, "-1", "axis to search"}},
+          .plan_attributes = {{"axis", Kind::kAxis}, {"k", Kind::kCount}},
+          .results = {{"values"}, {.name = "indices", .optional = true}},
+          .normalise = normalise_axis,
+          .infer = infer_top_k,
+          .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
+                       "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"},
+      },
+      {
+          .name = "top_k_grad",
+          .doc = "Gradient of top_k: zero except at the largest elements.",
+          .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
+          .operands = {{"dy", "same shape as the values"},
+                       {"indices", "same shape as the values", Accepts::kInteger}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the forward op"},
+                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
+          .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
+          .infer = infer_top_k_grad,
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops
