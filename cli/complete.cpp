@@ -5,8 +5,8 @@
 #include "cli/templates.h"
 #include "compiler/complete.h"
 #include "compiler/diag/diag.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/pipeline.h"
+#include "ops/spec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/serialize.h"
@@ -34,7 +34,7 @@ Names names_in(const Table& table, auto name) {
 
 Names names_of(const CompletionRequest& request) {
   if (request.kind == "ops")
-    return names_in(written_ops(), [](const OpDef* op) { return op->name; });
+    return names_in(ops::written_specs(), [](const ops::OpSpec* op) { return op->name; });
   if (request.kind == "codes")
     return names_in(all_diagnoses(), [](const DiagnosisInfo& info) { return info.code; });
   if (request.kind == "templates")

@@ -19,10 +19,10 @@
 #include "cli/templates.h"
 #include "cli/written_entries.h"
 #include "compiler/compile.h"
+#include "compiler/describe_ops.h"
 #include "compiler/diag/diag.h"
 #include "compiler/job/describe_call.h"
 #include "compiler/job/vocabulary.h"
-#include "compiler/ops/describe.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/display.h"
@@ -230,10 +230,10 @@ int show_ops(const Options& options) {
     print_folded(list_ops());
     return kDone;
   }
-  const OpDef* op = find_written_op(options.op);
+  const ops::OpSpec* op = ops::find_written_spec(options.op);
   if (!op) {
     std::vector<std::string> names;
-    for (const OpDef* other : written_ops()) names.emplace_back(other->name);
+    for (const ops::OpSpec* other : ops::written_specs()) names.emplace_back(other->name);
     throw unknown(fmt::format("unknown op `{}`", options.op), options.op, names,
                   "list the ops with `flowc ops`");
   }

@@ -10,8 +10,8 @@
 #include "compiler/job/merge.h"
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/tables.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/yaml/tree.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow {
@@ -57,10 +57,10 @@ std::vector<KeyDef> keys_of(const job::VarietyKind& kind, const std::string& typ
 /// An entry of a graph: keys of its op, none of which leads further.
 std::vector<KeyDef> keys_of_entry(const yaml::Node* entry) {
   std::vector<KeyDef> keys = job::call_keys();
-  const OpDef* op = find_written_op(text_at(entry, "op"));
+  const ops::OpSpec* op = ops::find_written_spec(text_at(entry, "op"));
   for (const KeyDef& key : job::training_keys(op)) keys.push_back(key);
   if (op)
-    for (const AttributeDef& attribute : op->attributes)
+    for (const ops::AttributeSpec& attribute : op->attributes)
       keys.push_back({attribute.name, KeyType::kFree, "none", attribute.doc});
   return keys;
 }

@@ -148,12 +148,15 @@ void check_operands(const OpSpec& spec, Call& call) {
   for (size_t i = 0; i < given; ++i) {
     const OperandSpec& operand = spec.operand(i);
     if (accepts(operand, call.dtype(i), call.job())) continue;
-    call.bad_operand(i, Reason::kDTypeMismatch,
-                     fmt::format("operand `{}` of {} is {}; expected {}", operand.name, spec.name,
-                                 name_of(call.dtype(i)),
-                                 expected_dtypes(operand.accepts, call.compute_dtype())));
+    call.bad_operand(
+        i, Reason::kDTypeMismatch,
+        fmt::format("operand `{}` of {} is {} in a job of {}; expected {}", operand.name, spec.name,
+                    name_of(call.dtype(i)), name_of(call.compute_dtype()),
+                    expected_dtypes(operand.accepts, call.compute_dtype())));
   }
 }
+
+}  // namespace
 
 void check_attributes(const OpSpec& spec, Call& call) {
   for (const auto& [name, kind] : spec.plan_attributes) {
@@ -172,8 +175,6 @@ void check_attributes(const OpSpec& spec, Call& call) {
       call.bad_call(Reason::kBadAttribute,
                     fmt::format("{}: unknown attribute `{}`", spec.name, name));
 }
-
-}  // namespace
 
 void check_types(const OpSpec& spec, Call& call) {
   check_operands(spec, call);

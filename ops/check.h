@@ -8,5 +8,7 @@ namespace flow::ops {
 /// Reports operands that are too few, too many or of other dtypes, and attributes that are missing,
 /// unknown or not of their kind.
 void check_types(const OpSpec& spec, Call& call);
+/// The same of attributes alone.
+void check_attributes(const OpSpec& spec, Call& call);
 
 }  // namespace flow::ops

@@ -126,6 +126,7 @@ struct OpSpec {
   bool port_gradients =
       false;  // the gradient rule takes gradients of any result, not of the first alone
   bool elementwise = false;  // element i of the first result comes from element i of operand 0
+  bool dropped = false;      // by a pass: plans cannot name it
   bool internal = false;     // made by passes; job files cannot name it
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
@@ -136,6 +137,8 @@ struct OpSpec {
   const OperandSpec& operand(size_t i) const;
   /// The same of result i.
   const ResultSpec& result(size_t i) const;
+  /// The name of result i as a port: "mask", "out1".
+  std::string result_name(size_t i) const;
   /// May a plan leave result i out, because nobody reads it?
   bool may_be_absent(size_t i) const;
   /// May result 0 lie where operand i lies?
@@ -146,5 +149,10 @@ struct OpSpec {
 std::span<const OpSpec* const> all_specs();
 /// The record of that name, or null.
 const OpSpec* find_spec(std::string_view name);
+
+/// Those that a job file may name.
+std::vector<const OpSpec*> written_specs();
+/// The one of them of that name, or null.
+const OpSpec* find_written_spec(std::string_view name);
 
 }  // namespace flow::ops

@@ -19,6 +19,11 @@ const ResultSpec& OpSpec::result(size_t i) const {
   return results[std::min(i, results.size() - 1)];
 }
 
+std::string OpSpec::result_name(size_t i) const {
+  const ResultSpec& spec = result(i);
+  return std::string(spec.name) + (spec.variadic ? std::to_string(i) : std::string());
+}
+
 bool OpSpec::may_be_absent(size_t i) const {
   return result(i).optional || (i > 0 && result(i).variadic);
 }
@@ -49,6 +54,18 @@ const OpSpec* find_spec(std::string_view name) {
   }();
   const auto found = kByName.find(name);
   return found == kByName.end() ? nullptr : found->second;
+}
+
+std::vector<const OpSpec*> written_specs() {
+  std::vector<const OpSpec*> specs;
+  for (const OpSpec* spec : all_specs())
+    if (!spec->internal) specs.push_back(spec);
+  return specs;
+}
+
+const OpSpec* find_written_spec(std::string_view name) {
+  const OpSpec* spec = find_spec(name);
+  return spec && !spec->internal ? spec : nullptr;
 }
 
 }  // namespace flow::ops

@@ -29,9 +29,10 @@ if(TARGET flow_cuda)
 endif()
 
 # Programs of others link the library: pkg-config --cflags --libs flow
-foreach(folder base plan io exec)
-  install(DIRECTORY runtime/${folder} COMPONENT flow
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/runtime
+foreach(folder ops runtime/base runtime/plan runtime/io runtime/exec)
+  cmake_path(GET folder PARENT_PATH parent)
+  install(DIRECTORY ${folder} COMPONENT flow
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/flow/${parent}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 endforeach()
 file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

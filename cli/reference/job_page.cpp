@@ -8,7 +8,7 @@
 #include "cli/reference/pages.h"
 #include "compiler/job/optimizer_table.h"
 #include "compiler/job/tables.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

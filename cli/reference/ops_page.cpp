@@ -4,9 +4,9 @@
 #include "cli/markdown.h"
 #include "cli/reference/key_text.h"
 #include "cli/reference/pages.h"
+#include "compiler/describe_ops.h"
 #include "compiler/job/tables.h"
-#include "compiler/ops/describe.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {
@@ -14,20 +14,20 @@ namespace {
 
 constexpr std::string_view kOpsPage = "ops";
 
-std::string operands_table(const OpDef& op) {
+std::string operands_table(const ops::OpSpec& op) {
   if (op.operands.empty()) return {};
   std::string text = "\n| operand | type | meaning |\n| --- | --- | --- |\n";
-  for (const OperandDef& operand : op.operands)
+  for (const ops::OperandSpec& operand : op.operands)
     text += fmt::format("| `{}` | {} | {} |\n", operand.name, markdown_cell(operand_type(operand)),
                         markdown_cell(operand.doc));
   return text;
 }
 
-std::string attributes_table(const OpDef& op) {
+std::string attributes_table(const ops::OpSpec& op) {
   const std::vector<job::KeyDef> keys = job::training_keys(&op);
   if (op.attributes.empty() && keys.empty()) return {};
   std::string text = "\n| attribute | type | default | meaning |\n| --- | --- | --- | --- |\n";
-  for (const AttributeDef& attribute : op.attributes) {
+  for (const ops::AttributeSpec& attribute : op.attributes) {
     const std::string fallback =
         attribute.fallback.empty() ? "required" : fmt::format("`{}`", attribute.fallback);
     text += fmt::format("| `{}` | {} | {} | {} |\n", attribute.name,
@@ -42,11 +42,11 @@ std::string attributes_table(const OpDef& op) {
   return text;
 }
 
-std::string results_text(const OpDef& op) {
+std::string results_text(const ops::OpSpec& op) {
   if (op.results.size() < 2) return {};
   std::vector<std::string> names;
   for (size_t i = 1; i < op.results.size(); ++i)
-    names.push_back(fmt::format("`NAME.{}`", op.results[i]));
+    names.push_back(fmt::format("`NAME.{}`", op.results[i].name));
   return fmt::format("\nSecondary outputs: {}.\n", join(names, ", "));
 }
 
@@ -56,9 +56,9 @@ std::string ops_page() {
   std::string text =
       "# Ops\n\n`flowc ops` lists the ops, `flowc ops NAME` shows one. Every entry also takes the "
       "keys of [entries](job.md#entries-of-a-graph).\n\n| op | what it computes |\n| --- | --- |\n";
-  for (const OpDef* op : written_ops())
+  for (const ops::OpSpec* op : ops::written_specs())
     text += fmt::format("| [`{}`](#{}) | {} |\n", op->name, op->name, markdown_cell(op->doc));
-  for (const OpDef* op : written_ops()) {
+  for (const ops::OpSpec* op : ops::written_specs()) {
     text += fmt::format("\n## `{}`\n\n{}\n", op->name, op->doc);
     if (!op->formula.empty()) text += fmt::format("\n```\n{}\n```\n", op->formula);
     text += operands_table(*op) + attributes_table(*op) + results_text(*op);

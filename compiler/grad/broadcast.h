@@ -1,7 +1,7 @@
 // Gradients of operands that were broadcast.
 #pragma once
 
-#include "compiler/ops/op_def.h"
+#include "compiler/grad/rules.h"
 
 namespace flow {
 

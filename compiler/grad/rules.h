@@ -2,11 +2,90 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/call_site.h"
+#include "compiler/ir/graph.h"
+#include "ops/spec.h"
 
-namespace flow::grad {
+namespace flow {
+
+namespace ir {
+class Builder;
+}
+struct Fans;
+
+/// What a gradient rule works with: the forward node and the gradients of its results.
+struct GradientContext {
+  ir::Builder& builder;
+  ir::Node node;                              // a copy: the graph grows meanwhile
+  std::vector<ir::ValueId> result_gradients;  // invalid: the loss does not depend on that result
+  /// Is the gradient of operand i wanted? (Inputs' are not, unless watched.)
+  std::vector<bool> wanted;
+  std::vector<std::string> names;  // what the gradient of operand i is called: "conv1/conv:diff"
+
+  ir::ValueId operand(size_t i) const { return node.operands[i]; }
+  ir::ValueId result(size_t i) const { return node.results[i]; }
+  ir::ValueId gradient(size_t i = 0) const { return result_gradients[i]; }
+  const ir::Value& value_of(ir::ValueId id) const;
+  /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
+  ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
+                  ir::Attributes attributes, std::string_view part = {});
+};
+
+/// What a layer's expansion works with: its operands and attributes, and the builder, in whose
+/// scope the primitives and variables are named.
+struct LayerContext {
+  ir::Builder& builder;
+  std::string name;  // of the entry: "lenet/conv1"
+  std::vector<ir::ValueId> operands;
+  ir::Attributes attributes;
+  const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
+  const AttributeSpans& spans;
+  bool train = false;  // a train job's, where `training` does not say otherwise
+  bool trainable = true;
+  std::string variables = {};  // the entry whose variables it uses; empty: its own
+  Span shared_at = {};         // of the `variables:` that says so
+
+  const ir::Value& operand(size_t i) const;
+  /// The float dtype of the job.
+  DType number() const;
+  CallSite site() const;
+  const ir::Graph& graph() const;
+  /// The layer's operands and attributes as functions of ops/ see them.
+  ops::Call call() const { return typed_call(graph(), operands, attributes); }
+  /// Reports what such functions refused: true where they refused anything.
+  bool report(const ops::Call& call) const;
+  /// Adds the primitive `op` under the layer's name; first result. Its errors are at `op:`.
+  ir::ValueId add(std::string_view op, std::string_view part, std::vector<ir::ValueId> operands,
+                  ir::Attributes op_attributes) const;
+  /// The value after the op that the attribute `activation` names.
+  ir::ValueId activate(ir::ValueId value) const;
+  /// Adds the layer's variable `part` (or where that is empty, one of the layer's own name) with
+  /// the initializer that the file gives to `attribute` ("kernel_initializer"), and the regularizer
+  /// beside it ("kernel_regularizer"); or finds it, where another entry's variables are used.
+  /// Invalid after an error.
+  ir::ValueId add_variable(std::string_view part, std::string_view attribute, DType dtype,
+                           Shape shape, Fans fans) const;
+  /// The same where the file has no say in how it starts; `trained`: by the optimizer.
+  ir::ValueId add_variable(std::string_view part, plan::Initializer initializer, DType dtype,
+                           Shape shape, bool trained) const;
+
+ private:
+  ir::ValueId shared_variable(std::string_view part, DType dtype, const Shape& shape) const;
+};
+
+/// The gradient of each operand (invalid where there is none). Sums over broadcasting are the
+/// rule's own.
+using GradientRule = std::vector<ir::ValueId> (*)(GradientContext&);
+/// The value that the entry stands for; invalid after an error, which has been reported. Called by
+/// Builder::add_layer, which has filled in the attributes and checked the operands.
+using ExpandRule = ir::ValueId (*)(LayerContext&);
+
+namespace grad {
 
 struct Rules {
   std::string_view op;
@@ -18,7 +97,8 @@ struct Rules {
 #include "compiler/grad/families.def"
 #undef FLOW_RULES
 
-/// The rules of the op of that name; empty ones where it has none.
-Rules rules_of(std::string_view op);
+/// The rules of an op; empty ones where it has none.
+Rules rules_of(const ops::OpSpec& op);
 
-}  // namespace flow::grad
+}  // namespace grad
+}  // namespace flow

@@ -2,22 +2,26 @@
 #include <map>
 
 #include "compiler/grad/rules.h"
+#include "runtime/base/check.h"
 
 namespace flow::grad {
 
-Rules rules_of(std::string_view op) {
-  static const std::map<std::string_view, Rules> kByOp = [] {
-    std::map<std::string_view, Rules> by_op;
+Rules rules_of(const ops::OpSpec& op) {
+  static const std::map<const ops::OpSpec*, Rules> kByOp = [] {
+    std::map<const ops::OpSpec*, Rules> by_op;
     for (const auto family : {
 #define FLOW_RULES(family) family,
 #include "compiler/grad/families.def"
 #undef FLOW_RULES
          })
-      for (const Rules& rules : family()) by_op.emplace(rules.op, rules);
+      for (const Rules& rules : family()) {
+        const ops::OpSpec* spec = ops::find_spec(rules.op);
+        FLOW_CHECK(spec && by_op.emplace(spec, rules).second, "rules of {}", rules.op);
+      }
     return by_op;
   }();
-  const auto found = kByOp.find(op);
-  return found == kByOp.end() ? Rules{op} : found->second;
+  const auto found = kByOp.find(&op);
+  return found == kByOp.end() ? Rules{op.name} : found->second;
 }
 
 }  // namespace flow::grad

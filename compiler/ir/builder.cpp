@@ -5,34 +5,35 @@
 
 #include <algorithm>
 
+#include "compiler/ir/attributes.h"
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
 
 namespace flow::ir {
 namespace {
 
-bool accepts(Accepts accepts, DType dtype, DType number) {
+bool accepts(ops::Accepts accepts, DType dtype, DType number) {
   switch (accepts) {
-    case Accepts::kAny:
+    case ops::Accepts::kAny:
       return true;
-    case Accepts::kFloat:
+    case ops::Accepts::kFloat:
       return dtype == number;
-    case Accepts::kInteger:
+    case ops::Accepts::kInteger:
       return is_integer(dtype);
-    case Accepts::kBool:
+    case ops::Accepts::kBool:
       return dtype == DType::kBool;
-    case Accepts::kNumber:
+    case ops::Accepts::kNumber:
       return dtype == number || is_integer(dtype);
   }
   return false;
 }
 
 /// What an operand must be, in words; and what to cast it to.
-std::pair<std::string, DType> wanted(Accepts accepts, DType number) {
+std::pair<std::string, DType> wanted(ops::Accepts accepts, DType number) {
   const std::string float_name(name_of(number));
-  if (accepts == Accepts::kInteger) return {"an integer dtype", DType::kInt32};
-  if (accepts == Accepts::kBool) return {"bool", DType::kBool};
-  if (accepts == Accepts::kNumber) return {float_name + " or an integer dtype", number};
+  if (accepts == ops::Accepts::kInteger) return {"an integer dtype", DType::kInt32};
+  if (accepts == ops::Accepts::kBool) return {"bool", DType::kBool};
+  if (accepts == ops::Accepts::kNumber) return {float_name + " or an integer dtype", number};
   return {float_name, number};
 }
 
@@ -83,7 +84,7 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
 }
 
 /// True where each of the two operands would do in the place of the other, and not in its own.
-bool Builder::are_swapped(const OpDef& op, const CallSite& site) const {
+bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   if (site.operands() != 2 || op.operands.size() != 2) return false;
   const auto fits = [&](size_t operand, size_t value) {
     return accepts(op.operands[operand].accepts, site.operand(value).dtype, graph_.number);
@@ -91,9 +92,9 @@ bool Builder::are_swapped(const OpDef& op, const CallSite& site) const {
   return !fits(0, 0) && !fits(1, 1) && fits(0, 1) && fits(1, 0);
 }
 
-bool Builder::check_operands(const OpDef& op, CallSite& site) const {
+bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
   const bool variadic = !op.operands.empty() && op.operands.back().variadic;
-  const auto required = std::ranges::count(op.operands, false, &OperandDef::optional);
+  const auto required = std::ranges::count(op.operands, false, &ops::OperandSpec::optional);
   if (site.operands() < static_cast<size_t>(required) ||
       (!variadic && site.operands() > op.operands.size())) {
     site.bad_op(Diagnosis::kOperandCount,
@@ -102,7 +103,7 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
     return false;
   }
   if (are_swapped(op, site)) {
-    const OperandDef &first = op.operands[0], &second = op.operands[1];
+    const ops::OperandSpec &first = op.operands[0], &second = op.operands[1];
     site.bad_operand(0, Diagnosis::kDTypeMismatch,
                      fmt::format("`{}` is {} and `{}` is {}: the operands are swapped", first.name,
                                  name_of(site.operand(0).dtype), second.name,
@@ -111,7 +112,7 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
     return false;
   }
   for (size_t i = 0; i < site.operands(); ++i) {
-    const OperandDef& def = op.operands[std::min(i, op.operands.size() - 1)];
+    const ops::OperandSpec& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
     if (accepts(def.accepts, value.dtype, graph_.number)) continue;
     const Node* maker = graph_.producer_of(site.id(i));
@@ -128,18 +129,22 @@ bool Builder::check_operands(const OpDef& op, CallSite& site) const {
   return !site.failed();
 }
 
-std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector<ValueId> operands,
-                                  Attributes attributes, const AttributeSpans& spans) {
-  FLOW_CHECK(op.is_primitive(), "{} is a layer", op.name);
+std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
+                                  std::vector<ValueId> operands, Attributes attributes,
+                                  const AttributeSpans& spans) {
+  FLOW_CHECK(op.infer, "{} is a layer", op.name);
   std::vector<ValueId> invalid(op.results.size());
   if (!all_valid(operands)) return invalid;
   const bool complete = complete_attributes(op, name, spans, diags_, attributes);
-  Inference inference(graph_, name, operands, attributes, spans, diags_);
-  if (!check_operands(op, inference) || !complete) return invalid;
-  infer(op, inference, false);
-  if (inference.failed()) return invalid;
-  const size_t count = inference.results().size();
-  FLOW_CHECK(count == op.results.size() || op.results.back().ends_with('*'), "{}", op.name);
+  CallSite site(graph_, name, operands, spans, diags_);
+  if (!check_operands(op, site) || !complete) return invalid;
+  ops::Call call = typed_call(graph_, operands, attributes);
+  if (op.normalise) op.normalise(call, attributes);
+  if (!call.failed()) op.infer(call);
+  for (const ops::Refusal& refusal : call.refusals()) site.report(refusal);
+  if (call.failed()) return invalid;
+  const size_t count = call.results().size();
+  FLOW_CHECK(count == op.results.size() || op.results.back().variadic, "{}", op.name);
 
   Node node{&op,
             unique(std::move(name)),
@@ -152,10 +157,10 @@ std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector
             device_};
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
-    const auto& [dtype, shape, rows] = inference.results()[i];
+    const auto& [dtype, shape, rows] = call.results()[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
-        {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, result_name(op, i))), dtype,
+        {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.result_name(i))), dtype,
          shape, rows, id, plan::Role::kResult, spans.op, device_});
   }
   graph_.nodes.push_back(std::move(node));
@@ -164,7 +169,7 @@ std::vector<ValueId> Builder::add(const OpDef& op, std::string name, std::vector
 
 ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId> operands,
                      Attributes attributes, Span span) {
-  const OpDef* def = find_op(op);
+  const ops::OpSpec* def = ops::find_spec(op);
   FLOW_CHECK(def, "{}", op);
   AttributeSpans spans;
   spans.op = span;
@@ -174,13 +179,14 @@ ValueId Builder::add(std::string_view op, std::string name, std::vector<ValueId>
   return result;
 }
 
-ValueId Builder::add_layer(const OpDef& layer, LayerContext call) {
-  FLOW_CHECK(layer.expand, "{} is not a layer", layer.name);
+ValueId Builder::add_layer(const ops::OpSpec& layer, LayerContext call) {
+  const ExpandRule expand = grad::rules_of(layer).expand;
+  FLOW_CHECK(expand, "{} is not a layer", layer.name);
   if (!all_valid(call.operands)) return {};
   const bool complete = complete_attributes(layer, call.name, call.spans, diags_, call.attributes);
   CallSite site = call.site();
   if (!check_operands(layer, site) || !complete) return {};
-  const ValueId value = layer.expand(call);
+  const ValueId value = expand(call);
   alias(call.name, value);
   return value;
 }

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "compiler/diag/diag.h"
+#include "compiler/grad/rules.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 
 namespace flow::ir {
 
@@ -29,7 +30,7 @@ class Builder {
   /// Adds a primitive; `attributes` lacks what is defaulted. The first result is called `name`,
   /// others `name.port`. Where an operand is invalid (its error was reported before) or the shape
   /// rule fails, reports at most that and returns invalid ids, one for each result.
-  std::vector<ValueId> add(const OpDef& op, std::string name, std::vector<ValueId> operands,
+  std::vector<ValueId> add(const ops::OpSpec& op, std::string name, std::vector<ValueId> operands,
                            Attributes attributes, const AttributeSpans& spans);
 
   /// The same for passes and rules, which know that it fits; blames `span`. First result; invalid
@@ -40,7 +41,7 @@ class Builder {
   /// Expands a layer: fills in its attributes, checks its operands, adds its variables and
   /// primitives, and the alias by which the entry stands for the last of them. Returns that value;
   /// invalid as above. `call.attributes` lacks what is defaulted.
-  ValueId add_layer(const OpDef& layer, LayerContext call);
+  ValueId add_layer(const ops::OpSpec& layer, LayerContext call);
 
   /// The entry `name` stands for `value`. A name that it has already, or an invalid value, adds
   /// nothing.
@@ -52,8 +53,8 @@ class Builder {
 
  private:
   std::string unique(std::string name) const;
-  bool are_swapped(const OpDef& op, const CallSite& site) const;
-  bool check_operands(const OpDef& op, CallSite& site) const;
+  bool are_swapped(const ops::OpSpec& op, const CallSite& site) const;
+  bool check_operands(const ops::OpSpec& op, CallSite& site) const;
   Graph& graph_;
   Diags& diags_;
   plan::DeviceKind device_;

@@ -16,7 +16,9 @@
 
 namespace flow {
 
-struct OpDef;
+namespace ops {
+struct OpSpec;
+}
 
 namespace ir {
 
@@ -41,7 +43,7 @@ struct Value {
 
 /// An elementwise op fused onto a node's first result by a pass.
 struct Post {
-  const OpDef* op = nullptr;
+  const ops::OpSpec* op = nullptr;
   std::string name;
   std::vector<ValueId> operands;  // beyond the running value
   ValueId replaced;               // the value that no longer exists: the operand it was fused onto
@@ -49,7 +51,7 @@ struct Post {
 };
 
 struct Node {
-  const OpDef* op = nullptr;
+  const ops::OpSpec* op = nullptr;
   std::string name;  // unique, the user's: "lenet/conv1/conv"
   std::vector<ValueId> operands;
   std::vector<ValueId> results;

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/ir/graph.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::ir {

@@ -1,8 +1,10 @@
 // What must hold of a graph between passes.
 #include <set>
 
+#include "compiler/ir/call_site.h"
 #include "compiler/ir/graph.h"
-#include "compiler/ops/op_def.h"
+#include "ops/check.h"
+#include "ops/spec.h"
 #include "runtime/base/check.h"
 
 namespace flow::ir {
@@ -54,7 +56,7 @@ class Verifier {
   }
 
   void check(const Node& node, NodeId id) {
-    FLOW_CHECK(node.op && node.op->is_primitive() && !node.results.empty(), "{}", node.name);
+    FLOW_CHECK(node.op && node.op->infer && !node.results.empty(), "{}", node.name);
     for (const ValueId operand : node.operands) check_read(operand, node);
     std::vector<ValueId> made = node.results;
     if (!node.posts.empty()) made[0] = node.posts.front().replaced;
@@ -80,20 +82,16 @@ class Verifier {
     }
   }
 
-  void check_inferred(const OpDef& op, const std::string& name,
+  void check_inferred(const ops::OpSpec& op, const std::string& name,
                       const std::vector<ValueId>& operands, const Attributes& attributes,
                       const std::vector<ValueId>& results) {
-    const Sources sources;
-    Diags diags(sources);
-    const AttributeSpans spans;
-    Attributes normalised = attributes;
-    Inference inference(graph_, name, operands, normalised, spans, diags);
-    infer(op, inference, true);
-    FLOW_CHECK(!inference.failed(), "{}: {}", name, diags.render());
-    FLOW_CHECK(normalised == attributes, "{}: the attributes of {} are not stable", name, op.name);
-    FLOW_CHECK(inference.results().size() == results.size(), "{}", name);
+    ops::Call call = typed_call(graph_, operands, attributes);
+    ops::check_attributes(op, call);
+    if (!call.failed()) op.infer(call);
+    FLOW_CHECK(!call.failed(), "{}: {}", name, call.refusals().front().text);
+    FLOW_CHECK(call.results().size() == results.size(), "{}", name);
     for (size_t i = 0; i < results.size(); ++i) {
-      const auto& [dtype, shape, rows] = inference.results()[i];
+      const auto& [dtype, shape, rows] = call.results()[i];
       const Value& value = graph_[results[i]];
       FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.rows == rows,
                  "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "compiler/describe_ops.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
 #include "compiler/job/values.h"
-#include "compiler/ops/describe.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -106,44 +106,44 @@ std::optional<Attribute> as_attribute(std::optional<T> value) {
 }
 
 std::optional<Attribute> read_value(Reader& reader, const yaml::Node& node,
-                                    const AttributeDef& def) {
+                                    const ops::AttributeSpec& def) {
   const std::string what = fmt::format("`{}`", def.name);
   const Bounds bounds{def.min, def.max, def.below};
   switch (def.type) {
-    case AttributeType::kBool:
+    case ops::AttributeType::kBool:
       return as_attribute(read_bool(reader, node, what));
-    case AttributeType::kInteger:
+    case ops::AttributeType::kInteger:
       return as_attribute(read_integer(reader, node, what, bounds));
-    case AttributeType::kNumber:
+    case ops::AttributeType::kNumber:
       return as_attribute(read_number(reader, node, what, bounds, def.instead));
-    case AttributeType::kText:
+    case ops::AttributeType::kText:
       return as_attribute(read_choice(reader, node, what, def.choices));
-    case AttributeType::kIntegers:
+    case ops::AttributeType::kIntegers:
       if (node.is_scalar() && node.scalar == def.fallback && is_name(def.fallback))
         return std::vector<int64_t>{};
       return as_attribute(read_integers(reader, node, what, bounds));
-    case AttributeType::kIntegerOrList:
+    case ops::AttributeType::kIntegerOrList:
       if (node.is_list()) return as_attribute(read_integers(reader, node, what, bounds));
       return as_attribute(read_integer(reader, node, what, bounds));
-    case AttributeType::kPairs:
+    case ops::AttributeType::kPairs:
       return as_attribute(read_pairs(reader, node, what, bounds));
-    case AttributeType::kIndex:
+    case ops::AttributeType::kIndex:
       return as_attribute(read_index(reader, node, what));
-    case AttributeType::kDType:
+    case ops::AttributeType::kDType:
       return as_attribute(read_dtype(reader, node, what));
-    case AttributeType::kPadding:
+    case ops::AttributeType::kPadding:
       return read_padding(reader, node, what);
-    case AttributeType::kActivation:
+    case ops::AttributeType::kActivation:
       return read_activation(reader, node, what);
-    case AttributeType::kInitializer:
-    case AttributeType::kRegularizer:
+    case ops::AttributeType::kInitializer:
+    case ops::AttributeType::kRegularizer:
       break;
   }
   return {};
 }
 
 /// {l1: 0.01, l2: 0.02}: at least one of them.
-void read_regularizer(Reader& reader, const yaml::Node& node, const AttributeDef& def,
+void read_regularizer(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
                       Entry& entry) {
   if (node.is_scalar() && parse_number(node.scalar)) {
     reader
@@ -169,15 +169,16 @@ const std::vector<std::string>& padding_words() {
   return kAll;
 }
 
-void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry) {
+void read_attribute(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
+                    Entry& entry) {
   entry.spans.spans.emplace_back(def.name, node.span);
   const size_t before = reader.diags.error_count();
   if (reader.diags.is_silenced(node.span)) {
     entry.poisoned = true;  // any text in brackets is an index
-  } else if (def.type == AttributeType::kInitializer) {
+  } else if (def.type == ops::AttributeType::kInitializer) {
     if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
       entry.initializers.emplace_back(def.name, std::move(*initializer));
-  } else if (def.type == AttributeType::kRegularizer) {
+  } else if (def.type == ops::AttributeType::kRegularizer) {
     read_regularizer(reader, node, def, entry);
   } else if (auto value = read_value(reader, node, def)) {
     entry.attributes.set(def.name, std::move(*value));

@@ -139,10 +139,10 @@ class OptimizerBinder {
     training_.clip_norm = optimizer_.clip_norm;
     training_.clip_value = optimizer_.clip_value;
     bind_loss_scale();
-    for (const AttributeDef& def : find_op(training_.update)->attributes) {
+    for (const ops::AttributeSpec& def : ops::find_spec(training_.update)->attributes) {
       const auto value = number(def.name);
       if (!value || def.name == "weight_decay") continue;
-      if (def.type == AttributeType::kBool)
+      if (def.type == ops::AttributeType::kBool)
         training_.attributes.set(def.name, *value != 0);
       else
         training_.attributes.set(def.name, *value);

@@ -8,7 +8,7 @@ namespace flow::job {
 Callee callee_of(const yaml::Node& file, const yaml::Node& entry) {
   const yaml::Node* op = entry.find("op");
   if (!op || !op->is_scalar()) return {};
-  if (const OpDef* def = find_written_op(op->scalar)) return {def, nullptr};
+  if (const ops::OpSpec* def = ops::find_written_spec(op->scalar)) return {def, nullptr};
   const yaml::Node* networks = file.find("networks");
   return {nullptr, networks ? networks->find(op->scalar) : nullptr};
 }

@@ -4,14 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "compiler/ops/op_def.h"
 #include "compiler/yaml/tree.h"
+#include "ops/spec.h"
 
 namespace flow::job {
 
 /// A built-in op, or a network of the file; neither where variables hide which.
 struct Callee {
-  const OpDef* op = nullptr;
+  const ops::OpSpec* op = nullptr;
   const yaml::Node* network = nullptr;
 };
 
@@ -19,8 +19,9 @@ Callee callee_of(const yaml::Node& file, const yaml::Node& entry);
 
 /// Whether an attribute sets the initial value or training of variables, not what the entry
 /// computes. An entry with shared variables cannot have it.
-inline bool is_of_variables(const AttributeDef& def) {
-  return def.type == AttributeType::kInitializer || def.type == AttributeType::kRegularizer;
+inline bool is_of_variables(const ops::AttributeSpec& def) {
+  return def.type == ops::AttributeType::kInitializer ||
+         def.type == ops::AttributeType::kRegularizer;
 }
 
 /// What the first entry of a network reads, where that is clear.

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "compiler/describe_ops.h"
+#include "compiler/grad/initializers.h"
 #include "compiler/job/values.h"
-#include "compiler/ops/describe.h"
-#include "compiler/ops/initializers.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -46,11 +46,12 @@ bool same_value(const yaml::Node& a, const yaml::Node& b) {
          });
 }
 
-bool is_unwritable(const AttributeDef& def) {
-  return def.type == AttributeType::kNumber && !def.fallback.empty() && !parse_number(def.fallback);
+bool is_unwritable(const ops::AttributeSpec& def) {
+  return def.type == ops::AttributeType::kNumber && !def.fallback.empty() &&
+         !parse_number(def.fallback);
 }
 
-std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
+std::optional<yaml::Node> default_of(const ops::OpSpec& op, const ops::AttributeSpec& def,
                                      const yaml::Node& entry) {
   const std::string_view text = def.fallback;
   if (text.empty() || is_unwritable(def)) return {};
@@ -59,9 +60,9 @@ std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
     return other ? std::optional(*other) : std::nullopt;
   }
   switch (def.type) {
-    case AttributeType::kRegularizer:
+    case ops::AttributeType::kRegularizer:
       return {};
-    case AttributeType::kInitializer:
+    case ops::AttributeType::kInitializer:
       return initializer_node(text);
     default:
       return text.starts_with('[') ? list_in(text) : yaml::scalar_node(text);

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/ops/op_def.h"
 #include "compiler/yaml/tree.h"
+#include "ops/spec.h"
 
 namespace flow::job {
 
@@ -15,10 +15,10 @@ namespace flow::job {
 bool same_value(const yaml::Node& a, const yaml::Node& b);
 
 /// Is the default one that a file cannot write? "-inf", or worked out: "1/sqrt(D)".
-bool is_unwritable(const AttributeDef& def);
+bool is_unwritable(const ops::AttributeSpec& def);
 
 /// The default of an attribute that is absent from `entry`; nothing if it cannot be written.
-std::optional<yaml::Node> default_of(const OpDef& op, const AttributeDef& def,
+std::optional<yaml::Node> default_of(const ops::OpSpec& op, const ops::AttributeSpec& def,
                                      const yaml::Node& entry);
 
 /// Inserts a key after those that precede it in `order`. Without such keys: before those that

@@ -139,17 +139,18 @@ class Defaults {
     if (placement && writes_) visit_section(*placement, entry_placement_section());
   }
 
-  void visit_attributes(yaml::Node& node, const OpDef& op) {
+  void visit_attributes(yaml::Node& node, const ops::OpSpec& op) {
     std::vector<std::string> order{"op", "in"};
-    for (const OperandDef& operand : op.operands) order.emplace_back(operand.name);
-    for (const AttributeDef& def : op.attributes) order.emplace_back(def.name);
-    for (const AttributeDef& def : op.attributes) {
+    for (const ops::OperandSpec& operand : op.operands) order.emplace_back(operand.name);
+    for (const ops::AttributeSpec& def : op.attributes) order.emplace_back(def.name);
+    for (const ops::AttributeSpec& def : op.attributes) {
       yaml::Node* given = node.find(def.name);
       if (!given && writes_ && !(node.find("variables") && is_of_variables(def)))
         if (auto value = default_of(op, def, node))
           insert_key(node, def.name, std::move(*value), order);
       given = node.find(def.name);
-      if (given && def.type == AttributeType::kInitializer) visit_variety(*given, initializers());
+      if (given && def.type == ops::AttributeType::kInitializer)
+        visit_variety(*given, initializers());
       if (!given || writes_) continue;
       const auto fallback = default_of(op, def, node);
       if (fallback && same_value(*given, *fallback)) node.erase(def.name);

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/describe_ops.h"
 #include "compiler/job/tables.h"
-#include "compiler/ops/describe.h"
 
 namespace flow::job {
 
-std::string describe_call(const OpDef& op) {
+std::string describe_call(const ops::OpSpec& op) {
   std::vector<std::pair<std::string, std::string>> of_entries;
   const auto add = [&](const std::vector<KeyDef>& keys) {
     for (const KeyDef& key : keys)

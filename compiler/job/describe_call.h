@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 
 namespace flow::job {
 
 /// Operands, results and attributes of the op, and the keys of every entry that calls it.
-std::string describe_call(const OpDef& op);
+std::string describe_call(const ops::OpSpec& op);
 
 }  // namespace flow::job

@@ -19,10 +19,10 @@ struct Port {
   bool optional = false, variadic = false;
 };
 
-std::vector<Port> ports_of(const OpDef* def, const Signature* network) {
+std::vector<Port> ports_of(const ops::OpSpec* def, const Signature* network) {
   std::vector<Port> ports;
   if (def)
-    for (const OperandDef& operand : def->operands)
+    for (const ops::OperandSpec& operand : def->operands)
       ports.push_back({std::string(operand.name), operand.optional, operand.variadic});
   if (network)
     for (const Name& input : network->inputs) ports.push_back({input.text});
@@ -33,14 +33,14 @@ std::vector<Port> ports_of(const OpDef* def, const Signature* network) {
 const Signature* find_callee(Reader& reader, const yaml::Node& op, const Networks& networks,
                              Entry& entry) {
   entry.op = {op.scalar, op.span};
-  if (const OpDef* def = find_written_op(op.scalar)) {
+  if (const ops::OpSpec* def = ops::find_written_spec(op.scalar)) {
     entry.def = def;
     return nullptr;
   }
   if (const Signature* network = networks.find(op.scalar)) return network;
   std::vector<std::string> names = networks.names();
   const std::string others = names.empty() ? "" : listed("; networks of the file:", names);
-  for (const OpDef* other : written_ops()) names.emplace_back(other->name);
+  for (const ops::OpSpec* other : ops::written_specs()) names.emplace_back(other->name);
   const std::string near = suggestion(op.scalar, names);
   reader.error(Diagnosis::kUnknownOp, op, fmt::format("unknown op or network `{}`", op.scalar))
       .with_hint(near.empty() ? "run `flowc ops` for a list of ops" + others : near);
@@ -73,7 +73,7 @@ class EntryReader {
 
   bool takes_variables() const { return network_ || (entry_.def && entry_.def->takes_variables); }
 
-  const AttributeDef* attribute(std::string_view name) const {
+  const ops::AttributeSpec* attribute(std::string_view name) const {
     return entry_.def ? entry_.def->attribute(name) : nullptr;
   }
 
@@ -87,7 +87,7 @@ class EntryReader {
     for (const Port& port : ports_)
       if (port.name != "in") known.push_back(port.name);
     if (entry_.def)
-      for (const AttributeDef& def : entry_.def->attributes) known.emplace_back(def.name);
+      for (const ops::AttributeSpec& def : entry_.def->attributes) known.emplace_back(def.name);
     if (network_)
       for (const Signature::Param& param : network_->params) known.push_back(param.name.text);
     for (const KeyDef& def : training_keys(entry_.def)) known.emplace_back(def.name);
@@ -194,18 +194,18 @@ class EntryReader {
   }
 
   /// Of a bool, `true` and `false` are the numbers 1 and 0.
-  yaml::Node number_of_truth(const AttributeDef& def, const yaml::Node& value) const {
+  yaml::Node number_of_truth(const ops::AttributeSpec& def, const yaml::Node& value) const {
     const yaml::Node* dtype = node_.find("dtype");
     const bool truth = value.is_scalar() && (value.scalar == "true" || value.scalar == "false");
     yaml::Node number = value;
-    if (truth && def.type == AttributeType::kNumber && dtype && dtype->scalar == "bool")
+    if (truth && def.type == ops::AttributeType::kNumber && dtype && dtype->scalar == "bool")
       number.scalar = value.scalar == "true" ? "1" : "0";
     return number;
   }
 
   void read_attributes() {
     for (const yaml::Entry& field : node_.entries) {
-      if (const AttributeDef* def = attribute(field.key)) {
+      if (const ops::AttributeSpec* def = attribute(field.key)) {
         read_attribute(reader_, number_of_truth(*def, field.value), *def, entry_);
         // An error at the value shows the key too, unless the value comes from elsewhere.
         Span& span = entry_.spans.spans.back().second;
@@ -218,7 +218,7 @@ class EntryReader {
       }
     }
     if (!entry_.def) return;
-    for (const AttributeDef& def : entry_.def->attributes)
+    for (const ops::AttributeSpec& def : entry_.def->attributes)
       if (def.fallback.empty() && !node_.find(def.name) && !meant_.contains(def.name) &&
           !(node_.find("variables") && job::is_of_variables(def)))
         error(Diagnosis::kMissingAttribute, entry_.op.span,
@@ -249,7 +249,7 @@ class EntryReader {
 
   /// Whether a key sets the initial value or training of variables, not what the entry computes.
   bool is_of_variables(std::string_view key) const {
-    const AttributeDef* def = attribute(key);
+    const ops::AttributeSpec* def = attribute(key);
     return key == "trainable" || (def && job::is_of_variables(*def));
   }
 

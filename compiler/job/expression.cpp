@@ -68,11 +68,10 @@ class Evaluator {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
 
-  /// Takes the symbol if it comes next; `*` is not the start of `**`, nor `/` of `//`.
+  /// Takes the symbol if it comes next. Callers ask for `**` before `*`, and for `//` before `/`.
   bool take(std::string_view symbol) {
     skip_space();
     if (!text_.substr(at_).starts_with(symbol)) return false;
-    if ((symbol == "*" || symbol == "/") && text_.substr(at_ + 1).starts_with(symbol)) return false;
     at_ += symbol.size();
     return true;
   }

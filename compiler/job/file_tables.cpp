@@ -172,7 +172,7 @@ const std::vector<KeyDef>& call_keys() {
   return kAll;
 }
 
-std::vector<KeyDef> training_keys(const OpDef* op) {
+std::vector<KeyDef> training_keys(const ops::OpSpec* op) {
   std::vector<KeyDef> keys;
   if (!op || op->takes_variables) {
     keys.push_back({.name = "trainable",

@@ -113,7 +113,7 @@ class GraphReader {
               "use `cell/*` for `cell/0`, `cell/1` and so on of an entry `cell` with `repeat`");
       return false;
     }
-    const auto& defs = entry.def ? entry.def->operands : std::vector<OperandDef>{};
+    const auto& defs = entry.def ? entry.def->operands : std::vector<ops::OperandSpec>{};
     if (defs.empty() || !defs.back().variadic || operands.size() + 1 < defs.size()) {
       reader_
           .error(Diagnosis::kOperandCount, operand.span,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/grad/rules.h"
 #include "compiler/job/placement.h"
 #include "compiler/job/values.h"
 #include "runtime/base/representable.h"
@@ -189,7 +190,7 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
     if (arguments[i].number && !operands.back().valid()) return {};
   }
   const ir::Attributes attributes = attributes_of(entry);
-  if (!entry.def->expand)
+  if (!grad::rules_of(*entry.def).expand)
     return builder_.add(*entry.def, call.name, std::move(operands), attributes, entry.spans)
         .front();
   return builder_.add_layer(
@@ -202,8 +203,8 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
 ir::Attributes Instance::attributes_of(const Entry& entry) const {
   ir::Attributes attributes = entry.attributes;
   if (graph.number != DType::kFloat64) return attributes;
-  for (const AttributeDef& def : entry.def->attributes) {
-    if (def.type != AttributeType::kDType) continue;
+  for (const ops::AttributeSpec& def : entry.def->attributes) {
+    if (def.type != ops::AttributeType::kDType) continue;
     const bool narrow = attributes.has(def.name)
                             ? attributes.get<DType>(def.name) == DType::kFloat32
                             : def.fallback == name_of(DType::kFloat32);
@@ -247,13 +248,13 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
 /// Without one: int32 for integers, else the job's float dtype.
 DType Instance::dtype_beside(const Call& call, size_t i,
                              const std::vector<Argument>& arguments) const {
-  const std::vector<OperandDef>& defs = call.entry.def->operands;
+  const std::vector<ops::OperandSpec>& defs = call.entry.def->operands;
   const auto kind = [&defs](size_t at) { return defs[std::min(at, defs.size() - 1)].accepts; };
   size_t other = 0;
   while (other < arguments.size() && !(arguments[other].value.valid() && kind(other) == kind(i)))
     ++other;
   if (other < arguments.size()) return graph[arguments[other].value].dtype;
-  return kind(i) == Accepts::kInteger ? DType::kInt32 : graph.number;
+  return kind(i) == ops::Accepts::kInteger ? DType::kInt32 : graph.number;
 }
 
 /// True where the dtype has that number; else an error.
@@ -316,9 +317,9 @@ ir::ValueId Instance::first_result(const std::string& name) const {
   if (dot == std::string::npos || !value.valid()) return {};
   const ir::Node* maker = graph.producer_of(value);
   if (!maker) return {};
-  const bool named = maker->op->results.size() > 1 || maker->op->results[0].ends_with('*');
+  const bool named = maker->op->results.size() > 1 || maker->op->results[0].variadic;
   const bool first = named && maker->results[0] == value;
-  const std::string port = first ? result_name(*maker->op, 0) : "";
+  const std::string port = first ? maker->op->result_name(0) : "";
   return first && port != "out" && port == name.substr(dot + 1) ? value : ir::ValueId();
 }
 

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/call_site.h"
 #include "compiler/job/reader.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/plan/plan.h"
 
 namespace flow::job {
@@ -45,10 +46,10 @@ struct Placement {
 struct Entry {
   Name name;
   Name op;
-  const OpDef* def = nullptr;     // a built-in op, or
-  std::optional<size_t> network;  // a network of the file: its index
-  std::vector<Operand> operands;  // in the order of the op's or network's
-  ir::Attributes attributes;      // as written; defaults are not filled in
+  const ops::OpSpec* def = nullptr;  // a built-in op, or
+  std::optional<size_t> network;     // a network of the file: its index
+  std::vector<Operand> operands;     // in the order of the op's or network's
+  ir::Attributes attributes;         // as written; defaults are not filled in
   std::vector<std::pair<std::string, plan::Initializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;

@@ -103,7 +103,7 @@ void Networks::declare_one(const yaml::Entry& entry) {
   signature.name = {entry.key, entry.key_span};
   by_name_.emplace(entry.key, declarations_.size() - 1);
   reader_.check_name(signature.name);
-  if (find_written_op(entry.key))
+  if (ops::find_written_spec(entry.key))
     reader_.error(Diagnosis::kNameTaken, entry.key_span,
                   fmt::format("network `{}` has the name of an op", entry.key));
   const Fields fields(reader_, entry.value, entry.key_span, network_section());

@@ -46,7 +46,8 @@ Entry read_entry(Reader& reader, const yaml::Entry& entry, Networks& networks,
 /// Reports unknown operands and cycles, poisons what has them, and sorts.
 void order_entries(Reader& reader, Graph& graph, const std::vector<Name>& inputs);
 /// The written value of one attribute goes into `entry`.
-void read_attribute(Reader& reader, const yaml::Node& node, const AttributeDef& def, Entry& entry);
+void read_attribute(Reader& reader, const yaml::Node& node, const ops::AttributeSpec& def,
+                    Entry& entry);
 /// The words of `padding:`; it takes numbers too.
 const std::vector<std::string>& padding_words();
 /// `zeros`, a number, or a mapping with a type. Words become keys, see LayerContext.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/bind.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 
 namespace flow::job {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/job/keys.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 
 namespace flow::job {
 
@@ -26,7 +26,7 @@ const Section& regularizer_section();
 /// Keys of every call in a graph, besides `in`, operands and attributes.
 const std::vector<KeyDef>& call_keys();
 /// Keys for variables and training of a call. `op`: the called op; null: a network.
-std::vector<KeyDef> training_keys(const OpDef* op);
+std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 
 /// The mappings that have this key, in words: "`run`", "a job".
 std::vector<std::string> owners_of(std::string_view key);

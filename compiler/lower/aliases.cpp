@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 
 namespace flow {
 namespace {
@@ -63,7 +63,7 @@ class Aliases {
   void add_elementwise() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       const plan::Step& step = job_.steps[i];
-      const OpDef* op = find_op(step.op);
+      const ops::OpSpec* op = ops::find_spec(step.op);
       if (step.tap || !op || !op->elementwise || !may_overwrite(step, i)) continue;
       const size_t into = root(step.inputs[0]);
       const size_t result = root(step.outputs[0]);

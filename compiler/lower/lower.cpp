@@ -4,10 +4,9 @@
 #include <set>
 
 #include "compiler/lower/aliases.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 #include "runtime/base/check.h"
-#include "runtime/plan/signature.h"
 
 namespace flow {
 namespace {
@@ -123,10 +122,10 @@ class Lowering {
 
   void add_step(const ir::Node& node) {
     plan::Step step = step_of(node, node.posts.size());
-    const plan::Signature& signature = *plan::find_signature(step.op);
+    const ops::OpSpec& spec = *ops::find_spec(step.op);
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
-      const bool absent = i > 0 && !read_[result.index()] && signature.may_be_absent(i);
+      const bool absent = i > 0 && !read_[result.index()] && spec.may_be_absent(i);
       step.outputs.push_back(absent ? TensorId() : tensor(result));
     }
     job_.steps.push_back(std::move(step));

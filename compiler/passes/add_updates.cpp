@@ -153,7 +153,7 @@ class Updates {
   void add_update(const Trained& trained, ValueId factor) {
     const Training& training = *context_.training;
     const ir::Value value = graph_[trained.variable];
-    const OpDef& op = *find_op(training.update);
+    const ops::OpSpec& op = *ops::find_spec(training.update);
     builder_.place_on(value.device);
     std::vector<ValueId> operands{trained.gradient, trained.variable};
     for (size_t i = 2; i < op.operands.size() && !op.operands[i].optional; ++i)
@@ -169,7 +169,7 @@ class Updates {
     for (size_t i = 0; i < moved.size(); ++i) graph_.set_updated(moved[i], updated[i]);
   }
 
-  ir::Attributes attributes_of(const OpDef& op, const Trained& trained) const {
+  ir::Attributes attributes_of(const ops::OpSpec& op, const Trained& trained) const {
     ir::Attributes attributes = context_.training->attributes;
     attributes.set("scale", scale_);
     attributes.set("rate_scale", trained.rate_scale);

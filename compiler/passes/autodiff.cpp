@@ -66,7 +66,7 @@ class Autodiff {
     };
     std::ranges::for_each(roots, mark);
     for (const ir::Node& node : graph_.nodes)
-      if (node.op->gradient &&
+      if (grad::rules_of(*node.op).gradient &&
           std::ranges::any_of(node.operands, [&](ValueId id) { return made[id.index()]; }))
         std::ranges::for_each(node.results, mark);
     return made;
@@ -80,7 +80,7 @@ class Autodiff {
   }
 
   bool is_on_path(const ir::Node& node) const {
-    return node.op->gradient &&
+    return grad::rules_of(*node.op).gradient &&
            std::ranges::any_of(node.results, [this](ValueId id) { return reached_[id.index()]; });
   }
 
@@ -213,7 +213,7 @@ class Autodiff {
       context.names.push_back(
           name_of_part(operand, arrived_[operand.index()] + static_cast<int>(earlier) + 1));
     }
-    const std::vector<ValueId> made = context.node.op->gradient(context);
+    const std::vector<ValueId> made = grad::rules_of(*context.node.op).gradient(context);
     for (size_t i = 0; i < context.node.operands.size() && !diags_.has_errors(); ++i) {
       if (!context.wanted[i]) continue;
       FLOW_CHECK(made[i].valid(), "{}: no gradient of operand {}", context.node.name, i);

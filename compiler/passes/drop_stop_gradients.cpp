@@ -1,13 +1,13 @@
 // Once gradients are made, stop_gradient is a reshape to the same shape, which costs nothing.
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 
 void drop_stop_gradients(ir::Graph& graph, Context&, Diags&) {
   for (ir::Node& node : graph.nodes) {
     if (node.op->name != "stop_gradient") continue;
-    node.op = find_op("reshape");
+    node.op = ops::find_spec("reshape");
     node.attributes.set("shape", graph[node.results[0]].shape.extents());
   }
 }

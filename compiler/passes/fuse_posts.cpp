@@ -1,8 +1,8 @@
 // bias_add, relu and rounding to 16 bits are fused onto the product or convolution before them,
 // relu onto batch normalization too.
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {

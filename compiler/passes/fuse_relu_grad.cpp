@@ -2,9 +2,9 @@
 // and all that makes the rectified value of it anyway: one pass over memory less for each.
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {

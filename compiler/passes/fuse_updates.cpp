@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {
@@ -55,14 +55,15 @@ class RowsJoiner {
 
   /// Those that are no part of another.
   std::vector<Sum> find_sums() const {
-    std::vector<const OpDef*> added(graph_.values.size());  // by ValueId: the op of all its parts
+    std::vector<const ops::OpSpec*> added(
+        graph_.values.size());  // by ValueId: the op of all its parts
     std::vector<bool> outermost(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const ir::Node& node = graph_.nodes[i];
       const ValueId result = node.results[0];
       if (is_part(node)) added[result.index()] = node.op;
       if (node.op->name != "add" || node.tap) continue;
-      const OpDef* op = added[node.operands[0].index()];
+      const ops::OpSpec* op = added[node.operands[0].index()];
       const bool all = op && std::ranges::all_of(node.operands, [&](ValueId operand) {
                          return added[operand.index()] == op && reads_[operand.index()] == 1 &&
                                 graph_[operand].shape == graph_[result].shape &&

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {
@@ -64,7 +64,7 @@ class Joiner {
 
  private:
   /// How many elements the slice_grads have that the sum adds up; 0 where it adds up something else
-  /// too, what else is read, or more than the whole.
+  /// too, or what else is read.
   int64_t covered_by(const ir::Node& sum) const {
     const Shape& whole = graph_[sum.results[0]].shape;
     int64_t covered = 0;
@@ -76,7 +76,7 @@ class Joiner {
         return 0;
       covered += part;
     }
-    return covered <= whole.elements() ? covered : 0;
+    return covered;
   }
 
   /// REQUIRES: covered_by(sum) > 0. A loop: thousands of sums can be one chain.

@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 namespace {

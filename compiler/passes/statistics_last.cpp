@@ -1,8 +1,8 @@
 // Moving statistics are written in place, so they move behind all that reads them.
 #include <algorithm>
 
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
+#include "ops/spec.h"
 
 namespace flow::passes {
 

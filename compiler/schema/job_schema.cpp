@@ -1,10 +1,10 @@
 // The schema of job files: the tables of sections, and a case for each op.
 #include <fmt/format.h>
 
+#include "compiler/describe_ops.h"
 #include "compiler/job/default_values.h"
 #include "compiler/job/sections.h"
 #include "compiler/job/tables.h"
-#include "compiler/ops/describe.h"
 #include "compiler/schema/schema.h"
 #include "compiler/schema/sections.h"
 #include "runtime/base/text.h"
@@ -27,52 +27,52 @@ OrderedJson padding() {
 }
 
 /// What the table says of an attribute's value.
-OrderedJson attribute(const OpDef& op, const AttributeDef& def, Tables& tables) {
+OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tables& tables) {
   const job::Bounds bounds{def.min, def.max, def.below};
   switch (def.type) {
-    case AttributeType::kBool:
+    case ops::AttributeType::kBool:
       return reference("boolean");
-    case AttributeType::kInteger:
+    case ops::AttributeType::kInteger:
       return integer(bounds);
-    case AttributeType::kNumber:  // of a bool, also true or false
+    case ops::AttributeType::kNumber:  // of a bool, also true or false
       return op.attribute("dtype") ? any_of({number(bounds), reference("boolean")})
                                    : number(bounds);
-    case AttributeType::kText:
+    case ops::AttributeType::kText:
       return or_variable({words(def.choices)});
-    case AttributeType::kIntegers: {
+    case ops::AttributeType::kIntegers: {
       OrderedJson list = list_of(integer(bounds), true);
       const bool word = is_name(def.fallback) && !op.attribute(def.fallback);
       return word ? any_of({words({def.fallback}), std::move(list)}) : list;
     }
-    case AttributeType::kIntegerOrList:
+    case ops::AttributeType::kIntegerOrList:
       return list_of(integer(bounds), true);
-    case AttributeType::kPairs:
+    case ops::AttributeType::kPairs:
       return list_of(
           {{"type", "array"}, {"items", integer(bounds)}, {"minItems", 2}, {"maxItems", 2}}, false);
-    case AttributeType::kIndex:
+    case ops::AttributeType::kIndex:
       return text(R"(^\[.*\]$)");
-    case AttributeType::kDType:
+    case ops::AttributeType::kDType:
       return reference("dtype");
-    case AttributeType::kPadding:
+    case ops::AttributeType::kPadding:
       return reference("padding");
-    case AttributeType::kInitializer:
+    case ops::AttributeType::kInitializer:
       return tables.varieties(job::initializers());
-    case AttributeType::kActivation:
+    case ops::AttributeType::kActivation:
       return reference("activation");
-    case AttributeType::kRegularizer:
+    case ops::AttributeType::kRegularizer:
       return tables.section(job::regularizer_section());
   }
   return {};
 }
 
 /// A call of one op, with no keys but its own.
-OrderedJson call_of(const OpDef& op, Tables& tables) {
+OrderedJson call_of(const ops::OpSpec& op, Tables& tables) {
   OrderedJson properties = {{"op", true}, {"in", reference("in")}};
   OrderedJson required = OrderedJson::array();
-  for (const OperandDef& operand : op.operands)
+  for (const ops::OperandSpec& operand : op.operands)
     properties[std::string(operand.name)] =
         described(reference(operand.name == "in" ? "in" : "text"), operand.doc);
-  for (const AttributeDef& def : op.attributes) {
+  for (const ops::AttributeSpec& def : op.attributes) {
     const bool told = op.attribute(def.fallback) || job::is_unwritable(def);
     const std::string doc =
         told ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
@@ -92,7 +92,7 @@ OrderedJson call_of(const OpDef& op, Tables& tables) {
   return made;
 }
 
-std::string doc_of(const OpDef& op) {
+std::string doc_of(const ops::OpSpec& op) {
   return op.formula.empty() ? std::string(op.doc) : fmt::format("{}\n\n{}", op.doc, op.formula);
 }
 
@@ -100,7 +100,7 @@ std::string doc_of(const OpDef& op) {
 /// op does, which is not known here.
 void define_entries(Tables& tables) {
   OrderedJson names = OrderedJson::array(), cases = OrderedJson::array();
-  for (const OpDef* op : written_ops()) {
+  for (const ops::OpSpec* op : ops::written_specs()) {
     const std::string name = fmt::format("op_{}", op->name);
     tables.definitions()[name] = call_of(*op, tables);
     names.push_back(described({{"const", op->name}}, doc_of(*op)));

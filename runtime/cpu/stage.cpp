@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
@@ -12,7 +13,6 @@
 #include "runtime/base/text.h"
 #include "runtime/cpu/cost.h"
 #include "runtime/cpu/layout.h"
-#include "runtime/plan/signature.h"
 
 namespace flow::cpu {
 namespace {
@@ -170,8 +170,7 @@ class StageBuilder {
   }
 
   static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
-    return is_narrow(inputs[i].desc.dtype) &&
-           plan::find_signature(step.op)->operand(i).kind == "narrow";
+    return is_narrow(inputs[i].desc.dtype) && ops::find_spec(step.op)->operand(i).low_precision;
   }
 
   void run_widened(const KernelEntry& entry, const plan::Step& step, std::vector<Value> inputs,

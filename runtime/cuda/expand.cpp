@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ops/spec.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/plan/lifetimes.h"
 #include "runtime/plan/precision.h"
-#include "runtime/plan/signature.h"
 
 namespace flow::cuda {
 namespace {
@@ -110,8 +110,8 @@ class PostExpander {
   /// What the result of a post lies on: the variable that it updates, or else the running value.
   static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
     if (taken.valid() && contains(post.operands, taken)) return taken;
-    const plan::Signature* signature = plan::find_signature(post.op);
-    const bool in_place = post.op != "cast" && signature && signature->may_overwrite(0);
+    const ops::OpSpec* spec = ops::find_spec(post.op);
+    const bool in_place = post.op != "cast" && spec && spec->may_overwrite(0);
     return in_place ? running : TensorId();
   }
 

@@ -13,7 +13,7 @@ void check_ids(const Job& job, const Site& site);
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
 void check_tensors(const Job& job, const Site& site);
 
-/// Signatures, order (a tensor is made once, before it is read; taps are read by taps), devices
+/// Types of calls, order (a tensor is made once, before it is read; taps are read by taps), devices
 /// (only a copy reads of another), and updates of variables.
 void check_steps(const Job& job, const Site& site);
 

@@ -1,12 +1,11 @@
-// The steps of a job: signatures, order, devices, fused posts, what is written in place.
+// The steps of a job: types, order, devices, fused posts, what is written in place.
 #include <algorithm>
 #include <set>
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/call_check.h"
 #include "runtime/plan/check_job.h"
-#include "runtime/plan/precision.h"
-#include "runtime/plan/signature.h"
 
 namespace flow::plan {
 namespace {
@@ -38,8 +37,7 @@ class StepCheck {
   StepCheck(const Job& job, const Site& site)
       : job_(job),
         site_(site),
-        number_(number_of(job.precision)),
-        narrow_(narrow_of(job.precision)),
+        types_(types_of(job)),
         maker_(job.tensors.size(), nullptr),
         readable_(job.tensors.size()),
         updated_(job.tensors.size()),
@@ -60,7 +58,7 @@ class StepCheck {
       here.require(names.insert(step.name).second, "duplicate name");
       check_device(step.device, here);
       check_reads(step, here);
-      check_signature(step, here);
+      check_types(step, here);
       check_origins(step, here);
       check_outputs(step, here);
     }
@@ -72,12 +70,6 @@ class StepCheck {
   }
 
  private:
-  static const Signature& signature_of(std::string_view op, const Site& site) {
-    const Signature* signature = find_signature(op);
-    site.require(signature, "unknown op `{}`", op);
-    return *signature;
-  }
-
   void check_device(const std::optional<DeviceKind>& device, const Site& site) const {
     site.require(device != job_.device, "repeats the device of the job");
   }
@@ -99,27 +91,29 @@ class StepCheck {
       for (const TensorId id : post.operands) check_read(step, id, site);
   }
 
-  void check_signature(const Step& step, const Site& site) const {
-    const Signature& signature = signature_of(step.op, site);
-    std::vector<const Tensor*> operands;
-    for (const TensorId id : step.inputs) operands.push_back(&job_[id]);
-    const auto results =
-        check_call(signature, Call(site, std::move(operands), step.attributes, number_, narrow_));
+  void check_types(const Step& step, const Site& site) const {
+    const ops::OpSpec& spec = spec_of(step.op, site);
+    std::vector<ops::Operand> operands;
+    for (const TensorId id : step.inputs) operands.push_back(operand_of(job_[id]));
+    std::vector<ops::Result> results =
+        check_call(spec, std::move(operands), step.attributes, types_, site);
     site.require(step.outputs.size() == results.size(), "{} results; {} has {}",
                  step.outputs.size(), step.op, results.size());
+    results[0].dtype = dtype_after_posts(step, results[0].dtype);
+    results[0].batch_axis = check_posts(step, results[0], site);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!step.outputs[i].valid()) {
-        site.require(signature.may_be_absent(i), "result {} must be a tensor", i);
+        site.require(spec.may_be_absent(i), "result {} must be a tensor", i);
         continue;
       }
       const Tensor& made = job_[step.outputs[i]];
-      const DType dtype = i == 0 ? dtype_after_posts(step, results[i].first) : results[i].first;
-      const Shape& shape = results[i].second;
+      const auto& [dtype, shape, batch_axis] = results[i];
       site.require(made.dtype == dtype && made.shape == shape,
                    "result `{}` is {} {}; expected {} {}", made.name, name_of(made.dtype),
                    made.shape.str(), name_of(dtype), shape.str());
+      site.require(made.rows == batch_axis, "result `{}` has batch axis {}; expected {}", made.name,
+                   made.rows, batch_axis);
     }
-    check_posts(step, site);
   }
 
   /// All ops that can be fused keep dtype and shape, but for a cast, the last.
@@ -129,26 +123,28 @@ class StepCheck {
     return to && std::holds_alternative<DType>(*to) ? std::get<DType>(*to) : dtype;
   }
 
-  void check_posts(const Step& step, const Site& site) const {
-    if (step.posts.empty()) return;
+  /// The batch axis of the step's first result after its epilogue.
+  int check_posts(const Step& step, const ops::Result& result, const Site& site) const {
+    if (step.posts.empty()) return result.batch_axis;
     std::vector<std::string_view> ops;
     for (const Post& post : step.posts) ops.push_back(post.op);
     site.require(can_be_fused(step.op, ops), "cannot fuse its epilogue onto {}", step.op);
-    Tensor running = job_[step.outputs[0]];
-    running.dtype = number_;
+    int batch_axis = result.batch_axis;
     for (const Post& post : step.posts) {
       site.require(is_safe_name(post.name), "invalid name `{}` in the epilogue", post.name);
-      std::vector<const Tensor*> operands{&running};
-      for (const TensorId id : post.operands) operands.push_back(&job_[id]);
-      const Signature& signature = signature_of(post.op, site);
-      check_call(signature, Call(site, std::move(operands), post.attributes, number_, narrow_));
+      std::vector<ops::Operand> operands{{types_.compute, result.shape, batch_axis}};
+      for (const TensorId id : post.operands) operands.push_back(operand_of(job_[id]));
+      const ops::OpSpec& spec = spec_of(post.op, site);
+      batch_axis =
+          check_call(spec, std::move(operands), post.attributes, types_, site).front().batch_axis;
       if (post.op == "cast")
-        site.require(post.attributes.get<DType>("dtype") == narrow_,
+        site.require(post.attributes.get<DType>("dtype") == types_.low_precision,
                      "cannot cast a fused product to {}",
                      name_of(post.attributes.get<DType>("dtype")));
-      site.require(!signature.updated_operand(0) || post.operands.size() == 1,
+      site.require(!spec.result(0).updates || post.operands.size() == 1,
                    "fused {} takes only the variable", post.op);
     }
+    return batch_axis;
   }
 
   /// Second results that only their own gradients may read, since kernels trust what they hold.
@@ -206,13 +202,12 @@ class StepCheck {
     using Of = Update::Of;
     if (step.op == "move_statistics") return moves_of(step);
     std::vector<Update> updates;
-    const Signature& signature = *find_signature(step.op);
+    const ops::OpSpec& spec = *ops::find_spec(step.op);
     for (size_t i = 0; i < step.outputs.size(); ++i)
-      if (const auto operand = signature.updated_operand(i))
-        updates.push_back(
-            {step.inputs[*operand], step.outputs[i],
-             signature.operand(*operand).name == "variable" ? Of::kTrained : Of::kSlot});
-    if (!step.posts.empty() && find_signature(step.posts.back().op)->updated_operand(0))
+      if (const auto operand = spec.result(i).updates)
+        updates.push_back({step.inputs[*operand], step.outputs[i],
+                           spec.operand(*operand).name == "variable" ? Of::kTrained : Of::kSlot});
+    if (!step.posts.empty() && ops::find_spec(step.posts.back().op)->result(0).updates)
       updates.push_back({step.posts.back().operands[0], step.outputs[0], Of::kTrained});
     return updates;
   }
@@ -263,10 +258,10 @@ class StepCheck {
   void check_in_place(const Step& step, TensorId id, const Site& site) {
     const Tensor& tensor = job_[id];
     if (!tensor.alias.valid()) return;
-    const Signature& signature = signature_of(step.op, site);
+    const ops::OpSpec& spec = spec_of(step.op, site);
     bool allowed = false;
     for (size_t i = 0; i < step.inputs.size(); ++i)
-      allowed = allowed || (step.inputs[i] == tensor.alias && signature.may_overwrite(i));
+      allowed = allowed || (step.inputs[i] == tensor.alias && spec.may_overwrite(i));
     const bool view = step.op == "reshape";
     const bool alone =
         std::ranges::all_of(step.posts, [](const Post& post) { return post.operands.empty(); });
@@ -281,8 +276,7 @@ class StepCheck {
 
   const Job& job_;
   const Site& site_;
-  const DType number_;
-  const std::optional<DType> narrow_;
+  const ops::JobTypes types_;
   std::vector<const Step*> maker_;  // by tensor; null: none yet
   std::vector<bool> readable_;      // by tensor: outer ones, and results that have been made
   std::vector<bool> updated_;       // by tensor: variables that have been

@@ -14,7 +14,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/diag/diag.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/base/display.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
@@ -148,7 +148,7 @@ TEST_CASE("Each op is misused in a golden file", "[golden]") {
       for (std::sregex_iterator match(from, line.end(), call), end; match != end; ++match)
         misused.insert((*match)[1]);
     }
-  for (const OpDef* op : all_ops()) {
+  for (const ops::OpSpec* op : ops::all_specs()) {
     CAPTURE(op->name);
     CHECK((op->internal || misused.contains(op->name)));
   }

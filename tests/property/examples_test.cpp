@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "runtime/cpu/operands.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/example.h"
@@ -71,8 +71,8 @@ Arrays random_inputs(const plan::Job& job) {
 /// Calls check(example) for every example of every primitive.
 template <typename Check>
 void for_examples(Check check) {
-  for (const OpDef* op : all_ops()) {
-    if (!op->is_primitive()) continue;
+  for (const ops::OpSpec* op : ops::all_specs()) {
+    if (!op->infer) continue;
     INFO(op->name);
     for (std::string_view example : op->examples) {
       INFO(example);

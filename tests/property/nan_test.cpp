@@ -3,8 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "compiler/ops/describe.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/describe_ops.h"
+#include "compiler/grad/rules.h"
+#include "ops/spec.h"
 
 namespace flow::test {
 namespace {
@@ -79,8 +80,9 @@ TEST_CASE("a pool makes NaN of every window that has one", "[property]") {
 TEST_CASE("NaN in the data reaches the result and the variables, whatever is fused", "[property]") {
   const std::string precision = GENERATE("float32", "float64", "mixed_bfloat16");
   for (const std::string& activation : activation_names()) {
-    const OpDef* op = find_op(activation);
-    if (!op || !op->elementwise || !op->gradient) continue;  // such as none and transpose
+    const ops::OpSpec* op = ops::find_spec(activation);
+    if (!op || !op->elementwise || !grad::rules_of(*op).gradient)
+      continue;                                 // such as none and transpose
     if (op->name == "clip_by_value") continue;  // it has bounds, which no activation is given
     INFO(activation << ", " << precision);
     for (const NanJob& one : nan_jobs(activation, precision))

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/builder.h"
 #include "compiler/lower/lower.h"
-#include "compiler/ops/op_def.h"
 #include "compiler/passes/passes.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/lifetimes.h"
 
@@ -34,8 +35,8 @@ class Example {
     graph_.number = float64 ? DType::kFloat64 : DType::kFloat32;
     const size_t open = text.find('('), close = text.find(')');
     FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
-    op_ = find_op(text.substr(0, open));
-    FLOW_CHECK(op_ && op_->is_primitive(), "`{}`", text);
+    op_ = ops::find_spec(text.substr(0, open));
+    FLOW_CHECK(op_ && op_->infer, "`{}`", text);
     add_inputs(text.substr(open + 1, close - open - 1));
     results_ = builder_.add(*op_, "out", graph_.inputs, attributes_from(text.substr(close + 1)),
                             AttributeSpans());
@@ -45,7 +46,8 @@ class Example {
 
   bool has_gradient() const {
     const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.number; };
-    return op_->gradient && is_number(results_[0]) && std::ranges::any_of(graph_.inputs, is_number);
+    return grad::rules_of(*op_).gradient && is_number(results_[0]) &&
+           std::ranges::any_of(graph_.inputs, is_number);
   }
 
   /// Goes on with sum(out * in_cotangent) and its gradients.
@@ -94,7 +96,7 @@ class Example {
       FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
       const DType dtype = dtype_from(text.substr(0, open), float64_);
       const Attribute extents =
-          attribute_from(AttributeType::kIntegers, text.substr(open, close - open + 1));
+          attribute_from(ops::AttributeType::kIntegers, text.substr(open, close - open + 1));
       const Shape shape(std::get<std::vector<int64_t>>(extents));
       builder_.add_input("in" + std::to_string(graph_.inputs.size()), dtype, shape, ir::kNoRows,
                          Span());
@@ -110,7 +112,7 @@ class Example {
       if (word.empty()) continue;
       const size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
-      const AttributeDef* def = op_->attribute(name);
+      const ops::AttributeSpec* def = op_->attribute(name);
       FLOW_CHECK(def, "{} has no attribute `{}`", op_->name, name);
       Attribute value = attribute_from(def->type, std::string_view(word).substr(equals + 1));
       if (float64_ && value == Attribute(DType::kFloat32)) value = DType::kFloat64;
@@ -146,7 +148,7 @@ class Example {
   ir::Graph graph_;
   Diags diags_;
   ir::Builder builder_;
-  const OpDef* op_ = nullptr;
+  const ops::OpSpec* op_ = nullptr;
   std::vector<ValueId> results_, returned_;
 };
 

@@ -1,7 +1,8 @@
 // Graphs for tests of the compiler's middle, made from few words.
 #include "tests/support/graph_maker.h"
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/call_site.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 
 namespace flow::test {
@@ -18,7 +19,7 @@ ValueId GraphMaker::variable(const std::string& name, Shape shape, bool trainabl
 
 ValueId GraphMaker::add(std::string_view op, const std::string& name, std::vector<ValueId> operands,
                         ir::Attributes attributes) {
-  const OpDef* def = find_op(op);
+  const ops::OpSpec* def = ops::find_spec(op);
   FLOW_CHECK(def, "{}", op);
   return builder.add(*def, name, std::move(operands), std::move(attributes), AttributeSpans())
       .front();
@@ -27,7 +28,8 @@ ValueId GraphMaker::add(std::string_view op, const std::string& name, std::vecto
 ValueId GraphMaker::layer(std::string_view op, const std::string& name, ValueId in,
                           ir::Attributes attributes, bool train) {
   const AttributeSpans spans;
-  return builder.add_layer(*find_op(op), {builder, name, {in}, attributes, {}, spans, train, true});
+  return builder.add_layer(*ops::find_spec(op),
+                           {builder, name, {in}, attributes, {}, spans, train, true});
 }
 
 void GraphMaker::minimize(ValueId loss) {

@@ -24,7 +24,7 @@ int cases() {
 }
 
 /// FLOW_OPS names some, with commas: after an error from which a device does not recover, others.
-std::vector<std::string> all_ops() {
+std::vector<std::string> chosen_ops() {
   if (const char* given = std::getenv("FLOW_OPS")) return split(given, ',');
   std::vector<std::string> ops;
   for (const cuda::KernelEntry& entry : cuda::kernels()) ops.emplace_back(entry.op);
@@ -46,7 +46,7 @@ void judge(Check check, const KernelCase& one) {
 /// Calls check(case) for random calls of every kernel, in float32 and in float64.
 template <typename Check>
 void for_random_cases(Check check) {
-  for (const std::string& op : all_ops()) {
+  for (const std::string& op : chosen_ops()) {
     Random random(static_cast<Random::result_type>(op.size() * 1000 + op.front()));
     for (int i = 0; i < cases(); ++i) {
       const KernelCase one = random_case(op, random);

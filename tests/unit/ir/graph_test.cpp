@@ -1,7 +1,8 @@
 // The graph: look-ups, text, and what verify sees.
 #include <catch2/catch.hpp>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/ir/call_site.h"
+#include "ops/spec.h"
 #include "runtime/base/check.h"
 #include "tests/support/graph_maker.h"
 
@@ -91,12 +92,14 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one", "[ir]")
   conv.set("kernel_size", std::vector<int64_t>{5});
   conv.set("activation", std::string("relu"));
   const AttributeSpans conv_spans = op("conv2d"), pool_spans = op("max_pool2d");
-  const ValueId conv1 = maker.builder.add_layer(
-      *find_op("conv2d"), {maker.builder, "net/conv1", {x}, conv, {}, conv_spans, true, true});
+  const ValueId conv1 =
+      maker.builder.add_layer(*ops::find_spec("conv2d"),
+                              {maker.builder, "net/conv1", {x}, conv, {}, conv_spans, true, true});
   ir::Attributes pool;
   pool.set("ksize", std::vector<int64_t>{4});
   const ValueId pool1 =
-      maker.builder.add(*find_op("max_pool2d"), "net/pool1", {conv1}, pool, pool_spans).front();
+      maker.builder.add(*ops::find_spec("max_pool2d"), "net/pool1", {conv1}, pool, pool_spans)
+          .front();
   maker.add("matmul", "net/y", {pool1, conv1});
   CHECK(maker.messages() ==
         "net/y: cannot multiply [64, 20, 6, 6] by [64, 20, 24, 24]: 6 columns against 24 rows\n"
@@ -106,7 +109,7 @@ TEST_CASE("The chain of shapes goes back entry by entry, layers as one", "[ir]")
         "  hint: match the columns of the first operand to the rows of the second\n");
   ir::Attributes far;
   far.set("axis", int64_t{9});
-  maker.builder.add(*find_op("argmax"), "net/z", {pool1}, far, op("relu"));
+  maker.builder.add(*ops::find_spec("argmax"), "net/z", {pool1}, far, op("relu"));
   CHECK(maker.diags.sorted().back()->notes.front() ==
         "net/pool1 is [64, 20, 6, 6] <- max_pool2d 4 (line 2) <- net/conv1 [64, 20, 24, 24] "
         "(line 1) <- images [64, 1, 28, 28]");

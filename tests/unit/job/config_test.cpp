@@ -1,7 +1,7 @@
 // Job files written out: every op means the same with its defaults and without them.
 #include <fmt/format.h>
 
-#include "compiler/ops/describe.h"
+#include "compiler/describe_ops.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/serialize.h"
 #include "tests/unit/job/compiled.h"
@@ -37,9 +37,9 @@ std::string job_of_call(const std::string& inputs, const std::string& call,
 }
 
 /// An attribute's value as job files write it: examples have pads in a row, [0,1,2,3].
-std::string value_named(const AttributeDef& def, const std::string& text) {
-  if (def.type == AttributeType::kIndex) return fmt::format("\"{}\"", text);
-  const bool in_a_row = def.type == AttributeType::kPadding && text.starts_with('[');
+std::string value_named(const ops::AttributeSpec& def, const std::string& text) {
+  if (def.type == ops::AttributeType::kIndex) return fmt::format("\"{}\"", text);
+  const bool in_a_row = def.type == ops::AttributeType::kPadding && text.starts_with('[');
   if (!in_a_row || text.starts_with("[[")) return text;
   const std::vector<std::string> numbers = split(text.substr(1, text.size() - 2), ',');
   std::vector<std::string> nested;
@@ -49,7 +49,7 @@ std::string value_named(const AttributeDef& def, const std::string& text) {
 }
 
 /// The job file of an example: "softmax(f32[3,4,2]) axis=1".
-std::string job_of(const OpDef& op, const std::string& example) {
+std::string job_of(const ops::OpSpec& op, const std::string& example) {
   const size_t open = example.find('('), close = example.find(')');
   std::vector<std::string> inputs, names;
   for (std::string rest = example.substr(open + 1, close - open - 1); !rest.empty();) {
@@ -69,7 +69,7 @@ std::string job_of(const OpDef& op, const std::string& example) {
     call +=
         fmt::format(", {}: {}", name, value_named(*op.attribute(name), word.substr(equals + 1)));
   }
-  return job_of_call(join(inputs, ", "), call, op.results[0].ends_with('*') ? "y.out0" : "y");
+  return job_of_call(join(inputs, ", "), call, op.results[0].variadic ? "y.out0" : "y");
 }
 
 void check_forms(const std::string& text) {
@@ -87,7 +87,7 @@ void check_forms(const std::string& text) {
 
 TEST_CASE("Every op means the same with its defaults written out, and without them", "[job]") {
   size_t examples = 0;
-  for (const OpDef* op : written_ops())
+  for (const ops::OpSpec* op : ops::written_specs())
     for (const std::string_view example : op->examples) {
       check_forms(job_of(*op, std::string(example)));
       ++examples;

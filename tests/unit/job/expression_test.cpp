@@ -43,6 +43,7 @@ TEST_CASE("division is exact where it divides and floors on request", "[job]") {
 TEST_CASE("comparisons chain and choose", "[job]") {
   CHECK(value_of("1 < 2 < 3") == "true");
   CHECK(value_of("1 < 3 < 2") == "false");
+  CHECK(value_of("3 < 2 < 5") == "false");
   CHECK(value_of("10 if n >= 7 else 20") == "10");
   CHECK(value_of("10 if n != 7 else 20 if x == 0.5 else 30") == "20");
   CHECK(value_of("min(n, 3, x)") == "0.5");

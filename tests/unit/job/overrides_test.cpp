@@ -96,5 +96,16 @@ TEST_CASE("an override that cannot be read is an error in it", "[job]") {
   }
 }
 
+TEST_CASE("an override says what is missing from it", "[job]") {
+  const auto message = [](const char* set) {
+    Reading reading(kFile);
+    apply_overrides(reading.reader, reading.tree, {set});
+    return reading.diags.sorted().front()->message;
+  };
+  CHECK(message("=1") == "missing path");
+  CHECK(message("+=1") == "missing path");
+  CHECK(message("vars.lr") == "missing `=`");
+}
+
 }  // namespace
 }  // namespace flow::job

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "ops/index_text.h"
-#include "compiler/ops/op_def.h"
+#include "ops/spec.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {
@@ -177,7 +177,7 @@ TEST_CASE("A split has as many ports as parts", "[ops]") {
   REQUIRE(node.results.size() == 3);
   CHECK(rows.maker.graph[node.results[0]].name == "v0");
   CHECK(rows.maker.graph[node.results[2]].name == "v0.out2");
-  CHECK(result_name(*node.op, 0) == "out0");
+  CHECK(node.op->result_name(0) == "out0");
 }
 
 }  // namespace flow::test

@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "compiler/ops/initializers.h"
-#include "compiler/ops/op_def.h"
+#include "compiler/grad/initializers.h"
+#include "compiler/ir/call_site.h"
+#include "ops/spec.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {
@@ -117,8 +118,9 @@ TEST_CASE("A transposed convolution makes what a convolution of its windows woul
         {"filters", int64_t{6}}, {"kernel_size", Integers{3, 4}}, {"strides", Integers{2, 3}}};
     for (const auto& [key, value] : more) given.set(key, value);
     const AttributeSpans spans;
-    const ValueId y = maker.builder.add_layer(
-        *find_op("conv2d_transpose"), {maker.builder, name, {x}, given, {}, spans, true, true});
+    const ValueId y =
+        maker.builder.add_layer(*ops::find_spec("conv2d_transpose"),
+                                {maker.builder, name, {x}, given, {}, spans, true, true});
     return maker.graph[y].shape;
   };
   // (in - 1) stride - pads + dilation (k - 1) + 1 + output_padding

@@ -3,7 +3,8 @@
 
 #include <set>
 
-#include "compiler/ops/op_def.h"
+#include "compiler/grad/rules.h"
+#include "ops/spec.h"
 #include "runtime/plan/check.h"
 #include "runtime/plan/plan.h"
 #include "tests/support/example.h"
@@ -12,22 +13,22 @@ namespace flow::test {
 
 TEST_CASE("Every op has a name of its own, a sentence, a formula and documented parts", "[ops]") {
   std::set<std::string_view> names;
-  for (const OpDef* op : all_ops()) {
+  for (const ops::OpSpec* op : ops::all_specs()) {
     INFO(op->name);
     CHECK(names.insert(op->name).second);
     CHECK(op->doc.ends_with('.'));
     CHECK_FALSE(op->formula.empty());
-    CHECK((op->is_primitive() || op->expand));
-    CHECK(find_op(op->name) == op);
-    for (const OperandDef& operand : op->operands) CHECK_FALSE(operand.doc.empty());
-    for (const AttributeDef& attribute : op->attributes) CHECK_FALSE(attribute.doc.empty());
+    CHECK((op->infer || grad::rules_of(*op).expand));
+    CHECK(ops::find_spec(op->name) == op);
+    for (const ops::OperandSpec& operand : op->operands) CHECK_FALSE(operand.doc.empty());
+    for (const ops::AttributeSpec& attribute : op->attributes) CHECK_FALSE(attribute.doc.empty());
   }
-  CHECK(find_op("no_such_op") == nullptr);
+  CHECK(ops::find_spec("no_such_op") == nullptr);
 }
 
 TEST_CASE("Ops of a job file have examples for the property tests", "[ops]") {
-  for (const OpDef* op : all_ops())
-    if (op->is_primitive() && !op->internal) {
+  for (const ops::OpSpec* op : ops::all_specs())
+    if (op->infer && !op->internal) {
       INFO(op->name);
       CHECK_FALSE(op->examples.empty());
       for (const std::string_view example : op->examples) CHECK(example.starts_with(op->name));
@@ -35,7 +36,7 @@ TEST_CASE("Ops of a job file have examples for the property tests", "[ops]") {
 }
 
 TEST_CASE("Every example and its gradient is a plan that passes the check", "[ops]") {
-  for (const OpDef* op : all_ops())
+  for (const ops::OpSpec* op : ops::all_specs())
     for (const std::string_view example : op->examples)
       for (const bool float64 : {false, true}) {
         INFO(example << (float64 ? " in float64" : ""));

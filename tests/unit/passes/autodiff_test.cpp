@@ -58,6 +58,22 @@ TEST_CASE("The gradient of what was broadcast sums over the copies", "[passes]")
         "w:diff = reshape(w:diff/reduce_sum) shape=[3, 1]: float32[3, 1] mixed\n");
 }
 
+TEST_CASE("On ties the first operand of maximum and minimum receives the gradient", "[passes]") {
+  for (const auto& [op, condition] :
+       {std::pair{"maximum", "greater_equal"}, {"minimum", "less_equal"}}) {
+    GraphMaker maker;
+    const ValueId a = maker.variable("a", {3}), b = maker.variable("b", {3});
+    maker.minimize(maker.add(op, "y", {a, b}));
+    maker.run_passes("autodiff");
+    const std::string nodes = maker.nodes();
+    INFO(nodes);
+    CHECK(nodes.find(std::string("a:diff/condition = ") + condition + "(a, b): bool[3]") !=
+          nodes.npos);
+    CHECK(nodes.find("a:diff = where(a:diff/condition, y:diff, a:diff/zero)") != nodes.npos);
+    CHECK(nodes.find("b:diff = where(b:diff/condition, b:diff/zero, y:diff)") != nodes.npos);
+  }
+}
+
 TEST_CASE("Watched gradients are made, and join what is watched", "[passes]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
@@ -107,6 +123,15 @@ TEST_CASE("An op without a gradient between the loss and all variables is named"
   maker.minimize(maker.add("cast", "loss", {digit}, {{"dtype", DType::kFloat32}}));
   maker.run_passes("autodiff");
   CHECK(maker.messages() == "digit: `argmax` from float32 to int64 has no gradient\n");
+}
+
+TEST_CASE("No gradient passes integers", "[passes]") {
+  GraphMaker maker;
+  const ValueId y = maker.layer("dense", "d", maker.input("x", {8, 4}), {{"units", int64_t{3}}});
+  const ValueId whole = maker.add("cast", "whole", {y}, {{"dtype", DType::kInt32}});
+  maker.minimize(maker.add("cast", "loss", {whole}, {{"dtype", DType::kFloat32}}));
+  maker.run_passes("autodiff");
+  CHECK(maker.messages() == "whole: `cast` from float32 to int32 has no gradient\n");
 }
 
 TEST_CASE("A loss through a port without a gradient, or of another precision, is refused",

@@ -150,6 +150,28 @@ TEST_CASE("The rectifier's gradient stays where pooling reads something else", "
   CHECK(maker.nodes().find("pool:diff/relu_grad") == std::string::npos);
 }
 
+TEST_CASE("A rectifier's gradient stays where another value was pooled", "[passes]") {
+  for (const bool same : {false, true}) {
+    GraphMaker maker;
+    const ValueId a = maker.add("relu", "a", {maker.input("x", {2, 1, 4, 4})});
+    const ValueId b = maker.add("relu", "b", {maker.input("z", {2, 1, 4, 4})});
+    const Integers two{2, 2};
+    maker.add("max_pool2d", "pool", {a}, {{"ksize", two}});
+    const ValueId unpooled =
+        maker.add("max_pool2d_grad", "unpooled",
+                  {maker.input("d", {2, 1, 2, 2}), maker.graph.find("pool.argmax")},
+                  {{"ksize", two},
+                   {"strides", two},
+                   {"padding", std::string("valid")},
+                   {"input_shape", Integers{2, 1, 4, 4}}});
+    maker.graph.results = {maker.add("relu_grad", "masked", {unpooled, same ? a : b})};
+    run_pass(maker, "move_relu_grad");
+    ir::verify(maker.graph);
+    CAPTURE(maker.nodes());
+    CHECK((maker.nodes().find("masked = relu_grad(unpooled, b)") == std::string::npos) == same);
+  }
+}
+
 TEST_CASE("The rectifier's gradient stays where pooling's is read elsewhere too", "[passes]") {
   GraphMaker maker;
   maker.minimize(convolved(maker));
@@ -179,6 +201,38 @@ TEST_CASE("A masked gradient that has a second reader is not fused away", "[pass
   const bool fused = operand == "none";
   CHECK((maker.nodes().find("relu_grad(") == std::string::npos) == fused);
   CHECK((maker.nodes().find("rectified=true") != std::string::npos) == fused);
+}
+
+TEST_CASE("A masked gradient is fused onto the gradient of its own normalization only",
+          "[passes]") {
+  const std::string reads = GENERATE("its own", "another", "another device");
+  GraphMaker maker;
+  const ValueId gamma = maker.variable("gamma", {4}), beta = maker.variable("beta", {4});
+  const ValueId x = maker.input("x", {8, 4}), z = maker.input("z", {8, 4});
+  const ValueId a = maker.add("batch_norm", "a", {x, gamma, beta});
+  maker.add("batch_norm", "b", {z, gamma, beta});
+  if (reads == "another device") maker.builder.place_on(plan::DeviceKind::kGpu);
+  const ValueId y = maker.add("relu", "y", {a});
+  const ValueId masked = maker.add("relu_grad", "masked", {maker.input("d", {8, 4}), y});
+  const bool own = reads != "another";
+  const std::string norm = own ? "a" : "b";
+  maker.graph.results = {
+      maker.add("batch_norm_grad_affine", "affine",
+                {masked, own ? x : z, gamma, beta, maker.graph.find(norm + ".mean"),
+                 maker.graph.find(norm + ".variance")})};
+  run_pass(maker, "fuse_relu_grad");
+  ir::verify(maker.graph);
+  CAPTURE(reads, maker.nodes());
+  CHECK((maker.nodes().find("rectified=true") != std::string::npos) == (reads == "its own"));
+}
+
+TEST_CASE("A second relu is not fused onto the first", "[passes]") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId y = dense(maker, "a", x, true);
+  maker.graph.results = {maker.add("relu", "again", {y})};
+  maker.run_passes();
+  CHECK_THAT(maker.nodes(), Catch::Contains("again = relu(a/relu)"));
 }
 
 TEST_CASE("bias_add and relu are fused onto the convolution", "[passes]") {
@@ -242,13 +296,13 @@ TEST_CASE("In mixed precision what is returned is not rounded", "[passes]") {
 TEST_CASE("A cast is raised over a pool's gradient, but not where windows overlap", "[passes]") {
   GraphMaker maker;
   maker.context.narrow = DType::kBFloat16;
-  const int64_t size = GENERATE(2, 3);
+  const Integers size = GENERATE(Integers{2, 2}, Integers{3, 3}, Integers{2, 3}, Integers{3, 2});
   const auto convolution = [&](const char* name, ValueId in) {
     return maker.layer("conv2d", name, in, {{"filters", int64_t{3}}, {"kernel_size", Integers{2}}});
   };
   const ValueId x = maker.input("x", {2, 1, 9, 9});
   const ValueId pool = maker.add("max_pool2d", "pool", {convolution("a", x)},
-                                 {{"ksize", Integers{size}}, {"strides", Integers{2}}});
+                                 {{"ksize", size}, {"strides", Integers{2}}});
   maker.minimize(convolution("b", pool));
   maker.run_passes("narrow_products");
   CAPTURE(maker.nodes());
@@ -256,7 +310,8 @@ TEST_CASE("A cast is raised over a pool's gradient, but not where windows overla
   const size_t at = nodes.find(" = max_pool2d_grad(");
   REQUIRE(at != std::string::npos);
   const std::string made = nodes.substr(at, nodes.find('\n', at) - at);
-  CHECK_THAT(made, Catch::Contains(size == 2 ? ": bfloat16[2, 3, 8, 8]" : ": float32[2, 3, 8, 8]"));
+  CHECK_THAT(made, Catch::Contains(size == Integers{2, 2} ? ": bfloat16[2, 3, 8, 8]"
+                                                          : ": float32[2, 3, 8, 8]"));
 }
 
 TEST_CASE("A cast stands before a product that hooks alone read, too", "[passes]") {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/signature.h"
+#include "runtime/plan/call_check.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan {
@@ -18,12 +18,16 @@ Results results_of(const std::string& op, const std::vector<Shape>& shapes,
   std::vector<Tensor> tensors;
   for (const Shape& shape : shapes) tensors.emplace_back().dtype = F, tensors.back().shape = shape;
   for (const Shape& shape : mask) tensors.emplace_back().dtype = B, tensors.back().shape = shape;
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  std::vector<ops::Operand> operands;
+  for (const Tensor& tensor : tensors) operands.push_back(operand_of(tensor));
   const std::string path = "a.plan";
   const Site site(path);
   const Attributes attributes = sample::attributes_of({{"causal", false}, {"scale", 1.0}});
-  return check_call(*find_signature(op), Call(site, pointers, attributes, F));
+  Results results;
+  for (const ops::Result& result :
+       check_call(spec_of(op, site), std::move(operands), attributes, {.compute = F}, site))
+    results.emplace_back(result.dtype, result.shape);
+  return results;
 }
 
 bool refuses(const std::string& op, const std::vector<Shape>& shapes,

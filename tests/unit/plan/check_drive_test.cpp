@@ -59,6 +59,24 @@ TEST_CASE("deliveries have names, steps and formats that can be trusted", "[plan
   });
 }
 
+/// A result whose rows of the batch do not lie first.
+TensorId transposed_pool(Job& j) {
+  Tensor transposed = tensor_named(j, "net/pool");
+  transposed.name = "net/turned";
+  transposed.shape = {2, 4, 3, 3};
+  transposed.rows = 1;
+  Step step;
+  step.op = "transpose";
+  step.name = transposed.name;
+  step.inputs = {id_named(j, "net/pool")};
+  step.outputs = {TensorId(j.tensors.size())};
+  step.attributes = attributes_of({{"perm", Integers{1, 0, 2, 3}}});
+  j.tensors.push_back(transposed);
+  j.steps.push_back(step);
+  assign_lifetimes(j);
+  return step.outputs[0];
+}
+
 TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[plan]") {
   check_corruptions(
       {
@@ -88,16 +106,14 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[
           {"cannot split",
            [](Job& j) {
              j.hooks[0].per_device = true;
-             j.hooks[0].tensor = id_named(j, "net/pool");
-             tensor_named(j, "net/pool").rows = 1;
+             j.hooks[0].tensor = transposed_pool(j);
            }},
           {"among 2 devices",
            [](Job& j) {
              j.devices = 2;
              ReturnValue& parts = j.returns->value.items[0];
              parts.kind = ReturnValue::Kind::kListNumpy;
-             parts.tensor = id_named(j, "net/pool");
-             tensor_named(j, "net/pool").rows = 2;
+             parts.tensor = transposed_pool(j);
            }},
           {"factor is 2 for dtype uint8; expected 1",
            [](Job& j) {

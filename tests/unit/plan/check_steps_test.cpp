@@ -9,8 +9,14 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
-TEST_CASE("steps fit their signatures", "[plan]") {
+TEST_CASE("steps fit the records of their ops", "[plan]") {
   check_corruptions({
+      {"unknown op `dense`", [](Job& j) { j.steps[0].op = "dense"; }},
+      {"unknown op `stop_gradient`", [](Job& j) { j.steps[0].op = "stop_gradient"; }},
+      {"result `net/pool` has batch axis 1; expected 0",
+       [](Job& j) { tensor_named(j, "net/pool").rows = 1; }},
+      {"result `loss:mean` has batch axis -1; expected -2",
+       [](Job& j) { tensor_named(j, "loss:mean").rows = kNoRows; }},
       {"1 operands; convolution takes 2", [](Job& j) { j.steps[0].inputs.pop_back(); }},
       {"operand `x` of convolution is int32", [](Job& j) { j.tensors[0].dtype = DType::kInt32; }},
       {"operand `x` of convolution is float32 in a job of float64",
@@ -21,7 +27,7 @@ TEST_CASE("steps fit their signatures", "[plan]") {
        [](Job& j) { j.steps[0].attributes.set("groups", int64_t{0}); }},
       {"`groups` of convolution is not a valid count",
        [](Job& j) { j.steps[0].attributes.set("groups", 1.0); }},
-      {"`padding` of convolution is not a valid pads",
+      {"`padding` of convolution is not a valid padding",
        [](Job& j) {
          j.steps[0].attributes.set("padding", Integers{1, 1, 1, -1});
        }},
@@ -50,7 +56,7 @@ TEST_CASE("steps fit their signatures", "[plan]") {
          step_named(j, "net/pool").posts = {
              post("cast", "net/x", {}, {{"dtype", DType::kFloat32}})};
        }},
-      {"bias of [2] does not fit axis 0",
+      {"the bias is [2] for [4, 2, 6, 6]; expected [4] for axis 0",
        [](Job& j) { j.steps[0].posts[0].attributes.set("axis", int64_t{0}); }},
       {"in the epilogue", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
       {"`rate` of dropout is not a valid fraction",

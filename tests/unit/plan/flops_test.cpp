@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/plan/signature.h"
 #include "tests/support/job_builder.h"
 #include "tests/unit/plan/sample.h"
 

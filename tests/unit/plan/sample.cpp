@@ -3,8 +3,8 @@
 
 #include <random>
 
+#include "runtime/plan/call_check.h"
 #include "runtime/plan/lifetimes.h"
-#include "runtime/plan/signature.h"
 
 namespace flow::plan::sample {
 namespace {
@@ -70,20 +70,20 @@ std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& n
   step.attributes = attributes_of(std::move(attributes));
   step.posts = std::move(posts);
   step.where = "job.yaml:9:14";
-  std::vector<const Tensor*> operands;
-  for (const TensorId id : step.inputs) operands.push_back(&job[id]);
-  const Signature* signature = find_signature(op);
-  FLOW_CHECK(signature, "{}", op);
+  std::vector<ops::Operand> operands;
+  for (const TensorId id : step.inputs) operands.push_back(operand_of(job[id]));
   const Site site = Site(kPath).at("step", name);
-  const DType number = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
-  const auto results = check_call(*signature, Call(site, operands, step.attributes, number));
+  const ops::OpSpec& spec = spec_of(op, site);
+  auto results = check_call(spec, std::move(operands), step.attributes, types_of(job), site);
+  for (const Post& post : step.posts)  // an updated variable has no batch axis
+    if (spec_of(post.op, site).result(0).updates) results[0].batch_axis = kNoRows;
   for (size_t i = 0; i < results.size(); ++i) {
-    const std::string_view result = signature->results[std::min(i, signature->results.size() - 1)];
-    std::string port(result.substr(0, result.find_first_of("?*")));
-    if (result.ends_with('*')) port += std::to_string(i);
+    const ops::ResultSpec& result = spec.result(i);
+    std::string port(result.name.substr(0, result.name.find('*')));
+    if (result.variadic) port += std::to_string(i);
     step.outputs.emplace_back(job.tensors.size());
-    job.tensors.push_back(tensor_of(i == 0 ? name : name + "." + port, results[i].first,
-                                    results[i].second, Role::kResult, kNoRows));
+    job.tensors.push_back(tensor_of(i == 0 ? name : name + "." + port, results[i].dtype,
+                                    results[i].shape, Role::kResult, results[i].batch_axis));
   }
   job.steps.push_back(step);
   return step.outputs;

@@ -1,4 +1,5 @@
-// Plans for the tests: a builder that computes shapes by signature, and two plans made with it.
+// Plans for the tests: a builder that computes shapes by records of ops, and two plans made with
+// it.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace flow::plan::sample {
 
 using Integers = std::vector<int64_t>;
 
-/// Adds to a job; results' dtypes and shapes are what the signatures say.
+/// Adds to a job; results' dtypes and shapes are what the records say.
 class JobBuilder {
  public:
   explicit JobBuilder(std::string name, bool train = false);

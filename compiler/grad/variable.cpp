@@ -1,0 +1,30 @@
+// Adds a variable of the user's own.
+#include <fmt/format.h>
+
+#include "compiler/grad/initializers.h"
+#include "compiler/grad/rules.h"
+
+namespace flow::grad {
+namespace {
+
+ir::ValueId expand_variable(LayerContext& context) {
+  const auto dtype = context.attributes.get<DType>("dtype");
+  if (dtype != context.number()) {
+    context.site().bad_attribute(
+        "dtype", Diagnosis::kDTypeMismatch,
+        fmt::format("`dtype` is {}; expected {}, the float dtype of the job", name_of(dtype),
+                    name_of(context.number())));
+    return {};
+  }
+  const Shape shape(context.attributes.get<std::vector<int64_t>>("shape"));
+  return context.add_variable("", "initializer", dtype, shape, fans_of(shape));
+}
+
+}  // namespace
+
+std::span<const Rules> variable() {
+  static constexpr Rules kRules[] = {{"variable", nullptr, expand_variable}};
+  return kRules;
+}
+
+}  // namespace flow::grad

@@ -1,0 +1,18 @@
+// Copies between devices, which passes add where a graph is placed on two.
+#include "ops/families.h"
+
+namespace flow::ops {
+
+std::span<const OpSpec> copy() {
+  static const OpSpec kOps[] = {{
+      .name = "copy",
+      .doc = "Copies a value to another device.",
+      .formula = "y = x",
+      .operands = {{"in", "any shape", Accepts::kAny}},
+      .infer = infer_like_operand,
+      .internal = true,
+  }};
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,62 @@
+// Constants.
+#include <fmt/format.h>
+
+#include "ops/families.h"
+#include "runtime/base/representable.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_fill(Call& call) {
+  const auto dtype = call.attribute<DType>("dtype");
+  const auto value = call.attribute<double>("value");
+  if (!is_representable(value, dtype))
+    call.bad_attribute("value", Reason::kBadAttribute,
+                       fmt::format("{} is not a valid {}", value, name_of(dtype)));
+  else
+    call.result(dtype, Shape(call.integers("shape")), kNoBatch);
+}
+
+std::vector<AttributeSpec> fill_attributes() {
+  return {{.name = "value",
+           .type = AttributeType::kNumber,
+           .fallback = "",
+           .doc = "value of every element; for bool also `true` or `false`",
+           .instead = "for an array, add an input: `{shape: [3], dtype: float32, rows: false, "
+                      "from: {npy: FILE}}`"},
+          {.name = "shape",
+           .type = AttributeType::kIntegers,
+           .fallback = "[]",
+           .doc = "shape of the result",
+           .min = 1},
+          {"dtype", AttributeType::kDType, "float32", "dtype of the result"}};
+}
+
+}  // namespace
+
+std::span<const OpSpec> fill() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "constant",
+          .doc = "A tensor filled with one value.",
+          .formula = "y = value",
+          .operands = {},
+          .attributes = fill_attributes(),
+      },
+      {
+          .name = "fill",
+          .doc = "A tensor filled with one value.",
+          .formula = "y = value",
+          .operands = {},
+          .attributes = fill_attributes(),
+          .plan_attributes = {{"dtype", Kind::kDType},
+                              {"shape", Kind::kShape},
+                              {"value", Kind::kValue}},
+          .infer = infer_fill,
+          .internal = true,
+          .examples = {"fill() value=0.5 shape=[3,4]", "fill() value=7 dtype=int32"},
+      }};
+  return kOps;
+}
+
+}  // namespace flow::ops

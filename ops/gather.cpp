@@ -1,0 +1,135 @@
+// Elements picked by indices, and indices as vectors.
+#include <fmt/format.h>
+
+#include "ops/axes.h"
+#include "ops/families.h"
+#include "ops/stored_value.h"
+
+namespace flow::ops {
+namespace {
+
+/// Extents of `outside` but for axes [axis, axis + dropped), with `inside` in their place.
+Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& inside) {
+  std::vector<int64_t> extents = outside.extents();
+  const auto at = extents.erase(extents.begin() + axis, extents.begin() + axis + dropped);
+  extents.insert(at, inside.begin(), inside.end());
+  return Shape(std::move(extents));
+}
+
+void infer_gather(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand &params = call.operand(0), &indices = call.operand(1);
+  int batch_axis = batch_beside(params.batch_axis, *axis);
+  if (batch_axis > *axis) batch_axis += indices.shape.rank() - 1;
+  const int picked = indices.batch_axis >= 0 ? *axis + indices.batch_axis : indices.batch_axis;
+  call.result(params.dtype, replaced_axes(params.shape, *axis, 1, indices.shape),
+              common_batch(batch_axis, picked));
+}
+
+void infer_gather_grad(Call& call) {
+  const Operand &indices = call.operand(0), &dy = call.operand(1);
+  const auto axis = static_cast<int>(call.attribute<int64_t>("axis"));
+  const int rank = indices.shape.rank();
+  if (axis + rank > dy.shape.rank() || dy.shape.from(axis).first(rank) != indices.shape) {
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("{} does not have the axes of the indices {} from axis {} on",
+                                 dy.shape.str(), indices.shape.str(), axis));
+    return;
+  }
+  const bool inside = dy.batch_axis >= axis && dy.batch_axis < axis + rank;
+  int batch_axis = inside ? kBatchReduced : dy.batch_axis;
+  if (batch_axis >= axis) batch_axis -= rank - 1;
+  call.result(dy.dtype,
+              replaced_axes(dy.shape, axis, rank, Shape{call.attribute<int64_t>("extent")}),
+              batch_axis);
+}
+
+void infer_one_hot(Call& call) {
+  const Operand& indices = call.operand(0);
+  const auto dtype = call.attribute<DType>("dtype");
+  if (!can_store(call, "on_value", dtype) || !can_store(call, "off_value", dtype)) return;
+  std::vector<int64_t> extents = indices.shape.extents();
+  extents.push_back(call.attribute<int64_t>("depth"));
+  call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
+}
+
+AttributeSpec size_attribute(std::string_view name, std::string_view doc) {
+  return {.name = name,
+          .type = AttributeType::kInteger,
+          .fallback = "",
+          .doc = doc,
+          .min = 1,
+          .max = static_cast<double>(kMaxSize)};
+}
+
+}  // namespace
+
+std::span<const OpSpec> gather() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "embedding",
+          .doc = "Looks up one vector per integer in a weight (vocab_size, units).",
+          .formula = "y[...] = W[x[...]]",
+          .operands = {{"in", "integers of any shape", Accepts::kInteger}},
+          .attributes = {size_attribute("vocab_size",
+                                        "number of vectors; integers are in [0, vocab_size)"),
+                         size_attribute("units", "size of each vector"),
+                         {"embeddings_initializer", AttributeType::kInitializer,
+                          "random_normal(0.02)", "initial value of the weight"},
+                         {"embeddings_regularizer", AttributeType::kRegularizer, "none",
+                          "L1 or L2 penalty on the weight"}},
+          .takes_variables = true,
+      },
+      {
+          .name = "gather",
+          .doc = "Gathers slices along an axis by index.",
+          .formula = "y[..., i, ...] = params[..., indices[i], ...]",
+          .operands = {{"params", "any shape except a scalar", Accepts::kAny},
+                       {"indices", "integers of any shape, in [0, size of the axis)",
+                        Accepts::kInteger}},
+          .attributes = {{"axis", AttributeType::kInteger, "0", "axis to gather along"}},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_gather,
+          .examples = {"gather(f32[10,3], i32[4])", "gather(f32[10,3], i64[2,3])",
+                       "gather(f32[2,10,3], i32[5]) axis=1", "gather(f32[2,10], u8[2,2]) axis=-1",
+                       "gather(f32[10], i32[])", "gather(i64[10,2], i8[3])"},
+      },
+      {
+          .name = "gather_grad",
+          .doc = "Gradient of gather: adds up the gradients of repeated indices.",
+          .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
+          .operands = {{"indices", "indices of the forward op", Accepts::kInteger},
+                       {"dy", "same shape as the gathered result"}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "axis of the slices"},
+                         {"extent", AttributeType::kInteger, "", "size of the axis"}},
+          .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
+          .infer = infer_gather_grad,
+          .internal = true,
+          .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
+                       "gather_grad(i64[2,3], f32[4,2,3,2]) axis=1 extent=10"},
+      },
+      {
+          .name = "one_hot",
+          .doc = "One-hot encodes integers along a new last axis.",
+          .formula = "y[..., i] = on_value where x[...] = i, else off_value",
+          .operands = {{"in", "integers of any shape, in [0, depth)", Accepts::kInteger}},
+          .attributes = {size_attribute("depth", "size of the new last axis"),
+                         {"on_value", AttributeType::kNumber, "1", "value at the index"},
+                         {"off_value", AttributeType::kNumber, "0", "value elsewhere"},
+                         {"dtype", AttributeType::kDType, "float32", "dtype of the result"}},
+          .plan_attributes = {{"depth", Kind::kCount},
+                              {"dtype", Kind::kDType},
+                              {"off_value", Kind::kValue},
+                              {"on_value", Kind::kValue}},
+          .infer = infer_one_hot,
+          .examples = {"one_hot(i32[4]) depth=10", "one_hot(i64[2,3]) depth=10 on_value=0.9",
+                       "one_hot(u8[3]) depth=10 dtype=bool",
+                       "one_hot(i32[]) depth=10 on_value=5 off_value=-1 dtype=int64"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

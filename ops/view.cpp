@@ -1,0 +1,43 @@
+// Other names and shapes for the same elements.
+#include "ops/families.h"
+
+namespace flow::ops {
+
+std::span<const OpSpec> view() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "squeeze",
+          .doc = "Removes axes of size 1.",
+          .formula = "y = x without the axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "all",
+                          "axis or list of axes to remove; `all` removes every axis of size 1"}},
+      },
+      {
+          .name = "expand_dims",
+          .doc = "Inserts axes of size 1.",
+          .formula = "y = x with the new axes",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kIntegers, "",
+                          "axis or list of axes to insert, counted in the result"}},
+      },
+      {
+          .name = "identity",
+          .doc = "Passes the value through under another name.",
+          .formula = "y = x",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+      },
+      {
+          .name = "stop_gradient",
+          .doc = "Passes the value through and blocks its gradient.",
+          .formula = "y = x, dx = 0",
+          .operands = {{"in", "any shape", Accepts::kAny}},
+          .infer = infer_like_operand,
+          .dropped = true,
+          .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops
