@@ -28,7 +28,7 @@ void normalise_slice(Call& call, Attributes& attributes) {
 /// Whether so many elements, the first of them at `first`, lie on an axis of n.
 bool lie_on_axis(int64_t n, int64_t first, int64_t step, int64_t count) {
   if (first < 0 || first >= n || step < -n || step > n || count > n) return false;
-  if (step == 0) return count == 1;
+  if (step == 0 && count != 1) return false;
   // Both factors are at most n: of an axis of 2^31 elements and more the product may overflow.
   const double last =
       static_cast<double>(first) + static_cast<double>(count - 1) * static_cast<double>(step);

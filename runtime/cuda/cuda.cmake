@@ -76,7 +76,7 @@ add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernel_sources})
 set_source_files_properties(${kernel_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # So is one that keeps an array in memory, but for those that sin and cos reduce large numbers with
 # and that a sum over copies counts axes in.
-list(FILTER kernel_sources EXCLUDE REGEX "/(functions|pad)\\.cu$")
+list(FILTER kernel_sources EXCLUDE REGEX "/(pad|unary)\\.cu$")
 set_source_files_properties(${kernel_sources} PROPERTIES
   COMPILE_OPTIONS -Xptxas=--warn-on-local-memory-usage)
 set_target_properties(flow_cuda_parts PROPERTIES
