@@ -471,6 +471,20 @@ TEST_CASE("An update of a shared variable, or one read after its gradient, stand
   CHECK_THAT(maker.nodes(), Catch::Contains("w:update = sgd_update(w:diff, w)"));
 }
 
+TEST_CASE("A product that updates a variable comes before updates of what it reads", "[passes]") {
+  GraphMaker maker;
+  const ValueId v = maker.variable("v", {8, 4}), w = maker.variable("w", {4, 4});
+  maker.minimize(maker.add("matmul", "y", {v, w}));
+  maker.run_passes();
+  const std::string nodes = maker.nodes();
+  INFO(nodes);
+  const size_t product = nodes.find("w:update = matmul(v, y:diff)");
+  const size_t update = nodes.find("v:update = sgd_update(v:diff, v)");
+  REQUIRE(product != nodes.npos);
+  REQUIRE(update != nodes.npos);
+  CHECK(product < update);
+}
+
 TEST_CASE("Watching changes neither order nor fusion of the main path", "[passes]") {
   const auto main_path = [](bool watch) {
     GraphMaker maker;

@@ -27,6 +27,15 @@ struct Parsed {
 
 }  // namespace
 
+TEST_CASE("Every spelling of null is an empty value, unless it is quoted", "[yaml]") {
+  for (const std::string null : {"~", "null", "Null", "NULL"}) {
+    INFO(null);
+    CHECK(Parsed("a: " + null + "\n").diags.has_errors());
+    CHECK(Parsed("a: [" + null + "]\n").diags.has_errors());
+    CHECK(Parsed("a: \"" + null + "\"\n").diags.empty());
+  }
+}
+
 TEST_CASE("Scalars keep their text untyped, and their place with its quotes", "[yaml]") {
   const Parsed parsed("a: 010\nb: \"x\\ty\"  # c\nc: 'it''s'\nd: yes\n");
   REQUIRE(parsed.diags.empty());
