@@ -89,7 +89,7 @@ int batch_of_queries(const Attended& all, size_t mask) {
   return common_batch(both, batch_beside(own, last));
 }
 
-/// The default scale in place of one that is no number. A query without a depth is refused later.
+/// Replaces NaN, which stands for the default scale. `infer` refuses a query without a depth.
 void normalise_attention(Call& call, Attributes& attributes) {
   const Shape& query = call.shape(0);
   if (!std::isnan(call.attribute<double>("scale")) || query.rank() == 0) return;

@@ -108,30 +108,6 @@ std::string_view name_of(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-bool accepts(const OperandSpec& operand, DType dtype, const JobTypes& job) {
-  const bool compute = dtype == job.compute;
-  switch (operand.accepts) {
-    case Accepts::kAny:
-      return true;
-    case Accepts::kFloat:
-      return compute || (operand.low_precision && dtype == job.low_precision);
-    case Accepts::kInteger:
-      return is_integer(dtype);
-    case Accepts::kBool:
-      return dtype == DType::kBool;
-    case Accepts::kNumber:
-      return compute || is_integer(dtype);
-  }
-  return false;
-}
-
-std::string expected_dtypes(Accepts accepts, DType compute) {
-  if (accepts == Accepts::kInteger) return "an integer dtype";
-  if (accepts == Accepts::kBool) return "bool";
-  if (accepts == Accepts::kNumber) return fmt::format("{} or an integer dtype", name_of(compute));
-  return std::string(name_of(compute));
-}
-
 void check_operands(const OpSpec& spec, Call& call) {
   const size_t given = call.operands(), most = spec.operands.size();
   const auto least =
@@ -157,6 +133,30 @@ void check_operands(const OpSpec& spec, Call& call) {
 }
 
 }  // namespace
+
+bool accepts(const OperandSpec& operand, DType dtype, const JobTypes& job) {
+  const bool compute = dtype == job.compute;
+  switch (operand.accepts) {
+    case Accepts::kAny:
+      return true;
+    case Accepts::kFloat:
+      return compute || (operand.low_precision && dtype == job.low_precision);
+    case Accepts::kInteger:
+      return is_integer(dtype);
+    case Accepts::kBool:
+      return dtype == DType::kBool;
+    case Accepts::kNumber:
+      return compute || is_integer(dtype);
+  }
+  return false;
+}
+
+std::string expected_dtypes(Accepts accepts, DType compute) {
+  if (accepts == Accepts::kInteger) return "an integer dtype";
+  if (accepts == Accepts::kBool) return "bool";
+  if (accepts == Accepts::kNumber) return fmt::format("{} or an integer dtype", name_of(compute));
+  return std::string(name_of(compute));
+}
 
 void check_attributes(const OpSpec& spec, Call& call) {
   for (const auto& [name, kind] : spec.plan_attributes) {

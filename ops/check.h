@@ -11,4 +11,9 @@ void check_types(const OpSpec& spec, Call& call);
 /// The same of attributes alone.
 void check_attributes(const OpSpec& spec, Call& call);
 
+/// Whether an operand may have that dtype.
+bool accepts(const OperandSpec& operand, DType dtype, const JobTypes& job);
+/// The dtypes that it may have, in words: "float32 or an integer dtype".
+std::string expected_dtypes(Accepts accepts, DType compute);
+
 }  // namespace flow::ops

@@ -52,7 +52,7 @@ void infer_concat(Call& call) {
           fmt::format("cannot be concatenated; expected equal sizes except along axis {}", *axis)))
     return;
   Shape out = first;
-  // One that is too large to count stays so, and is told where all results are.
+  // Call::result reports a sum that is too large to count.
   for (size_t i = 1; i < call.operands() && out.checked_elements(); ++i)
     out[*axis] += call.shape(i)[*axis];
   const int batch_axis = common_batch_of_operands(call);

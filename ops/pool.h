@@ -18,7 +18,7 @@ struct Pool {
   std::vector<int64_t> strides() const { return {windows.strides[0], windows.strides[1]}; }
 };
 
-/// What the attributes of the call, of so many dimensions, say of a pool over an input of that
+/// The pool that the attributes describe, in one or two dimensions, over an input of that
 /// height and width. Reports what is wrong with it.
 std::optional<Pool> read_pool(Call& call, std::array<int64_t, 2> input, int dimensions);
 

@@ -25,7 +25,7 @@ void normalise_slice(Call& call, Attributes& attributes) {
   attributes.set("shape", taken.value->shape.extents());
 }
 
-/// Whether so many elements, the first of them at `first`, lie on an axis of n.
+/// Whether `count` elements, the first of them at `first`, lie on an axis of n.
 bool lie_on_axis(int64_t n, int64_t first, int64_t step, int64_t count) {
   if (first < 0 || first >= n || step < -n || step > n || count > n) return false;
   if (step == 0 && count != 1) return false;

@@ -6,35 +6,17 @@
 #include <algorithm>
 
 #include "compiler/ir/attributes.h"
+#include "ops/check.h"
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
 
 namespace flow::ir {
 namespace {
 
-bool accepts(ops::Accepts accepts, DType dtype, DType number) {
-  switch (accepts) {
-    case ops::Accepts::kAny:
-      return true;
-    case ops::Accepts::kFloat:
-      return dtype == number;
-    case ops::Accepts::kInteger:
-      return is_integer(dtype);
-    case ops::Accepts::kBool:
-      return dtype == DType::kBool;
-    case ops::Accepts::kNumber:
-      return dtype == number || is_integer(dtype);
-  }
-  return false;
-}
-
-/// What an operand must be, in words; and what to cast it to.
-std::pair<std::string, DType> wanted(ops::Accepts accepts, DType number) {
-  const std::string float_name(name_of(number));
-  if (accepts == ops::Accepts::kInteger) return {"an integer dtype", DType::kInt32};
-  if (accepts == ops::Accepts::kBool) return {"bool", DType::kBool};
-  if (accepts == ops::Accepts::kNumber) return {float_name + " or an integer dtype", number};
-  return {float_name, number};
+/// What to cast an operand to.
+DType cast_target(ops::Accepts accepts, DType compute) {
+  if (accepts == ops::Accepts::kInteger) return DType::kInt32;
+  return accepts == ops::Accepts::kBool ? DType::kBool : compute;
 }
 
 bool all_valid(std::span<const ValueId> operands) {
@@ -87,7 +69,8 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
 bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   if (site.operands() != 2 || op.operands.size() != 2) return false;
   const auto fits = [&](size_t operand, size_t value) {
-    return accepts(op.operands[operand].accepts, site.operand(value).dtype, graph_.number);
+    return ops::accepts(op.operands[operand], site.operand(value).dtype,
+                        {.compute = graph_.number});
   };
   return !fits(0, 0) && !fits(1, 1) && fits(0, 1) && fits(1, 0);
 }
@@ -114,14 +97,15 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
   for (size_t i = 0; i < site.operands(); ++i) {
     const ops::OperandSpec& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
-    if (accepts(def.accepts, value.dtype, graph_.number)) continue;
+    if (ops::accepts(def, value.dtype, {.compute = graph_.number})) continue;
     const Node* maker = graph_.producer_of(site.id(i));
     // A number has the dtype of what stands beside it.
     if (site.failed() && maker && maker->op->name == "fill") continue;
-    const auto [what, dtype] = wanted(def.accepts, graph_.number);
-    site.bad_operand(i, Diagnosis::kDTypeMismatch,
-                     fmt::format("`{}` of `{}` is {}; expected {}", def.name, op.name,
-                                 name_of(value.dtype), what))
+    const DType dtype = cast_target(def.accepts, graph_.number);
+    site.bad_operand(
+            i, Diagnosis::kDTypeMismatch,
+            fmt::format("`{}` of `{}` is {}; expected {}", def.name, op.name, name_of(value.dtype),
+                        ops::expected_dtypes(def.accepts, graph_.number)))
         .with_hint(def.instead.empty()
                        ? fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(dtype))
                        : std::string(def.instead));
