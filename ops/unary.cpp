@@ -8,10 +8,42 @@
 namespace flow::ops {
 namespace {
 
-/// The attributes of a unary op, which its gradient has too.
+void infer_unary_grad(Call& call) {
+  if (!call.same_dtype()) return;
+  const Operand& dy = call.operand(0);
+  if (call.shape(1) == dy.shape)
+    call.result(dy.dtype, dy.shape, dy.batch_axis);
+  else
+    call.bad_operand(1, Reason::kShapeMismatch,
+                     fmt::format("the operands are {} and {}; expected equal shapes",
+                                 dy.shape.str(), call.shape(1).str()));
+}
+
+/// Reports bounds that bound nothing, or everything.
+void check_bounds(Call& call) {
+  const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
+  if (std::isinf(min) && std::isinf(max))
+    call.bad_call(Reason::kMissingAttribute, "`clip_by_value` needs `min` or `max`");
+  else if (!(min <= max))
+    call.bad_attribute("min", Reason::kOutOfRange,
+                       fmt::format("`min` is {}; expected at most `max`: {}", min, max));
+}
+
+void infer_clip(Call& call) {
+  check_bounds(call);
+  infer_like_operand(call);
+}
+
+void infer_clip_grad(Call& call) {
+  check_bounds(call);
+  infer_unary_grad(call);
+}
+
+/// What a unary op and its gradient share: attributes, and shape functions that check them.
 struct Parameters {
-  std::vector<AttributeSpec> attributes;
-  std::vector<PlanAttribute> in_plans;
+  std::vector<AttributeSpec> attributes = {};
+  std::vector<PlanAttribute> in_plans = {};
+  InferRule infer = infer_like_operand, infer_grad = infer_unary_grad;
 };
 
 Parameters none() { return {}; }
@@ -32,35 +64,9 @@ Parameters approximate() {
 Parameters bounds() {
   return {{{"min", AttributeType::kNumber, "-inf", "lower bound"},
            {"max", AttributeType::kNumber, "inf", "upper bound"}},
-          {{"min", Kind::kValue}, {"max", Kind::kValue}}};
-}
-
-/// Reports bounds that bound nothing, or everything.
-void check_bounds(Call& call) {
-  if (!call.attributes().has("min")) return;
-  const double min = call.attribute<double>("min"), max = call.attribute<double>("max");
-  if (std::isinf(min) && std::isinf(max))
-    call.bad_call(Reason::kMissingAttribute, "`clip_by_value` needs `min` or `max`");
-  else if (!(min <= max))
-    call.bad_attribute("min", Reason::kOutOfRange,
-                       fmt::format("`min` is {}; expected at most `max`: {}", min, max));
-}
-
-void infer_unary(Call& call) {
-  check_bounds(call);
-  infer_like_operand(call);
-}
-
-void infer_unary_grad(Call& call) {
-  check_bounds(call);
-  if (!call.same_dtype()) return;
-  const Operand& dy = call.operand(0);
-  if (call.shape(1) == dy.shape)
-    call.result(dy.dtype, dy.shape, dy.batch_axis);
-  else
-    call.bad_operand(1, Reason::kShapeMismatch,
-                     fmt::format("the operands are {} and {}; expected equal shapes",
-                                 dy.shape.str(), call.shape(1).str()));
+          {{"min", Kind::kValue}, {"max", Kind::kValue}},
+          infer_clip,
+          infer_clip_grad};
 }
 
 OpSpec number_spec(std::string_view name, std::string_view doc, std::string_view formula,
@@ -69,7 +75,7 @@ OpSpec number_spec(std::string_view name, std::string_view doc, std::string_view
           .doc = doc,
           .formula = formula,
           .operands = {{"in", "any shape", Accepts::kNumber}},
-          .infer = infer_unary,
+          .infer = infer_like_operand,
           .in_place = {0},
           .elementwise = true,
           .examples = std::move(examples)};
@@ -83,7 +89,7 @@ OpSpec forward(std::string_view name, const Parameters& parameters, std::string_
           .operands = {{"in", "any shape"}},
           .attributes = parameters.attributes,
           .plan_attributes = parameters.in_plans,
-          .infer = infer_unary,
+          .infer = parameters.infer,
           .in_place = {0},
           .elementwise = true,
           .examples = std::move(examples)};
@@ -101,7 +107,7 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
           .operands = {{.name = "dy", .doc = "any shape", .low_precision = low_precision}, read},
           .attributes = parameters.attributes,
           .plan_attributes = parameters.in_plans,
-          .infer = infer_unary_grad,
+          .infer = parameters.infer_grad,
           .in_place = {0, 1},
           .elementwise = true,
           .internal = true};
