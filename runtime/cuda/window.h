@@ -85,8 +85,7 @@ struct Window {
 
 /// f(a step's Window). `input`, `output`: [N, C, H, W].
 template <typename F>
-auto visit_window(const plan::Attributes& attributes, const Shape& input, const Shape& output,
-                  F f) {
+auto visit_window(const ops::Attributes& attributes, const Shape& input, const Shape& output, F f) {
   using Integers = std::vector<int64_t>;
   const auto &size = attributes.get<Integers>("ksize"),
              &stride = attributes.get<Integers>("strides"),
