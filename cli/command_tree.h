@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace CLI {
 class App;

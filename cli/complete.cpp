@@ -9,7 +9,7 @@
 #include "ops/spec.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json/serialize.h"
 
 namespace flow::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace CLI {
 class App;

@@ -9,7 +9,7 @@
 
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/exec/first_difference.h"
+#include "runtime/exec/checkpoint/first_difference.h"
 #include "runtime/io/compare.h"
 
 namespace flow::cli {

@@ -21,8 +21,8 @@
 #include "compiler/compile.h"
 #include "compiler/describe_ops.h"
 #include "compiler/diag/diag.h"
-#include "compiler/job/describe_call.h"
-#include "compiler/job/vocabulary.h"
+#include "compiler/job/suggest/vocabulary.h"
+#include "compiler/job/tables/describe_call.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/schema/schema.h"
 #include "runtime/base/display.h"
@@ -30,9 +30,9 @@
 #include "runtime/base/exit_code.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/difference.h"
-#include "runtime/plan/serialize.h"
-#include "runtime/plan/sharing.h"
+#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/model/difference.h"
+#include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::cli {
 namespace {

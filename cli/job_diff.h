@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/written_entry.h"
-#include "runtime/plan/difference.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/difference.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

@@ -11,9 +11,9 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/run_files.h"
-#include "runtime/plan/json.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/serialize.h"
 
 namespace flow::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/compile.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

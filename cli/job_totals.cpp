@@ -2,8 +2,8 @@
 #include "cli/job_totals.h"
 
 #include "cli/show_memory.h"
-#include "runtime/exec/memory.h"
-#include "runtime/plan/flops.h"
+#include "runtime/exec/run/memory.h"
+#include "runtime/plan/model/flops.h"
 
 namespace flow::cli {
 

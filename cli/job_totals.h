@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <set>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include "runtime/plan/flops.h"
+#include "runtime/plan/model/flops.h"
 
 namespace flow::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/written_entry.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

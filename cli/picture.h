@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/job_tree.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

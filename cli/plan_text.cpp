@@ -8,7 +8,7 @@
 #include "cli/table.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
-#include "runtime/plan/cost.h"
+#include "runtime/plan/model/cost.h"
 
 namespace flow::cli {
 namespace {

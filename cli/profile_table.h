@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/exec/profile.h"
+#include "runtime/exec/run/profile.h"
 
 namespace flow::cli {
 

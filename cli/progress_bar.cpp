@@ -15,7 +15,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 

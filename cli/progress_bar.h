@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/console.h"
-#include "runtime/exec/run.h"
+#include "runtime/exec/run/run.h"
 
 namespace flow::cli {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/run_files.h"
+#include "runtime/exec/run/run_files.h"
 
 namespace flow::cli {
 

@@ -10,7 +10,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace CLI {
 class App;

@@ -10,7 +10,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/precision.h"
+#include "runtime/plan/model/precision.h"
 
 namespace flow::cli {
 namespace {

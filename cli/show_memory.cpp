@@ -9,8 +9,8 @@
 
 #include "cli/table.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/memory.h"
-#include "runtime/plan/json.h"
+#include "runtime/exec/run/memory.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::cli {
 

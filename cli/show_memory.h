@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "runtime/exec/run.h"
-#include "runtime/plan/plan.h"
+#include "runtime/exec/run/run.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::cli {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/plan/flops.h"
+#include "runtime/plan/model/flops.h"
 
 namespace flow::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "compiler/diag/layout.h"
 #include "compiler/target.h"
 #include "compiler/written_entry.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <charconv>
 
-#include "compiler/job/default_outputs.h"
-#include "compiler/job/extends.h"
-#include "compiler/job/include.h"
-#include "compiler/job/merge.h"
-#include "compiler/job/optimizer_table.h"
-#include "compiler/job/tables.h"
+#include "compiler/job/bind/default_outputs.h"
+#include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/extends.h"
+#include "compiler/job/text/include.h"
+#include "compiler/job/text/merge.h"
 #include "compiler/yaml/tree.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"

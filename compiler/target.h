@@ -1,7 +1,7 @@
 // The device that a plan is made for.
 #pragma once
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

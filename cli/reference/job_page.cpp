@@ -6,8 +6,8 @@
 
 #include "cli/reference/key_text.h"
 #include "cli/reference/pages.h"
-#include "compiler/job/optimizer_table.h"
-#include "compiler/job/tables.h"
+#include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
 

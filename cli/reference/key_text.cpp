@@ -7,8 +7,8 @@
 #include <cctype>
 
 #include "cli/markdown.h"
-#include "compiler/job/optimizer_table.h"
-#include "compiler/job/tables.h"
+#include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/tables.h"
 #include "runtime/base/text.h"
 
 namespace flow::cli {

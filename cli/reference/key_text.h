@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/job/keys.h"
+#include "compiler/job/tables/keys.h"
 
 namespace flow::cli {
 

@@ -5,7 +5,7 @@
 #include "cli/reference/key_text.h"
 #include "cli/reference/pages.h"
 #include "compiler/describe_ops.h"
-#include "compiler/job/tables.h"
+#include "compiler/job/tables/tables.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
 

@@ -3,7 +3,7 @@
 
 #include "cli/reference/key_text.h"
 #include "cli/reference/pages.h"
-#include "compiler/job/optimizer_table.h"
+#include "compiler/job/tables/optimizer_table.h"
 
 namespace flow::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "runtime/base/shape.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

@@ -12,7 +12,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

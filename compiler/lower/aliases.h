@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

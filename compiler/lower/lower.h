@@ -5,7 +5,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/source/source.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow {
 

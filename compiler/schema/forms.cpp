@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "compiler/job/reader.h"
-#include "compiler/job/values.h"
+#include "compiler/job/read/reader.h"
+#include "compiler/job/text/values.h"
 
 namespace flow::schema {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/job/keys.h"
-#include "runtime/plan/json.h"
+#include "compiler/job/tables/keys.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::schema {
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "compiler/describe_ops.h"
-#include "compiler/job/default_values.h"
-#include "compiler/job/sections.h"
-#include "compiler/job/tables.h"
+#include "compiler/job/read/sections.h"
+#include "compiler/job/tables/default_values.h"
+#include "compiler/job/tables/tables.h"
 #include "compiler/schema/schema.h"
 #include "compiler/schema/sections.h"
 #include "runtime/base/text.h"

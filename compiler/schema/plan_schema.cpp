@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/job/values.h"
+#include "compiler/job/text/values.h"
 #include "compiler/schema/forms.h"
 #include "compiler/schema/schema.h"
-#include "runtime/plan/fields.h"
+#include "runtime/plan/json/fields.h"
 
 namespace flow {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "compiler/job/tables.h"
-#include "compiler/job/variety.h"
+#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/tables/tables.h"
 
 namespace flow::schema {
 namespace {

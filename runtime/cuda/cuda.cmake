@@ -69,8 +69,8 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 message(STATUS "CUDA module: CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}")
 
 # All of the module but its being one: tests link what they need of it.
-file(GLOB cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp)
-file(GLOB kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS runtime/cuda/*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS runtime/cuda/*.cu)
 add_library(flow_cuda_parts STATIC ${cuda_sources} ${kernel_sources})
 # A file takes nvcc long enough (CMake 3.25 would not join them, later ones would).
 set_source_files_properties(${kernel_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -92,13 +92,13 @@ target_include_directories(flow_cuda_parts SYSTEM PUBLIC
 # NVRTC is the front end's wish. libcuda is not linked: the module has to load where there is none.
 set(cuda_libraries flow_runtime CUDA::cublasLt ${CUDNN_LIBRARY} CUDA::nvrtc CUDA::cudart_static)
 target_link_libraries(flow_cuda_parts PUBLIC ${cuda_libraries})
-set_source_files_properties(runtime/cuda/cudnn.cpp PROPERTIES
+set_source_files_properties(runtime/cuda/libraries/cudnn.cpp PROPERTIES
   COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND_INCLUDE_DIR};-O1")
 
 add_library(flow_cuda MODULE $<TARGET_OBJECTS:flow_cuda_parts>)
 target_link_libraries(flow_cuda PRIVATE ${cuda_libraries})
 target_link_options(flow_cuda PRIVATE
-  -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/cuda/exports.map)
+  -Wl,--version-script=${CMAKE_SOURCE_DIR}/runtime/cuda/program/exports.map)
 set_target_properties(flow_cuda PROPERTIES LINKER_LANGUAGE CXX
-  LINK_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/exports.map)
+  LINK_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/cuda/program/exports.map)
 set(FLOW_CUDA_BUILT ON)

@@ -10,8 +10,8 @@
 
 #include "runtime/base/array.h"
 #include "runtime/io/delivered.h"
-#include "runtime/plan/plan.h"
-#include "runtime/plan/records.h"
+#include "runtime/plan/json/records.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 

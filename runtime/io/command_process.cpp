@@ -5,7 +5,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/io/python_script.h"
-#include "runtime/plan/environment_text.h"
+#include "runtime/plan/model/environment_text.h"
 
 namespace flow::io {
 

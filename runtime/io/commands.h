@@ -13,7 +13,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/io/command_event.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 

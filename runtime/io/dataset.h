@@ -9,7 +9,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 

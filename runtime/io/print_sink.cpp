@@ -15,7 +15,7 @@
 #include "runtime/io/numpy_text.h"
 #include "runtime/io/reduction.h"
 #include "runtime/io/sink.h"
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow::io {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 

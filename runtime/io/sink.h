@@ -13,8 +13,8 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/plan/plan.h"
-#include "runtime/plan/records.h"
+#include "runtime/plan/json/records.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::io {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cpu/backend.h"
+#include "runtime/cpu/backend/backend.h"
 #include "tests/support/example.h"
 
 namespace flow {

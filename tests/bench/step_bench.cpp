@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "runtime/cpu/backend.h"
+#include "runtime/cpu/backend/backend.h"
 #include "tests/support/job_builder.h"
 
 namespace flow {

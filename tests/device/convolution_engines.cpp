@@ -2,7 +2,7 @@
 // device | convolution | engine in float32 | engine with TF32 allowed
 #include <fmt/format.h>
 
-#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
 
 int main(int, char** arguments) {

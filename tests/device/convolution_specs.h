@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/libraries/libraries.h"
 
 namespace flow::test {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/cublas.h"
+#include "runtime/cuda/libraries/cublas.h"
 
 namespace flow::test {
 namespace {

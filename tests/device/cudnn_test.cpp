@@ -4,7 +4,7 @@
 #include <map>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
 #include "tests/support/fresh_directory.h"
 

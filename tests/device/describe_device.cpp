@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/libraries/cudnn.h"
 
 int main() {
   try {

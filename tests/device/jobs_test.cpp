@@ -7,7 +7,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/base/file.h"
-#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/libraries/cudnn.h"
 #include "tests/device/convolution_specs.h"
 
 namespace flow::test {

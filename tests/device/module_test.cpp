@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/device.h"
+#include "runtime/cuda/driver/device.h"
 
 namespace flow::test {
 namespace {

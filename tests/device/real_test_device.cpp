@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "runtime/cuda/device.h"
+#include "runtime/cuda/driver/device.h"
 #include "tests/support/cuda/test_device.h"
 
 namespace flow::test {

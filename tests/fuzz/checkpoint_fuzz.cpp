@@ -5,7 +5,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/plan/records.h"
+#include "runtime/plan/json/records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

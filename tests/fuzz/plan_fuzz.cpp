@@ -6,8 +6,8 @@
 #include <string>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/seal.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/json/serialize.h"
 
 namespace {
 

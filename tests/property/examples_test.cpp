@@ -6,7 +6,7 @@
 #include <set>
 
 #include "ops/spec.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/example.h"
 #include "tests/support/run_job.h"

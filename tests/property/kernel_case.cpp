@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "runtime/base/convert.h"
-#include "runtime/cpu/layout.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/backend/layout.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::test {
 namespace {

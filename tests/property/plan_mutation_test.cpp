@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/seal.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/json/serialize.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/plan/sample.h"
 

@@ -25,11 +25,11 @@ LAYERS = {
 # The only places that include a library's headers.
 DOORS = {
     r"yaml-cpp/": ["compiler/yaml/"],
-    r"nlohmann/": ["runtime/plan/json.h"],
+    r"nlohmann/": ["runtime/plan/json/json.h"],
     r"CLI/": ["cli/"],
     r"dnnl": ["runtime/cpu/", "tests/bench/"],
     r"cuda|cublas|nvrtc": ["runtime/cuda/", "tests/"],
-    r"cudnn": ["runtime/cuda/cudnn.cpp"],
+    r"cudnn": ["runtime/cuda/libraries/cudnn.cpp"],
     r"omp\.h": ["runtime/cpu/", "tests/bench/"],
     r"zlib\.h": ["runtime/io/"],
     r"catch2/": ["tests/"],

@@ -9,7 +9,7 @@
 #include "compiler/passes/passes.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::test {
 

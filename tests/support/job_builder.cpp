@@ -1,7 +1,7 @@
 // Jobs made by hand.
 #include "tests/support/job_builder.h"
 
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::test {
 

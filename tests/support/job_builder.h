@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::test {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/cpu/backend.h"
-#include "runtime/plan/plan.h"
+#include "runtime/cpu/backend/backend.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::test {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::test {
 

@@ -1,6 +1,6 @@
 // Reference: average pooling, whose padding does not count, and its gradient.
-#include "runtime/cpu/operands.h"
-#include "runtime/cpu/window.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/window.h"
 
 namespace flow::cpu::reference {
 namespace {

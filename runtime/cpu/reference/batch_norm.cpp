@@ -1,8 +1,8 @@
 // Reference: batch normalization over [outer, channels, inner], its gradients, moving statistics.
 #include <cmath>
 
-#include "runtime/cpu/channels.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/channels.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {

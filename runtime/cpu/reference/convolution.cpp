@@ -2,7 +2,7 @@
 // w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums in double, innermost loops along
 // rows of the image, which lie together.
 #include "runtime/base/ceil_div.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/convert.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 

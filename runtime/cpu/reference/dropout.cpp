@@ -1,6 +1,6 @@
 // Reference: dropout, one Philox block at a time.
 #include "runtime/base/philox.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 

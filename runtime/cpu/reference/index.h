@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "runtime/base/shape.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 

@@ -1,7 +1,7 @@
 // Reference: layer normalization of [rows, features] and its gradients.
 #include <cmath>
 
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/cpu/labels.h"
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/kernels/labels.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {

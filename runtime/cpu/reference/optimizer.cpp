@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/loss_scale.h"
-#include "runtime/cpu/update.h"
+#include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::reference {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "runtime/base/convert.h"
-#include "runtime/cpu/labels.h"
+#include "runtime/cpu/kernels/labels.h"
 #include "runtime/cpu/reference/around.h"
 
 namespace flow::cpu::reference {

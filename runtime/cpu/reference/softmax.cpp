@@ -1,7 +1,7 @@
 // Reference: softmax and log_softmax along an axis, and their gradients.
 #include <cmath>
 
-#include "runtime/cpu/operands.h"
+#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
 namespace {

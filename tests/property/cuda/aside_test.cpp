@@ -7,7 +7,7 @@
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/visit.h"
-#include "runtime/cuda/trial.h"
+#include "runtime/cuda/libraries/validate_epilogues.h"
 #include "tests/property/kernel_case.h"
 #include "tests/support/cuda/test_device.h"
 

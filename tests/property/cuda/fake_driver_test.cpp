@@ -3,7 +3,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/threads.cuh"
+#include "runtime/cuda/loops/threads.cuh"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {

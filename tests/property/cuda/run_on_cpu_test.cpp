@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/threads.cuh"
+#include "runtime/cuda/loops/threads.cuh"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {

@@ -2,7 +2,7 @@
 // first.
 #pragma once
 
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/driver/driver.h"
 
 namespace flow::test {
 

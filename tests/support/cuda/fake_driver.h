@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/driver/driver.h"
 #include "tests/support/cuda/block.h"
 
 namespace flow::test {

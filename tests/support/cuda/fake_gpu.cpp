@@ -1,7 +1,7 @@
 // The CUDA backend on a device that is not there.
 #include "tests/support/cuda/fake_gpu.h"
 
-#include "runtime/cuda/backend.h"
+#include "runtime/cuda/program/backend.h"
 #include "tests/support/cuda/naive_libraries.h"
 
 namespace flow::test {

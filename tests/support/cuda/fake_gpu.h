@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/exec/backend.h"
+#include "runtime/exec/run/backend.h"
 #include "tests/support/cuda/fake_driver.h"
 
 namespace flow::test {

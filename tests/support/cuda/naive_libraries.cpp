@@ -6,7 +6,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
-#include "runtime/cuda/launch.h"
+#include "runtime/cuda/loops/launch.h"
 
 namespace flow::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/libraries/libraries.h"
 
 namespace flow::cuda {
 

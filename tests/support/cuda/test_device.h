@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/cuda/driver.h"
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/libraries/libraries.h"
 #include "tests/support/cuda/block.h"
 
 namespace flow::test {

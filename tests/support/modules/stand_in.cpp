@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "flow_build_id.h"
-#include "runtime/cuda/backend.h"
-#include "runtime/exec/module.h"
+#include "runtime/cuda/program/backend.h"
+#include "runtime/exec/run/module.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/cuda/naive_libraries.h"
 

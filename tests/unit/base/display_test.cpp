@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 namespace flow {
 namespace {

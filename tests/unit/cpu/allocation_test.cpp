@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "runtime/cpu/backend.h"
-#include "runtime/exec/mixed.h"
-#include "runtime/exec/run.h"
+#include "runtime/cpu/backend/backend.h"
+#include "runtime/exec/multi_device/multi_device.h"
+#include "runtime/exec/run/run.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/fresh_directory.h"
 

@@ -1,12 +1,12 @@
 // The backend on whole jobs: memory, slots, taps, faults, layouts, errors, threads.
-#include "runtime/cpu/backend.h"
+#include "runtime/cpu/backend/backend.h"
 
 #include <catch2/catch.hpp>
 
 #include <cstring>
 
 #include "runtime/base/error.h"
-#include "runtime/cpu/features.h"
+#include "runtime/cpu/loops/features.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 

@@ -2,8 +2,8 @@
 // same bits for any number of threads.
 #include <catch2/catch.hpp>
 
-#include "runtime/cpu/convolution_pass.h"
-#include "runtime/cpu/parallel.h"
+#include "runtime/cpu/kernels/convolution_pass.h"
+#include "runtime/cpu/loops/parallel.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
 

@@ -1,5 +1,5 @@
 // Which tensors lie channels-last, and the reorder.
-#include "runtime/cpu/layout.h"
+#include "runtime/cpu/backend/layout.h"
 
 #include <catch2/catch.hpp>
 

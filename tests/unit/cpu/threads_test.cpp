@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cpu/parallel.h"
+#include "runtime/cpu/loops/parallel.h"
 
 using namespace flow::cpu;
 

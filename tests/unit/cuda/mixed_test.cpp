@@ -1,12 +1,12 @@
 // Jobs on the CPU and a GPU that is not there: a graph a segment, what is waited for, failures.
-#include "runtime/exec/mixed.h"
+#include "runtime/exec/multi_device/multi_device.h"
 
 #include <catch2/catch.hpp>
 
 #include <cstring>
 
 #include "runtime/base/error.h"
-#include "runtime/cpu/backend.h"
+#include "runtime/cpu/backend/backend.h"
 #include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"

@@ -1,7 +1,7 @@
 // NaN in the data reaches what a job makes on the CUDA backend; a library's relu is tried for it.
 #include <catch2/catch.hpp>
 
-#include "runtime/cuda/trial.h"
+#include "runtime/cuda/libraries/validate_epilogues.h"
 #include "tests/property/nan_cases.h"
 #include "tests/support/cuda/deaf_libraries.h"
 #include "tests/support/cuda/fake_gpu.h"

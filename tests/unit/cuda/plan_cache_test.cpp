@@ -1,5 +1,5 @@
 // Plans that are kept on disk: they come back whole, or not at all.
-#include "runtime/cuda/plan_cache.h"
+#include "runtime/cuda/libraries/plan_cache.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // Checkpoints: written whole, loaded, resumed from.
-#include "runtime/exec/checkpoint.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/load.h"
+#include "runtime/exec/checkpoint/load.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/text.h"
-#include "runtime/exec/run.h"
-#include "runtime/plan/json.h"
+#include "runtime/exec/run/run.h"
+#include "runtime/plan/json/json.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/support/ignored_pipe_signal.h"
 #include "tests/support/shell_sink.h"

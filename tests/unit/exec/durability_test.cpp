@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "runtime/base/error.h"
-#include "runtime/exec/checkpoint.h"
-#include "runtime/exec/executor.h"
-#include "runtime/exec/preparation.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/preparation.h"
 #include "tests/support/file_calls.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"

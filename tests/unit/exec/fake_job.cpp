@@ -8,8 +8,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/exec/memory.h"
-#include "runtime/exec/profile.h"
+#include "runtime/exec/run/memory.h"
+#include "runtime/exec/run/profile.h"
 #include "runtime/io/elements.h"
 #include "runtime/io/npy.h"
 

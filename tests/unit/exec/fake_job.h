@@ -11,10 +11,10 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/file.h"
-#include "runtime/exec/backend.h"
-#include "runtime/exec/run.h"
-#include "runtime/plan/json.h"
-#include "runtime/plan/plan.h"
+#include "runtime/exec/run/backend.h"
+#include "runtime/exec/run/run.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::exec {
 

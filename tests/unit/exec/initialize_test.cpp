@@ -1,5 +1,5 @@
 // Initial values of variables.
-#include "runtime/exec/initialize.h"
+#include "runtime/exec/checkpoint/initialize.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

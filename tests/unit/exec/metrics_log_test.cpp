@@ -1,5 +1,5 @@
 // metrics.jsonl: which rows stay.
-#include "runtime/exec/metrics_log.h"
+#include "runtime/exec/deliver/metrics_log.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // Modules that cannot be used: each is refused with its reason.
-#include "runtime/exec/module.h"
+#include "runtime/exec/run/module.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 // ListNumpy: an array for each device of the placement.
 #include <catch2/catch.hpp>
 
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
 

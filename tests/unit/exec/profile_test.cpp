@@ -1,10 +1,10 @@
 // Where the time of a run went.
-#include "runtime/exec/profile.h"
+#include "runtime/exec/run/profile.h"
 
 #include <catch2/catch.hpp>
 
 #include "runtime/base/file.h"
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
 

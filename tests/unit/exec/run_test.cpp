@@ -1,12 +1,12 @@
 // Runs from the first step to the record.
-#include "runtime/exec/run.h"
+#include "runtime/exec/run/run.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <set>
 
-#include "runtime/exec/delivery.h"
+#include "runtime/exec/deliver/delivery.h"
 #include "runtime/io/npy.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"

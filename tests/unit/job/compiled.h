@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "runtime/plan/check.h"
+#include "runtime/plan/check/check.h"
 #include "tests/support/job_builder.h"
 
 namespace flow {

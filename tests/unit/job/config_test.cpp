@@ -3,7 +3,7 @@
 
 #include "compiler/describe_ops.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json/serialize.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {

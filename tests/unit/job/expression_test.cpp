@@ -1,5 +1,5 @@
 // Arithmetic with Python's meaning.
-#include "compiler/job/expression.h"
+#include "compiler/job/text/expression.h"
 
 #include <catch2/catch.hpp>
 

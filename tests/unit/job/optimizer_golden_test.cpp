@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "runtime/base/file.h"
-#include "runtime/cpu/backend.h"
-#include "runtime/plan/schedule.h"
+#include "runtime/cpu/backend/backend.h"
+#include "runtime/plan/model/schedule.h"
 #include "tests/support/run_job.h"
 #include "tests/unit/job/compiled.h"
 

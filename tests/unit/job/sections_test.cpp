@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-#include "compiler/job/optimizer_table.h"
+#include "compiler/job/tables/optimizer_table.h"
 #include "tests/unit/job/compiled.h"
 
 namespace flow {

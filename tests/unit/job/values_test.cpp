@@ -1,5 +1,5 @@
 // Scalars typed by their keys.
-#include "compiler/job/values.h"
+#include "compiler/job/text/values.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,10 +1,10 @@
 // Variables in the tree.
-#include "compiler/job/vars.h"
+#include "compiler/job/text/vars.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "compiler/job/resolve.h"
+#include "compiler/job/text/resolve.h"
 #include "tests/unit/job/reading.h"
 
 namespace flow::job {

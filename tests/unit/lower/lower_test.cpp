@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "compiler/lower/lower.h"
-#include "runtime/plan/check.h"
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/check/check.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "tests/support/graph_maker.h"
 
 namespace flow::test {

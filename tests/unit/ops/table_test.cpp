@@ -5,8 +5,8 @@
 
 #include "compiler/grad/rules.h"
 #include "ops/spec.h"
-#include "runtime/plan/check.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/check/check.h"
+#include "runtime/plan/model/plan.h"
 #include "tests/support/example.h"
 
 namespace flow::test {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/call_check.h"
+#include "runtime/plan/check/call_check.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/attributes.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {

@@ -26,7 +26,7 @@ Entries convolution(Integers strides, Integers padding, Integers dilation, int64
 TEST_CASE("each kernel has a record, and each primitive's record a kernel", "[plan]") {
   std::set<std::string_view> kernels = {
 #define FLOW_CPU_KERNEL(op, layouts) #op,
-#include "runtime/cpu/kernels.def"
+#include "runtime/cpu/kernels/kernels.def"
 #undef FLOW_CPU_KERNEL
   };
   std::set<std::string_view> primitives;

@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/check.h"
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/check/check.h"
+#include "runtime/plan/model/lifetimes.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {

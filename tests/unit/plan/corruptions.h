@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::plan::sample {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/plan/generators.h"
+#include "runtime/plan/model/generators.h"
 
 using namespace flow;
 using namespace flow::plan;

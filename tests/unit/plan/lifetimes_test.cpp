@@ -1,5 +1,5 @@
 // When memory is in use, and where blocks may lie.
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/model/lifetimes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

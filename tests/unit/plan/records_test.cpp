@@ -1,12 +1,12 @@
 // The JSON files of a run directory.
-#include "runtime/plan/records.h"
+#include "runtime/plan/json/records.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 #include <tuple>
 
 #include "runtime/base/error.h"
-#include "runtime/plan/json.h"
+#include "runtime/plan/json/json.h"
 
 using namespace flow;
 using namespace flow::plan;

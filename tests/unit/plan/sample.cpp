@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "runtime/plan/call_check.h"
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/check/call_check.h"
+#include "runtime/plan/model/lifetimes.h"
 
 namespace flow::plan::sample {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "runtime/plan/model/plan.h"
 
 namespace flow::plan::sample {
 

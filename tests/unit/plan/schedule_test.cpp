@@ -1,5 +1,5 @@
 // Learning rates against tables made elsewhere.
-#include "runtime/plan/schedule.h"
+#include "runtime/plan/model/schedule.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

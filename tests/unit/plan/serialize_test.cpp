@@ -1,13 +1,13 @@
 // Plans as text: round trips, the layout, and what is refused.
-#include "runtime/plan/serialize.h"
+#include "runtime/plan/json/serialize.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
-#include "runtime/plan/seal.h"
-#include "runtime/plan/sharing.h"
+#include "runtime/plan/json/checksum.h"
+#include "runtime/plan/model/variable_sharing.h"
 #include "tests/unit/plan/sample.h"
 
 using namespace flow;

@@ -1,0 +1,262 @@
+// Hooks and returns meet the graph.
+#include "compiler/job/bind/bind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/job/bind/bind_optimizer.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::job {
+namespace {
+
+bool is_glob(std::string_view pattern) { return pattern.find('*') != std::string_view::npos; }
+
+class Binder {
+ public:
+  Binder(Reader& reader, Instance& instance, const Job& job)
+      : reader_(reader), instance_(instance), job_(job) {}
+
+  Bindings run() {
+    bound_.complete = !instance_.poisoned();
+    bound_.context.narrow = plan::narrow_of(job_.precision);
+    if (job_.returns) bind_return(job_.returns->value);
+    for (const Hook& hook : job_.hooks) bind_hook(hook);
+    check_outputs();
+    if (job_.train) bind_training();
+    return std::move(bound_);
+  }
+
+ private:
+  void bind_return(const ReturnValue& value) {
+    for (const ReturnValue& item : value.items) bind_return(item);
+    if (!value.items.empty()) return;
+    const Resolved found = instance_.require({value.name, value.span}, "`returns`");
+    bound_.returned.push_back(found.value);
+    if (!found.value.valid()) {
+      bound_.complete = false;
+      return;
+    }
+    instance_.graph.results.push_back(found.value);
+    if (value.kind == plan::ReturnValue::Kind::kListNumpy) check_parts(found.value, value.span);
+  }
+
+  /// Arrays are handed out device by device along the axis of their rows, which must be the first.
+  void check_parts(ir::ValueId id, Span span) {
+    const ir::Value& value = instance_.graph[id];
+    if (value.rows > 0)
+      reader_
+          .error(Diagnosis::kPlacement, span,
+                 fmt::format("the batch axis of `{}` {} is {}; expected axis 0 for ListNumpy",
+                             value.name, value.shape.str(), value.rows))
+          .with_hint("use `transpose` to move it to the front");
+  }
+
+  void bind_hook(const Hook& hook) {
+    if (hook.kind == Hook::Kind::kWatchScope) return bind_scope(hook);
+    const bool diff = hook.kind == Hook::Kind::kWatchDiff;
+    if (diff && !job_.train) {
+      reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
+                    fmt::format("predict job `{}` has no gradients", job_.name.text));
+      return;
+    }
+    if (is_glob(hook.pattern.text)) return bind_glob(hook);
+    const Resolved found = instance_.require(hook.pattern, diff ? "`watch_diff`" : "`watch`");
+    if (!found.value.valid()) return;
+    if (diff && !is_float(instance_.graph[found.value].dtype)) {
+      reader_.error(Diagnosis::kNoGradient, hook.pattern.span,
+                    fmt::format("`{}` is {}; expected a float tensor", hook.pattern.text,
+                                name_of(instance_.graph[found.value].dtype)));
+      return;
+    }
+    watch(hook, kind_of(hook), hook.output ? hook.output->text : hook.pattern.text, found.value);
+  }
+
+  /// All that was made under the name: values, then gradients of those that can have one.
+  void bind_scope(const Hook& hook) {
+    const std::string& scope = hook.pattern.text;
+    const auto is_inside = [&scope](const std::string& name) {
+      // What only an update makes, "moving_mean:update", has no name in the file.
+      return name.find(':') == std::string::npos &&
+             (name == scope || name.starts_with(scope + "/") || name.starts_with(scope + "."));
+    };
+    std::vector<ir::ValueId> made;
+    for (size_t i = 0; i < instance_.graph.values.size(); ++i) {
+      const ir::Value& value = instance_.graph.values[i];
+      if (is_inside(value.name) && value.role != plan::Role::kInput) made.push_back(ir::ValueId(i));
+    }
+    std::vector<std::string> names = instance_.names();
+    for (const std::string& name : names)
+      if (is_inside(name)) instance_.mark_read(name);
+    if (made.empty() && !instance_.poisoned()) {
+      std::erase_if(names, [this](const std::string& name) { return !is_made(name); });
+      reader_
+          .error(Diagnosis::kNothingMatched, hook.pattern.span,
+                 fmt::format("no tensor under `{}`", scope))
+          .with_hint(suggestion(scope, names, "available names:"));
+    }
+    for (const ir::ValueId value : made)
+      watch(hook, plan::Hook::Kind::kWatch, instance_.graph[value].name, value);
+    if (!hook.diffs || !job_.train) return;
+    for (const ir::ValueId value : made)
+      watch(hook, plan::Hook::Kind::kWatchDiff, instance_.graph[value].name, value);
+  }
+
+  bool is_made(const std::string& name) const {
+    const ir::ValueId value = instance_.find(name).value;
+    return value.valid() && instance_.graph[value].role != plan::Role::kInput;
+  }
+
+  std::string maker_of(ir::ValueId id) const {
+    const ir::Graph& graph = instance_.graph;
+    if (const ir::Node* producer = graph.producer_of(id)) return std::string(producer->op->name);
+    return graph[id].role == plan::Role::kInput ? "input" : "variable";
+  }
+
+  static plan::Hook::Kind kind_of(const Hook& hook) {
+    return hook.kind == Hook::Kind::kWatchDiff ? plan::Hook::Kind::kWatchDiff
+                                               : plan::Hook::Kind::kWatch;
+  }
+
+  void bind_glob(const Hook& hook) {
+    const bool ports = hook.pattern.text.find('.') != std::string::npos;
+    size_t matched = 0;
+    for (const std::string& name : instance_.names()) {
+      if (!ports && name.find('.') != std::string::npos) continue;
+      if (!glob_match(hook.pattern.text, name)) continue;
+      ++matched;
+      instance_.mark_read(name);
+      const Resolved found = instance_.find(name);
+      const bool diff = hook.kind == Hook::Kind::kWatchDiff;
+      if (!found.value.valid() || (diff && !is_float(instance_.graph[found.value].dtype))) continue;
+      watch(hook, kind_of(hook), hook.output ? hook.output->text : name, found.value);
+    }
+    if (matched == 0 && !instance_.poisoned())
+      reader_
+          .error(Diagnosis::kNothingMatched, hook.pattern.span,
+                 fmt::format("no tensor matches `{}`", hook.pattern.text))
+          .with_hint("use `**` to match `/` too; `*` matches within one part of a name");
+  }
+
+  void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {
+    if (hook.per_device) check_parts(value, hook.pattern.span);
+    bound_.watched.push_back({&hook, kind, std::move(name), maker_of(value), value});
+    if (kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
+  }
+
+  static bool writes_npy(const Hook& hook) {
+    return std::ranges::any_of(hook.sinks, [](const plan::Sink& sink) {
+      return std::holds_alternative<plan::NpySink>(sink);
+    });
+  }
+
+  /// A glob that only writes .npy files leaves out those that a hook writes by name.
+  void leave_out_what_is_named() {
+    std::map<std::pair<plan::Hook::Kind, std::string>, ir::ValueId> named;
+    for (const Watched& watched : bound_.watched)
+      if (can_be_named(*watched.hook) && writes_npy(*watched.hook))
+        named.try_emplace({watched.kind, watched.name}, watched.value);
+    std::erase_if(bound_.watched, [&](const Watched& watched) {
+      const Hook& hook = *watched.hook;
+      const auto found = named.find({watched.kind, watched.name});
+      return !can_be_named(hook) && hook.sinks.size() == 1 && writes_npy(hook) &&
+             !hook.check_finite && found != named.end() && found->second == watched.value;
+    });
+  }
+
+  /// Two hooks that write .npy files must not write the same one.
+  void check_outputs() {
+    leave_out_what_is_named();
+    std::map<std::pair<plan::Hook::Kind, std::string>, const Hook*> writers;
+    std::set<std::pair<const Hook*, const Hook*>> told;
+    for (const Watched& watched : bound_.watched) {
+      if (!writes_npy(*watched.hook)) continue;
+      const auto [at, fresh] = writers.try_emplace({watched.kind, watched.name}, watched.hook);
+      if (fresh || !told.insert({at->second, watched.hook}).second) continue;
+      const bool itself = at->second == watched.hook;
+      Diag& diag = reader_.error(
+          Diagnosis::kOutputTaken, watched.hook->pattern.span,
+          itself ? fmt::format("several tensors would be written to `{}`", watched.name)
+                 : fmt::format("two hooks write `{}`", watched.name));
+      if (!itself) diag.label(at->second->pattern.span, "the other hook");
+      const bool named = can_be_named(*watched.hook) || can_be_named(*at->second);
+      diag.with_hint(itself  ? "use `as:` for a single tensor only"
+                     : named ? "rename the output of one of them with `as: NAME`"
+                             : "set `to: none` or another sink in one of them");
+    }
+  }
+
+  /// Does `as:` have a meaning for the hook?
+  static bool can_be_named(const Hook& hook) {
+    return hook.kind != Hook::Kind::kWatchScope && !is_glob(hook.pattern.text);
+  }
+
+  void bind_training() {
+    bound_.complete = bound_.complete && job_.optimizer && job_.optimizer->complete;
+    if (!job_.optimizer || job_.optimizer->minimize.empty()) return;
+    auto training = bind_optimizer(reader_, instance_, job_);
+    bound_.complete = bound_.complete && training;
+    if (!training) return;
+    for (const Watched& watched : bound_.watched)
+      if (watched.kind == plan::Hook::Kind::kWatchDiff &&
+          is_float(instance_.graph[watched.value].dtype))
+        training->gradients_of.push_back(watched.value);
+    bound_.context.training = std::move(training);
+  }
+
+  Reader& reader_;
+  Instance& instance_;
+  const Job& job_;
+  Bindings bound_;
+};
+
+}  // namespace
+
+Bindings bind(Reader& reader, Instance& instance, const Job& job) {
+  return Binder(reader, instance, job).run();
+}
+
+namespace {
+
+/// What one hook watches.
+struct WatchedByHook {
+  bool some = false;              // of it can be delivered
+  std::vector<std::string> none;  // watched gradients that do not exist
+};
+
+}  // namespace
+
+void check_gradients(Reader& reader, const ir::Graph& graph, const Job& job, Bindings& bindings) {
+  const auto has_none = [&](const Watched& watched) {
+    return watched.kind == plan::Hook::Kind::kWatchDiff &&
+           !graph.gradient_of(watched.value).valid();
+  };
+  std::map<const Hook*, WatchedByHook> hooks;
+  for (const Watched& watched : bindings.watched) {
+    WatchedByHook& found = hooks[watched.hook];
+    if (has_none(watched))
+      found.none.push_back("`" + watched.name + "`");
+    else
+      found.some = true;
+  }
+  for (const Hook& hook : job.hooks) {
+    const auto found = hooks.find(&hook);
+    if (found == hooks.end()) continue;
+    if (hook.kind == Hook::Kind::kWatchScope && !found->second.none.empty())
+      reader.diags.warning(Diagnosis::kScopeWithoutGradient, hook.pattern.span,
+                           fmt::format("the scope skips tensors without a gradient: {}",
+                                       join(found->second.none, ", ")));
+    // A glob may match some tensors without a gradient, but not only such.
+    if (found->second.some) continue;
+    reader.error(Diagnosis::kNoGradient, hook.pattern.span,
+                 fmt::format("the loss `{}` does not depend on `{}`",
+                             bindings.context.training->loss_name(), hook.pattern.text));
+  }
+  std::erase_if(bindings.watched, has_none);
+}
+
+}  // namespace flow::job

@@ -1,0 +1,177 @@
+// The optimizer meets the graph: losses, what is trained, what decays.
+#include "compiler/job/bind/bind_optimizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/tables/optimizer_table.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+class OptimizerBinder {
+ public:
+  OptimizerBinder(Reader& reader, Instance& instance, const Job& job)
+      : reader_(reader), instance_(instance), job_(job), optimizer_(*job.optimizer) {}
+
+  std::optional<passes::Training> run() {
+    bind_losses();
+    bind_variables();
+    if (!good_ || !optimizer_.complete) return {};
+    bind_update();
+    return std::move(training_);
+  }
+
+ private:
+  void bind_losses() {
+    for (const Name& name : optimizer_.minimize) {
+      const Resolved loss = instance_.require(name, "`minimize`");
+      if (loss.value.valid() && is_loss(name, loss.value))
+        training_.losses.push_back({loss.value, name.text, name.span});
+      else
+        good_ = false;
+    }
+    for (const passes::Loss& loss : training_.losses) check_elements(loss);
+  }
+
+  bool is_loss(const Name& name, ir::ValueId loss) {
+    const ir::Value& value = instance_.graph[loss];
+    if (is_float(value.dtype) && value.role == plan::Role::kResult) return true;
+    reader_.error(
+        Diagnosis::kNotALoss, name.span,
+        is_float(value.dtype)
+            ? fmt::format("`{}` is not computed; expected the result of an op", value.name)
+            : fmt::format("`{}` is {}; expected a float tensor", value.name, name_of(value.dtype)));
+    return false;
+  }
+
+  /// Gradients of sums become gradients of means by one factor.
+  void check_elements(const passes::Loss& loss) {
+    const passes::Loss& first = training_.losses.front();
+    const Shape &shape = instance_.graph[loss.value].shape,
+                &other = instance_.graph[first.value].shape;
+    if (shape.elements() == other.elements()) return;
+    reader_
+        .error(Diagnosis::kNotALoss, loss.span,
+               fmt::format("`{}` is {} and `{}` is {}; expected the same number of elements",
+                           loss.name, shape.str(), first.name, other.str()))
+        .label(first.span, "the other loss")
+        .with_hint("reduce each loss to a scalar with `{op: reduce_mean}`");
+    good_ = false;
+  }
+
+  void bind_variables() {
+    std::vector<ir::ValueId> trainable;
+    for (const ir::Variable& variable : instance_.graph.variables)
+      if (variable.trainable) trainable.push_back(variable.value);
+    if (trainable.empty() && !instance_.poisoned()) {
+      reader_.error(Diagnosis::kNoVariables, optimizer_.minimize.front().span,
+                    fmt::format("job `{}` has no trainable variable", job_.name.text));
+      good_ = false;
+    }
+    training_.variables = optimizer_.variables
+                              ? matching(trainable, *optimizer_.variables, "trainable variable")
+                              : trainable;
+    bind_rate_scales();
+    bind_weight_decays();
+  }
+
+  /// The last pattern that matches a variable decides.
+  void bind_rate_scales() {
+    training_.rate_scales.assign(training_.variables.size(), 1);
+    for (const auto& [glob, scale] : optimizer_.learning_rate_scales)
+      set_where(training_.rate_scales, {glob}, scale);
+  }
+
+  void bind_weight_decays() {
+    const double decay = number("weight_decay").value_or(0);
+    training_.weight_decays.assign(training_.variables.size(), optimizer_.includes ? 0 : decay);
+    if (optimizer_.includes) set_where(training_.weight_decays, *optimizer_.includes, decay);
+    if (optimizer_.excludes) set_where(training_.weight_decays, *optimizer_.excludes, 0);
+  }
+
+  /// Of `numbers`, one for each trained variable, those of variables that a pattern matches.
+  void set_where(std::vector<double>& numbers, const std::vector<Name>& globs, double number) {
+    const auto matched = matching(training_.variables, globs, "trained variable");
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (std::ranges::count(matched, training_.variables[i]) > 0) numbers[i] = number;
+  }
+
+  /// One of the optimizer's own.
+  std::optional<double> number(std::string_view name) const {
+    const auto found = optimizer_.numbers.find(std::string(name));
+    return found == optimizer_.numbers.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// Those of `all` that a pattern matches, in their order. Reports patterns that match none.
+  std::vector<ir::ValueId> matching(const std::vector<ir::ValueId>& all,
+                                    const std::vector<Name>& globs, std::string_view what) {
+    const auto matches = [&](const Name& glob, ir::ValueId id) {
+      return glob_match(glob.text, instance_.graph[id].name);
+    };
+    for (const Name& glob : globs)
+      if (std::ranges::none_of(all, [&](ir::ValueId id) { return matches(glob, id); }))
+        report_no_match(glob, all, what);
+    std::vector<ir::ValueId> matched;
+    for (const ir::ValueId id : all)
+      if (std::ranges::any_of(globs, [&](const Name& glob) { return matches(glob, id); }))
+        matched.push_back(id);
+    return matched;
+  }
+
+  void report_no_match(const Name& glob, const std::vector<ir::ValueId>& all,
+                       std::string_view what) {
+    if (all.empty() || instance_.poisoned()) return;
+    std::vector<std::string> names;
+    for (const ir::ValueId id : all) names.push_back(instance_.graph[id].name);
+    reader_
+        .error(Diagnosis::kNothingMatched, glob.span,
+               fmt::format("no {} matches `{}`", what, glob.text))
+        .with_hint(suggestion(glob.text, names, "available variables:"));
+    good_ = false;
+  }
+
+  /// The op, and of the optimizer's numbers those that it takes.
+  void bind_update() {
+    training_.update = update_op(optimizer_.type, optimizer_.numbers);
+    training_.clip_norm = optimizer_.clip_norm;
+    training_.clip_value = optimizer_.clip_value;
+    bind_loss_scale();
+    for (const ops::AttributeSpec& def : ops::find_spec(training_.update)->attributes) {
+      const auto value = number(def.name);
+      if (!value || def.name == "weight_decay") continue;
+      if (def.type == ops::AttributeType::kBool)
+        training_.attributes.set(def.name, *value != 0);
+      else
+        training_.attributes.set(def.name, *value);
+    }
+  }
+
+  void bind_loss_scale() {
+    const std::map<std::string, double>& numbers = optimizer_.loss_scale;
+    if (numbers.empty()) return;
+    training_.job = job_.name.text;
+    if (numbers.contains("value"))
+      training_.loss_scale = {.initial = numbers.at("value")};
+    else
+      training_.loss_scale = {numbers.at("initial"), true, numbers.at("growth_factor"),
+                              numbers.at("backoff_factor"), numbers.at("growth_interval")};
+  }
+
+  Reader& reader_;
+  Instance& instance_;
+  const Job& job_;
+  const Optimizer& optimizer_;
+  passes::Training training_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+std::optional<passes::Training> bind_optimizer(Reader& reader, Instance& instance, const Job& job) {
+  return OptimizerBinder(reader, instance, job).run();
+}
+
+}  // namespace flow::job

@@ -1,0 +1,181 @@
+// The data of a plan that no step holds.
+#include "compiler/job/bind/io_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/job/read/sections.h"
+
+namespace flow::job {
+namespace {
+
+/// The datasets and columns that the inputs read, in the order of the file.
+std::vector<plan::Dataset> read_datasets(const Reader& reader, const File& file, const Job& job) {
+  std::vector<plan::Dataset> read;
+  for (const Dataset& dataset : file.datasets) {
+    plan::Dataset made{dataset.name.text, {}, reader.sources.where(dataset.name.span)};
+    for (const Column& column : dataset.columns) {
+      const auto reads = [&](const Input& input) {
+        const auto* from = std::get_if<plan::FromDataset>(&input.source);
+        return from && from->dataset == dataset.name.text && from->column == column.plan.name;
+      };
+      const auto input = std::ranges::find_if(job.inputs, reads);
+      if (input == job.inputs.end()) continue;
+      made.columns.push_back(column.plan);
+      if (!column.has_shape) made.columns.back().row_shape = input->shape.from(1);
+    }
+    if (!made.columns.empty()) read.push_back(std::move(made));
+  }
+  return read;
+}
+
+/// The column that the input reads, or null.
+const Column* column_of(const std::vector<Dataset>& datasets, const plan::FromDataset& from) {
+  for (const Dataset& dataset : datasets)
+    if (dataset.name.text == from.dataset)
+      for (const Column& column : dataset.columns)
+        if (column.plan.name == from.column) return &column;
+  return nullptr;
+}
+
+/// Rows of a column without `shape:` are as `input` reads them: are its means and deviations?
+void check_channels_of(Reader& reader, const Column& column, const Input& input) {
+  const auto check = [&](std::string_view key, Span span, size_t values) {
+    if (values <= 1) return;
+    if (Diag* error = check_channels(reader, key, span, values, input.shape.from(1)))
+      error->label(input.shape_span, "batch size, then the shape of a row");
+  };
+  check("mean", column.mean_span, column.plan.mean.size());
+  check("std", column.std_span, column.plan.std.size());
+}
+
+class Drive {
+ public:
+  Drive(const Reader& reader, const ir::Graph& graph, const Lowered& lowered)
+      : reader_(reader), graph_(graph), lowered_(lowered) {}
+
+  plan::TensorId tensor(ir::ValueId value) const {
+    FLOW_CHECK(value.valid() && lowered_.tensor_of[value.index()].valid(), "`{}` was not lowered",
+               value.valid() ? graph_[value].name : "");
+    return lowered_.tensor_of[value.index()];
+  }
+
+  std::vector<plan::Input> inputs(const Job& job) const {
+    std::vector<plan::Input> made;
+    for (const Input& input : job.inputs)
+      made.push_back({tensor(graph_.find(input.name.text)), input.source,
+                      reader_.sources.where(input.name.span),
+                      reader_.sources.where(input.from_span)});
+    return made;
+  }
+
+  /// `next` counts the leaves, whose values `returned` lists.
+  plan::ReturnValue return_value(const ReturnValue& value, const std::vector<ir::ValueId>& returned,
+                                 size_t& next) const {
+    plan::ReturnValue made;
+    made.kind = value.kind;
+    made.keys = value.keys;
+    made.name = value.name;
+    if (made.is_leaf()) made.tensor = tensor(returned[next++]);
+    for (const ReturnValue& item : value.items)
+      made.items.push_back(return_value(item, returned, next));
+    return made;
+  }
+
+  std::optional<plan::DynamicLossScale> loss_scale(const passes::Context& context) const {
+    if (!context.loss_scale.valid()) return {};
+    return plan::DynamicLossScale{tensor(context.loss_scale), tensor(context.factor)};
+  }
+
+  /// What a gradient of the scaled, summed loss is multiplied by.
+  double gradient_factor(const Hook& hook, const passes::Context& context) const {
+    const passes::Training& training = *context.training;
+    return (hook.mean ? 1 / static_cast<double>(training.loss_elements(graph_)) : 1) /
+           training.static_scale();
+  }
+
+  plan::Hook hook(const Watched& watched, const passes::Context& context) const {
+    const Hook& hook = *watched.hook;
+    const bool diff = watched.kind == plan::Hook::Kind::kWatchDiff;
+    plan::Hook made;
+    made.kind = watched.kind;
+    made.name = watched.name;
+    made.tensor =
+        tensor(diff ? passes::delivered_gradient(graph_, context, watched.value) : watched.value);
+    made.factor = diff ? gradient_factor(hook, context) : 1;
+    made.steps = hook.steps;
+    made.check_finite = hook.check_finite;
+    made.per_device = hook.per_device;
+    if (hook.kind == Hook::Kind::kWatchScope) {
+      made.scope = hook.pattern.text;
+      made.op = watched.op;
+    }
+    made.sinks = hook.sinks;
+    made.where = reader_.sources.where(hook.span);
+    return made;
+  }
+
+ private:
+  const Reader& reader_;
+  const ir::Graph& graph_;
+  const Lowered& lowered_;
+};
+
+}  // namespace
+
+void write_drive(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
+                 const Bindings& bindings, const Lowered& lowered, plan::Job& made) {
+  const Drive drive(reader, graph, lowered);
+  made.name = job.name.text;
+  made.train = job.train;
+  made.precision = job.precision;
+  made.deterministic = job.deterministic;
+  made.seed = file.seed;
+  made.run = job.run;
+  made.where = reader.sources.where(job.name.span);
+  made.datasets = read_datasets(reader, file, job);
+  made.inputs = drive.inputs(job);
+  if (job.returns) {
+    size_t next = 0;
+    made.returns = {job.returns->type, job.returns->callback,
+                    drive.return_value(job.returns->value, bindings.returned, next),
+                    job.returns->sinks, reader.sources.where(job.returns->span)};
+  }
+  const auto& training = bindings.context.training;
+  for (const Watched& watched : bindings.watched)
+    made.hooks.push_back(drive.hook(watched, bindings.context));
+  if (training)
+    made.optimizer = {job.optimizer->type,
+                      job.optimizer->learning_rate,
+                      drive.tensor(bindings.context.mean_loss),
+                      training->loss_name(),
+                      drive.loss_scale(bindings.context),
+                      reader.sources.where(job.optimizer->span)};
+}
+
+void check_implied_rows(Reader& reader, const File& file, const Job& job) {
+  std::map<const Column*, const Input*> readers;
+  for (const Input& input : job.inputs) {
+    const auto* from = std::get_if<plan::FromDataset>(&input.source);
+    if (!from || input.poisoned) continue;
+    const Column* column = column_of(file.datasets, *from);
+    if (!column || column->has_shape) continue;
+    const auto [first, fresh] = readers.try_emplace(column, &input);
+    if (fresh) {
+      check_channels_of(reader, *column, input);
+      continue;
+    }
+    const Input& other = *first->second;
+    if (other.shape.from(1) == input.shape.from(1)) continue;
+    reader
+        .error(Diagnosis::kRowShape, input.shape_span,
+               fmt::format("`{}` reads rows of shape {} from `{}`, but `{}` reads {}",
+                           input.name.text, input.shape.from(1).str(), column->plan.name,
+                           other.name.text, other.shape.from(1).str()))
+        .label(other.shape_span, "the other input");
+  }
+}
+
+}  // namespace flow::job

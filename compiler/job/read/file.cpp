@@ -1,0 +1,130 @@
+// The top level of a job file, and of a job.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "compiler/job/read/sections.h"
+#include "compiler/job/read/sub_jobs.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/resolve.h"
+
+namespace flow::job {
+namespace {
+
+std::vector<Name> names_of(const std::vector<Input>& inputs) {
+  std::vector<Name> names;
+  for (const Input& input : inputs) names.push_back(input.name);
+  return names;
+}
+
+void read_version(const Fields& fields) {
+  Reader& reader = fields.reader();
+  const yaml::Node* version = fields.find("flow");
+  if (!version) {
+    reader
+        .error(Diagnosis::kFlowVersion, fields.owner(),
+               "missing language version; expected `flow: 1`")
+        .with_hint("begin the file with `flow: 1`");
+  } else if (!version->is_scalar() || version->scalar != "1") {
+    reader.error(Diagnosis::kFlowVersion, *version,
+                 fmt::format("`flow` is {}; expected version 1",
+                             version->is_scalar() ? "`" + version->scalar + "`"
+                                                  : std::string(yaml::name_of(version->kind))));
+  }
+}
+
+void read_training(const Fields& fields, Job& job) {
+  Reader& reader = fields.reader();
+  const yaml::Node* optimizer = fields.find("optimizer");
+  const Span key = fields.key_span("optimizer");
+  if (optimizer) {
+    job.optimizer = read_optimizer(reader, *optimizer, key, job.precision);
+    if (job.train) return;
+    reader.error(Diagnosis::kOptimizerUnused, key, "unexpected `optimizer` in a predict job");
+  } else if (job.train) {
+    reader
+        .error(Diagnosis::kNoOptimizer, fields.owner(),
+               fmt::format("train job `{}` requires an `optimizer`", job.name.text))
+        .with_hint("add `optimizer: {type: sgd, learning_rate: 0.1, minimize: loss}`");
+  }
+}
+
+}  // namespace
+
+Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset>& datasets,
+             Networks& networks) {
+  Job job;
+  job.name = {entry.key, entry.key_span};
+  job.placement.ids_span = entry.key_span;
+  reader.check_name(job.name);
+  const Fields fields(reader, entry.value, entry.key_span, job_section());
+  if (const yaml::Node* extends = fields.find("extends")) {
+    reader.error(Diagnosis::kBadExtends, *extends, "`extends` is not supported in a variable")
+        .with_hint(
+            "write the job itself under `jobs`: jobs are extended before variables are known");
+    reader.diags.silence(entry.key_span);
+  }
+  const auto type = fields.word("type");  // after an error, the optimizer decides
+  job.train = type ? *type == "train" : fields.find("optimizer") != nullptr;
+  if (const yaml::Node* placement = fields.find("placement"))
+    job.placement =
+        read_placement(reader, *placement, fields.key_span("placement"), placement_section());
+  job.precision = *fields.word("precision");
+  job.deterministic = fields.word("determinism") == "on";
+  if (const yaml::Node* inputs = fields.find("inputs"))
+    job.inputs = read_inputs(reader, *inputs, datasets);
+  job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, {}, true);
+  read_training(fields, job);
+  if (const yaml::Node* returns = fields.find("returns"))
+    job.returns = read_returns(reader, *returns, fields.key_span("returns"));
+  if (const yaml::Node* hooks = fields.find("hooks"))
+    job.hooks = read_hooks(reader, *hooks, job.train);
+  if (const yaml::Node* run = fields.find("run"))
+    read_run(reader, *run, fields.key_span("run"), job);
+  return job;
+}
+
+File read_file(Reader& reader, yaml::Node& node) {
+  File file;
+  remove_dashes(reader, node);
+  Variables variables(reader, node);
+  put_in(variables, node);
+  const Span start{reader.file, node.span.begin, node.span.begin};
+  const Fields fields(reader, node, start, file_section());
+  read_version(fields);
+  file.seed = static_cast<uint64_t>(*fields.integer("seed"));
+  if (const yaml::Node* data = fields.find("data")) file.datasets = read_data(reader, *data);
+  Networks networks(reader, variables);
+  if (const yaml::Node* section = fields.find("networks")) networks.declare(*section);
+  const yaml::Node* jobs = fields.require("jobs");
+  if (!jobs || !reader.expect(*jobs, yaml::Kind::kMapping, "`jobs`")) return file;
+  for (const yaml::Entry& entry : jobs->entries)
+    if (!reader.take_note(entry))
+      file.jobs.push_back(read_job(reader, entry, file.datasets, networks));
+  networks.read_uncalled();
+  file.networks = std::move(networks.made());
+  file.uncalled = networks.uncalled();
+  if (file.jobs.empty())
+    reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"),
+                 "`jobs` is empty; expected a job");
+  check_also_names(reader, file);
+  if (!reader.diags.has_errors()) variables.warn_of_unused();
+  return file;
+}
+
+void warn_of_unused(Reader& reader, const File& file) {
+  std::set<std::string> datasets;
+  for (const Job& job : file.jobs)
+    for (const Input& input : job.inputs)
+      if (const auto* from = std::get_if<plan::FromDataset>(&input.source))
+        datasets.insert(from->dataset);
+  for (const Dataset& dataset : file.datasets)
+    if (!datasets.contains(dataset.name.text))
+      reader.diags.warning(Diagnosis::kUnusedDeclaration, dataset.name.span,
+                           fmt::format("unused dataset `{}`", dataset.name.text));
+  for (const Name& network : file.uncalled)
+    reader.diags.warning(Diagnosis::kUnusedDeclaration, network.span,
+                         fmt::format("unused network `{}`", network.text));
+}
+
+}  // namespace flow::job

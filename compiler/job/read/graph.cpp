@@ -1,0 +1,192 @@
+// `graph:`: ordered entries, what each reads by default, and their copies.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "compiler/job/read/sections.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+class GraphReader {
+ public:
+  GraphReader(Reader& reader, const std::vector<Name>& inputs, Networks& networks,
+              const Locals& locals)
+      : reader_(reader), inputs_(inputs), networks_(networks), locals_(locals) {}
+
+  Graph read(const yaml::Node& node, bool in_job) {
+    Graph graph;
+    std::optional<std::string> first;
+    if (!in_job && inputs_.size() == 1) first = inputs_[0].text;
+    const auto above = entries_above(node, first, reader_.sources);
+    for (size_t i = 0; i < node.entries.size(); ++i) {
+      graph.entries.push_back(read_field(node.entries[i], above[i]));
+      check_name(graph.entries.back().name);
+    }
+    for (const Entry& entry : graph.entries) copies_.emplace(entry.name.text, entry.copies.size());
+    for (Entry& entry : graph.entries) read_all_copies(entry);
+    order_entries(reader_, graph, inputs_);
+    return graph;
+  }
+
+ private:
+  Entry read_field(const yaml::Entry& field, const std::optional<std::string>& above) {
+    yaml::Entry once = field;
+    if (once.value.is_scalar()) networks_.variables().substitute(once.value, locals_);
+    yaml::Node* repeat = once.value.is_mapping() ? once.value.find("repeat") : nullptr;
+    if (repeat) return read_repeated(once, *repeat, above);
+    networks_.variables().substitute(once.value, locals_);
+    return read_entry(reader_, once, networks_, above);
+  }
+
+  Entry read_repeated(const yaml::Entry& field, yaml::Node& repeat,
+                      const std::optional<std::string>& above) {
+    networks_.variables().substitute(repeat, locals_);
+    const auto count =
+        read_integer(reader_, repeat, "`repeat`", find_key(call_keys(), "repeat")->bounds);
+    std::vector<Entry> copies;
+    for (int64_t i = 0; i < count.value_or(1); ++i) {
+      if (!networks_.variables().may_copy(field.value, field.key_span)) break;
+      copies.push_back(read_copy(field, i, above));
+      if (copies.back().poisoned) break;  // the others would be wrong likewise
+    }
+    Entry entry = copies.empty() ? Entry{} : copies.front();
+    entry.name = {field.key, field.key_span};
+    entry.poisoned = !count || copies.empty() || copies.back().poisoned;
+    if (!entry.poisoned) check_chain(entry, repeat.span);
+    entry.copies = std::move(copies);
+    return entry;
+  }
+
+  Entry read_copy(const yaml::Entry& field, int64_t index,
+                  const std::optional<std::string>& above) {
+    Locals locals{{"index", yaml::scalar_node(std::to_string(index), field.key_span)}};
+    locals.insert(locals.end(), locals_.begin(), locals_.end());
+    yaml::Entry copy = field;
+    networks_.variables().substitute(copy.value, locals);
+    const size_t notes = reader_.notes.size();
+    Entry entry = read_entry(reader_, copy, networks_, above);
+    if (index > 0) reader_.notes.resize(notes);
+    return entry;
+  }
+
+  /// Replaces `cell/*`, or `cell/*/part`, by an operand for each copy of `cell`.
+  void read_all_copies(Entry& entry) {
+    for (Entry& copy : entry.copies) read_all_copies(copy);
+    if (!entry.copies.empty()) {
+      entry.operands.clear();
+      for (const Entry& copy : entry.copies)
+        entry.operands.insert(entry.operands.end(), copy.operands.begin(), copy.operands.end());
+      return;
+    }
+    std::vector<Operand> operands;
+    for (const Operand& operand : entry.operands) {
+      const size_t star = operand.text.find("/*");
+      if (star == std::string::npos)
+        operands.push_back(operand);
+      else if (!add_copies(entry, operand, star, operands))
+        entry.poisoned = true;
+    }
+    entry.operands = std::move(operands);
+    entry.spans.operands.clear();
+    for (const Operand& operand : entry.operands) entry.spans.operands.push_back(operand.span);
+  }
+
+  /// False after an error.
+  bool add_copies(const Entry& entry, const Operand& operand, size_t star,
+                  std::vector<Operand>& operands) {
+    const std::string name = operand.text.substr(0, star), part = operand.text.substr(star + 2);
+    const auto copies = copies_.find(name);
+    if (copies == copies_.end()) {
+      operands.push_back(operand);  // is reported with all unknown names
+      return true;
+    }
+    if (copies->second == 0) {
+      reader_
+          .error(Diagnosis::kUnknownTensor, operand.span,
+                 fmt::format("{}: `{}` reads the copies of `{}`, which has no `repeat`",
+                             entry.name.text, operand.text, name))
+          .with_hint(
+              "use `cell/*` for `cell/0`, `cell/1` and so on of an entry `cell` with `repeat`");
+      return false;
+    }
+    const auto& defs = entry.def ? entry.def->operands : std::vector<ops::OperandSpec>{};
+    if (defs.empty() || !defs.back().variadic || operands.size() + 1 < defs.size()) {
+      reader_
+          .error(Diagnosis::kOperandCount, operand.span,
+                 fmt::format("{}: `{}` is {}; `{}` takes one here", entry.name.text, operand.text,
+                             counted(copies->second, "operand"), entry.op.text))
+          .with_hint("use `stack` or `concat` to join them");
+      return false;
+    }
+    const yaml::Node one = yaml::scalar_node(operand.text, operand.span);
+    for (size_t i = 0; i < copies->second; ++i) {
+      if (!networks_.variables().may_copy(one, operand.span)) return false;
+      operands.push_back({fmt::format("{}/{}{}", name, i, part), operand.span});
+    }
+    return true;
+  }
+
+  void check_chain(Entry& entry, Span repeat) {
+    if (!entry.operands.empty() && entry.operands[0].given) return;
+    entry.poisoned = true;
+    reader_
+        .error(Diagnosis::kOperandCount, repeat,
+               fmt::format("{}: `repeat` requires a first operand to chain the copies",
+                           entry.name.text))
+        .with_hint("write the entry several times");
+  }
+
+  void check_name(const Name& name) {
+    reader_.check_name(name);
+    for (const Name& input : inputs_)
+      if (input.text == name.text)
+        reader_
+            .error(Diagnosis::kNameTaken, name.span,
+                   fmt::format("entry `{}` has the name of an input", input.text))
+            .label(input.span, "the input");
+  }
+
+  Reader& reader_;
+  const std::vector<Name>& inputs_;
+  Networks& networks_;
+  const Locals& locals_;
+  std::map<std::string, size_t> copies_;  // of each entry, 0 where it has no `repeat`
+};
+
+}  // namespace
+
+std::vector<std::optional<std::string>> entries_above(const yaml::Node& graph,
+                                                      const std::optional<std::string>& first,
+                                                      const Sources& sources) {
+  std::map<int32_t, std::map<uint32_t, size_t>> files;  // their entries by place
+  for (size_t i = 0; i < graph.entries.size(); ++i) {
+    const yaml::Entry& entry = graph.entries[i];
+    const Span key = entry.place.value_or(entry.key_span), value = entry.value.span;
+    if (!key.valid()) continue;
+    files[key.source][key.begin] = i;
+    if (value.source != key.source) files[value.source][value.begin] = i;
+  }
+  std::vector<std::optional<std::string>> above(graph.entries.size());
+  for (const auto& [file, entries] : files) {
+    if (file < 0 || !sources[file].is_file()) continue;
+    std::optional<std::string> last = first;
+    for (const auto& [place, i] : entries) {
+      const yaml::Entry& entry = graph.entries[i];
+      if (entry.value.span.source == file) above[i] = last;
+      last = entry.key;
+    }
+  }
+  return above;
+}
+
+Graph read_graph(Reader& reader, const yaml::Node* node, const std::vector<Name>& inputs,
+                 Networks& networks, const Locals& locals, bool in_job) {
+  if (!node || !reader.expect(*node, yaml::Kind::kMapping, "`graph`")) return {};
+  return GraphReader(reader, inputs, networks, locals).read(*node, in_job);
+}
+
+}  // namespace flow::job

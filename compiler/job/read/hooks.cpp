@@ -1,0 +1,186 @@
+// `hooks:` and `--watch`: what is watched, in which steps, and where it goes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/read/sections.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+/// "7", "5..8" or "100..1000/100".
+std::optional<plan::StepRange> parse_steps(std::string_view text) {
+  plan::StepRange range;
+  if (const auto step = parse_integer(text); step && *step >= 0 && *step < INT64_MAX)
+    return plan::StepRange{*step, *step + 1, 1};
+  const size_t slash = text.find('/');
+  if (slash != std::string_view::npos) {
+    const auto stride = parse_bound(text.substr(slash + 1));
+    if (!stride || *stride < 1) return {};
+    range.stride = *stride;
+  }
+  const auto ends = parse_range(text.substr(0, slash));
+  if (!ends || ends->first < 0 || ends->second <= ends->first) return {};
+  range.first = ends->first;
+  range.end = ends->second;
+  return range;
+}
+
+std::vector<plan::StepRange> read_steps(Reader& reader, const yaml::Node& node) {
+  std::vector<plan::StepRange> ranges;
+  for (const yaml::Node& item : yaml::each_of(node)) {
+    if (!reader.expect(item, yaml::Kind::kScalar, "a step")) continue;
+    if (const auto range = parse_steps(item.scalar))
+      ranges.push_back(*range);
+    else
+      reader.error(Diagnosis::kStepList, item, fmt::format("invalid steps `{}`", item.scalar))
+          .with_hint(
+              "write a step, `5..8` for 5, 6 and 7, `5..` for 5 and later, or `100..1000/100` for "
+              "every 100th");
+  }
+  if (node.is_list() && node.items.empty())
+    reader.error(Diagnosis::kStepList, node, "`steps` is empty; expected at least one step");
+  return ranges;
+}
+
+void read_when(const Fields& fields, Hook& hook) {
+  Reader& reader = fields.reader();
+  const yaml::Node *every = fields.find("every"), *steps = fields.find("steps");
+  if (every && steps)
+    reader
+        .error(Diagnosis::kStepList, fields.key_span("steps"),
+               "a hook has both `every` and `steps`; expected one of them")
+        .label(fields.key_span("every"), "also set here");
+  if (every) hook.steps = {{0, Hook::kForever, *fields.integer("every")}};
+  if (steps) hook.steps = read_steps(reader, *steps);
+}
+
+/// `as:` names a folder of the run directory.
+void read_output(const Fields& fields, Hook& hook) {
+  const yaml::Node* as = fields.find("as");
+  if (!as) return;
+  const auto text = read_text(fields.reader(), *as, "`as`");
+  if (!text) return;
+  const auto parts = split(*text, '/');
+  if (std::ranges::all_of(parts, [](const std::string& part) { return is_name(part); }))
+    hook.output = Name{*text, as->span};
+  else
+    fields.reader().error(
+        Diagnosis::kBadName, *as,
+        fmt::format("`as` is `{}`; expected a name, or names joined by `/`", *text));
+}
+
+/// What a hook of that section watches: `watch`, `watch_diff` or `watch_scope`.
+std::string_view kind_key(const Section& section) { return section.keys.front().name; }
+
+/// The section of the first key that names one; null, and reported, where none does.
+const Section* section_of(Reader& reader, const yaml::Node& node, Span start) {
+  const Section* found = nullptr;
+  for (const yaml::Entry& entry : node.entries) {
+    const auto named = std::ranges::find(hook_sections(), entry.key, kind_key);
+    if (named == hook_sections().end()) continue;
+    if (!found)
+      found = &*named;
+    else if (kind_key(*found) != entry.key)
+      reader.error(Diagnosis::kUnknownKey, entry.key_span,
+                   fmt::format("a hook has both `{}` and `{}`; expected one of them",
+                               kind_key(*found), entry.key));
+  }
+  if (!found)
+    reader.error(Diagnosis::kMissingKey, start,
+                 "a hook requires `watch`, `watch_diff` or `watch_scope`");
+  return found;
+}
+
+void read_gradient_options(const Fields& fields, bool train, Hook& hook) {
+  Reader& reader = fields.reader();
+  if (fields.find("of")) hook.mean = fields.word("of") == "mean";
+  const yaml::Node* diffs = fields.find("diffs");
+  hook.diffs = diffs ? fields.flag("diffs").value_or(false) : train;
+  if (diffs && hook.diffs && !train)
+    reader.error(Diagnosis::kNoGradient, *diffs, "a predict job has no gradients");
+}
+
+/// Those of the section, of any where it is not known; what else is watched has been reported.
+std::vector<KeyDef> hook_keys(const Section* section) {
+  std::vector<KeyDef> keys;
+  for (const Section& one : hook_sections()) keys.push_back(one.keys.front());
+  for (const Section& one : hook_sections())
+    if (!section || section == &one)
+      for (const KeyDef& key : one.keys)
+        if (!find_key(keys, key.name)) keys.push_back(key);
+  return keys;
+}
+
+std::optional<Hook> read_hook(Reader& reader, const yaml::Node& node, bool train) {
+  if (!reader.expect(node, yaml::Kind::kMapping, "a hook",
+                     node.is_scalar() ? fmt::format("write `{{watch: {}}}`", as_written(node))
+                                      : std::string()))
+    return {};
+  const Span start{node.span.source, node.span.begin, node.span.begin + 1};
+  const Section* section = section_of(reader, node, start);
+  const Fields fields(reader, node, start, "a hook", hook_keys(section));
+  if (!section) return {};
+  const std::string_view key = kind_key(*section);
+  Hook hook;
+  hook.kind = static_cast<Hook::Kind>(section - hook_sections().data());
+  hook.span = fields.key_span(key);
+  if (!reader.expect(*fields.find(key), yaml::Kind::kScalar, fmt::format("`{}`", key),
+                     "write one hook for each name or glob"))
+    return {};
+  const auto pattern = fields.text(key);
+  read_when(fields, hook);
+  read_output(fields, hook);
+  read_gradient_options(fields, train, hook);
+  hook.per_device = fields.word("type") == "ListNumpy";
+  hook.check_finite = fields.word("check").has_value();
+  const yaml::Node* to = fields.find("to");
+  hook.sinks = read_sinks(reader, to);
+  if (to)
+    check_expected(
+        reader, *to,
+        hook.per_device ? plan::ReturnValue::Kind::kListNumpy : plan::ReturnValue::Kind::kNumpy);
+  if (!pattern) return {};
+  hook.pattern = {*pattern, fields.find(key)->span};
+  return hook;
+}
+
+}  // namespace
+
+std::vector<Hook> read_hooks(Reader& reader, const yaml::Node& node, bool train) {
+  std::vector<Hook> hooks;
+  if (!reader.expect(node, yaml::Kind::kList, "`hooks`", hint_for_item(node))) return hooks;
+  for (const yaml::Node& item : node.items)
+    if (auto hook = read_hook(reader, item, train)) hooks.push_back(std::move(*hook));
+  return hooks;
+}
+
+std::optional<Hook> read_hook_option(Reader& reader, std::string_view option,
+                                     const std::string& text, Hook::Kind kind) {
+  const int32_t source = reader.sources.add_words(fmt::format("{} {}", option, text), text);
+  const auto span = [source](size_t begin, size_t end) {
+    return Span{source, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  };
+  const size_t colon = std::min(text.rfind(':'), text.size());
+  Hook hook;
+  hook.kind = kind;
+  hook.diffs = true;
+  hook.pattern = {text.substr(0, colon), span(0, colon)};
+  hook.span = span(0, text.size());
+  hook.sinks = read_sinks(reader, nullptr);
+  if (hook.pattern.text.empty()) {
+    reader.error(Diagnosis::kBadOverride, hook.span, fmt::format("`{}` requires a name", option));
+    return {};
+  }
+  if (colon == text.size()) return hook;
+  const yaml::Node every = yaml::scalar_node(text.substr(colon + 1), span(colon + 1, text.size()));
+  const auto stride = read_integer(reader, every, "the number of steps", {.min = 1});
+  if (!stride) return {};
+  hook.steps = {{0, Hook::kForever, *stride}};
+  return hook;
+}
+
+}  // namespace flow::job

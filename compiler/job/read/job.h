@@ -1,0 +1,158 @@
+// A job file as values: what each section says, checked on its own, with the places of all that
+// later stages may have to complain about. Names are not resolved yet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/call_site.h"
+#include "compiler/job/read/reader.h"
+#include "ops/spec.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::job {
+
+struct Column {
+  plan::Column plan;  // row_shape: from `shape:`, else from the input that reads it
+  bool has_shape = false;
+  Span span;                 // of `shape:`, or the column's key
+  Span mean_span, std_span;  // invalid where they are absent
+};
+
+struct Dataset {
+  Name name;
+  std::vector<Column> columns;
+};
+
+/// What an entry reads, as written: a name, a path, or a number.
+struct Operand {
+  std::string text;
+  Span span;
+  bool given = true;  // false: an optional operand that is absent
+};
+
+struct Placement {
+  std::string type = "auto";  // auto gpu cpu
+  Span ids_span;
+  bool has_ids = false;
+  int64_t first = 0, devices = 1;
+};
+
+/// An entry of a graph: a call of an op or of a network.
+struct Entry {
+  Name name;
+  Name op;
+  const ops::OpSpec* def = nullptr;  // a built-in op, or
+  std::optional<size_t> network;     // a network of the file: its index
+  std::vector<Operand> operands;     // in the order of the op's or network's
+  ir::Attributes attributes;         // as written; defaults are not filled in
+  std::vector<std::pair<std::string, plan::Initializer>> initializers;
+  AttributeSpans spans;
+  bool trainable = true;
+  bool training = true;                // false: as in a predict job
+  std::optional<Name> variables;       // the entry whose variables it uses
+  std::optional<Placement> placement;  // nothing: where its network or job is
+  /// `repeat:` - the copies, each reading the one before as its first operand; the members above
+  /// are those of the first, but for the operands: all that any copy reads.
+  std::vector<Entry> copies;
+  bool poisoned = false;  // an error was reported: its result is not known
+};
+
+/// Entries in an order in which each comes after those it reads.
+struct Graph {
+  std::vector<Entry> entries;
+};
+
+/// A network, read with one set of arguments.
+struct Network {
+  Name name;
+  std::vector<Name> inputs;
+  Graph graph;
+  Name output;  // an entry; empty after an error
+};
+
+struct Input {
+  Name name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool rows = true;  // the leading axis carries rows
+  plan::InputSource source;
+  Span shape_span, from_span;  // from_span: invalid where `from:` is absent
+  bool poisoned = false;
+};
+
+struct Optimizer {
+  std::string type = "sgd";
+  std::map<std::string, double> numbers;  // of its own keys, defaults filled in; flags are 0 or 1
+  std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
+  plan::Schedule learning_rate;
+  std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
+  std::vector<Name> minimize;
+  std::optional<std::vector<Name>> variables;  // globs: what is trained
+  std::optional<double> clip_norm, clip_value;
+  std::map<std::string, double> loss_scale;  // the numbers of its variety; empty: none
+  Span span;
+  bool complete = true;  // false after an error
+};
+
+/// The nested value of a return, by name.
+struct ReturnValue {
+  plan::ReturnValue::Kind kind = plan::ReturnValue::Kind::kNumpy;
+  std::string name;  // of a leaf
+  std::vector<ReturnValue> items;
+  std::vector<std::string> keys;
+  Span span;
+};
+
+struct Returns {
+  std::string type;
+  bool callback = false;
+  ReturnValue value;
+  std::vector<plan::Sink> sinks;
+  Span span;
+};
+
+struct Hook {
+  enum class Kind { kWatch, kWatchDiff, kWatchScope };
+  Kind kind = Kind::kWatch;
+  Name pattern;                // of tensors: a name or a glob; of a scope: what names begin with
+  std::optional<Name> output;  // `as:`
+  std::vector<plan::StepRange> steps = {{0, kForever, 1}};
+  bool mean = false;  // `of: mean`
+  bool check_finite = false;
+  bool diffs = false;       // of a scope: gradients too
+  bool per_device = false;  // ListNumpy
+  std::vector<plan::Sink> sinks;
+  Span span;
+
+  static constexpr int64_t kForever = INT64_MAX;
+};
+
+struct Job {
+  Name name;
+  bool train = false;
+  Placement placement;
+  std::string precision = "float32";
+  bool deterministic = true;
+  std::vector<Input> inputs;
+  Graph graph;
+  std::optional<Optimizer> optimizer;
+  std::optional<Returns> returns;
+  std::vector<Hook> hooks;
+  plan::Run run;
+  std::vector<Span> also_spans;  // of the names in run.also
+};
+
+struct File {
+  uint64_t seed = 0;
+  std::vector<Dataset> datasets;
+  std::vector<Network> networks;
+  std::vector<Name> uncalled;  // networks that no entry calls
+  std::vector<Job> jobs;
+};
+
+}  // namespace flow::job

@@ -1,0 +1,225 @@
+// `returns:`: a value, its type in OneFlow's words, and whether the two agree.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/read/return_type.h"
+#include "compiler/job/read/sections.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/values.h"
+#include "runtime/base/names.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+using Kind = plan::ReturnValue::Kind;
+
+std::string_view article_name(Kind kind) {
+  switch (kind) {
+    case Kind::kNumpy:
+    case Kind::kListNumpy:
+      return "a name";
+    case Kind::kList:
+    case Kind::kTuple:
+      return "a list";
+    case Kind::kDict:
+      return "a mapping";
+  }
+  return {};
+}
+
+/// Keys name folders of the run directory.
+bool check_dict_key(Reader& reader, const yaml::Entry& entry) {
+  const std::string& key = entry.key;
+  if (is_safe_key(key)) return true;
+  reader.error(Diagnosis::kBadName, entry.key_span,
+               fmt::format("invalid key `{}`; expected the name of a folder", key));
+  return false;
+}
+
+/// The value as written; a list is a tuple unless the type declares a List.
+std::optional<ReturnValue> read_value(Reader& reader, const yaml::Node& node, int depth = 0) {
+  if (depth > kDeepestReturn) {
+    reader.error(Diagnosis::kNesting, node,
+                 fmt::format("a return value nested more than {} levels deep", kDeepestReturn));
+    return {};
+  }
+  ReturnValue value;
+  value.span = node.span;
+  bool good = true;
+  const auto add = [&](const yaml::Node& item) {
+    if (auto read = read_value(reader, item, depth + 1))
+      value.items.push_back(std::move(*read));
+    else
+      good = false;
+  };
+  if (node.is_scalar()) {
+    const auto name = read_text(reader, node, "`value`");
+    if (!name) return {};
+    value.name = *name;
+    return value;
+  }
+  value.kind = node.is_list() ? Kind::kTuple : Kind::kDict;
+  for (const yaml::Node& item : node.items) add(item);
+  for (const yaml::Entry& entry : node.entries) {
+    good = check_dict_key(reader, entry) && good;
+    value.keys.push_back(entry.key);
+    add(entry.value);
+  }
+  if (good && value.items.empty()) {
+    reader.error(Diagnosis::kReturnMismatch, node, "the value is empty; expected a tensor");
+    return {};
+  }
+  if (!good) return {};
+  return value;
+}
+
+/// The inferred type: a list is a Tuple, a mapping a Dict of its first item's type.
+ReturnType infer(const ReturnValue& value) {
+  ReturnType type{value.kind, {}, false};
+  for (const ReturnValue& item : value.items) {
+    type.items.push_back(infer(item));
+    if (value.kind == Kind::kDict) break;
+  }
+  return type;
+}
+
+/// The value as a type, with all types of a mapping's values: "Dict[str, Numpy | List[Numpy]]".
+std::string describe(const ReturnValue& value) {
+  std::vector<std::string> items;
+  for (const ReturnValue& item : value.items) {
+    std::string text = describe(item);
+    const bool repeated =
+        value.kind == Kind::kDict && std::ranges::find(items, text) != items.end();
+    if (!repeated) items.push_back(std::move(text));
+  }
+  switch (value.kind) {
+    case Kind::kNumpy:
+      return "Numpy";
+    case Kind::kListNumpy:
+      return "ListNumpy";
+    case Kind::kDict:
+      return fmt::format("Dict[str, {}]", join(items, " | "));
+    case Kind::kList:
+    case Kind::kTuple:
+      return fmt::format("Tuple[{}]", join(items, ", "));
+  }
+  return {};
+}
+
+/// The first part of the value that does not match the type, or null; `wrong` is the message.
+const ReturnValue* find_mismatch(const ReturnType& type, ReturnValue& value, std::string& wrong) {
+  if (type.kind == Kind::kList && value.kind == Kind::kTuple) value.kind = Kind::kList;
+  if (type.kind == Kind::kListNumpy && value.kind == Kind::kNumpy) value.kind = Kind::kListNumpy;
+  if (type.kind != value.kind) {
+    wrong = fmt::format("the value is {}; expected `{}`", article_name(value.kind), type.str());
+    return &value;
+  }
+  if (type.kind == Kind::kTuple && type.items.size() != value.items.size()) {
+    wrong = fmt::format("the value has {}; expected `{}`", counted(value.items.size(), "item"),
+                        type.str());
+    return &value;
+  }
+  for (const std::string& key : value.keys) {
+    if (!type.integer_keys || parse_integer(key)) continue;
+    wrong = fmt::format("the key `{}` is not an integer; expected `{}`", key, type.str());
+    return &value;
+  }
+  for (size_t i = 0; i < value.items.size(); ++i) {
+    const ReturnType& item = type.kind == Kind::kTuple ? type.items[i] : type.items[0];
+    if (const ReturnValue* at = find_mismatch(item, value.items[i], wrong)) return at;
+  }
+  return nullptr;
+}
+
+std::optional<DeclaredReturn> read_type(Reader& reader, const yaml::Node& node,
+                                        std::string_view what) {
+  if (!reader.expect(node, yaml::Kind::kScalar, what)) return {};
+  std::string wrong;
+  auto type = parse_return_type(node.scalar, wrong);
+  if (!type)
+    reader
+        .error(Diagnosis::kReturnType, node,
+               fmt::format("invalid return type `{}`; {}", node.scalar, wrong))
+        .with_hint(
+            "write `Numpy`, `ListNumpy`, `Tuple[R, ...]`, `List[R]`, `Dict[str, R]` or "
+            "`Dict[int, R]`, in `Callback[...]` for an asynchronous job, or leave the type out");
+  return type;
+}
+
+/// The type that a command expects; `Callback` does not apply.
+std::optional<ReturnType> read_expected(Reader& reader, const yaml::Node& node) {
+  const auto declared = read_type(reader, node, "`expects`");
+  if (!declared || !declared->callback) return declared ? declared->type : std::nullopt;
+  reader.error(Diagnosis::kReturnType, node,
+               "unexpected `Callback` in `expects`; write it in `returns`");
+  return {};
+}
+
+void check_expected_by(Reader& reader, const yaml::Node& sink, const ReturnType& given) {
+  const yaml::Node* type = sink.is_mapping() ? sink.find("type") : nullptr;
+  const yaml::Node* expects = type ? sink.find("expects") : nullptr;
+  if (!expects || type->scalar != "command") return;
+  const auto expected = read_expected(reader, *expects);
+  if (!expected) return;
+  const auto difference = find_difference(*expected, given);
+  if (!difference) return;
+  Diag& diag = reader.error(
+      Diagnosis::kReturnMismatch, *expects,
+      fmt::format("the command expects `{}` but receives `{}`", expected->str(), given.str()));
+  if (difference->first != expected->str())
+    diag.with_note(fmt::format("first difference: expected `{}`, found `{}`", difference->first,
+                               difference->second));
+}
+
+void check_expected(Reader& reader, const yaml::Node& to, const ReturnType& given) {
+  for (const yaml::Node& sink : yaml::each_of(to)) check_expected_by(reader, sink, given);
+}
+
+void check_type(Reader& reader, const ReturnType& type, Span type_span, Returns& returns) {
+  std::string wrong;
+  const ReturnValue* at = find_mismatch(type, returns.value, wrong);
+  if (!at) return;
+  Diag& diag = reader.error(Diagnosis::kReturnMismatch, at->span, wrong);
+  if (type_span.valid()) diag.label(type_span, "the declared type");
+  diag.with_note(
+      fmt::format("the {} type is {}", type_span.valid() ? "declared" : "inferred", type.str()));
+  diag.with_note(fmt::format("the value has type {}", describe(returns.value)));
+}
+
+}  // namespace
+
+std::optional<Returns> read_returns(Reader& reader, const yaml::Node& node, Span key) {
+  const Fields fields(reader, node, key, returns_section());
+  Returns returns;
+  returns.span = key;
+  const yaml::Node* to = fields.find("to");
+  returns.sinks = read_sinks(reader, to);
+  std::optional<DeclaredReturn> declared;
+  const yaml::Node* type = fields.find("type");
+  if (type) declared = read_type(reader, *type, "`type`");
+  const yaml::Node* value = fields.require("value");
+  auto read = value ? read_value(reader, *value) : std::nullopt;
+  if (!read || (type && !declared)) return {};
+  returns.value = std::move(*read);
+  const bool has_type = declared && declared->type;
+  const ReturnType agreed = has_type ? *declared->type : infer(returns.value);
+  check_type(reader, agreed, has_type ? type->span : Span{}, returns);
+  returns.callback = declared && declared->callback;
+  returns.type = returns.callback ? fmt::format("Callback[{}]", agreed.str()) : agreed.str();
+  if (to) check_expected(reader, *to, agreed);
+  return returns;
+}
+
+std::optional<std::string> inferred_type(Reader& reader, const yaml::Node& value) {
+  const auto read = read_value(reader, value);
+  if (!read) return {};
+  return infer(*read).str();
+}
+
+void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given) {
+  check_expected(reader, to, ReturnType{given, {}, false});
+}
+
+}  // namespace flow::job

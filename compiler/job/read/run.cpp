@@ -1,0 +1,104 @@
+// `run:` - how long a job runs and what it keeps.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/job/read/sections.h"
+#include "compiler/job/read/sub_jobs.h"
+#include "compiler/job/tables/tables.h"
+#include "compiler/job/text/values.h"
+
+namespace flow::job {
+namespace {
+
+bool reads_dataset(const Job& job) {
+  return std::ranges::any_of(job.inputs, [](const Input& input) {
+    // An input whose `from:` is wrong may have meant one.
+    return std::holds_alternative<plan::FromDataset>(input.source) ||
+           (input.from_span.valid() && std::holds_alternative<plan::FromCommandLine>(input.source));
+  });
+}
+
+void epochs_need_data(Reader& reader, Span span, bool has_dataset) {
+  if (has_dataset) return;
+  reader
+      .error(Diagnosis::kEpochsWithoutData, span,
+             "no input reads a dataset, so the job has no epochs")
+      .with_hint("use `steps` instead");
+}
+
+plan::Checkpointing read_checkpoint(Reader& reader, const yaml::Node& node, Span key, bool train,
+                                    bool has_dataset) {
+  plan::Checkpointing made;
+  const Fields fields(reader, node, key, checkpoint_section());
+  const yaml::Node* load = fields.find("load");
+  if (load && load->is_list()) {
+    reader.expect(*load, yaml::Kind::kScalar, "`load`",
+                  "write one path; use numpy.savez to join the arrays of several files");
+  } else if (load) {
+    made.load = fields.text("load");
+    made.load_where = reader.sources.where(load->span);
+  }
+  for (const KeyDef& def : checkpoint_section().keys) {
+    if (train || !def.train_only || !fields.find(def.name)) continue;
+    reader.error(Diagnosis::kCheckpoint, fields.key_span(def.name),
+                 fmt::format("unexpected `{}`; a predict job saves no checkpoints", def.name));
+  }
+  if (const yaml::Node* save = fields.find("save")) {
+    made.save = fields.text("save");
+    made.save_where = reader.sources.where(save->span);
+  }
+  if (const yaml::Node* every = fields.find("every")) {
+    const Period period = read_period(fields, *every, has_dataset);
+    made.every_steps = period.steps;
+    made.every_epochs = period.epochs;
+  }
+  made.keep = *fields.integer("keep");
+  return made;
+}
+
+}  // namespace
+
+Period read_period(const Fields& owner, const yaml::Node& node, bool has_dataset) {
+  Period period;
+  const Span key = owner.key_span("every");
+  if (node.is_scalar() && parse_number(node.scalar)) {
+    owner.reader()
+        .error(Diagnosis::kWrongKind, node, "`every` is a number; expected `steps` or `epochs`")
+        .with_hint(fmt::format("write `{{steps: {}}}`", node.scalar));
+    return period;
+  }
+  const Fields every(owner.reader(), node, key, every_section());
+  if (!every.is_mapping()) return period;
+  const bool steps = every.find("steps"), epochs = every.find("epochs");
+  if (steps == epochs)
+    owner.reader().error(Diagnosis::kEvery, key,
+                         steps ? "`every` has both `steps` and `epochs`; expected one of them"
+                               : "`every` requires `steps` or `epochs`");
+  period.steps = every.integer("steps").value_or(0);
+  period.epochs = every.integer("epochs").value_or(0);
+  if (epochs) epochs_need_data(owner.reader(), every.key_span("epochs"), has_dataset);
+  return period;
+}
+
+void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
+  const bool has_dataset = reads_dataset(job);
+  plan::Run& run = job.run;
+  const Fields fields(reader, node, key, run_section());
+  run.epochs = fields.integer("epochs");
+  run.steps = fields.integer("steps");
+  if (fields.find("epochs")) epochs_need_data(reader, fields.key_span("epochs"), has_dataset);
+  run.shuffle = *fields.flag("shuffle");
+  if (run.shuffle && !has_dataset)
+    reader.error(Diagnosis::kEpochsWithoutData, fields.key_span("shuffle"),
+                 "no input reads a dataset, so the job has no rows to shuffle");
+  run.pipeline = *fields.integer("pipeline");
+  run.log_every = *fields.integer("log_every");
+  run.fail_on_nonfinite = fields.word("on_nonfinite") == "fail";
+  if (const yaml::Node* checkpoint = fields.find("checkpoint"))
+    run.checkpoint =
+        read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train, has_dataset);
+  if (const yaml::Node* also = fields.find("also")) read_also(reader, *also, has_dataset, job);
+}
+
+}  // namespace flow::job

@@ -1,0 +1,204 @@
+// Hints for words of other tools that have no equivalent in a job file.
+#include <algorithm>
+
+#include "compiler/job/suggest/vocabulary.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+struct Advice {
+  std::string_view theirs;  // as `squeezed` leaves them, with spaces between
+  std::string_view beside;  // a candidate that identifies the place of the word
+  std::string_view text;
+};
+
+// Hints for several places.
+constexpr std::string_view kAccumulation =
+    "accumulate accumulation accumulationsteps accumulategradbatches gradacc gradientaccumulation "
+    "gradientaccumulationsteps";
+constexpr std::string_view kLargerBatch =
+    "increase the batch size, the leading dimension of the inputs, instead";
+constexpr std::string_view kAverages = "ema emadecay exponentialmovingaverage useema swa";
+constexpr std::string_view kNoAverages =
+    "use a `cosine` learning rate that ends near 0 for a similar effect: moving averages of "
+    "variables are not supported";
+constexpr std::string_view kMetrics =
+    "compute the metric in an entry of the graph, and print its mean with `returns: {value: NAME, "
+    "to: {type: print, reduce: mean}}`";
+constexpr std::string_view kHeldOut = "validationsplit valsplit testsplit validationdata";
+constexpr std::string_view kHoldOut =
+    "select the training rows with `rows: 0..50000` of a column, and read `rows: 50000..` in a "
+    "predict job in `run.also`";
+constexpr std::string_view kDevice = "write `placement: {device: gpu}` in the job";
+
+constexpr Advice kAdvice[] = {
+    // Ops.
+    {"bce bceloss binarycrossentropy", "sigmoid_cross_entropy_with_logits",
+     "write `sigmoid_cross_entropy_with_logits` and leave out the sigmoid before it"},
+    {"nllloss", "sparse_softmax_cross_entropy_with_logits",
+     "write `sparse_softmax_cross_entropy_with_logits` and leave out the log_softmax before it"},
+    {"kldiv kldivloss", "softmax_cross_entropy_with_logits",
+     "use `softmax_cross_entropy_with_logits` with probabilities as labels: the gradient is the "
+     "same"},
+    {"hinge hingeloss hingeembeddingloss", "relu", "write the `relu` of 1 - labels * x"},
+    {"accuracy", "argmax",
+     "write the `equal` of the labels and the `argmax` of the logits, `cast` to float32; print its "
+     "mean with `to: {type: print, reduce: mean}`"},
+    {"dice diceloss", "reduce_sum",
+     "write 1 - 2 * a / b, where a is the `reduce_sum` of y * target and b that of y + target"},
+    {"focalloss", "sparse_softmax_cross_entropy_with_logits",
+     "multiply the cross entropy by a power of 1 - p, where p is the `exp` of its `negative`"},
+    {"triplet tripletloss tripletmarginloss marginrankingloss", "relu",
+     "write the `relu` of one distance minus the other plus the margin"},
+    {"prelu", "leaky_relu",
+     "write the `relu` of x, minus a `variable` times the `relu` of -x; `leaky_relu` has a fixed "
+     "slope"},
+    {"selu", "elu", "multiply `elu` with `alpha: 1.6732632` by 1.0507010"},
+    {"mish", "softplus", "multiply x by the `tanh` of its `softplus`"},
+    {"hardsigmoid", "relu6", "divide the `relu6` of x + 3 by 6"},
+    {"hardtanh", "clip_by_value", "use `clip_by_value` with `min: -1, max: 1`"},
+    {"softsign", "abs", "divide x by 1 plus its `abs`"},
+    {"logsigmoid", "softplus", "write the `negative` of the `softplus` of -x"},
+    {"glu swiglu geglu", "split",
+     "`split` x in two, and multiply one part by the `sigmoid` (`silu`, `gelu`) of the other"},
+    {"reciprocal", "divide", "write `{op: divide, in: [1, x]}`"},
+    {"log1p", "log", "write the `log` of 1 + x"},
+    {"log2", "log", "multiply the `log` of x by 1.442695041"},
+    {"log10", "log", "multiply the `log` of x by 0.4342944819"},
+    {"logit", "log", "write the `log` of x minus the `log` of 1 - x"},
+    {"tan", "sin", "divide the `sin` by the `cos`"},
+    {"sinh cosh", "exp",
+     "write half of the `exp` of x, minus (sinh) or plus (cosh) half of the `exp` of -x"},
+    {"softmin", "softmax", "write the `softmax` of -x"},
+    {"lerp", "add", "write a + t * (b - a) with `subtract`, `multiply` and `add`"},
+    {"addn", "add", "chain several `add` entries: each takes two operands"},
+    {"expm1", "exp", "write the `exp` of x, minus 1"},
+    {"isnan", "not_equal", "write `{op: not_equal, in: [x, x]}`: only a NaN differs from itself"},
+    {"trunc floor ceil round floordiv", "cast", "use `cast` to int32, which truncates toward zero"},
+    {"mod fmod remainder", "cast",
+     "`cast` x / y to int32 and back, multiply by y, and `subtract` the product from x"},
+    {"var variance std reducestd reducevar reducevariance", "reduce_mean",
+     "for the variance, `subtract` the `reduce_mean` with `keepdims: true` from x, and write the "
+     "`reduce_mean` of the `square`; its `sqrt` is the standard deviation"},
+    {"norm l2norm normalize l2normalize cosinesimilarity cosineembeddingloss", "rsqrt",
+     "to normalize, multiply x by the `rsqrt` of the `reduce_sum` of its `square` with `keepdims: "
+     "true`"},
+    {"rmsnorm rmsnormalization", "rsqrt",
+     "multiply x by the `rsqrt` of the `reduce_mean` of its `square` with `keepdims: true`, and by "
+     "a `variable`"},
+    {"instancenorm instancenorm1d instancenorm2d instancenormalization", "group_norm",
+     "use `group_norm` with as many `groups` as channels"},
+    {"upsample upsample2d upsampling2d upsamplingnearest2d interpolate resize", "tile",
+     "`reshape` to [N, C, H, 1, W, 1], `tile` by [1, 1, 1, 2, 1, 2], `reshape` to [N, C, 2H, 2W]"},
+    {"spacetodepth pixelunshuffle", "transpose",
+     "`reshape` to [N, C, H, 2, W, 2], `transpose` by [0, 1, 3, 5, 2, 4] and `reshape` to [N, 4C, "
+     "H, W]"},
+    {"globalmaxpool globalmaxpool2d globalmaxpooling2d adaptivemaxpool2d", "reduce_max",
+     "use `reduce_max` with `axis: [2, 3]`"},
+    {"conv3d conv3dtranspose maxpool3d avgpool3d batchnorm3d", "conv2d",
+     "use 1D or 2D layers: 3D convolutions and pools are not supported"},
+    {"pixelshuffle depthtospace", "transpose",
+     "`reshape` to [N, C, 2, 2, H, W], `transpose` by [0, 1, 4, 2, 5, 3] and `reshape` to [N, C, "
+     "2H, 2W]"},
+    {"expand broadcastto repeat repeatinterleave", "tile",
+     "delete it, because ops broadcast as in NumPy, or use `tile` to repeat"},
+    {"flip reverse", "slice", "use `slice`: `index: \"[:, ::-1]\"` reverses axis 1"},
+    {"roll", "slice", "`concat` two slices"},
+    {"take indexselect", "gather", "use `gather` with `params`, `indices` and an `axis`"},
+    {"takealongaxis", "one_hot",
+     "multiply x by the `one_hot` of the indices, and `reduce_sum` the product"},
+    {"gathernd", "gather", "`reshape` several axes to one, and `gather` along it"},
+    {"scatter scatteradd indexadd", "one_hot",
+     "use `matmul` with `transpose_a: true` on the `one_hot` of the indices and x to add rows at "
+     "indices"},
+    {"embeddingbag", "embedding", "write the `reduce_sum` or `reduce_mean` of the `embedding`"},
+    {"zeroslike oneslike fulllike", "constant",
+     "write a number as an operand, as in `in: [x, 0]`, or use `constant` with the `shape` of x"},
+    {"outer", "multiply", "use `multiply` on [N, 1] and [1, M]: shapes broadcast"},
+    {"cdist pairwisedistance", "subtract",
+     "`subtract` [1, M, D] from [N, 1, D], then apply `square`, `reduce_sum` and `sqrt`"},
+    {"diag diagonal", "triu", "multiply x by the `triu` of the `tril` of a `constant` of ones"},
+    {"arange range linspace", "constant",
+     "declare an input for 0, 1, 2, ...: `from: {type: iota}`"},
+    {"dropout2d spatialdropout droppath", "dropout",
+     "multiply x by the `dropout` of a `constant` of ones with size 1 in the dimensions to drop "
+     "as a whole"},
+    {"sort argsort", "top_k",
+     "use `top_k` with the size of the axis as `k`: the largest come first"},
+    {"cumsum", "triu",
+     "use `matmul` with the `triu` of a `constant` of ones to sum along the last axis"},
+    {"cumprod", "triu",
+     "write the `exp` of the `matmul` of the `log` of x with the `triu` of a `constant` of ones"},
+    {"eye", "triu", "write the `triu` of the `tril` of a `constant` of ones"},
+    {"einsum tensordot", "matmul", "use `transpose`, `reshape` and `matmul`"},
+    {"depthwiseconv2d separableconv2d", "conv2d",
+     "use `conv2d` with as many `groups` as channels, and a `conv2d` with `kernel_size: 1` after "
+     "it "
+     "for a separable one"},
+    {"rnn simplernn lstm lstmcell gru grucell", "slice",
+     "write a network of one step, and call it with `repeat`: see docs/guide/networks.md"},
+    {"transformer transformerencoder transformerencoderlayer transformerdecoderlayer",
+     "scaled_dot_product_attention",
+     "write a network with `scaled_dot_product_attention`, and call it with `repeat`"},
+    {"sequential", "dense",
+     "write the layers as entries of the graph: each reads the one above it"},
+    {"print", "identity", "write `hooks: [{watch: NAME, to: print}]` to print a tensor"},
+    {"gradientreversal gradreverse", "stop_gradient",
+     "write twice the `stop_gradient` of x, minus x"},
+    {"rand randn normal randomnormal uniform randomuniform gaussiannoise", "dropout",
+     "declare an input for random numbers: `from: {type: random_normal}`"},
+    // Keys.
+    {"reduction", "in",
+     "delete it: `minimize` takes the mean of a loss; for the sum, use `reduce_sum`"},
+    {"maximize", "minimize", "minimize the `negative` of it"},
+    {"weightdecay", "minimize",
+     "set `kernel_regularizer: {l2: ...}` on a layer for PyTorch's `weight_decay`, or use `sgdw` "
+     "or "
+     "`adamw` for decoupled decay"},
+    {"earlystopping patience", "epochs",
+     "use a command hook that exits with 10 to end the run; it can be in a job in `also`"},
+    {"maxgradnorm clipgradnorm gradientclipval gradclipnorm", "grad_clipping",
+     "write `grad_clipping: {type: by_global_norm, clip_norm: 1}`"},
+    {"clipvalue clipgradvalue", "grad_clipping",
+     "write `grad_clipping: {type: by_value, clip_value: 1}`"},
+    {kAccumulation, "minimize", kLargerBatch},
+    {kAccumulation, "epochs", kLargerBatch},
+    {kAccumulation, "returns", kLargerBatch},
+    {kAverages, "minimize", kNoAverages},
+    {kAverages, "epochs", kNoAverages},
+    {kAverages, "returns", kNoAverages},
+    {"metrics", "returns", kMetrics},
+    {"metrics", "minimize", kMetrics},
+    {"metrics", "epochs", kMetrics},
+    {"metrics", "jobs", kMetrics},
+    {kHeldOut, "returns", kHoldOut},
+    {kHeldOut, "epochs", kHoldOut},
+    {kHeldOut, "idx", kHoldOut},
+    {kHeldOut, "jobs", kHoldOut},
+    {"device", "returns", kDevice},
+    {"device", "epochs", kDevice},
+    {"device", "jobs", kDevice},
+    {"batchsize batch", "epochs",
+     "write the batch size as the leading dimension of the inputs' `shape`"},
+    {"batchsize batch", "inputs",
+     "write the batch size as the leading dimension of the inputs' `shape`"},
+    {"batchsize batch", "shape", "write the batch size as the leading dimension of `shape`"},
+    // Words.
+    {"csv", "idx", "convert it to .npy with `numpy.loadtxt` and `numpy.save`"},
+    {"momentum", "rmsprop", "write `sgd` with `momentum: 0.9`"},
+    {"nesterov", "rmsprop", "write `sgd` with `momentum: 0.9` and `nesterov: true`"},
+};
+
+}  // namespace
+
+std::string_view advice_on(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string theirs = squeezed(word);
+  for (const Advice& advice : kAdvice)
+    if (std::ranges::count(split(advice.theirs, ' '), theirs) > 0 &&
+        std::ranges::count(candidates, advice.beside) > 0)
+      return advice.text;
+  return {};
+}
+
+}  // namespace flow::job

@@ -1,0 +1,46 @@
+// Keys of the usual types, as the tables write them.
+#pragma once
+
+#include <utility>
+
+#include "compiler/job/tables/keys.h"
+
+namespace flow::job {
+
+inline constexpr KeyType kNumber = KeyType::kNumber;
+inline constexpr Bounds kNotNegative{.min = 0};
+
+inline KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::string_view pattern = {}) {
+  return {
+      .name = name, .type = KeyType::kText, .fallback = fallback, .doc = doc, .pattern = pattern};
+}
+
+inline KeyDef word(std::string_view name, std::string_view fallback, std::string_view doc,
+                   std::vector<std::string_view> words) {
+  return {.name = name,
+          .type = KeyType::kWord,
+          .fallback = fallback,
+          .doc = doc,
+          .words = std::move(words)};
+}
+
+inline KeyDef section(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const Section& section) {
+  return {.name = name,
+          .type = KeyType::kSection,
+          .fallback = fallback,
+          .doc = doc,
+          .section = &section};
+}
+
+inline KeyDef variety(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const VarietyKind& varieties) {
+  return {.name = name,
+          .type = KeyType::kVariety,
+          .fallback = fallback,
+          .doc = doc,
+          .varieties = &varieties};
+}
+
+}  // namespace flow::job

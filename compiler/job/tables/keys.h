@@ -1,0 +1,142 @@
+// The tables of the language: the keys of each mapping of a job file, with defaults, ranges and
+// docs. The readers, the JSON schema, `flowc config` and the reference use them.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan/json/fields.h"
+
+namespace flow::job {
+
+/// Infinite where absent.
+struct Bounds {
+  std::optional<double> min = {}, max = {};      // both included
+  std::optional<double> below = {}, above = {};  // both excluded
+};
+
+/// The type of the value of a key.
+enum class KeyType {
+  kText,
+  kAnyText,  // the empty one too
+  kWord,     // one of `words`
+  kBool,
+  kInteger,
+  kNumber,
+  kNumbers,     // a list, or one
+  kBoundaries,  // a list of steps
+  kShape,
+  kDType,
+  kTexts,      // a list of names or patterns
+  kGlobs,      // the same, or one
+  kRanges,     // of rows: a list, or one
+  kStepList,   // steps and ranges of them
+  kCommand,    // a line, or a list of words
+  kVersion,    // of the language
+  kSection,    // a mapping: `section`
+  kSections,   // a list of such mappings
+  kVariety,    // one of `varieties`
+  kVarieties,  // the same, or a list of them
+  kSource,     // a column of a dataset, or one of `varieties`, or `section`
+  kHooks,      // a list of hook_sections()
+  kEntry,      // a call of an op or a network
+  kNested,     // names, in lists and mappings as deep as need be
+  kFree        // anything: a value of the user's own
+};
+
+struct Section;
+struct VarietyKind;
+
+struct KeyDef {
+  std::string_view name;
+  KeyType type;
+  /// As the file would write it; empty: required. "none": absent unless it is given.
+  std::string_view fallback;
+  std::string_view doc;
+  Bounds bounds = {};
+  std::vector<std::string_view> words = {};
+  const Section* section = nullptr;
+  const VarietyKind* varieties = nullptr;
+  /// A regular expression for texts, for the JSON schema.
+  std::string_view pattern = {};
+  std::vector<std::string_view> unless = {};  // keys that exclude it
+  std::string_view with = {};                 // a key that it requires
+  bool train_only = false;                    // only train jobs have it, or require it
+
+  bool required() const { return fallback.empty(); }
+  bool has_default() const {
+    return !fallback.empty() && (fallback != "none" || std::ranges::count(words, fallback) > 0);
+  }
+};
+
+/// What the user's own keys of a section may be.
+enum class OwnKeys {
+  kNames,
+  kAnyNames,  // words of the language too
+  kGlobs
+};
+
+/// A mapping: its keys, or the type of each value if the user chooses the keys.
+struct Section {
+  std::string what;  // "a hook"
+  std::vector<KeyDef> keys;
+  std::optional<KeyDef> each = {};
+  bool notes = true;                          // `note:` is allowed
+  OwnKeys own_keys = OwnKeys::kNames;         // where `each` is
+  std::vector<std::string_view> one_of = {};  // one of these keys at least is there
+};
+
+/// One of the mappings that `type:` chooses from.
+struct Variety {
+  std::string_view type;
+  std::string_view doc;      // one sentence
+  std::string_view formula;  // what it computes
+  std::vector<KeyDef> keys;
+};
+
+/// What the values of one key of the language may be.
+struct VarietyKind {
+  std::string_view key;   // "learning_rate"
+  std::string_view noun;  // "learning rate"
+  std::vector<Variety> varieties;
+  std::vector<KeyDef> common;    // keys of all of them, besides their own and `type`
+  bool by_word = false;          // `zeros` means {type: zeros}
+  std::string_view number = {};  // the variety whose first key a plain number is
+};
+
+/// The definition of that name, or null.
+inline const KeyDef* find_key(const std::vector<KeyDef>& keys, std::string_view name) {
+  const auto found = std::ranges::find(keys, name, &KeyDef::name);
+  return found == keys.end() ? nullptr : &*found;
+}
+
+inline std::vector<std::string> names_of(const std::vector<KeyDef>& keys) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const KeyDef& key : keys) names.emplace_back(key.name);
+  return names;
+}
+
+/// The only one that must be there, where that is a number; else null.
+inline const KeyDef* only_number(const std::vector<KeyDef>& keys) {
+  if (std::ranges::count_if(keys, &KeyDef::required) != 1) return nullptr;
+  const KeyDef& key = *std::ranges::find_if(keys, &KeyDef::required);
+  return key.type == KeyType::kInteger || key.type == KeyType::kNumber ? &key : nullptr;
+}
+
+inline const Variety* find_variety(const VarietyKind& kind, std::string_view type) {
+  const auto found = std::ranges::find(kind.varieties, type, &Variety::type);
+  return found == kind.varieties.end() ? nullptr : &*found;
+}
+
+/// How the plan spells the enumerators of E, in their order.
+template <typename E>
+std::vector<std::string_view> words_of() {
+  const auto& words = plan::Spelling<E>::words;
+  return {words.begin(), words.end()};
+}
+
+}  // namespace flow::job

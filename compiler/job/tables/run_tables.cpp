@@ -1,0 +1,215 @@
+// What a job returns, watches and keeps, where that goes, and how long and where it runs.
+#include "compiler/job/tables/key_makers.h"
+#include "compiler/job/tables/tables.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::job {
+namespace {
+
+const Bounds kAtLeastOne{.min = 1};
+const Bounds kCountable{.min = 1, .max = plan::kMostSteps};
+// R of language's return types, but for what nests.
+constexpr std::string_view kReturnType =
+    R"(^ *(Callback|(Callback *\[)? *(Numpy|ListNumpy|(Tuple|List|Dict) *\[.*\]) *\]?) *$)";
+
+/// Where deliveries go.
+KeyDef to() {
+  return {.name = "to",
+          .type = KeyType::kVarieties,
+          .fallback = "npy",
+          .doc = "sink that receives the values, or list of sinks",
+          .varieties = &sinks()};
+}
+
+const Section& environment_section() {
+  static const Section kSection{
+      .what = "`env`",
+      .keys = {},
+      .each = KeyDef{"", KeyType::kAnyText, "none", "value of the environment variable"},
+      .own_keys = OwnKeys::kAnyNames};
+  return kSection;
+}
+
+std::vector<KeyDef> command_keys() {
+  return {
+      {"run", KeyType::kCommand, "",
+       "program and its arguments as a list, or one shell command line; flow substitutes nothing "
+       "in it"},
+      section("env", "none", "environment variables for the program, by name",
+              environment_section()),
+      word("mode", "stream", "stream: one process for the whole run; spawn: one process per event",
+           words_of<plan::CommandSink::Mode>()),
+      word("format", "npy", "format of the arrays on its standard input: npy or text",
+           words_of<plan::CommandSink::Format>()),
+      word("on_error", "fail",
+           "fail: the run fails if the program fails; warn: the run continues with a warning",
+           words_of<plan::CommandSink::OnError>()),
+      text("timeout", "none", "time limit for one event in seconds, such as 30s",
+           R"(^(none|[0-9.eE+/-]+s)$)"),
+      {"ack", KeyType::kBool, "false",
+       "wait after each event until the program acknowledges it on file descriptor 3"},
+      text("expects", "none",
+           "type that the program expects, such as Tuple[Numpy, Numpy]; `flowc check` compares it",
+           kReturnType)};
+}
+
+/// A hook's own keys and those of all.
+Section hook(KeyDef first, std::vector<KeyDef> own) {
+  Section made{"a hook", {std::move(first)}};
+  made.keys.insert(
+      made.keys.end(),
+      {{.name = "every",
+        .type = KeyType::kInteger,
+        .fallback = "1",
+        .doc = "interval in steps: the hook fires at steps 0, N, 2N, ...",
+        .bounds = kAtLeastOne,
+        .unless = {"steps"}},
+       {"steps", KeyType::kStepList, "none",
+        "steps at which the hook fires, such as [0, 5..8, 100..1000/100]"},
+       word("check", "none", "finite: the run fails at a NaN or infinite value", {"finite"}),
+       word("type", "Numpy", "Numpy: one array; ListNumpy: one array per device",
+            {"Numpy", "ListNumpy"}),
+       to()});
+  made.keys.insert(made.keys.end(), own.begin(), own.end());
+  return made;
+}
+
+std::vector<KeyDef> placement_keys(std::string_view ids, std::string_view doc) {
+  return {word("device", "auto", "kind of device; auto: a GPU if there is one, else the CPU",
+               {"auto", "gpu", "cpu"}),
+          text("ids", ids, doc, R"(^0:\d+(-\d+)?$)")};
+}
+
+}  // namespace
+
+const Section& returns_section() {
+  static const Section kSection{
+      "`returns`",
+      {text("type", "none",
+            "return type: Numpy, ListNumpy, Tuple[R, ...], List[R], Dict[str, R], or Callback[R] "
+            "for an asynchronous job; default: the type of `value`",
+            kReturnType),
+       {"value", KeyType::kNested, "", "tensor name, or a list or mapping of tensor names"},
+       to()}};
+  return kSection;
+}
+
+const std::vector<Section>& hook_sections() {
+  static const KeyDef kAs =
+      text("as", "none", "name of the output", R"(^[A-Za-z_]\w*(/[A-Za-z_]\w*)*$)");
+  static const KeyDef kOf =
+      word("of", "sum", "loss to differentiate: the sum over its elements, or their mean",
+           {"sum", "mean"});
+  static const std::vector<Section> kAll = {
+      hook(text("watch", "", "tensors and variables to watch: a name or a glob"), {kAs}),
+      hook(text("watch_diff", "",
+                "tensors and variables to watch the gradients of: a name or a glob"),
+           {kAs, kOf}),
+      hook(text("watch_scope", "", "scope to watch: all tensors under this name"),
+           {{"diffs", KeyType::kBool, "none",
+             "watch the gradients, too; default: true in train jobs"},
+            kOf})};
+  return kAll;
+}
+
+const Section& placement_section() {
+  static const Section kSection{
+      "`placement`", placement_keys("0:0", "devices as machine:first-last, such as 0:0")};
+  return kSection;
+}
+
+const Section& entry_placement_section() {
+  static const Section kSection{
+      "`placement` of an entry",
+      placement_keys("none", "devices as machine:first-last; on the CPU, the devices of the job")};
+  return kSection;
+}
+
+const Section& run_section() {
+  static const Section kSection{
+      "`run`",
+      {{"epochs", KeyType::kInteger, "none", "number of passes over the dataset", kCountable},
+       {"steps", KeyType::kInteger, "none",
+        "number of steps; with both keys, the run ends at the first of `epochs` and `steps`",
+        kCountable},
+       {"shuffle", KeyType::kBool, "false", "shuffle the rows of the dataset in each epoch"},
+       {"pipeline", KeyType::kInteger, "4",
+        "largest number of steps in flight in an asynchronous job",
+        Bounds{.min = 1, .max = plan::kMaxPipeline}},
+       {"log_every", KeyType::kInteger, "1", "steps between lines in metrics.jsonl", kAtLeastOne},
+       word("on_nonfinite", "fail",
+            "effect of a NaN or infinite loss, or trained variable at a checkpoint: fail the run, "
+            "or warn",
+            {"fail", "warn"}),
+       section("checkpoint", "none", "checkpoint to load, and when and where to save",
+               checkpoint_section()),
+       {.name = "also",
+        .type = KeyType::kSections,
+        .fallback = "none",
+        .doc = "list of other jobs to call during this one, on the same variables",
+        .section = &also_section()}}};
+  return kSection;
+}
+
+const Section& checkpoint_section() {
+  static const Section kSection = [] {
+    Section made{
+        "`checkpoint`",
+        {text("load", "none",
+              "path to load variables from: a checkpoint, a run directory or an .npz file"),
+         text("save", "none", "path to save the final state to"),
+         section("every", "none", "interval between checkpoints", every_section()),
+         {"keep", KeyType::kInteger, "3", "number of recent checkpoints to keep", kAtLeastOne}}};
+    for (KeyDef& key : made.keys) key.train_only = key.name != "load";
+    return made;
+  }();
+  return kSection;
+}
+
+const Section& also_section() {
+  static const Section kSection = {
+      "an item of `also`",
+      {text("job", "", "job to call"),
+       section("every", "", "interval between calls", every_section())}};
+  return kSection;
+}
+
+const Section& every_section() {
+  static const Section kSection{
+      .what = "`every`",
+      .keys = {{"steps", KeyType::kInteger, "none", "interval", kAtLeastOne},
+               {"epochs", KeyType::kInteger, "none", "interval", kAtLeastOne}},
+      .one_of = {"steps", "epochs"}};
+  return kSection;
+}
+
+const VarietyKind& sinks() {
+  static const VarietyKind kKind{
+      .key = "to",
+      .noun = "sink",
+      .varieties = {{"npy",
+                     "Writes NumPy arrays to the run directory.",
+                     "",
+                     {word("layout", "stacked",
+                           "stacked: one array that grows; per_step: one file per step",
+                           {"stacked", "per_step"})}},
+                    {"print",
+                     "Prints lines on standard output.",
+                     "",
+                     {{"label", KeyType::kAnyText, "none", "text before the value"},
+                      word("reduce", "none", "reduction of all elements to one number",
+                           words_of<plan::Reduce>()),
+                      word("over", "step", "span of one line: a step, an epoch or the run",
+                           words_of<plan::Over>()),
+                      {"scale", KeyType::kNumber, "1", "factor on the values"},
+                      text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
+                      {"every", KeyType::kInteger, "1",
+                       "interval in lines: print every Nth line only", kAtLeastOne}}},
+                    {"command", "Streams values to a program.", "", command_keys()},
+                    {"none", "Discards the values.", "", {}}},
+      .common = {},
+      .by_word = true};
+  return kKind;
+}
+
+}  // namespace flow::job

@@ -1,0 +1,38 @@
+// The sections of a job file, and what `type:` picks in them. Optimizers and learning rates:
+// optimizer_table.h.
+#pragma once
+
+#include "compiler/job/tables/keys.h"
+#include "ops/spec.h"
+
+namespace flow::job {
+
+const Section& file_section();
+const Section& column_section();
+const Section& network_section();
+const Section& job_section();
+const Section& input_section();
+const Section& npy_section();  // {npy: PATH}, a source
+const Section& returns_section();
+/// The kinds of hooks, distinguished by their first keys.
+const std::vector<Section>& hook_sections();
+const Section& placement_section();
+const Section& entry_placement_section();
+const Section& run_section();
+const Section& checkpoint_section();
+const Section& also_section();
+const Section& every_section();
+const Section& regularizer_section();
+/// Keys of every call in a graph, besides `in`, operands and attributes.
+const std::vector<KeyDef>& call_keys();
+/// Keys for variables and training of a call. `op`: the called op; null: a network.
+std::vector<KeyDef> training_keys(const ops::OpSpec* op);
+
+/// The mappings that have this key, in words: "`run`", "a job".
+std::vector<std::string> owners_of(std::string_view key);
+
+const VarietyKind& generators();
+const VarietyKind& sinks();
+const VarietyKind& initializers();
+
+}  // namespace flow::job

@@ -1,0 +1,119 @@
+// The CPU backend: from a job to a prepared program.
+#include "runtime/cpu/backend/backend.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "runtime/base/available_memory.h"
+#include "runtime/base/error.h"
+#include "runtime/base/out_of_memory.h"
+#include "runtime/cpu/backend/bound_kernel.h"
+#include "runtime/cpu/backend/cost.h"
+#include "runtime/cpu/backend/layout.h"
+#include "runtime/cpu/backend/program.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/parallel.h"
+#include "runtime/exec/run/memory.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::cpu {
+namespace {
+
+/// All that a program will allocate.
+size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
+                    const exec::PrepareOptions& options) {
+  size_t needed =
+      report.variables + report.arena + report.inputs * std::max<size_t>(1, options.input_slots);
+  for (plan::TensorId id : options.deliverables)
+    if (id.valid()) needed += exec::bytes_of(job[id]) * std::max<size_t>(1, options.output_slots);
+  return needed;
+}
+
+/// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
+/// differ: that is no stage.
+Stage prepare_with_memory(const StageContext& context, const plan::Step& step) {
+  errno = 0;
+  const auto out_of_memory = [] { return errno == ENOMEM; };
+  try {
+    Stage stage = prepare_stage(context, step);
+    if (!out_of_memory()) return stage;
+  } catch (const RunError&) {
+    if (!out_of_memory()) throw;
+  }
+  throw std::bad_alloc();
+}
+
+class CpuBackend : public exec::Backend {
+ public:
+  explicit CpuBackend(std::span<const KernelEntry> kernels) : kernels_(kernels) {
+    catch_writes_without_memory();
+  }
+
+  std::string device() const override { return "cpu"; }
+  std::string instruction_set() const override { return cpu::instruction_set(); }
+  std::map<std::string, std::string> libraries() const override {
+    std::map<std::string, std::string> versions{{"onednn", onednn_version()}};
+    if (!products_.empty()) versions["products"] = products_;
+    return versions;
+  }
+
+  exec::HostMemory host_memory(size_t bytes) override {
+    return {AlignedBytes(bytes, true).release(), [](std::byte* memory) { std::free(memory); }};
+  }
+
+  std::unique_ptr<exec::Program> prepare(const plan::Job& job,
+                                         const exec::PrepareOptions& options) override {
+    if (job.precision == "tf32")
+      throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which requires a GPU",
+                                     job.where, job.name),
+                         "write `precision: float32`");
+    if (const auto narrow = plan::narrow_of(job.precision)) products_ = describe_products(*narrow);
+    const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
+    const size_t available = available_memory();
+    exec::check_tensors_fit(job, available, "memory");
+    const int threads = choose_threads(job, options.threads);
+    const std::vector<Layout> layouts = assign_layouts(job, choose_kernels(job, kernels_));
+    const std::vector<plan::TensorId> owners = exec::share_memory(
+        job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
+    const StageContext context{job, layouts, owners, kernels_, threads};
+    std::vector<Stage> stages;
+    std::vector<size_t> workspaces;
+    for (const plan::Step& step : job.steps) {
+      stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_with_memory(context, step));
+      workspaces.push_back(stages.back().workspace);
+    }
+    const auto shared = exec::shared_variables(job, options.neighbours);
+    exec::MemoryPlan memory = exec::plan_memory({.job = job,
+                                                 .owners = owners,
+                                                 .workspaces = workspaces,
+                                                 .shared = shared,
+                                                 .passed = options.passed});
+    exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
+                            available, "memory");
+    return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),
+                                        shared, threads);
+  }
+
+ private:
+  static std::string describe_products(DType narrow) {
+    if (multiplies_narrow(narrow)) return fmt::format("in {}", name_of(narrow));
+    return fmt::format("in float32 with operands rounded to {}, without a speed-up on this CPU",
+                       name_of(narrow));
+  }
+
+  std::span<const KernelEntry> kernels_;
+  std::string products_;  // of the last mixed job: how they are computed
+};
+
+}  // namespace
+
+std::unique_ptr<exec::Backend> make_backend() { return make_backend({}); }
+
+std::unique_ptr<exec::Backend> make_backend(std::span<const KernelEntry> kernels) {
+  return std::make_unique<CpuBackend>(kernels);
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,316 @@
+// From a plan step to actions: kernel chosen, operands reordered where the kernel wants another
+// layout, posts that it does not fuse run apart on its result.
+#include "runtime/cpu/backend/bound_kernel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/spec.h"
+#include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/cpu/backend/cost.h"
+#include "runtime/cpu/backend/layout.h"
+
+namespace flow::cpu {
+namespace {
+
+using plan::TensorId;
+
+/// An operand with its description.
+struct Value {
+  Operand operand;
+  TensorDesc desc;
+};
+
+bool fits(const TensorDesc& desc, Layout layout) {
+  return desc.shape.rank() != 4 || desc.layout == layout || layouts_coincide(desc.shape);
+}
+
+bool has_float64(const plan::Job& job, const plan::Step& step) {
+  const auto is_float64 = [&](TensorId id) {
+    return id.valid() && job[id].dtype == DType::kFloat64;
+  };
+  return std::ranges::any_of(step.inputs, is_float64) ||
+         std::ranges::any_of(step.outputs, is_float64);
+}
+
+const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
+                                 std::span<const KernelEntry> kernels) {
+  const KernelEntry* entry = nullptr;
+  if (kernels.empty() && has_float64(job, step)) {
+    entry = find_kernel(double_kernels(), step.op);
+    kernels = reference_kernels();
+  }
+  if (!entry) entry = find_kernel(kernels.empty() ? fast_kernels() : kernels, step.op);
+  if (!entry)
+    throw RunError(fmt::format("the CPU has no kernel for `{}`", step.op),
+                   "rebuild the plan with this version of flowc");
+  return *entry;
+}
+
+RunError located(const plan::Step& step, const RunError& error) {
+  return error.at(fmt::format("{}: step `{}`", step.where, step.name));
+}
+
+class StageBuilder {
+ public:
+  StageBuilder(const StageContext& context, const plan::Step& step)
+      : context_(context),
+        step_(step),
+        threads_(choose_threads(context.job, step, context.threads)) {}
+
+  Stage build() {
+    std::vector<Value> inputs, outputs;
+    for (TensorId id : step_.inputs) inputs.push_back(value_of(id));
+    for (TensorId id : step_.outputs) outputs.push_back(value_of(id));
+    run(step_, std::move(inputs), std::move(outputs));
+    stage_.kernel += "; " + counted(static_cast<uint64_t>(threads_), "thread");
+    return std::move(stage_);
+  }
+
+ private:
+  /// A second result that nobody reads is described like the first: kernels only ask if it is used.
+  Value value_of(TensorId id) const {
+    if (!id.valid()) {
+      TensorDesc desc = value_of(step_.outputs[0]).desc;
+      desc.used = false;
+      return {Operand{}, desc};
+    }
+    const plan::Tensor& tensor = context_.job[id];
+    return {Operand{Operand::Kind::kTensor, id, 0},
+            TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()]}};
+  }
+
+  size_t reserve(size_t bytes) {
+    const size_t offset = stage_.workspace;
+    stage_.workspace += round_up(bytes, 64);
+    return offset;
+  }
+
+  Value temporary(TensorDesc desc) {
+    const size_t offset = reserve(bytes_of(desc.shape, desc.dtype));
+    return {Operand{Operand::Kind::kWorkspace, TensorId{}, offset}, std::move(desc)};
+  }
+
+  void add_reorder(const Value& from, const Value& to) {
+    Action action;
+    action.inputs = {from.operand};
+    action.outputs = {to.operand};
+    action.launch = [threads = threads_, element = size_of(from.desc.dtype),
+                     shape = from.desc.shape, from_layout = from.desc.layout,
+                     to_layout = to.desc.layout](const Buffers& b, const CallState&) {
+      reorder(threads, element, shape, from_layout, b.inputs[0], to_layout, b.outputs[0]);
+    };
+    add_action(std::move(action), "reorder");
+  }
+
+  void add_action(Action action, const std::string& what) {
+    stage_.kernel += (stage_.kernel.empty() ? "" : ", ") + what;
+    stage_.actions.push_back(std::move(action));
+  }
+
+  /// The layout in which a kSame kernel sees its 4-D operands.
+  static Layout common_layout(const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
+    const auto channels_last = [](const Value& value) {
+      return value.desc.used && !fits(value.desc, Layout::kPlain);
+    };
+    return std::ranges::any_of(inputs, channels_last) || std::ranges::any_of(outputs, channels_last)
+               ? Layout::kChannelsLast
+               : Layout::kPlain;
+  }
+
+  /// The values as a kernel of these layouts wants them: described in its layout, in the workspace
+  /// where that means other bytes.
+  std::vector<Value> as_wanted(const std::vector<Value>& values, const KernelEntry& kernel,
+                               Layout common) {
+    std::vector<Value> wanted = values;
+    if (kernel.layouts == Layouts::kEach) return wanted;
+    for (Value& value : wanted) {
+      if (value.desc.shape.rank() != 4 || value.desc.layout == common) continue;
+      const bool other_bytes = value.desc.used && !fits(value.desc, common);
+      value.desc.layout = common;
+      if (other_bytes) value = temporary(value.desc);
+    }
+    return wanted;
+  }
+
+  static bool moved(const Value& given, const Value& wanted) {
+    return given.operand.kind != wanted.operand.kind ||
+           given.operand.offset != wanted.operand.offset;
+  }
+
+  /// True when writing `output` early would destroy an operand of a post.
+  bool overwrites_post_operand(const Value& output) const {
+    if (output.operand.kind != Operand::Kind::kTensor) return false;
+    const TensorId owner = context_.owners[output.operand.tensor.index()];
+    for (const plan::Post& post : step_.posts)
+      for (TensorId id : post.operands)
+        if (context_.owners[id.index()] == owner) return true;
+    return false;
+  }
+
+  /// Adds the actions of one op: reorders, the kernel, its posts, reorders. 16-bit floats that the
+  /// kernel does not take are widened for it, and its results rounded.
+  void run(const plan::Step& step, const std::vector<Value>& inputs,
+           const std::vector<Value>& outputs) {
+    const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
+    const bool narrow = computes_narrow(step, inputs);
+    if ((narrow && !entry.narrow) || !run_as_given(entry, step, inputs, outputs))
+      run_widened(entry, step, inputs, outputs);
+  }
+
+  /// Does the op compute from 16-bit floats, or round its result, rather than move them?
+  static bool computes_narrow(const plan::Step& step, const std::vector<Value>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_factor(step, inputs, i)) return true;
+    return !step.posts.empty() && step.posts.back().op == "cast";
+  }
+
+  static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
+    return is_narrow(inputs[i].desc.dtype) && ops::find_spec(step.op)->operand(i).low_precision;
+  }
+
+  void run_widened(const KernelEntry& entry, const plan::Step& step, std::vector<Value> inputs,
+                   const std::vector<Value>& outputs) {
+    const auto wide = [this](TensorDesc desc) {
+      desc.dtype = DType::kFloat32;
+      return temporary(std::move(desc));
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_factor(step, inputs, i)) continue;
+      const Value given = std::exchange(inputs[i], wide(inputs[i].desc));
+      add_cast(given, inputs[i]);
+    }
+    std::vector<Value> made = outputs;
+    for (Value& value : made)
+      if (value.desc.used && is_narrow(value.desc.dtype)) value = wide(value.desc);
+    plan::Step widened = step;
+    if (!step.posts.empty() && step.posts.back().op == "cast") widened.posts.pop_back();
+    FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);
+    for (size_t i = 0; i < made.size(); ++i)
+      if (moved(outputs[i], made[i])) add_cast(made[i], outputs[i]);
+  }
+
+  void add_cast(const Value& from, const Value& to) {
+    plan::Step step;
+    step.op = "cast";
+    step.attributes.set("dtype", to.desc.dtype);
+    run(step, {from}, {to});
+  }
+
+  /// False, and nothing is added, where the kernel does not take these operands.
+  bool run_as_given(const KernelEntry& entry, const plan::Step& step,
+                    const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
+    const size_t reserved = stage_.workspace;
+    const Layout common =
+        entry.layouts == Layouts::kSame ? common_layout(inputs, outputs) : Layout::kPlain;
+    std::vector<Value> in = as_wanted(inputs, entry, common);
+    std::vector<Value> out = as_wanted(outputs, entry, common);
+    std::vector<std::vector<Value>> post_operands;
+    for (const plan::Post& post : step.posts) {
+      post_operands.emplace_back();
+      for (TensorId id : post.operands) post_operands.back().push_back(value_of(id));
+    }
+    const Kernel kernel = prepare_kernel(entry, step, in, out, post_operands);
+    FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
+    const bool posts_apart = kernel.fused < step.posts.size();
+    // Posts apart work in place, on what the kernel has not yet rounded.
+    if (!kernel.launch || (posts_apart && is_narrow(out[0].desc.dtype))) {
+      stage_.workspace = reserved;
+      return false;
+    }
+    for (size_t i = 0; i < in.size(); ++i)
+      if (moved(inputs[i], in[i])) add_reorder(inputs[i], in[i]);
+    if (posts_apart && overwrites_post_operand(out[0])) out[0] = temporary(out[0].desc);
+    post_operands.resize(kernel.fused);
+    add_launch(kernel, name_of_kernel(entry, kernel), in, out, post_operands);
+    for (size_t i = kernel.fused; i < step.posts.size(); ++i) {
+      const bool last = i + 1 == step.posts.size();
+      run_post(step.posts[i], out[0], last ? outputs[0] : out[0]);
+    }
+    for (size_t i = posts_apart ? 1 : 0; i < out.size(); ++i)
+      if (moved(outputs[i], out[i])) add_reorder(out[i], outputs[i]);
+    return true;
+  }
+
+  void run_post(const plan::Post& post, const Value& running, const Value& result) {
+    plan::Step step;
+    step.op = post.op;
+    step.name = post.name;
+    step.inputs = step_.outputs;
+    step.inputs.resize(1);
+    step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
+    step.outputs = {step_.outputs[0]};
+    step.attributes = post.attributes;
+    step.where = step_.where;
+    std::vector<Value> inputs = {running};
+    for (TensorId id : post.operands) inputs.push_back(value_of(id));
+    run(step, std::move(inputs), {result});
+  }
+
+  Kernel prepare_kernel(const KernelEntry& entry, const plan::Step& step,
+                        const std::vector<Value>& in, const std::vector<Value>& out,
+                        const std::vector<std::vector<Value>>& posts) const {
+    Request request{step, {}, {}, {}, context_.job.seed, threads_};
+    for (const Value& value : in) request.inputs.push_back(value.desc);
+    for (const Value& value : out) request.outputs.push_back(value.desc);
+    for (const std::vector<Value>& operands : posts) {
+      request.post_operands.emplace_back();
+      for (const Value& value : operands) request.post_operands.back().push_back(value.desc);
+    }
+    return entry.prepare(request);
+  }
+
+  /// What runs the op: a library, or loops of ours.
+  static std::string name_of_kernel(const KernelEntry& entry, const Kernel& kernel) {
+    if (!kernel.library.empty()) return kernel.library;
+    return find_kernel(reference_kernels(), entry.op) == &entry ? "reference" : "flow";
+  }
+
+  void add_launch(const Kernel& kernel, const std::string& what, const std::vector<Value>& in,
+                  const std::vector<Value>& out, const std::vector<std::vector<Value>>& posts) {
+    Action action;
+    action.launch = kernel.launch;
+    for (const Value& value : in) action.inputs.push_back(value.operand);
+    for (const Value& value : out) action.outputs.push_back(value.operand);
+    for (const std::vector<Value>& operands : posts) {
+      action.posts.emplace_back();
+      for (const Value& value : operands) action.posts.back().push_back(value.operand);
+    }
+    action.workspace = reserve(kernel.workspace);
+    add_action(std::move(action), what);
+  }
+
+  const StageContext& context_;
+  const plan::Step& step_;
+  int threads_;
+  Stage stage_;
+};
+
+}  // namespace
+
+std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
+                                               std::span<const KernelEntry> kernels) {
+  std::vector<const KernelEntry*> chosen;
+  for (const plan::Step& step : job.steps) {
+    try {
+      chosen.push_back(&choose_kernel(job, step, kernels));
+    } catch (const RunError& error) {
+      throw located(step, error);
+    }
+  }
+  return chosen;
+}
+
+Stage prepare_stage(const StageContext& context, const plan::Step& step) {
+  try {
+    return StageBuilder(context, step).build();
+  } catch (const RunError& error) {
+    throw located(step, error);
+  }
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,54 @@
+// One plan step made ready to launch: its kernel, the reorders around it, the posts it does apart.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/cpu/backend/kernel.h"
+
+namespace flow::cpu {
+
+/// What an action reads or writes: a tensor of the job, or a place in its stage's workspace, or
+/// nothing (a second result that nobody reads).
+struct Operand {
+  enum class Kind { kNothing, kTensor, kWorkspace };
+  Kind kind = Kind::kNothing;
+  plan::TensorId tensor;
+  size_t offset = 0;  // in the workspace, bytes
+};
+
+/// One launch with its operands.
+struct Action {
+  Launch launch;
+  std::vector<Operand> inputs, outputs;
+  std::vector<std::vector<Operand>> posts;
+  size_t workspace = 0;  // offset in the stage's
+};
+
+struct Stage {
+  std::vector<Action> actions;  // in order; empty where the result is its operand's memory
+  size_t workspace = 0;         // bytes, of all actions
+  std::string kernel;           // what was chosen: "oneDNN jit:avx512_core, reorder; 2 threads"
+};
+
+/// What preparing a step needs to know of the job.
+struct StageContext {
+  const plan::Job& job;
+  std::span<const Layout> layouts;         // by tensor
+  std::span<const plan::TensorId> owners;  // by tensor: whose memory it lies in
+  std::span<const KernelEntry> kernels;    // forced table, or empty
+  int threads = 1;
+};
+
+/// The kernel of each step: of `kernels` where that is not empty; else for float64 operands that of
+/// doubles, or the reference where it has none, and the fast one for the rest. RunError, with the
+/// step's line, where there is none.
+std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
+                                               std::span<const KernelEntry> kernels);
+
+/// RunError, with the job-file line and the step's name, where the step cannot run here.
+Stage prepare_stage(const StageContext& context, const plan::Step& step);
+
+}  // namespace flow::cpu

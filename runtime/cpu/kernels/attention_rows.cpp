@@ -1,0 +1,48 @@
+// Rows of attention scores: masked, raised, summed.
+#include "runtime/cpu/kernels/attention_rows.h"
+
+#include <algorithm>
+
+#include "runtime/base/vector_math.h"
+#include "runtime/cpu/loops/features.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+FLOW_VECTORISED void hide_each(const uint8_t* mask, float* scores, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) scores[i] = mask[i] ? scores[i] : kHidden;
+}
+
+}  // namespace
+
+void hide(const bool* mask, int64_t step, float* scores, int64_t n) {
+  if (step == 1)
+    hide_each(reinterpret_cast<const uint8_t*>(mask), scores, n);
+  else if (!*mask)
+    std::fill_n(scores, n, kHidden);
+}
+
+FLOW_VECTORISED float exp_less(float* x, float shift, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = math::exp_of_nonpositive(x[i] - shift);
+    sum += x[i];
+  }
+  return sum;
+}
+
+FLOW_VECTORISED float dot_rows(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+FLOW_VECTORISED void slope_row(const float* p, float expected, float* dp, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) dp[i] = p[i] * (dp[i] - expected);
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,90 @@
+// A tile of attention: some queries over some keys, whose scores stay in the cache.
+#pragma once
+
+#include <dnnl.h>
+
+#include <algorithm>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/cpu/backend/onednn_status.h"
+#include "runtime/cpu/kernels/attention.h"
+#include "runtime/cpu/kernels/attention_rows.h"
+
+namespace flow::cpu::fast {
+
+inline constexpr int64_t kTileQueries = 64, kTileKeys = 256;
+
+/// The keys of a tile.
+struct Keys {
+  int64_t first, count;
+};
+
+/// The queries of a tile.
+struct Queries {
+  int64_t batch, first, count;
+};
+
+/// What all tiles of a call have in common.
+struct Tiles {
+  Attention at;
+  int64_t width;    // of a row of scores in memory
+  int64_t queries;  // tiles of queries in a batch
+
+  explicit Tiles(const Attention& attention) : at(attention) {
+    width = round_up(std::min(kTileKeys, at.keys), kScoreLanes);
+    queries = ceil_div(at.queries, kTileQueries);
+  }
+
+  /// Floats of the scores of a tile.
+  int64_t space() const { return kTileQueries * width; }
+
+  Queries tile(int64_t batch, int64_t index) const {
+    const int64_t first = index * kTileQueries;
+    return {batch, first, std::min(kTileQueries, at.queries - first)};
+  }
+
+  /// Calls f with the tiles of keys that some of the queries may see.
+  template <typename F>
+  void for_keys(const Queries& q, F f) const {
+    const int64_t end = at.seen_keys(q.first + q.count);
+    for (int64_t first = 0; first < end; first += kTileKeys)
+      f(Keys{first, std::min(kTileKeys, end - first)});
+  }
+
+  /// Hides the scores of query `row` of the tile for keys that it does not see; -inf too where the
+  /// row's last vector goes beyond the keys. Returns the length in whole vectors.
+  int64_t hide_unseen(const Buffers& buffers, const Queries& q, const Keys& k, int64_t row,
+                      float* scores) const {
+    const int64_t query = q.first + row;
+    const int64_t seen = std::clamp(at.seen_keys(query + 1) - k.first, int64_t{0}, k.count);
+    const int64_t length = round_up(k.count, kScoreLanes);
+    if (at.has_mask() && seen > 0) {
+      const auto* mask = reinterpret_cast<const bool*>(buffers.inputs[at.mask_operand()]);
+      hide(mask + at.mask_row(q.batch, query) + k.first * at.mask_key_step(), at.mask_key_step(),
+           scores, seen);
+    }
+    std::fill(scores + seen, scores + length, kHidden);
+    return length;
+  }
+};
+
+/// A matrix as a product sees it.
+struct Matrix {
+  const float* data;
+  int64_t stride;  // between rows
+};
+
+/// out[rows, columns] = factor a b + keep out, a and b perhaps stored transposed.
+struct ProductShape {
+  int64_t rows, columns, depth;
+};
+
+inline void multiply(char transpose_a, char transpose_b, const ProductShape& shape, float factor,
+                     Matrix a, Matrix b, float keep, float* out, int64_t out_stride) {
+  must_succeed([&] {
+    return dnnl_sgemm(transpose_a, transpose_b, shape.rows, shape.columns, shape.depth, factor,
+                      a.data, a.stride, b.data, b.stride, keep, out, out_stride);
+  });
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,59 @@
+// Rows in vectors.
+#include "runtime/cpu/kernels/epilogue.h"
+
+#include <cstring>
+
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/low_precision.h"
+
+namespace flow::cpu {
+namespace {
+
+FLOW_VECTORISED void add_bias(const float* in, const float* bias, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i] + bias[i];
+}
+
+FLOW_VECTORISED void add_bias_relu(const float* in, const float* bias, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float sum = in[i] + bias[i];
+    out[i] = sum <= 0 ? 0 : sum;
+  }
+}
+
+FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i] <= 0 ? 0 : in[i];
+}
+
+}  // namespace
+
+Epilogue Epilogue::of(const Request& request, int axis) {
+  Epilogue epilogue;
+  for (const plan::Post& post : request.step.posts) {
+    if (post.op == "bias_add" && epilogue.fused == 0 &&
+        post.attributes.get<int64_t>("axis") == axis)
+      epilogue.bias = true;
+    else if (post.op == "relu" && !epilogue.relu && !epilogue.narrow)
+      epilogue.relu = true;
+    else if (post.op == "cast" && !epilogue.narrow)
+      epilogue.narrow = true;
+    else
+      break;
+    ++epilogue.fused;
+  }
+  return epilogue;
+}
+
+void Epilogue::finish(float* in, const float* bias_row, std::byte* out, int64_t n) const {
+  float* to = narrow ? in : reinterpret_cast<float*>(out);
+  if (bias && relu)
+    add_bias_relu(in, bias_row, to, n);
+  else if (bias)
+    add_bias(in, bias_row, to, n);
+  else if (relu)
+    relu_row(in, to, n);
+  else if (in != to)
+    std::memcpy(to, in, static_cast<size_t>(n) * sizeof(float));
+  if (narrow) round_to_bfloat16(to, reinterpret_cast<uint16_t*>(out), n);
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,148 @@
+// gather: rows picked by indices. gather_grad: their gradients summed, in the order of the indices
+// whatever the number of threads. one_hot: a row of two values for each index.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
+#include "runtime/cpu/kernels/labels.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// params [outer, n, inner], indices [count], out [outer, count, inner].
+struct GatherSizes {
+  int64_t outer, n, count, inner;
+};
+
+GatherSizes sizes_of(const Shape& whole, int axis, int64_t count) {
+  return {whole.elements(0, axis), whole[axis], count, whole.elements(axis + 1, whole.rank())};
+}
+
+/// out[o, i, :] = params[o, indices[i], :]; zero where the index is out of range, which stops the
+/// run. Rows [first, end) of the outer * count there are.
+template <typename T>
+void gather_rows(const GatherSizes& sizes, DType dtype, const T* params, const std::byte* indices,
+                 T* out, int64_t first, int64_t end) {
+  for (int64_t row = first; row < end; ++row) {
+    const int64_t o = row / sizes.count, index = integer_at(dtype, indices, row - o * sizes.count);
+    T* to = out + row * sizes.inner;
+    const T* from = params + (o * sizes.n + index) * sizes.inner;
+    if (index < 0 || index >= sizes.n)
+      std::fill_n(to, sizes.inner, T{});
+    else if (sizes.inner == 1)
+      *to = *from;
+    else
+      std::memcpy(to, from, static_cast<size_t>(sizes.inner) * sizeof(T));
+  }
+}
+
+template <typename T>
+Kernel gather_with(const Request& request, const GatherSizes& sizes) {
+  const TensorDesc& indices = request.inputs[1];
+  Kernel kernel;
+  kernel.launch = [sizes, threads = request.threads, dtype = indices.dtype,
+                   check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
+                                                                  const CallState& state) {
+    check.run(buffers.inputs[1], state);
+    for_pieces(threads, sizes.outer * sizes.count, std::max<int64_t>(1, kPiece / sizes.inner),
+               [&](int64_t first, int64_t end) {
+                 gather_rows(sizes, dtype, input<T>(buffers, 0), buffers.inputs[1],
+                             output<T>(buffers, 0), first, end);
+               });
+  };
+  return kernel;
+}
+
+/// Every piece looks at all indices and adds the rows that are its own.
+struct Pieces {
+  int64_t rows;   // of [0, n)
+  int64_t count;  // of pieces of an outer part
+
+  explicit Pieces(const GatherSizes& sizes) {
+    constexpr int64_t kMost = 16;
+    const int64_t work = (sizes.n + sizes.count) * sizes.inner;
+    count = std::clamp<int64_t>(std::min(work / kPiece, sizes.n), 1,
+                                std::max<int64_t>(1, kMost / sizes.outer));
+    rows = ceil_div(sizes.n, count);
+    count = ceil_div(sizes.n, rows);
+  }
+};
+
+/// dx[j, :] = sum of dy[i, :] with indices[i] = j, for j in [first, end).
+template <typename I>
+void add_picked(const GatherSizes& sizes, const I* indices, const float* dy, float* dx,
+                int64_t first, int64_t end) {
+  std::fill(dx + first * sizes.inner, dx + end * sizes.inner, 0.0f);
+  for (int64_t i = 0; i < sizes.count; ++i) {
+    const auto index = static_cast<int64_t>(indices[i]);
+    if (index < first || index >= end) continue;
+    const float* from = dy + i * sizes.inner;
+    float* to = dx + index * sizes.inner;
+#pragma omp simd
+    for (int64_t k = 0; k < sizes.inner; ++k) to[k] += from[k];
+  }
+}
+
+template <typename T>
+Kernel one_hot_with(const Request& request, T on, T off) {
+  const TensorDesc& indices = request.inputs[0];
+  const int64_t depth = request.step.attributes.get<int64_t>("depth");
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, dtype = indices.dtype,
+                   count = indices.shape.elements(), check = LabelCheck(request, indices, depth)](
+                      const Buffers& buffers, const CallState& state) {
+    check.run(buffers.inputs[0], state);
+    for_pieces(threads, count, std::max<int64_t>(1, kPiece / depth),
+               [&](int64_t first, int64_t end) {
+                 T* out = output<T>(buffers, 0);
+                 std::fill(out + first * depth, out + end * depth, off);
+                 for (int64_t i = first; i < end; ++i) {
+                   const int64_t index = integer_at(dtype, buffers.inputs[0], i);
+                   if (0 <= index && index < depth) out[i * depth + index] = on;
+                 }
+               });
+  };
+  return kernel;
+}
+
+}  // namespace
+
+Kernel gather(const Request& request) {
+  const int axis = axis_of(request);
+  const GatherSizes sizes =
+      sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
+  return visit_size(size_of(request.inputs[0].dtype),
+                    [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
+}
+
+Kernel gather_grad(const Request& request) {
+  const int axis = axis_of(request);
+  const TensorDesc& indices = request.inputs[0];
+  const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
+  Kernel kernel;
+  visit_integer(indices.dtype, [&]<typename I>(I) {
+    kernel.launch = [sizes, pieces = Pieces(sizes), threads = request.threads](
+                        const Buffers& buffers, const CallState&) {
+      parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
+        const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
+        add_picked(sizes, input<I>(buffers, 0),
+                   input<float>(buffers, 1) + o * sizes.count * sizes.inner,
+                   output<float>(buffers, 0) + o * sizes.n * sizes.inner, first,
+                   std::min(sizes.n, first + pieces.rows));
+      });
+    };
+  });
+  return kernel;
+}
+
+Kernel one_hot(const Request& request) {
+  const plan::Attributes& attributes = request.step.attributes;
+  return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
+    return one_hot_with(request, convert<T>(attributes.get<double>("on_value")),
+                        convert<T>(attributes.get<double>("off_value")));
+  });
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,123 @@
+// What is done to gradients before variables are updated by them.
+#include <cmath>
+#include <vector>
+
+#include "runtime/base/loss_scale.h"
+#include "runtime/cpu/kernels/update.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// g + l1*sign(w) + l2*w
+FLOW_VECTORISED void regularize_piece(const float* g, const float* w, float l1, float l2, float* to,
+                                      int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float sign = static_cast<float>(w[i] > 0) - static_cast<float>(w[i] < 0);
+    to[i] = g[i] + (l1 * sign + l2 * w[i]);
+  }
+}
+
+/// The sum of squares, in float64: those of large gradients have no float.
+FLOW_VECTORISED double sum_squares(const float* x, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const auto value = static_cast<double>(x[i + k]);
+      lanes[k] += value * value;
+    }
+  }
+  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  double total = 0;
+  for (const double lane : lanes) total += lane;
+  return total;
+}
+
+/// Elements [first, end) of an operand.
+struct Part {
+  size_t operand;
+  int64_t first, end;
+};
+
+std::vector<Part> parts_of(const Request& request, size_t first_operand) {
+  std::vector<Part> parts;
+  for (size_t i = first_operand; i < request.inputs.size(); ++i) {
+    const int64_t n = request.inputs[i].shape.elements();
+    for (int64_t first = 0; first < n; first += kPiece)
+      parts.push_back({i, first, std::min(n, first + kPiece)});
+  }
+  return parts;
+}
+
+/// The result is factor_of(buffers, sum of squares of the operands from `first_operand` on).
+template <typename FactorOf>
+Kernel kernel_of_squares(const Request& request, size_t first_operand, FactorOf factor_of) {
+  const std::vector<Part> parts = parts_of(request, first_operand);
+  Kernel kernel;
+  kernel.workspace = parts.size() * sizeof(double);
+  kernel.launch = [parts, factor_of, threads = request.threads](const Buffers& buffers,
+                                                                const CallState&) {
+    double* sums = reinterpret_cast<double*>(buffers.workspace);
+    parallel_for(threads, static_cast<int64_t>(parts.size()), [&](int64_t i, int) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      sums[i] =
+          sum_squares(input<float>(buffers, part.operand) + part.first, part.end - part.first);
+    });
+    double total = 0;
+    for (size_t i = 0; i < parts.size(); ++i) total += sums[i];
+    *output<float>(buffers, 0) = static_cast<float>(factor_of(buffers, total));
+  };
+  return kernel;
+}
+
+}  // namespace
+
+Kernel regularize(const Request& request) {
+  const auto l1 = static_cast<float>(request.step.attributes.get<double>("l1"));
+  const auto l2 = static_cast<float>(request.step.attributes.get<double>("l2"));
+  Kernel kernel;
+  kernel.launch = [l1, l2, threads = request.threads, n = request.outputs[0].shape.elements()](
+                      const Buffers& buffers, const CallState&) {
+    const float *g = input<float>(buffers, 0), *w = input<float>(buffers, 1);
+    float* to = output<float>(buffers, 0);
+    for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) {
+      regularize_piece(g + i, w + i, l1, l2, to + i, end - i);
+    });
+  };
+  return kernel;
+}
+
+Kernel clip_factor(const Request& request) {
+  return kernel_of_squares(
+      request, 0,
+      [scale = number(request, "scale"), limit = number(request, "clip_norm")](
+          const Buffers&, double squares) { return flow::clip_factor(squares, scale, limit); });
+}
+
+Kernel unscale_factor(const Request& request) {
+  return kernel_of_squares(request, 1,
+                           [scale = number(request, "scale"), limit = number(request, "clip_norm")](
+                               const Buffers& buffers, double squares) {
+                             return flow::unscale_factor(
+                                 squares, scale, static_cast<double>(*input<float>(buffers, 0)),
+                                 limit);
+                           });
+}
+
+Kernel move_loss_scale(const Request& request) {
+  Kernel kernel;
+  kernel.launch = [rule = LossScaleRule::of(request.step.attributes)](const Buffers& buffers,
+                                                                      const CallState&) {
+    float loss_scale = *input<float>(buffers, 1), finite_steps = *input<float>(buffers, 2);
+    flow::move_loss_scale(rule, static_cast<double>(*input<float>(buffers, 0)), loss_scale,
+                          finite_steps);
+    *output<float>(buffers, 0) = loss_scale;
+    *output<float>(buffers, 1) = finite_steps;
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,29 @@
+// Class labels of any integer dtype, and the fault that one out of range is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu {
+
+/// What is known of a step's labels before it runs.
+struct LabelCheck {
+  LabelCheck(const Request& request, const TensorDesc& labels, int64_t classes)
+      : where(request.step.where),
+        operand(labels.name),
+        dtype(labels.dtype),
+        rows(labels.shape.elements()),
+        limit(classes) {}
+
+  /// Notes the first label outside [0, limit), in row order, unless the call has a fault already.
+  void run(const std::byte* labels, const CallState& state) const;
+
+  std::string where, operand;
+  DType dtype;
+  int64_t rows, limit;
+};
+
+}  // namespace flow::cpu

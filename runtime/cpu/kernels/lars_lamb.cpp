@@ -1,0 +1,179 @@
+// LARS and LAMB: updates whose rate for a variable depends on norms of the whole of it. One pass
+// for the norms, in pieces that are summed in order, and one that moves the variable.
+#include "runtime/cpu/kernels/update.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+double total(const double (&lanes)[kLanes]) {
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+/// The sums of squares of two arrays.
+FLOW_VECTORISED TwoSums squares(const float* a, const float* b, int64_t n) {
+  double of_a[kLanes] = {}, of_b[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const auto x = static_cast<double>(a[i + k]), y = static_cast<double>(b[i + k]);
+      of_a[k] += x * x;
+      of_b[k] += y * y;
+    }
+  }
+  for (; i < n; ++i) {
+    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    of_a[0] += x * x;
+    of_b[0] += y * y;
+  }
+  return {total(of_a), total(of_b)};
+}
+
+struct LarsRates {
+  float scale, momentum, weight_decay, negative_rate;
+};
+
+/// m = b*m - r*(scale*g + wd*w), w += m
+FLOW_VECTORISED void lars_piece(const UpdateArrays<2>& arrays, const LarsRates& rates, int64_t n) {
+  const LarsRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
+  float *next_w = arrays.to[0], *next_m = arrays.to[1];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float moved =
+        r.momentum * m[i] + r.negative_rate * (r.scale * g[i] + r.weight_decay * w[i]);
+    next_w[i] = w[i] + moved;
+    next_m[i] = moved;
+  }
+}
+
+struct LambRates {
+  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+  float mean_correction, root_correction, epsilon, weight_decay;
+};
+
+/// The movement where m and v are new.
+inline float movement(const LambRates& r, float w, float m, float v) {
+  return r.mean_correction * m / (r.root_correction * std::sqrt(v) + r.epsilon) +
+         r.weight_decay * w;
+}
+
+/// Moves m and v.
+FLOW_VECTORISED void lamb_means(const UpdateArrays<3>& arrays, const LambRates& rates, int64_t n) {
+  const LambRates r = rates;
+  const float *g = arrays.g, *m = arrays.from[1], *v = arrays.from[2];
+  float *next_m = arrays.to[1], *next_v = arrays.to[2];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    next_m[i] = r.beta1 * m[i] + r.rest1 * scaled;
+    next_v[i] = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
+  }
+}
+
+/// The sums of squares of the variable and of its movement.
+FLOW_VECTORISED TwoSums lamb_squares(const UpdateArrays<3>& arrays, const LambRates& rates,
+                                     int64_t n) {
+  const LambRates r = rates;
+  const float *w = arrays.from[0], *m = arrays.to[1], *v = arrays.to[2];
+  double of_w[kLanes] = {}, of_a[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const auto x = static_cast<double>(w[i + k]);
+      const auto a = static_cast<double>(movement(r, w[i + k], m[i + k], v[i + k]));
+      of_w[k] += x * x;
+      of_a[k] += a * a;
+    }
+  }
+  for (; i < n; ++i) {
+    const auto x = static_cast<double>(w[i]);
+    const auto a = static_cast<double>(movement(r, w[i], m[i], v[i]));
+    of_w[0] += x * x;
+    of_a[0] += a * a;
+  }
+  return {total(of_w), total(of_a)};
+}
+
+FLOW_VECTORISED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& rates,
+                                float negative_rate, int64_t n) {
+  const LambRates r = rates;
+  const float *w = arrays.from[0], *m = arrays.to[1], *v = arrays.to[2];
+  float* next_w = arrays.to[0];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) next_w[i] = w[i] + negative_rate * movement(r, w[i], m[i], v[i]);
+}
+
+}  // namespace
+
+Kernel lars_update(const Request& request) {
+  const int64_t n = request.outputs[0].shape.elements();
+  Kernel kernel;
+  kernel.workspace = bytes_of_sums(n);
+  kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 2),
+                   momentum = number(request, "momentum_beta"),
+                   coefficient = number(request, "lars_coefficient"),
+                   epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
+                   weight_decay = number(request, "weight_decay")](const Buffers& buffers,
+                                                                   const CallState& state) {
+    const UpdateArrays<2> arrays(buffers);
+    const double scale = gradient_scale(buffers);
+    if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
+    const TwoSums sums = sum_pieces(
+        threads, n, reinterpret_cast<TwoSums*>(buffers.workspace),
+        [&](int64_t i, int64_t end) { return squares(arrays.from[0] + i, arrays.g + i, end - i); });
+    const double size = std::sqrt(sums.first / static_cast<double>(n));
+    const double slope = std::abs(scale) * std::sqrt(sums.second / static_cast<double>(n));
+    const double ratio =
+        size > 0 && slope > 0 ? coefficient * size / (slope + weight_decay * size + epsilon) : 1;
+    const double rate = state.at_rate(rate_scale).learning_rate * ratio;
+    const LarsRates rates{static_cast<float>(scale), static_cast<float>(momentum),
+                          static_cast<float>(weight_decay), static_cast<float>(-rate)};
+    for_pieces(threads, n, kPiece,
+               [&](int64_t i, int64_t end) { lars_piece(arrays.at(i), rates, end - i); });
+  };
+  return kernel;
+}
+
+Kernel lamb_update(const Request& request) {
+  const int64_t n = request.outputs[0].shape.elements();
+  Kernel kernel;
+  kernel.workspace = bytes_of_sums(n);
+  kernel.launch = [n, threads = request.threads, gradient_scale = GradientScale(request, 3),
+                   beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
+                   epsilon = number(request, "epsilon"), rate_scale = number(request, "rate_scale"),
+                   weight_decay = number(request, "weight_decay")](const Buffers& buffers,
+                                                                   const CallState& state) {
+    const UpdateArrays<3> arrays(buffers);
+    const double scale = gradient_scale(buffers);
+    if (std::isnan(scale)) return keep(arrays.from, arrays.to, n);
+    const LambRates rates{static_cast<float>(scale),
+                          static_cast<float>(beta1),
+                          static_cast<float>(1 - beta1),
+                          static_cast<float>(beta2),
+                          static_cast<float>(1 - beta2),
+                          static_cast<float>(1 / gathered(beta1, true, state.step)),
+                          static_cast<float>(1 / std::sqrt(gathered(beta2, true, state.step))),
+                          static_cast<float>(epsilon),
+                          static_cast<float>(weight_decay)};
+    const TwoSums sums = sum_pieces(threads, n, reinterpret_cast<TwoSums*>(buffers.workspace),
+                                    [&](int64_t i, int64_t end) {
+                                      lamb_means(arrays.at(i), rates, end - i);
+                                      return lamb_squares(arrays.at(i), rates, end - i);
+                                    });
+    const double ratio =
+        sums.first > 0 && sums.second > 0 ? std::sqrt(sums.first) / std::sqrt(sums.second) : 1;
+    const auto negative_rate = static_cast<float>(-state.at_rate(rate_scale).learning_rate * ratio);
+    for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) {
+      lamb_piece(arrays.at(i), rates, negative_rate, end - i);
+    });
+  };
+  return kernel;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,170 @@
+// The optimizers' updates, in place: one pass over a gradient and what it moves.
+#include "runtime/cpu/kernels/update.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+/// w += a * g, the product rounded before the sum.
+FLOW_VECTORISED void sgd_piece(const UpdateArrays<1>& arrays, float a, int64_t n) {
+  const float *g = arrays.g, *w = arrays.from[0];
+  float* updated = arrays.to[0];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) updated[i] = w[i] + a * g[i];
+}
+
+struct MomentumRates {
+  float scale, momentum, negative_rate, decay;  // decay: -lr * weight_decay
+};
+
+/// m = b*m + scale*g, w -= lr*m
+FLOW_VECTORISED void momentum_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
+                                    int64_t n) {
+  const MomentumRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
+  float *next_w = arrays.to[0], *next_m = arrays.to[1];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float moved = r.momentum * m[i] + r.scale * g[i];
+    next_w[i] = w[i] + (r.negative_rate * moved + r.decay * w[i]);
+    next_m[i] = moved;
+  }
+}
+
+/// m = b*m + scale*g, w -= lr*(scale*g + b*m)
+FLOW_VECTORISED void nesterov_piece(const UpdateArrays<2>& arrays, const MomentumRates& rates,
+                                    int64_t n) {
+  const MomentumRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1];
+  float *next_w = arrays.to[0], *next_m = arrays.to[1];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    const float moved = r.momentum * m[i] + scaled;
+    const float direction = scaled + r.momentum * moved;
+    next_w[i] = w[i] + (r.negative_rate * direction + r.decay * w[i]);
+    next_m[i] = moved;
+  }
+}
+
+struct AdamRates {
+  float scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+  float negative_rate;                      // divided by what m has gathered
+  float correction;                         // one over the root of what v has gathered
+  float epsilon, decay;                     // decay: -lr * weight_decay
+};
+
+FLOW_VECTORISED void adam_piece(const UpdateArrays<3>& arrays, const AdamRates& rates, int64_t n) {
+  const AdamRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *m = arrays.from[1], *v = arrays.from[2];
+  float *next_w = arrays.to[0], *next_m = arrays.to[1], *next_v = arrays.to[2];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    const float mean = r.beta1 * m[i] + r.rest1 * scaled;
+    const float square = r.beta2 * v[i] + r.rest2 * (scaled * scaled);
+    const float root = r.correction * std::sqrt(square) + r.epsilon;
+    next_w[i] = w[i] + (r.negative_rate * mean / root + r.decay * w[i]);
+    next_m[i] = mean;
+    next_v[i] = square;
+  }
+}
+
+struct RmspropRates {
+  float scale, decay, rest, negative_rate, epsilon;
+};
+
+FLOW_VECTORISED void rmsprop_piece(const UpdateArrays<2>& arrays, const RmspropRates& rates,
+                                   int64_t n) {
+  const RmspropRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *ms = arrays.from[1];
+  float *next_w = arrays.to[0], *next_ms = arrays.to[1];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    const float square = r.rest * (scaled * scaled) + r.decay * ms[i];
+    next_w[i] = w[i] + r.negative_rate * scaled / std::sqrt(square + r.epsilon);
+    next_ms[i] = square;
+  }
+}
+
+/// The variance is not below 0, whatever rounding says.
+FLOW_VECTORISED void centered_rmsprop_piece(const UpdateArrays<3>& arrays,
+                                            const RmspropRates& rates, int64_t n) {
+  const RmspropRates r = rates;
+  const float *g = arrays.g, *w = arrays.from[0], *ms = arrays.from[1], *mg = arrays.from[2];
+  float *next_w = arrays.to[0], *next_ms = arrays.to[1], *next_mg = arrays.to[2];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float scaled = r.scale * g[i];
+    const float square = r.rest * (scaled * scaled) + r.decay * ms[i];
+    const float mean = r.rest * scaled + r.decay * mg[i];
+    const float variance = square - mean * mean;
+    const float root = std::sqrt((variance < 0 ? 0 : variance) + r.epsilon);
+    next_w[i] = w[i] + r.negative_rate * scaled / root;
+    next_ms[i] = square;
+    next_mg[i] = mean;
+  }
+}
+
+auto rmsprop_rates(const Request& request) {
+  return [decay = number(request, "decay_rate"), epsilon = number(request, "epsilon")](
+             double scale, const CallState& state) {
+    return RmspropRates{static_cast<float>(scale), static_cast<float>(decay),
+                        static_cast<float>(1 - decay), static_cast<float>(-state.learning_rate),
+                        static_cast<float>(epsilon)};
+  };
+}
+
+}  // namespace
+
+Kernel sgd_update(const Request& request) {
+  return update_kernel<1>(
+      request,
+      [](double scale, const CallState& state) {
+        return static_cast<float>(-state.learning_rate * scale);
+      },
+      sgd_piece);
+}
+
+Kernel momentum_update(const Request& request) {
+  const auto rates = [momentum = number(request, "momentum"),
+                      weight_decay = number(request, "weight_decay")](double scale,
+                                                                      const CallState& state) {
+    return MomentumRates{static_cast<float>(scale), static_cast<float>(momentum),
+                         static_cast<float>(-state.learning_rate),
+                         static_cast<float>(-state.learning_rate * weight_decay)};
+  };
+  return update_kernel<2>(
+      request, rates,
+      request.step.attributes.get<bool>("nesterov") ? nesterov_piece : momentum_piece);
+}
+
+Kernel adam_update(const Request& request) {
+  const auto rates = [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
+                      epsilon = number(request, "epsilon"),
+                      weight_decay = number(request, "weight_decay"),
+                      corrected = request.step.attributes.get<bool>("bias_correction")](
+                         double scale, const CallState& state) {
+    const double rate = state.learning_rate;
+    return AdamRates{static_cast<float>(scale),
+                     static_cast<float>(beta1),
+                     static_cast<float>(1 - beta1),
+                     static_cast<float>(beta2),
+                     static_cast<float>(1 - beta2),
+                     static_cast<float>(-rate / gathered(beta1, corrected, state.step)),
+                     static_cast<float>(1 / std::sqrt(gathered(beta2, corrected, state.step))),
+                     static_cast<float>(epsilon),
+                     static_cast<float>(-rate * weight_decay)};
+  };
+  return update_kernel<3>(request, rates, adam_piece);
+}
+
+Kernel rmsprop_update(const Request& request) {
+  return update_kernel<2>(request, rmsprop_rates(request), rmsprop_piece);
+}
+
+Kernel centered_rmsprop_update(const Request& request) {
+  return update_kernel<3>(request, rmsprop_rates(request), centered_rmsprop_piece);
+}
+
+}  // namespace flow::cpu::fast

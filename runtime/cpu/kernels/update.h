@@ -1,0 +1,105 @@
+// What the fast kernels of updates have in common: the gradient's factor, the arrays of one
+// variable with its slots, and sums over pieces of them.
+#pragma once
+
+#include <array>
+#include <cmath>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/power.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu {
+
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots.
+template <size_t kMoved>
+struct UpdateArrays {
+  const float* g;
+  std::array<const float*, kMoved> from;
+  std::array<float*, kMoved> to;  // each lies exactly on the one of `from`, or apart
+
+  explicit UpdateArrays(const Buffers& buffers) : g(input<float>(buffers, 0)) {
+    for (size_t i = 0; i < kMoved; ++i) {
+      from[i] = input<float>(buffers, 1 + i);
+      to[i] = output<float>(buffers, i);
+    }
+  }
+  /// The arrays from element i on.
+  UpdateArrays at(int64_t i) const {
+    UpdateArrays moved = *this;
+    moved.g += i;
+    for (size_t k = 0; k < kMoved; ++k) moved.from[k] += i, moved.to[k] += i;
+    return moved;
+  }
+};
+
+/// A variable and its slots stay as they are.
+template <typename T, size_t kMoved>
+void keep(const std::array<const T*, kMoved>& from, const std::array<T*, kMoved>& to, int64_t n) {
+  for (size_t i = 0; i < kMoved; ++i)
+    if (to[i] != from[i]) std::copy_n(from[i], n, to[i]);
+}
+
+/// What a gradient is multiplied by: the attribute `scale`, times the operand after the slots,
+/// where there is one.
+class GradientScale {
+ public:
+  GradientScale(const Request& request, size_t moved)
+      : scale_(request.step.attributes.get<double>("scale")),
+        operand_(1 + moved),
+        clipped_(request.inputs.size() > operand_) {}
+  /// NaN: nothing is updated.
+  template <typename T = float>
+  double operator()(const Buffers& buffers) const {
+    return clipped_ ? scale_ * static_cast<double>(*input<T>(buffers, operand_)) : scale_;
+  }
+
+ private:
+  double scale_;
+  size_t operand_;
+  bool clipped_;
+};
+
+/// A Kernel that calls piece(arrays, rates, n) for each piece; `rates(scale, state)` are those of a
+/// call.
+template <size_t kMoved, typename MakeRates, typename Piece>
+Kernel update_kernel(const Request& request, MakeRates rates, Piece piece) {
+  Kernel kernel;
+  kernel.launch = [=, threads = request.threads, n = request.outputs[0].shape.elements(),
+                   scale = GradientScale(request, kMoved),
+                   rate_scale = number(request, "rate_scale")](const Buffers& buffers,
+                                                               const CallState& state) {
+    const UpdateArrays<kMoved> arrays(buffers);
+    const double factor = scale(buffers);
+    if (std::isnan(factor)) return keep(arrays.from, arrays.to, n);
+    const auto of_call = rates(factor, state.at_rate(rate_scale));
+    for_pieces(threads, n, kPiece,
+               [&](int64_t i, int64_t end) { piece(arrays.at(i), of_call, end - i); });
+  };
+  return kernel;
+}
+
+/// Two sums over a variable.
+struct TwoSums {
+  double first = 0, second = 0;
+};
+
+/// sum(i, end) for each piece, on many threads; then their total, in order. `sums` has room for
+/// ceil_div(n, kPiece).
+template <typename Sum>
+TwoSums sum_pieces(int threads, int64_t n, TwoSums* sums, Sum sum) {
+  for_pieces(threads, n, kPiece, [&](int64_t i, int64_t end) { sums[i / kPiece] = sum(i, end); });
+  TwoSums total;
+  for (int64_t i = 0; i < ceil_div(n, kPiece); ++i) {
+    total.first += sums[i].first;
+    total.second += sums[i].second;
+  }
+  return total;
+}
+
+inline size_t bytes_of_sums(int64_t n) {
+  return static_cast<size_t>(ceil_div(n, kPiece)) * sizeof(TwoSums);
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,23 @@
+// Conversions in vectors.
+#include "runtime/cpu/loops/low_precision.h"
+
+#include "runtime/cpu/loops/features.h"
+
+namespace flow::cpu {
+
+FLOW_VECTORISED void round_to_bfloat16(const float* x, uint16_t* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = bits_as<uint32_t>(x[i]);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    y[i] = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : rounded);
+  }
+}
+
+FLOW_VECTORISED void widen_bfloat16(const uint16_t* x, float* y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = bfloat16_to_float(x[i]);
+}
+
+}  // namespace flow::cpu

@@ -1,0 +1,198 @@
+// Sums, by rows or by runs.
+#include "runtime/cpu/loops/reduction.h"
+
+#include <cstring>
+
+#include "runtime/cpu/loops/features.h"
+#include "runtime/cpu/loops/low_precision.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu {
+namespace {
+
+constexpr int64_t kColumnsPerPiece = 4096;
+
+/// sums[k] += the sum of `rows` rows of x, which lie `stride` apart. Four at a time, in pairs.
+template <typename T>
+[[gnu::always_inline]] inline void add_any_rows(const T* x, int64_t rows, int64_t stride,
+                                                int64_t columns, float* sums) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    const T *x0 = x + row * stride, *x1 = x0 + stride, *x2 = x1 + stride, *x3 = x2 + stride;
+#pragma omp simd
+    for (int64_t k = 0; k < columns; ++k)
+      sums[k] += (wide(x0[k]) + wide(x1[k])) + (wide(x2[k]) + wide(x3[k]));
+  }
+  for (; row < rows; ++row) {
+    const T* x0 = x + row * stride;
+#pragma omp simd
+    for (int64_t k = 0; k < columns; ++k) sums[k] += wide(x0[k]);
+  }
+}
+
+using Lanes = float __attribute__((vector_size(64)));
+constexpr int64_t kLanes = 16;
+
+[[gnu::always_inline]] inline void load(const float* x, Lanes& lanes) {
+  std::memcpy(&lanes, x, sizeof lanes);
+}
+
+/// bfloat16 is the upper half of a float.
+[[gnu::always_inline]] inline void load(const uint16_t* x, Lanes& lanes) {
+  using Halves = uint16_t __attribute__((vector_size(32)));
+  using Words = uint32_t __attribute__((vector_size(64)));
+  Halves halves;
+  std::memcpy(&halves, x, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&lanes, &words, sizeof lanes);
+}
+
+/// Eight running sums, since each addition waits for the one before.
+[[gnu::always_inline]] inline double sum_of_lanes(const Lanes& lanes) {
+  double parts[8];
+  for (int64_t k = 0; k < 8; ++k)
+    parts[k] = static_cast<double>(lanes[k]) + static_cast<double>(lanes[k + 8]);
+  return ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
+         ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+}
+
+/// The sum of n adjacent floats: 64 running sums, each over at most 64 elements; then 16 of four
+/// each, or of what is left; then float64.
+template <typename T>
+[[gnu::always_inline]] inline double sum_any_run(const T* x, int64_t n) {
+  constexpr int64_t kSums = 4, kStep = kSums * kLanes, kBlock = 64 * kStep;
+  double total = 0;
+  int64_t i = 0;
+  while (i + kStep <= n) {
+    Lanes sums[kSums] = {};
+    for (const int64_t end = std::min(n, i + kBlock); i + kStep <= end; i += kStep)
+      for (int64_t k = 0; k < kSums; ++k) {
+        Lanes lanes;
+        load(x + i + k * kLanes, lanes);
+        sums[k] += lanes;
+      }
+    total += sum_of_lanes((sums[0] + sums[2]) + (sums[1] + sums[3]));
+  }
+  if (i + kLanes <= n) {
+    Lanes sum = {};
+    for (; i + kLanes <= n; i += kLanes) {
+      Lanes lanes;
+      load(x + i, lanes);
+      sum += lanes;
+    }
+    total += sum_of_lanes(sum);
+  }
+  double parts[4] = {total, 0, 0, 0};
+  for (; i + 4 <= n; i += 4)
+    for (int64_t k = 0; k < 4; ++k) parts[k] += static_cast<double>(wide(x[i + k]));
+  for (; i < n; ++i) parts[1] += static_cast<double>(wide(x[i]));
+  return (parts[0] + parts[1]) + (parts[2] + parts[3]);
+}
+
+FLOW_VECTORISED void add_rows(const float* x, int64_t rows, int64_t stride, int64_t columns,
+                              float* sums) {
+  add_any_rows(x, rows, stride, columns, sums);
+}
+
+FLOW_VECTORISED void add_rows(const uint16_t* x, int64_t rows, int64_t stride, int64_t columns,
+                              float* sums) {
+  add_any_rows(x, rows, stride, columns, sums);
+}
+
+FLOW_VECTORISED double sum_run(const float* x, int64_t n) { return sum_any_run(x, n); }
+
+FLOW_VECTORISED double sum_run(const uint16_t* x, int64_t n) { return sum_any_run(x, n); }
+
+/// out = factor * the sums of rows of n.
+template <typename T>
+[[gnu::always_inline]] inline void sum_any_rows(const T* x, int64_t rows, int64_t n, double factor,
+                                                float* out) {
+  for (int64_t row = 0; row < rows; ++row)
+    out[row] = static_cast<float>(factor * sum_any_run(x + row * n, n));
+}
+
+FLOW_VECTORISED void sum_each_row(const float* x, int64_t rows, int64_t n, double factor,
+                                  float* out) {
+  sum_any_rows(x, rows, n, factor, out);
+}
+
+FLOW_VECTORISED void sum_each_row(const uint16_t* x, int64_t rows, int64_t n, double factor,
+                                  float* out) {
+  sum_any_rows(x, rows, n, factor, out);
+}
+
+}  // namespace
+
+/// Rows [first, end) of those that are added up, all columns.
+template <typename T>
+void Reduction::sum_rows(const T* x, int64_t first, int64_t end, float* sums) const {
+  std::fill_n(sums, axes_.columns, 0.0f);
+  axes_.for_rows(first, end, [&](int64_t offset, int64_t rows, int64_t stride) {
+    for (int64_t k = 0; k < axes_.columns; k += kColumnsPerPiece)
+      add_rows(x + offset + k, rows, stride, std::min(kColumnsPerPiece, axes_.columns - k),
+               sums + k);
+  });
+}
+
+/// Elements [first, end) of those that go into one sum.
+template <typename T>
+double Reduction::sum_runs(const T* x, int64_t first, int64_t end) const {
+  double total = 0;
+  axes_.for_runs(first, end,
+                 [&](int64_t offset, int64_t count) { total += sum_run(x + offset, count); });
+  return total;
+}
+
+size_t Reduction::workspace() const {
+  const auto sums = static_cast<size_t>(axes_.outer * axes_.chunks);
+  return axes_.run > 1 ? sums * sizeof(double)
+                       : sums * static_cast<size_t>(axes_.columns) * sizeof(float);
+}
+
+template <typename T>
+void Reduction::sum(int threads, const T* x, double factor, float* out,
+                    std::byte* workspace) const {
+  if (axes_.of_rows())
+    return axes_.for_row_pieces(threads, [&](int64_t first, int64_t end) {
+      sum_each_row(x + first * axes_.run, end - first, axes_.run, factor, out + first);
+    });
+  if (axes_.run > 1) {
+    double* sums = reinterpret_cast<double*>(workspace);
+    const bool whole = axes_.chunks == 1;
+    axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
+      const double sum = sum_runs(x + axes_.kept_offset(outer), first, end);
+      if (whole)
+        out[part] = static_cast<float>(factor * sum);
+      else
+        sums[part] = sum;
+    });
+    if (whole) return;
+    for (int64_t i = 0; i < axes_.outer; ++i) {
+      double total = 0;
+      for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
+        total += sums[i * axes_.chunks + chunk];
+      out[i] = static_cast<float>(factor * total);
+    }
+    return;
+  }
+  float* sums = reinterpret_cast<float*>(workspace);
+  axes_.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
+    sum_rows(x + axes_.kept_offset(outer), first, end, sums + part * axes_.columns);
+  });
+  for_pieces(threads, axes_.outer * axes_.columns, kColumnsPerPiece,
+             [&](int64_t begin, int64_t end) {
+               for (int64_t i = begin; i < end; ++i) {
+                 const float* column =
+                     sums + i / axes_.columns * axes_.chunks * axes_.columns + i % axes_.columns;
+                 double total = 0;
+                 for (int64_t chunk = 0; chunk < axes_.chunks; ++chunk)
+                   total += static_cast<double>(column[chunk * axes_.columns]);
+                 out[i] = static_cast<float>(factor * total);
+               }
+             });
+}
+
+template void Reduction::sum(int, const float*, double, float*, std::byte*) const;
+template void Reduction::sum(int, const uint16_t*, double, float*, std::byte*) const;
+
+}  // namespace flow::cpu

@@ -1,0 +1,207 @@
+// The real driver: each call one of CUDA's runtime, its error checked.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/cuda/driver/device.h"
+#include "runtime/cuda/driver/runtime_error.h"
+
+namespace flow::cuda {
+namespace {
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+cudaEvent_t native(Event event) { return static_cast<cudaEvent_t>(event.handle); }
+cudaGraphExec_t native(Graph graph) { return static_cast<cudaGraphExec_t>(graph.handle); }
+dim3 native(Extent extent) { return {extent.x, extent.y, extent.z}; }
+
+class CudaDriver : public Driver {
+ public:
+  explicit CudaDriver(DeviceProperties properties)
+      : properties_(std::move(properties)),
+        device_(fmt::format("cuda:{} {}", properties_.index, properties_.name)) {
+    check(cudaSetDevice(properties_.index), "opening the GPU");
+    // Creates the context, without which nobody knows how much memory is free.
+    cuda::check(cudaFree(nullptr), "opening the GPU", device_);
+  }
+
+  const DeviceProperties& properties() const override { return properties_; }
+
+  size_t free_memory() override {
+    activate();
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "querying free GPU memory");
+    return free;
+  }
+
+  std::byte* allocate(size_t bytes) override {
+    activate();
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes), fmt::format("allocating {}", human_bytes(bytes)));
+    return static_cast<std::byte*>(memory);
+  }
+
+  void release(std::byte* memory) noexcept override {
+    cudaSetDevice(properties_.index);
+    cudaFree(memory);
+  }
+
+  std::byte* allocate_pinned(size_t bytes) override {
+    activate();
+    void* memory = nullptr;
+    const cudaError_t error = cudaMallocHost(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw RunError(fmt::format("cannot allocate {} of pinned host memory for {}",
+                                 human_bytes(bytes), device_),
+                     "free host memory, or raise `ulimit -l`");
+    }
+    check(error, "allocating pinned host memory");
+    return static_cast<std::byte*>(memory);
+  }
+
+  void release_pinned(std::byte* memory) noexcept override { cudaFreeHost(memory); }
+
+  Stream create_stream() override {
+    activate();
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    return {stream};
+  }
+
+  void destroy(Stream stream) noexcept override { cudaStreamDestroy(native(stream)); }
+
+  Event create_event() override { return create_event(cudaEventDisableTiming); }
+  Event create_timed_event() override { return create_event(cudaEventDefault); }
+
+  void destroy(Event event) noexcept override { cudaEventDestroy(native(event)); }
+
+  void copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    activate();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");
+  }
+
+  void clear(void* memory, size_t bytes, Stream stream) override {
+    activate();
+    check(cudaMemsetAsync(memory, 0, bytes, native(stream)), "clearing memory");
+  }
+
+  void launch(const KernelCall& call, Stream stream) override {
+    constexpr size_t kShared = 48 << 10;  // bytes that need no opt-in
+    activate();
+    if (call.shared_bytes > kShared)
+      check(cudaFuncSetAttribute(call.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(call.shared_bytes)),
+            call.name);
+    check(cudaLaunchKernel(call.function, native(call.grid), native(call.block),
+                           call.arguments.data(), call.shared_bytes, native(stream)),
+          call.name);
+  }
+
+  void record(Event event, Stream stream) override {
+    activate();
+    check(cudaEventRecord(native(event), native(stream)), "recording an event");
+  }
+
+  void wait(Stream stream, Event event) override {
+    activate();
+    check(cudaStreamWaitEvent(native(stream), native(event)), "waiting for an event");
+  }
+
+  void synchronize(Event event) override {
+    activate();
+    check(cudaEventSynchronize(native(event)), "a call");
+  }
+
+  void synchronize(Stream stream) override {
+    activate();
+    check(cudaStreamSynchronize(native(stream)), "a call");
+  }
+
+  double milliseconds_between(Event first, Event second) override {
+    activate();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, native(first), native(second)), "timing a call");
+    return milliseconds;
+  }
+
+  void begin_capture(Stream stream) override {
+    activate();
+    // Relaxed: libraries load their kernels while they are captured, other threads go on.
+    check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeRelaxed),
+          "starting a capture");
+  }
+
+  Graph end_capture(Stream stream) override {
+    activate();
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(native(stream), &graph), "capturing a call");
+    cudaGraphExec_t instance = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&instance, graph, 0);
+    cudaGraphDestroy(graph);
+    check(error, "instantiating a captured call");
+    const cudaError_t uploaded = cudaGraphUpload(instance, native(stream));  // not at its first use
+    if (uploaded != cudaSuccess) cudaGraphExecDestroy(instance);
+    check(uploaded, "uploading a captured call");
+    return {instance};
+  }
+
+  void launch(Graph graph, Stream stream) override {
+    activate();
+    check(cudaGraphLaunch(native(graph), native(stream)), "launching a captured call");
+  }
+
+  void destroy(Graph graph) noexcept override { cudaGraphExecDestroy(native(graph)); }
+
+ private:
+  /// CUDA's current device is the thread's own; setting the same one again costs nanoseconds.
+  void activate() { check(cudaSetDevice(properties_.index), "using the GPU"); }
+
+  Event create_event(unsigned flags) {
+    activate();
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, flags), "creating an event");
+    return {event};
+  }
+
+  /// Not only allocations may lack memory: graphs and kernels that are loaded take some.
+  void check(cudaError_t error, std::string_view what) const {
+    if (error == cudaErrorMemoryAllocation) out_of_memory(what);
+    cuda::check(error, what, device_);
+  }
+
+  [[noreturn]] void out_of_memory(std::string_view what) const {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    throw RunError(fmt::format("{} failed: out of memory on {}: {} of {} free", what, device_,
+                               human_bytes(free), human_bytes(properties_.memory)),
+                   remedy_for(cudaErrorMemoryAllocation));
+  }
+
+  DeviceProperties properties_;
+  std::string device_;  // "cuda:0 NVIDIA H100 80GB HBM3"
+};
+
+}  // namespace
+
+std::unique_ptr<Driver> open_device(int index) {
+  const Machine machine = find_devices();
+  if (machine.devices.empty()) throw RunError(machine.problem, machine.remedy);
+  const size_t count = machine.devices.size();
+  if (index < 0 || static_cast<size_t>(index) >= count) {
+    std::string list;
+    for (const DeviceProperties& device : machine.devices)
+      list += fmt::format("{}{}: {}", list.empty() ? "" : ", ", device.index, device.name);
+    throw RunError(fmt::format("no GPU {}: this machine has {} ({})", index,
+                               counted(static_cast<uint64_t>(count), "GPU"), list));
+  }
+  const DeviceProperties& device = machine.devices[static_cast<size_t>(index)];
+  if (device.major * 10 + device.minor < 75)
+    throw RunError(fmt::format("{} has compute capability {}.{}; flow requires 7.5", device.name,
+                               device.major, device.minor),
+                   "use a GPU of the Turing generation or newer, or run on the CPU");
+  return std::make_unique<CudaDriver>(device);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,117 @@
+// scaled_dot_product_attention: a block for each tile of queries and of the value's columns. It
+// goes over the tiles of keys that some query may see and carries the softmax's largest score and
+// sum along. The gradients: attention_grad.cu.
+#include "runtime/cuda/kernels/attention.cuh"
+
+#include <cmath>
+
+#include "runtime/cuda/kernels/attention_request.h"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// op over the 16 threads of a row of the tile.
+template <typename T, typename Op>
+__device__ T over_row(T value, Op op) {
+  for (int lanes = kSide / 2; lanes > 0; lanes /= 2)
+    value = op(value, __shfl_xor_sync(0xFFFFFFFF, value, lanes));
+  return value;
+}
+
+/// Of each of a thread's rows: the largest score so far, and the sum of exp(score - largest).
+template <typename T>
+struct RowSums {
+  T largest[kOwn<T>], sum[kOwn<T>] = {};
+
+  __device__ RowSums() {
+    for (T& x : largest) x = -static_cast<T>(INFINITY);
+  }
+};
+
+/// Weights in place of the scores of one row; what the keys before gave is made smaller where there
+/// is a new largest score.
+template <typename T>
+__device__ void weigh_row(T (&scores)[kOwn<T>], T& largest, T& sum, T (&out)[kOwn<T>]) {
+  T highest = largest;
+  for (const T score : scores) highest = Larger{}(highest, score);
+  highest = over_row(highest, Larger{});
+  const T hidden = -static_cast<T>(INFINITY);
+  const T factor = highest > hidden ? std::exp(largest - highest) : T{1};
+  T added = 0;
+  for (T& score : scores) {
+    score = score == hidden ? T{0} : std::exp(score - highest);
+    added += score;
+  }
+  sum = sum * factor + over_row(added, Sum{});
+  largest = highest;
+  for (T& element : out) element *= factor;
+}
+
+/// Scores of a tile of queries for the keys from `first` on; -inf where a query does not see one.
+template <typename T>
+__device__ Part<T> scores_of(const Attention& at, const TilePlace& place, int64_t first,
+                             const Rows<T>& query, const Rows<T>& key, const Space<T>& space) {
+  Part<T> scores = products(query, key, space);
+  for (int i = 0; i < kOwn<T>; ++i)
+    for (int j = 0; j < kOwn<T>; ++j) {
+      const bool seen = at.sees(place.mask, place.row + lane_row() + i * kSide,
+                                first + lane_column() + j * kSide);
+      scores.at[i][j] =
+          seen ? scores.at[i][j] * static_cast<T>(at.scale) : -static_cast<T>(INFINITY);
+    }
+  return scores;
+}
+
+/// Divides by the sums of weights; their logarithms go to `log_sums`, unless it is null.
+template <typename T>
+__device__ void normalise(const RowSums<T>& sums, int64_t rows, Part<T>& results, T* log_sums) {
+  for (int i = 0; i < kOwn<T>; ++i) {
+    const T sum = sums.sum[i];
+    for (T& element : results.at[i]) element *= sum == 0 ? T{0} : 1 / sum;
+    const int row = lane_row() + i * kSide;
+    if (log_sums && lane_column() == 0 && row < rows)
+      log_sums[row] = sum == 0 ? T{0} : sums.largest[i] + std::log(sum);
+  }
+}
+
+template <typename T>
+__global__ void attend(Attention at, const T* query, const T* key, const T* value, T* out,
+                       T* log_sums) {
+  const Space<T> space;
+  const TilePlace place = tile_place<T>(at, at.queries, at.value_depth);
+  const int64_t first = place.batch * at.queries + place.row, rows = at.queries - place.row;
+  const int64_t last = place.row + kTile<T>, end = at.causal && last < at.keys ? last : at.keys;
+  RowSums<T> sums;
+  Part<T> results;
+  for (int64_t at_key = 0; at_key < end; at_key += kTile<T>) {
+    const int64_t from = place.batch * at.keys + at_key, count = at.keys - at_key;
+    Part<T> weights = scores_of<T>(at, place, at_key, {query + first * at.depth, rows, at.depth},
+                                   {key + from * at.depth, count, at.depth}, space);
+    for (int i = 0; i < kOwn<T>; ++i)
+      weigh_row<T>(weights.at[i], sums.largest[i], sums.sum[i], results.at[i]);
+    put_tile(space, [&](int, int, int i, int j) { return weights.at[i][j]; });
+    add_products<T>(space, {value + from * at.value_depth, count, at.value_depth}, place.column,
+                    results);
+  }
+  normalise(sums, rows, results, log_sums && place.column == 0 ? log_sums + first : nullptr);
+  store_part(results, rows, at.value_depth, place.column, out + first * at.value_depth);
+}
+
+}  // namespace
+
+Kernel scaled_dot_product_attention(const Request& request) {
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {
+        [extents = attention_of(request, 0, 3)](const Buffers& buffers, const LaunchState& state) {
+          const Attention at = with_mask(extents, buffers, 3);
+          launch(state.driver, state.stream, "attention",
+                 tile_launch<T>(at, at.queries, at.value_depth), attend<T>, at,
+                 input<T>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2),
+                 output<T>(buffers, 0), output<T>(buffers, 1));
+        }};
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,325 @@
+// Batch normalization over [outer, channels, inner]: y = (x - mean) / sqrt(variance + epsilon) *
+// gamma + beta, and its gradients. Sums are cut into chunks by the shape alone and added up in
+// fixed trees, in float64.
+#include <cmath>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/cuda/loops/channels.cuh"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/operands.h"
+
+namespace flow::cuda {
+namespace {
+
+/// x - x0 and its square, x0 being the channel's first element: the variance is no small difference
+/// of large numbers.
+template <typename T>
+struct Distances {
+  const T* x;
+  __device__ Pair operator()(const Channels& channels, int64_t c, int64_t at) const {
+    const double off = static_cast<double>(x[at]) - static_cast<double>(x[channels.at(c, 0)]);
+    return {off, off * off};
+  }
+};
+
+/// y = (x - center) factor + term
+template <typename T>
+struct Line {
+  T center, factor, term;
+  __device__ T operator()(T x) const { return (x - center) * factor + term; }
+};
+
+/// What is applied to the elements of a channel, vectors of C in the workspace; `mean` and `slope`
+/// are the gradient's.
+template <typename T>
+struct PerChannel {
+  T *center, *factor, *term, *mean, *slope;
+
+  __device__ Line<T> line(int64_t c) const { return {center[c], factor[c], term[c]}; }
+};
+
+/// dy, or where it is that of a relu: what that has passed on.
+template <typename T>
+__device__ T passed(bool rectified, const Line<T>& line, T dy, T x) {
+  return rectified && line(x) <= 0 ? T{0} : dy;
+}
+
+/// dy, and dy times x's distance from its mean.
+template <typename T>
+struct Gradients {
+  const T *dy, *x;
+  PerChannel<T> k;
+  bool rectified;
+
+  __device__ Pair operator()(const Channels&, int64_t c, int64_t at) const {
+    const Line<T> line = k.line(c);
+    const auto g = static_cast<double>(passed(rectified, line, dy[at], x[at]));
+    return {g, g * (static_cast<double>(x[at]) - static_cast<double>(line.center))};
+  }
+};
+
+__device__ inline double inverse_of(double variance, double epsilon) {
+  return 1 / ::sqrt(variance + epsilon);
+}
+
+/// The factor of a channel, the same bits in each pass over it.
+template <typename T>
+__device__ T factor_of(T gamma, T variance, double epsilon) {
+  return static_cast<T>(static_cast<double>(gamma) *
+                        inverse_of(static_cast<double>(variance), epsilon));
+}
+
+/// A warp for each channel.
+template <typename T>
+__global__ void finish_moments(Channels channels, double epsilon, const Pair* parts, const T* x,
+                               const T* gamma, const T* beta, PerChannel<T> k, T* mean,
+                               T* variance) {
+  for (int64_t c = blockIdx.x; c < channels.channels; c += gridDim.x) {
+    const Pair sums = sum_chunks(channels, parts, c);
+    if (threadIdx.x > 0) continue;
+    const auto n = static_cast<double>(channels.count());
+    const double off = sums.a / n, found = sums.b / n - off * off;
+    const auto biased = static_cast<T>(found < 0 ? 0 : found);
+    k.center[c] = static_cast<T>(static_cast<double>(x[channels.at(c, 0)]) + off);
+    k.factor[c] = factor_of(gamma[c], biased, epsilon);
+    k.term[c] = beta[c];
+    if (mean) mean[c] = k.center[c];
+    if (variance) variance[c] = biased;
+  }
+}
+
+template <typename T>
+__global__ void finish_gradients(Channels channels, double epsilon, const Pair* parts,
+                                 const T* variance, T* dgamma, T* dbeta) {
+  for (int64_t c = blockIdx.x; c < channels.channels; c += gridDim.x) {
+    const Pair sums = sum_chunks(channels, parts, c);
+    if (threadIdx.x > 0) continue;
+    dgamma[c] = static_cast<T>(sums.b * inverse_of(static_cast<double>(variance[c]), epsilon));
+    dbeta[c] = static_cast<T>(sums.a);
+  }
+}
+
+/// Vectors along the channels.
+template <typename T>
+struct Operands {
+  const T *gamma, *beta, *mean, *variance;
+  const T *dgamma, *dbeta;  // null but for the gradient
+};
+
+/// A thread for each channel.
+template <typename T>
+__global__ void prepare_channels(Channels channels, double epsilon, Operands<T> from,
+                                 PerChannel<T> k) {
+  const auto n = static_cast<double>(channels.count());
+  for (int64_t c = first_index(); c < channels.channels; c += index_step()) {
+    k.center[c] = from.mean[c];
+    k.factor[c] = factor_of(from.gamma[c], from.variance[c], epsilon);
+    k.term[c] = from.beta[c];
+    if (!from.dgamma) continue;
+    const double inverse = inverse_of(static_cast<double>(from.variance[c]), epsilon);
+    k.mean[c] = static_cast<T>(static_cast<double>(from.dbeta[c]) / n);
+    k.slope[c] = static_cast<T>(inverse * static_cast<double>(from.dgamma[c]) / n);
+  }
+}
+
+template <typename T>
+struct Normalise {
+  const T* x;
+  PerChannel<T> k;
+
+  __device__ Line<T> channel(int64_t c) const { return k.line(c); }
+  /// Piece i of the result, in that channel.
+  template <typename V>
+  __device__ V piece(const Line<T>& line, int64_t i) const {
+    V piece = reinterpret_cast<const V*>(x)[i];
+    for (T& value : piece.values) value = line(value);
+    return piece;
+  }
+};
+
+template <typename T>
+struct Differentiate {
+  const T *dy, *x;
+  PerChannel<T> k;
+  bool rectified;
+
+  struct Channel {
+    Line<T> line;
+    T mean, slope;
+  };
+  __device__ Channel channel(int64_t c) const { return {k.line(c), k.mean[c], k.slope[c]}; }
+  template <typename V>
+  __device__ V piece(const Channel& own, int64_t i) const {
+    V piece = reinterpret_cast<const V*>(dy)[i];
+    const V xs = reinterpret_cast<const V*>(x)[i];
+    int at = 0;
+    for (T& value : piece.values) {
+      const T from = xs.values[at++];
+      value = own.line.factor * (passed(rectified, own.line, value, from) - own.mean -
+                                 (from - own.line.center) * own.slope);
+    }
+    return piece;
+  }
+};
+
+/// Elements that are loaded and stored one by one.
+template <typename T>
+struct Single {
+  T values[1];
+};
+
+/// The n pieces of the result, none of which lies in two channels: a thread has what is applied in
+/// registers.
+template <typename T, typename V, typename F>
+__global__ void apply(Channels channels, T* out, int64_t n, F f) {
+  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  for (int64_t i = first_index(); i < n; i += index_step())
+    reinterpret_cast<V*>(out)[i] =
+        f.template piece<V>(f.channel(channels.channel_of(i * kCount)), i);
+}
+
+/// The geometry of a step, its workspace (parts, then vectors of C), and its launches.
+class Normalisation {
+ public:
+  explicit Normalisation(const Request& request)
+      : epsilon_(attribute<double>(request, "epsilon")),
+        element_(size_of(request.inputs[0].dtype)) {
+    const Shape& x = request.inputs[0].shape;
+    const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+    channels_ = {x.elements(0, axis), x[axis], x.elements(axis + 1, x.rank())};
+    // Enough blocks to fill a large device, none of few terms.
+    constexpr int64_t kFull = 1024, kLeast = 2048;
+    const int64_t blocks =
+        channels_.by_columns ? ceil_div(channels_.channels, kColumns) : channels_.channels;
+    const int64_t most = std::max<int64_t>(1, ceil_div(kFull, blocks));
+    channels_.chunk = std::max(kLeast, ceil_div(channels_.count(), most));
+    channels_.chunks = ceil_div(channels_.count(), channels_.chunk);
+  }
+
+  const Channels& channels() const { return channels_; }
+  double epsilon() const { return epsilon_; }
+  size_t workspace() const {
+    return parts_bytes() + 5 * static_cast<size_t>(channels_.channels) * element_;
+  }
+  Pair* parts(std::byte* workspace) const { return reinterpret_cast<Pair*>(workspace); }
+  template <typename T>
+  PerChannel<T> per_channel(std::byte* workspace) const {
+    T* first = reinterpret_cast<T*>(workspace + parts_bytes());
+    const int64_t n = channels_.channels;
+    return {first, first + n, first + 2 * n, first + 3 * n, first + 4 * n};
+  }
+
+  template <typename Terms>
+  void sum(const LaunchState& state, const Terms& terms, Pair* parts) const {
+    const auto chunks = static_cast<unsigned>(channels_.chunks);
+    if (channels_.by_columns)
+      launch(state.driver, state.stream, "batch_norm_sums",
+             {{blocks_for(ceil_div(channels_.channels, kColumns)), chunks},
+              {kColumns, kRows},
+              kColumns * kRows * sizeof(Pair)},
+             sum_columns<Terms>, channels_, terms, parts);
+    else
+      launch(
+          state.driver, state.stream, "batch_norm_sums",
+          {{blocks_for(channels_.channels), chunks}, {kThreads}, kThreads / kWarp * sizeof(double)},
+          sum_runs<Terms>, channels_, terms, parts);
+  }
+
+  LaunchShape warps() const { return {{blocks_for(channels_.channels)}, {kWarp}}; }
+
+  template <typename T>
+  PerChannel<T> prepare(const LaunchState& state, const Operands<T>& from,
+                        std::byte* workspace) const {
+    const PerChannel<T> k = per_channel<T>(workspace);
+    launch(state.driver, state.stream, "batch_norm_channels", shape_for(channels_.channels),
+           prepare_channels<T>, channels_, epsilon_, from, k);
+    return k;
+  }
+
+  template <typename T, typename F>
+  void run(const LaunchState& state, T* out, const F& f) const {
+    if (channels_.inner % Vector<T>::kCount == 0)
+      run_pieces<T, Vector<T>>(state, out, f);
+    else
+      run_pieces<T, Single<T>>(state, out, f);
+  }
+
+ private:
+  template <typename T, typename V, typename F>
+  void run_pieces(const LaunchState& state, T* out, const F& f) const {
+    const auto per_piece = static_cast<int64_t>(sizeof(V) / sizeof(T));
+    const int64_t n = channels_.count() * channels_.channels / per_piece;
+    launch(state.driver, state.stream, "batch_norm", shape_for(n), apply<T, V, F>, channels_, out,
+           n, f);
+  }
+  size_t parts_bytes() const {
+    return static_cast<size_t>(channels_.channels * channels_.chunks) * sizeof(Pair);
+  }
+
+  Channels channels_;
+  double epsilon_;
+  size_t element_;
+};
+
+/// A kernel whose launch is body(T{}, n, buffers, state).
+template <typename Body>
+Kernel for_step(const Request& request, Body body) {
+  const Normalisation n(request);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[n, body](const Buffers& b, const LaunchState& state) { body(T{}, n, b, state); },
+            n.workspace()};
+  });
+}
+
+}  // namespace
+
+Kernel batch_norm(const Request& request) {
+  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
+                                          const LaunchState& state) {
+    const T* x = input<T>(b, 0);
+    Pair* parts = n.parts(b.workspace);
+    const PerChannel<T> k = n.per_channel<T>(b.workspace);
+    n.sum(state, Distances<T>{x}, parts);
+    launch(state.driver, state.stream, "batch_norm_moments", n.warps(), finish_moments<T>,
+           n.channels(), n.epsilon(), parts, x, input<T>(b, 1), input<T>(b, 2), k, output<T>(b, 1),
+           output<T>(b, 2));
+    n.run(state, output<T>(b, 0), Normalise<T>{x, k});
+  });
+}
+
+Kernel batch_norm_predict(const Request& request) {
+  return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
+                                          const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 1), input<T>(b, 2), input<T>(b, 3),
+                           input<T>(b, 4), nullptr,        nullptr};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    n.run(state, output<T>(b, 0), Normalise<T>{input<T>(b, 0), k});
+  });
+}
+
+Kernel batch_norm_grad_affine(const Request& request) {
+  const bool rectified = attribute<bool>(request, "rectified");
+  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+                                           const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
+                           input<T>(b, 5), nullptr,        nullptr};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    Pair* parts = n.parts(b.workspace);
+    n.sum(state, Gradients<T>{input<T>(b, 0), input<T>(b, 1), k, rectified}, parts);
+    launch(state.driver, state.stream, "batch_norm_gradients", n.warps(), finish_gradients<T>,
+           n.channels(), n.epsilon(), parts, input<T>(b, 5), output<T>(b, 0), output<T>(b, 1));
+  });
+}
+
+Kernel batch_norm_grad(const Request& request) {
+  const bool rectified = attribute<bool>(request, "rectified");
+  return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
+                                           const LaunchState& state) {
+    const Operands<T> from{input<T>(b, 2), input<T>(b, 3), input<T>(b, 4),
+                           input<T>(b, 5), input<T>(b, 6), input<T>(b, 7)};
+    const PerChannel<T> k = n.prepare(state, from, b.workspace);
+    n.run(state, output<T>(b, 0), Differentiate<T>{input<T>(b, 0), input<T>(b, 1), k, rectified});
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,63 @@
+// convolution, convolution_grad_data, convolution_grad_weight: [N, C, H, W] with [O, C/g, kh, kw]
+// to [N, O, H', W'] by cuDNN.
+#include <utility>
+
+#include "runtime/cuda/kernels/epilogue.h"
+
+namespace flow::cuda {
+namespace {
+
+using Pass = ConvolutionSpec::Pass;
+
+ConvolutionSpec spec_of(const Request& request, Pass pass, const Shape& x, const Shape& w,
+                        const Shape& y) {
+  const auto list = [&](std::string_view name) {
+    return request.step.attributes.get<std::vector<int64_t>>(name);
+  };
+  const std::vector<int64_t> pads = list("padding");  // top, bottom, left, right
+  ConvolutionSpec spec{pass, request.inputs[0].dtype, x, w, y, {}, {}, {}};
+  spec.strides = list("strides");
+  spec.dilation = list("dilation");
+  spec.pads = {pads[0], pads[2], pads[1], pads[3]};
+  spec.groups = request.step.attributes.get<int64_t>("groups");
+  spec.leeway = request.leeway;
+  return spec;
+}
+
+FusedKernel prepare_pass(ConvolutionSpec spec, const Epilogue& epilogue, Libraries& libraries) {
+  spec.epilogue = epilogue;
+  LibraryKernel library = libraries.prepare(spec);
+  FusedKernel kernel;
+  kernel.workspace = library.workspace;
+  kernel.launch = [run = std::move(library.run)](const Buffers& b, const std::byte* bias,
+                                                 const LaunchState& state) {
+    run({b.inputs[0], b.inputs[1], bias, b.outputs[0], b.workspace}, state.stream);
+  };
+  return kernel;
+}
+
+Kernel prepare(const Request& request, const ConvolutionSpec& spec) {
+  constexpr int kChannels = 1;
+  return with_posts(request, kChannels, [&](const Epilogue& epilogue) {
+    return prepare_pass(spec, epilogue, request.libraries);
+  });
+}
+
+}  // namespace
+
+Kernel convolution(const Request& request) {
+  return prepare(request, spec_of(request, Pass::kForward, request.inputs[0].shape,
+                                  request.inputs[1].shape, request.outputs[0].shape));
+}
+
+Kernel convolution_grad_data(const Request& request) {
+  return prepare(request, spec_of(request, Pass::kGradData, request.outputs[0].shape,
+                                  request.inputs[1].shape, request.inputs[0].shape));
+}
+
+Kernel convolution_grad_weight(const Request& request) {
+  return prepare(request, spec_of(request, Pass::kGradWeight, request.inputs[0].shape,
+                                  request.outputs[0].shape, request.inputs[1].shape));
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,92 @@
+// dropout: y = x * mask / (1 - rate). The mask is a function of (seed, name, step, element), the
+// same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/philox.h"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/operands.h"
+
+namespace flow::cuda {
+namespace {
+
+constexpr int kWords = 4;  // of a Philox block: elements of a thread at a time
+
+template <typename T>
+struct alignas(kWords * sizeof(T) < 16 ? kWords * sizeof(T) : 16) Four {
+  T values[kWords];
+};
+
+/// y = keep ? x * factor : 0; mask = keep, unless null.
+template <typename T>
+__global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, PhiloxKey key,
+                                uint64_t threshold, T factor, const CallBlock* call) {
+  const auto step = static_cast<uint32_t>(call->step);
+  for (int64_t block = first_index(); block * kWords < n; block += index_step()) {
+    const PhiloxBlock words = philox_block(key, step, static_cast<uint64_t>(block));
+    const int64_t first = block * kWords;
+    const bool whole = first + kWords <= n;
+    Four<T> four;
+    Four<bool> kept;
+    if (whole) four = reinterpret_cast<const Four<T>*>(x)[block];
+    for (int k = 0; k < kWords; ++k) {
+      kept.values[k] = words.words[k] >= threshold;
+      if (whole) {
+        four.values[k] = kept.values[k] ? four.values[k] * factor : T{0};
+      } else if (first + k < n) {
+        y[first + k] = kept.values[k] ? x[first + k] * factor : T{0};
+        if (mask) mask[first + k] = kept.values[k];
+      }
+    }
+    if (!whole) continue;
+    reinterpret_cast<Four<T>*>(y)[block] = four;
+    if (mask) reinterpret_cast<Four<bool>*>(mask)[block] = kept;
+  }
+}
+
+/// dx = mask ? dy * factor : 0
+template <typename T>
+__global__ void dropout_backward(const T* dy, const bool* mask, T* dx, int64_t n, T factor) {
+  const int64_t fours = n / kWords;
+  for (int64_t i = first_index(); i < fours; i += index_step()) {
+    Four<T> four = reinterpret_cast<const Four<T>*>(dy)[i];
+    const Four<bool> kept = reinterpret_cast<const Four<bool>*>(mask)[i];
+    for (int k = 0; k < kWords; ++k)
+      four.values[k] = kept.values[k] ? four.values[k] * factor : T{0};
+    reinterpret_cast<Four<T>*>(dx)[i] = four;
+  }
+  for (int64_t i = fours * kWords + first_index(); i < n; i += index_step())
+    dx[i] = mask[i] ? dy[i] * factor : T{0};
+}
+
+LaunchShape shape_for_fours(int64_t n) { return shape_for(ceil_div(n, kWords)); }
+
+template <typename T>
+T factor_of(const Request& request) {
+  return static_cast<T>(dropout_factor(attribute<double>(request, "rate")));
+}
+
+}  // namespace
+
+Kernel dropout(const Request& request) {
+  const PhiloxKey key = philox_key(request.seed, attribute<std::string>(request, "consumer"));
+  const uint64_t threshold = dropout_threshold(attribute<double>(request, "rate"));
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[key, threshold, n = result_elements(request), factor = factor_of<T>(request)](
+                const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "dropout", shape_for_fours(n), dropout_forward<T>,
+             input<T>(buffers, 0), output<T>(buffers, 0), output<bool>(buffers, 1), n, key,
+             threshold, factor, state.call);
+    }};
+  });
+}
+
+Kernel dropout_grad(const Request& request) {
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[n = result_elements(request), factor = factor_of<T>(request)](
+                const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "dropout_grad", shape_for_fours(n), dropout_backward<T>,
+             input<T>(buffers, 0), input<bool>(buffers, 1), output<T>(buffers, 0), n, factor);
+    }};
+  });
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,115 @@
+// Which posts a library fuses, and the launches of those that it does not.
+#include "runtime/cuda/kernels/epilogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+
+namespace flow::cuda {
+namespace {
+
+/// How many of the first posts an epilogue can express.
+size_t expressible(const plan::Step& step, int bias_axis) {
+  size_t count = 0;
+  bool relu = false;
+  for (const plan::Post& post : step.posts) {
+    const bool bias =
+        post.op == "bias_add" && count == 0 && post.attributes.get<int64_t>("axis") == bias_axis;
+    if (!bias && (post.op != "relu" || relu)) break;
+    relu = !bias;
+    ++count;
+  }
+  return count;
+}
+
+Epilogue epilogue_of(const plan::Step& step, size_t count) {
+  Epilogue epilogue;
+  for (size_t i = 0; i < count; ++i)
+    (step.posts[i].op == "relu" ? epilogue.relu : epilogue.bias) = true;
+  return epilogue;
+}
+
+/// Post `index` as a step of its own, which reads and writes the result.
+Kernel prepare_post(const Request& request, size_t index) {
+  const plan::Post& post = request.step.posts[index];
+  plan::Step step;
+  step.op = post.op;
+  step.name = post.name;
+  step.attributes = post.attributes;
+  step.where = request.step.where;
+  std::vector<TensorDesc> inputs = {request.outputs[0]};
+  const std::vector<TensorDesc>& operands = request.post_operands[index];
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
+  const Request apart{step,          std::move(inputs), request.outputs, {},
+                      request.seed,  request.leeway,    request.driver,  request.libraries,
+                      request.checks};
+  const KernelEntry* entry = find_kernel(post.op);
+  FLOW_CHECK(entry, "no kernel for post {}", post.op);
+  return entry->prepare(apart);
+}
+
+/// Launches of posts first, first + 1, ...
+struct ApartPosts {
+  size_t first = 0;
+  std::vector<Kernel> kernels;
+
+  void launch(const Buffers& buffers, const LaunchState& state) const {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      constexpr size_t kMostInputs = 2;
+      const std::span<std::byte* const> operands = buffers.post_operands[first + i];
+      FLOW_CHECK(operands.size() < kMostInputs);
+      std::byte* inputs[kMostInputs] = {buffers.outputs[0]};
+      std::copy(operands.begin(), operands.end(), inputs + 1);
+      const Buffers in_place{{inputs, operands.size() + 1}, buffers.outputs, {}, buffers.workspace};
+      kernels[i].launch(in_place, state);
+    }
+  }
+};
+
+/// The kernel with as long an epilogue as the library has.
+std::pair<FusedKernel, size_t> prepare_longest(
+    const plan::Step& step, size_t most,
+    const std::function<FusedKernel(const Epilogue&)>& prepare) {
+  for (size_t fused = most; fused > 0; --fused) {
+    const Epilogue epilogue = epilogue_of(step, fused);
+    FusedKernel kernel;
+    try {
+      kernel = prepare(epilogue);
+    } catch (const RunError&) {  // one post fewer, then
+      continue;
+    }
+    if (!epilogue.relu || !kernel.keeps_nan || kernel.keeps_nan()) return {kernel, fused};
+  }
+  return {prepare({}), 0};
+}
+
+}  // namespace
+
+std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
+  const size_t count = expressible(step, bias_axis);
+  return count == step.posts.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
+}
+
+Kernel with_posts(const Request& request, int bias_axis,
+                  const std::function<FusedKernel(const Epilogue&)>& prepare) {
+  const plan::Step& step = request.step;
+  auto [fused_kernel, fused] = prepare_longest(step, expressible(step, bias_axis), prepare);
+  Kernel kernel;
+  kernel.workspace = fused_kernel.workspace;
+  ApartPosts posts{fused, {}};
+  for (size_t i = fused; i < step.posts.size(); ++i) {
+    posts.kernels.push_back(prepare_post(request, i));
+    kernel.workspace = std::max(kernel.workspace, posts.kernels.back().workspace);
+  }
+  kernel.launch = [launch = std::move(fused_kernel.launch), posts = std::move(posts),
+                   bias = epilogue_of(step, fused).bias](const Buffers& buffers,
+                                                         const LaunchState& state) {
+    launch(buffers, bias ? buffers.post_operands[0][0] : nullptr, state);
+    posts.launch(buffers, state);
+  };
+  return kernel;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,31 @@
+// The posts of a step that one of NVIDIA's libraries computes.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "runtime/cuda/program/kernel.h"
+
+namespace flow::cuda {
+
+/// Runs a step without its posts: a product, or a convolution. Bias is null without one.
+using LaunchFused = std::function<void(const Buffers&, const std::byte* bias, const LaunchState&)>;
+
+struct FusedKernel {
+  LaunchFused launch;
+  size_t workspace = 0;                  // bytes
+  std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
+};
+
+/// The epilogue that expresses all posts of a product or convolution, if there is one: a bias along
+/// `bias_axis` of the result, a ReLU, each if any.
+std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
+
+/// The step with its posts: the first of them in the library's epilogue, as many as `prepare`
+/// takes (it throws RunError for an epilogue that the library has not) and keeps NaN in, the others
+/// as kernels of their own, in place. A bias goes into the epilogue only along `bias_axis` of the
+/// result.
+Kernel with_posts(const Request& request, int bias_axis,
+                  const std::function<FusedKernel(const Epilogue&)>& prepare);
+
+}  // namespace flow::cuda

@@ -1,0 +1,179 @@
+// What is done to gradients before variables are updated by them.
+#include <cmath>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/loss_scale.h"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// g + l1*sign(w) + l2*w
+template <typename T>
+struct Regularize {
+  T l1, l2;
+  __device__ T operator()(T g, T w) const {
+    const T sign = static_cast<T>(w > 0) - static_cast<T>(w < 0);
+    return g + (l1 * sign + l2 * w);
+  }
+};
+
+constexpr int kMostGradients = 160;        // of one launch: parameters have 4096 bytes at most
+constexpr int64_t kTerms = 32 * kThreads;  // elements of a block
+constexpr size_t kShared = kThreads / kWarp * sizeof(double);
+
+/// Gradients; `end` is the first block that is another's.
+struct Gradients {
+  const std::byte* data[kMostGradients];
+  int64_t elements[kMostGradients];
+  int32_t end[kMostGradients];
+};
+
+/// The sum of squares of what this block has of a gradient.
+template <typename T>
+__global__ void sum_squares(Gradients gradients, double* sums) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  int index = 0;
+  while (block >= gradients.end[index]) ++index;
+  const int64_t first = (block - (index ? gradients.end[index - 1] : 0)) * kTerms;
+  const int64_t rest = gradients.elements[index] - first;
+  const int64_t n = rest < kTerms ? rest : kTerms;
+  const T* x = reinterpret_cast<const T*>(gradients.data[index]) + first;
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  sum = over_block(sum, Sum{});
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/// min(1, limit / norm), of a sum of squares.
+struct ClipFactor {
+  double scale, limit;
+  __device__ double operator()(double squares) const {
+    return flow::clip_factor(squares, scale, limit);
+  }
+};
+
+/// The same of gradients that a loss scale has multiplied, which is undone.
+template <typename T>
+struct UnscaleFactor {
+  double scale, limit;
+  const T* loss_scale;
+  __device__ double operator()(double squares) const {
+    return flow::unscale_factor(squares, scale, static_cast<double>(*loss_scale), limit);
+  }
+};
+
+/// factor = rule(the sum of the sums)
+template <typename T, typename Rule>
+__global__ void factor_of(const double* sums, int64_t count, Rule rule, T* factor) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
+  sum = over_block(sum, Sum{});
+  if (threadIdx.x == 0) *factor = static_cast<T>(rule(sum));
+}
+
+/// Moves the loss scale. One thread.
+template <typename T>
+__global__ void move_scale(LossScaleRule rule, const T* factor, const T* loss_scale,
+                           const T* finite_steps, T* next_loss_scale, T* next_finite_steps) {
+  T scale = *loss_scale, steps = *finite_steps;
+  flow::move_loss_scale(rule, static_cast<double>(*factor), scale, steps);
+  *next_loss_scale = scale;
+  *next_finite_steps = steps;
+}
+
+int64_t blocks_of(int64_t elements) { return ceil_div(elements, kTerms); }
+
+/// Calls run(gradients, blocks, first) with kMostGradients at a time, or the rest; `first` is the
+/// number of blocks before.
+template <typename Run>
+void for_gradients(const std::vector<int64_t>& elements, std::span<std::byte* const> data,
+                   Run run) {
+  int64_t before = 0;
+  for (size_t first = 0; first < elements.size(); first += kMostGradients) {
+    const size_t end = std::min(elements.size(), first + kMostGradients);
+    Gradients gradients{};
+    int64_t blocks = 0;
+    for (size_t i = first; i < end; ++i) {
+      gradients.data[i - first] = data[i];
+      gradients.elements[i - first] = elements[i];
+      blocks += blocks_of(elements[i]);
+      gradients.end[i - first] = static_cast<int32_t>(blocks);
+    }
+    run(gradients, blocks, before);
+    before += blocks;
+  }
+}
+
+/// A factor for gradients, the operands from `first` on, by what rule_of(T, buffers) makes of their
+/// sum of squares.
+template <typename RuleOf>
+Kernel factor_kernel(const Request& request, size_t first, RuleOf rule_of) {
+  std::vector<int64_t> elements;
+  int64_t all_blocks = 0;
+  for (const TensorDesc& desc : std::span(request.inputs).subspan(first)) {
+    elements.push_back(desc.shape.elements());
+    all_blocks += blocks_of(elements.back());
+  }
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T zero) -> Kernel {
+    const auto run = [=](const Buffers& buffers, const LaunchState& state) {
+      auto* sums = reinterpret_cast<double*>(buffers.workspace);
+      for_gradients(elements, buffers.inputs.subspan(first),
+                    [&](const Gradients& gradients, int64_t blocks, int64_t before) {
+                      const LaunchShape shape{{static_cast<unsigned>(blocks)}, {kThreads}, kShared};
+                      launch(state.driver, state.stream, "sum_squares", shape, sum_squares<T>,
+                             gradients, sums + before);
+                    });
+      const auto rule = rule_of(zero, buffers);
+      launch(state.driver, state.stream, "factor", {{1}, {kThreads}, kShared},
+             factor_of<T, decltype(rule_of(zero, buffers))>, sums, all_blocks, rule,
+             output<T>(buffers, 0));
+    };
+    return {run, static_cast<size_t>(all_blocks) * sizeof(double)};
+  });
+}
+
+}  // namespace
+
+Kernel regularize(const Request& request) {
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    const Regularize<T> rule{static_cast<T>(attribute<double>(request, "l1")),
+                             static_cast<T>(attribute<double>(request, "l2"))};
+    return {[rule, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "regularize", shape_for_vectors<T>(n),
+             map_flat_pairs<T, Regularize<T>>, input<T>(buffers, 0), input<T>(buffers, 1),
+             output<T>(buffers, 0), n, rule);
+    }};
+  });
+}
+
+Kernel clip_factor(const Request& request) {
+  const ClipFactor rule{attribute<double>(request, "scale"),
+                        attribute<double>(request, "clip_norm")};
+  return factor_kernel(request, 0, [rule]<typename T>(T, const Buffers&) { return rule; });
+}
+
+Kernel unscale_factor(const Request& request) {
+  return factor_kernel(
+      request, 1,
+      [scale = attribute<double>(request, "scale"),
+       limit = attribute<double>(request, "clip_norm")]<typename T>(T, const Buffers& buffers) {
+        return UnscaleFactor<T>{scale, limit, input<T>(buffers, 0)};
+      });
+}
+
+Kernel move_loss_scale(const Request& request) {
+  const auto rule = LossScaleRule::of(request.step.attributes);
+  return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[rule](const Buffers& buffers, const LaunchState& state) {
+      launch(state.driver, state.stream, "move_loss_scale", {{1}, {1}}, move_scale<T>, rule,
+             input<T>(buffers, 0), input<T>(buffers, 1), input<T>(buffers, 2),
+             output<T>(buffers, 0), output<T>(buffers, 1));
+    }};
+  });
+}
+
+}  // namespace flow::cuda

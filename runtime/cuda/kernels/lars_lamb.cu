@@ -1,0 +1,226 @@
+// LARS and LAMB: updates whose rate for a variable depends on norms of the whole of it. One pass
+// sums squares for each chunk, one finds the rate of each variable, one moves all of them.
+#include <cmath>
+
+#include "runtime/cuda/kernels/update.cuh"
+#include "runtime/cuda/loops/team.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// Two sums over a variable, or a chunk of it.
+struct TwoSums {
+  double first, second;
+};
+
+/// Adds up what the block's threads have, and stores it.
+__device__ inline void store_sums(TwoSums own, TwoSums* to) {
+  const double first = over_block(own.first, Sum{}), second = over_block(own.second, Sum{});
+  if (threadIdx.x == 0) *to = {first, second};
+}
+
+/// Of the variable, and of the gradient before its scale.
+struct LarsRule {
+  static constexpr int kMoved = 2;
+  double scale, momentum, epsilon, coefficient, weight_decay;
+
+  explicit LarsRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        momentum(attribute<double>(request, "momentum_beta")),
+        epsilon(attribute<double>(request, "epsilon")),
+        coefficient(attribute<double>(request, "lars_coefficient")),
+        weight_decay(attribute<double>(request, "weight_decay")) {}
+
+  template <typename T>
+  __device__ TwoSums squares(const UpdateEntry<kMoved>& entry, const Piece& piece,
+                             const CallBlock&) const {
+    const T* w = reinterpret_cast<const T*>(entry.from[0]);
+    const T* g = reinterpret_cast<const T*>(entry.gradient);
+    TwoSums sums{};
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
+      sums.first += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+      sums.second += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    }
+    return sums;
+  }
+
+  /// Norms are root mean squares.
+  __device__ double rate(TwoSums sums, double scaled, int64_t elements,
+                         const CallBlock& call) const {
+    const double size = std::sqrt(sums.first / static_cast<double>(elements));
+    const double slope = std::abs(scaled) * std::sqrt(sums.second / static_cast<double>(elements));
+    const bool any = size > 0 && slope > 0;
+    return call.learning_rate *
+           (any ? coefficient * size / (slope + weight_decay * size + epsilon) : 1);
+  }
+
+  /// m = b*m - r*(scale*g + wd*w), w += m
+  template <typename T>
+  struct Move {
+    T scale, momentum, weight_decay, negative_rate;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      values[1] = momentum * values[1] + negative_rate * (scale * g + weight_decay * values[0]);
+      values[0] = values[0] + values[1];
+    }
+  };
+  template <typename T>
+  __device__ void move(const UpdateEntry<kMoved>& entry, const Piece& piece, double rate,
+                       const CallBlock&) const {
+    const double scaled = entry.template scaled<T>(scale);
+    move_piece<T>(entry, piece,
+                  Move<T>{static_cast<T>(scaled), static_cast<T>(momentum),
+                          static_cast<T>(weight_decay), static_cast<T>(-rate)});
+  }
+};
+
+/// Of the variable, and of its movement, for which m and v move first.
+struct LambRule {
+  static constexpr int kMoved = 3;
+  double scale, beta1, beta2, epsilon, weight_decay;
+
+  explicit LambRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        beta1(attribute<double>(request, "beta1")),
+        beta2(attribute<double>(request, "beta2")),
+        epsilon(attribute<double>(request, "epsilon")),
+        weight_decay(attribute<double>(request, "weight_decay")) {}
+
+  template <typename T>
+  struct Movement {
+    T mean_correction, root_correction, epsilon, weight_decay;
+    __device__ T operator()(T w, T m, T v) const {
+      return mean_correction * m / (root_correction * std::sqrt(v) + epsilon) + weight_decay * w;
+    }
+  };
+  template <typename T>
+  __device__ Movement<T> movement(const CallBlock& call) const {
+    return {static_cast<T>(1 / gathered(beta1, true, call.step)),
+            static_cast<T>(1 / std::sqrt(gathered(beta2, true, call.step))),
+            static_cast<T>(epsilon), static_cast<T>(weight_decay)};
+  }
+
+  template <typename T>
+  __device__ TwoSums squares(const UpdateEntry<kMoved>& entry, const Piece& piece,
+                             const CallBlock& call) const {
+    const T* g = reinterpret_cast<const T*>(entry.gradient);
+    const T* w = reinterpret_cast<const T*>(entry.from[0]);
+    const T* old_m = reinterpret_cast<const T*>(entry.from[1]);
+    const T* old_v = reinterpret_cast<const T*>(entry.from[2]);
+    const auto factor = static_cast<T>(entry.template scaled<T>(scale));
+    const auto keep_m = static_cast<T>(beta1), rest_m = static_cast<T>(1 - beta1);
+    const auto keep_v = static_cast<T>(beta2), rest_v = static_cast<T>(1 - beta2);
+    const Movement<T> moves = movement<T>(call);
+    TwoSums sums{};
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x) {
+      const T scaled = factor * g[i];
+      const T m = keep_m * old_m[i] + rest_m * scaled;
+      const T v = keep_v * old_v[i] + rest_v * (scaled * scaled);
+      const auto a = static_cast<double>(moves(w[i], m, v));
+      sums.first += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+      sums.second += a * a;
+      reinterpret_cast<T*>(entry.to[1])[i] = m;
+      reinterpret_cast<T*>(entry.to[2])[i] = v;
+    }
+    return sums;
+  }
+
+  __device__ double rate(TwoSums sums, double, int64_t, const CallBlock& call) const {
+    const bool any = sums.first > 0 && sums.second > 0;
+    return call.learning_rate * (any ? std::sqrt(sums.first) / std::sqrt(sums.second) : 1);
+  }
+
+  /// w -= r*a
+  template <typename T>
+  __device__ void move(const UpdateEntry<kMoved>& entry, const Piece& piece, double rate,
+                       const CallBlock& call) const {
+    const T* w = reinterpret_cast<const T*>(entry.from[0]);
+    const T* m = reinterpret_cast<const T*>(entry.to[1]);
+    const T* v = reinterpret_cast<const T*>(entry.to[2]);
+    const Movement<T> moves = movement<T>(call);
+    const auto negative_rate = static_cast<T>(-rate);
+    for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
+      reinterpret_cast<T*>(entry.to[0])[i] = w[i] + negative_rate * moves(w[i], m[i], v[i]);
+  }
+};
+
+template <typename T, typename Rule>
+__global__ void sum_chunks(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
+                           TwoSums* sums) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return;
+  store_sums(rule.template squares<T>(entry, piece, *call), sums + blockIdx.x);
+}
+
+/// A block for each variable: its rate, in the place of its first chunk's sums.
+template <typename T, typename Rule>
+__global__ void find_rates(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+                           const CallBlock* call, TwoSums* sums) {
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[blockIdx.x];
+  if (entry.template skipped<T>()) return;
+  const int64_t first = blockIdx.x ? table.entries[blockIdx.x - 1].end : 0;
+  TwoSums own{};
+  for (int64_t i = first + threadIdx.x; i < entry.end; i += blockDim.x) {
+    own.first += sums[i].first;
+    own.second += sums[i].second;
+  }
+  const TwoSums all{over_block(own.first, Sum{}), over_block(own.second, Sum{})};
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  const double scaled = entry.template scaled<T>(rule.scale);
+  sums[first].first = rule.rate(all, scaled, entry.elements, call->at_rate(rate_scale));
+}
+
+template <typename T, typename Rule>
+__global__ void move_all(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, const CallBlock* call,
+                         const TwoSums* sums) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
+  const int64_t first = piece.index ? table.entries[piece.index - 1].end : 0;
+  rule.template move<T>(entry, piece, sums[first].first, *call);
+}
+
+template <typename Rule>
+Updates layerwise(const char* name, std::span<const Request> requests) {
+  const Rule rule(requests[0]);
+  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
+  const std::vector<int64_t> elements = elements_of(requests);
+  size_t chunks = 0;
+  for (const int64_t n : elements) chunks += static_cast<size_t>(chunks_of(n));
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    const auto run = [name, rule, rate_scale, elements](std::span<const Buffers> buffers,
+                                                        const LaunchState& state) {
+      auto* workspace = reinterpret_cast<TwoSums*>(buffers[0].workspace);
+      size_t left = elements.size();
+      for_tables<Rule::kMoved>(
+          elements, buffers, [&](const auto& table, LaunchShape shape, int64_t chunk) {
+            TwoSums* sums = workspace + chunk;
+            const auto variables = static_cast<unsigned>(std::min<size_t>(left, kMostTensors));
+            left -= variables;
+            constexpr size_t kShared = kThreads / kWarp * sizeof(double);
+            const LaunchShape move = shape;
+            shape.shared_bytes = kShared;
+            launch(state.driver, state.stream, name, shape, sum_chunks<T, Rule>, table, rule,
+                   state.call, sums);
+            launch(state.driver, state.stream, name, {{variables}, {kThreads}, kShared},
+                   find_rates<T, Rule>, table, rule, rate_scale, state.call, sums);
+            launch(state.driver, state.stream, name, move, move_all<T, Rule>, table, rule,
+                   state.call, sums);
+          });
+    };
+    return {run, chunks * sizeof(TwoSums)};
+  });
+}
+
+}  // namespace
+
+Updates lars_update(std::span<const Request> requests) {
+  return layerwise<LarsRule>("lars_update", requests);
+}
+
+Updates lamb_update(std::span<const Request> requests) {
+  return layerwise<LambRule>("lamb_update", requests);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,186 @@
+// The optimizers' updates: one pass over the gradients of many variables and what they move. A rule
+// is an optimizer's numbers; `of_call` makes of them what the elements of one variable meet in one
+// call. Both round as the CPU's kernels do.
+#include <cmath>
+
+#include "runtime/cuda/kernels/update.cuh"
+
+namespace flow::cuda {
+namespace {
+
+struct SgdRule {
+  static constexpr int kMoved = 1;
+  double scale;
+
+  explicit SgdRule(const Request& request) : scale(attribute<double>(request, "scale")) {}
+
+  /// w += a * g, the product rounded before the sum.
+  template <typename T>
+  struct Move {
+    T a;
+    __device__ void operator()(T g, T (&values)[kMoved]) const { values[0] = values[0] + a * g; }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(-call.learning_rate * scaled)};
+  }
+};
+
+struct MomentumRule {
+  static constexpr int kMoved = 2;
+  double scale, momentum, weight_decay;
+  bool nesterov;
+
+  explicit MomentumRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        momentum(attribute<double>(request, "momentum")),
+        weight_decay(attribute<double>(request, "weight_decay")),
+        nesterov(attribute<bool>(request, "nesterov")) {}
+
+  /// m = b*m + scale*g; w -= lr*m, with Nesterov w -= lr*(scale*g + b*m).
+  template <typename T>
+  struct Move {
+    T scale, momentum, negative_rate, decay;
+    bool nesterov;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T moved = momentum * values[1] + scaled;
+      const T direction = nesterov ? scaled + momentum * moved : moved;
+      values[0] = values[0] + (negative_rate * direction + decay * values[0]);
+      values[1] = moved;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(scaled), static_cast<T>(momentum), static_cast<T>(-call.learning_rate),
+            static_cast<T>(-call.learning_rate * weight_decay), nesterov};
+  }
+};
+
+struct AdamRule {
+  static constexpr int kMoved = 3;
+  double scale, beta1, beta2, epsilon, weight_decay;
+  bool corrected;
+
+  explicit AdamRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        beta1(attribute<double>(request, "beta1")),
+        beta2(attribute<double>(request, "beta2")),
+        epsilon(attribute<double>(request, "epsilon")),
+        weight_decay(attribute<double>(request, "weight_decay")),
+        corrected(attribute<bool>(request, "bias_correction")) {}
+
+  template <typename T>
+  struct Move {
+    T scale, beta1, rest1, beta2, rest2;  // rest: 1 - beta
+    T negative_rate;                      // divided by what m has gathered
+    T correction;                         // one over the root of what v has gathered
+    T epsilon, decay;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T mean = beta1 * values[1] + rest1 * scaled;
+      const T square = beta2 * values[2] + rest2 * (scaled * scaled);
+      const T root = correction * std::sqrt(square) + epsilon;
+      values[0] = values[0] + (negative_rate * mean / root + decay * values[0]);
+      values[1] = mean;
+      values[2] = square;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    const double rate = call.learning_rate;
+    return {static_cast<T>(scaled),
+            static_cast<T>(beta1),
+            static_cast<T>(1 - beta1),
+            static_cast<T>(beta2),
+            static_cast<T>(1 - beta2),
+            static_cast<T>(-rate / gathered(beta1, corrected, call.step)),
+            static_cast<T>(1 / std::sqrt(gathered(beta2, corrected, call.step))),
+            static_cast<T>(epsilon),
+            static_cast<T>(-rate * weight_decay)};
+  }
+};
+
+template <bool centered>
+struct RmspropRule {
+  static constexpr int kMoved = centered ? 3 : 2;
+  double scale, decay, epsilon;
+
+  explicit RmspropRule(const Request& request)
+      : scale(attribute<double>(request, "scale")),
+        decay(attribute<double>(request, "decay_rate")),
+        epsilon(attribute<double>(request, "epsilon")) {}
+
+  template <typename T>
+  struct Move {
+    T scale, decay, rest, negative_rate, epsilon;
+    __device__ void operator()(T g, T (&values)[kMoved]) const {
+      const T scaled = scale * g;
+      const T square = rest * (scaled * scaled) + decay * values[1];
+      T variance = square;
+      if constexpr (centered) {
+        const T mean = rest * scaled + decay * values[2];
+        variance = square - mean * mean;
+        if (variance < 0) variance = 0;  // whatever rounding says
+        values[2] = mean;
+      }
+      values[0] = values[0] + negative_rate * scaled / std::sqrt(variance + epsilon);
+      values[1] = square;
+    }
+  };
+  template <typename T>
+  __device__ Move<T> of_call(double scaled, const CallBlock& call) const {
+    return {static_cast<T>(scaled), static_cast<T>(decay), static_cast<T>(1 - decay),
+            static_cast<T>(-call.learning_rate), static_cast<T>(epsilon)};
+  }
+};
+
+template <typename T, typename Rule>
+__global__ void update(Table<UpdateEntry<Rule::kMoved>> table, Rule rule, double rate_scale,
+                       const CallBlock* call) {
+  const Piece piece = piece_of_block(table);
+  const UpdateEntry<Rule::kMoved>& entry = table.entries[piece.index];
+  if (entry.template skipped<T>()) return keep_piece<T>(entry, piece);
+  const double scaled = entry.template scaled<T>(rule.scale);
+  move_piece<T>(entry, piece, rule.template of_call<T>(scaled, call->at_rate(rate_scale)));
+}
+
+template <typename Rule>
+Updates updates_by(const char* name, std::span<const Request> requests) {
+  const Rule rule(requests[0]);
+  const auto rate_scale = attribute<double>(requests[0], "rate_scale");
+  return visit_float(requests[0].inputs[0].dtype, [&]<typename T>(T) -> Updates {
+    return {[name, rule, rate_scale, elements = elements_of(requests)](
+                std::span<const Buffers> buffers, const LaunchState& state) {
+      for_tables<Rule::kMoved>(elements, buffers,
+                               [&](const auto& table, const LaunchShape& shape, int64_t) {
+                                 launch(state.driver, state.stream, name, shape, update<T, Rule>,
+                                        table, rule, rate_scale, state.call);
+                               });
+    }};
+  });
+}
+
+}  // namespace
+
+Updates sgd_update(std::span<const Request> requests) {
+  return updates_by<SgdRule>("sgd_update", requests);
+}
+
+Updates momentum_update(std::span<const Request> requests) {
+  return updates_by<MomentumRule>("momentum_update", requests);
+}
+
+Updates adam_update(std::span<const Request> requests) {
+  return updates_by<AdamRule>("adam_update", requests);
+}
+
+Updates rmsprop_update(std::span<const Request> requests) {
+  return updates_by<RmspropRule<false>>("rmsprop_update", requests);
+}
+
+Updates centered_rmsprop_update(std::span<const Request> requests) {
+  return updates_by<RmspropRule<true>>("centered_rmsprop_update", requests);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,76 @@
+// Kernels of unary ops and of their gradients: unary.def lists them.
+#include "ops/unary.h"
+
+#include "runtime/base/convert.h"
+#include "runtime/cuda/loops/map.cuh"
+
+namespace flow::cuda {
+namespace {
+
+/// A function of floats as one of T, which may have 16 bits.
+template <typename F>
+struct Value {
+  F f;
+  template <typename T>
+  __device__ T operator()(T x) const {
+    return convert<T>(f(convert<Wide<T>>(x)));
+  }
+};
+
+template <typename F>
+struct Gradient {
+  F f;
+  template <typename T>
+  __device__ T operator()(T dy, T v) const {
+    return convert<T>(f.gradient(convert<Wide<T>>(dy), convert<Wide<T>>(v)));
+  }
+};
+
+/// Calls visit with a zero of the operands' type. What is rectified alone has 16 bits.
+template <template <typename> class Function, typename Visit>
+Kernel visit_operands(const Request& request, Visit visit) {
+  const DType dtype = request.inputs[0].dtype;
+  if constexpr (std::is_same_v<Function<float>, functions::Relu<float>>)
+    return visit_any_float(dtype, visit);
+  else
+    return visit_float(dtype, visit);
+}
+
+bool approximates_by_tanh(const Request& request) {
+  return attribute<std::string>(request, "approximate") == "tanh";
+}
+
+}  // namespace
+
+#define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                 \
+  Kernel op(const Request& request) {                                           \
+    return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel { \
+      return {map_launch<T>(#op, request, functions::Function<T>{})};           \
+    });                                                                         \
+  }
+#define FLOW_UNARY_FUNCTOR(op, Function)                                                     \
+  Kernel op(const Request& request) {                                                        \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
+      const auto f =                                                                         \
+          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
+      return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                           \
+    });                                                                                      \
+  }                                                                                          \
+  Kernel op##_grad(const Request& request) {                                                 \
+    return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
+      const auto f =                                                                         \
+          functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
+      return {map_pairs_launch<T>(#op "_grad", request, Gradient<decltype(f)>{f})};          \
+    });                                                                                      \
+  }
+#include "ops/unary.def"
+
+Kernel gelu(const Request& request) {
+  return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);
+}
+
+Kernel gelu_grad(const Request& request) {
+  return approximates_by_tanh(request) ? gelu_tanh_grad(request) : gelu_erf_grad(request);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,135 @@
+// Kernels over many variables at once: tables of them as kernel parameters, and a block for every
+// chunk of one. The learning rate is read on the device, so that a captured call can be launched at
+// any step.
+#pragma once
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/power.h"
+#include "runtime/cuda/loops/map.cuh"
+#include "runtime/cuda/loops/operands.h"
+
+namespace flow::cuda {
+
+inline constexpr int kMostTensors = 48;  // of one launch: parameters have 4096 bytes at most
+inline constexpr int64_t kChunk = 16 * kThreads;  // elements of a block
+
+/// A gradient, and kMoved arrays that get new values: a variable, then its slots.
+template <int kMoved>
+struct UpdateEntry {
+  const std::byte *gradient, *factor;  // the gradient's factor; null where there is none
+  const std::byte* from[kMoved];
+  std::byte* to[kMoved];
+  int64_t elements, end;  // end: the first block that is another's
+
+  template <typename T>
+  __device__ double scaled(double scale) const {
+    return factor ? scale * static_cast<double>(*reinterpret_cast<const T*>(factor)) : scale;
+  }
+  /// The factor is NaN: what it moves stays as it is.
+  template <typename T>
+  __device__ bool skipped() const {
+    if (!factor) return false;
+    const T value = *reinterpret_cast<const T*>(factor);
+    return value != value;
+  }
+};
+
+template <typename Entry>
+struct Table {
+  Entry entries[kMostTensors];
+};
+
+/// Elements [first, end) of a variable.
+struct Piece {
+  int index;
+  int64_t first, end;
+};
+
+/// What this block does.
+template <typename Entry>
+__device__ Piece piece_of_block(const Table<Entry>& table) {
+  const int64_t block = blockIdx.x;
+  int index = 0;
+  while (block >= table.entries[index].end) ++index;
+  const int64_t first = (block - (index ? table.entries[index - 1].end : 0)) * kChunk;
+  const int64_t rest = table.entries[index].elements - first;
+  return {index, first, first + (rest < kChunk ? rest : kChunk)};
+}
+
+/// The arrays' elements become what they were.
+template <typename T, int kMoved>
+__device__ void keep_piece(const UpdateEntry<kMoved>& entry, const Piece& piece) {
+  for (int k = 0; k < kMoved; ++k)
+    if (entry.to[k] != entry.from[k])
+      for (int64_t i = piece.first + threadIdx.x; i < piece.end; i += blockDim.x)
+        reinterpret_cast<T*>(entry.to[k])[i] = reinterpret_cast<const T*>(entry.from[k])[i];
+}
+
+/// Calls move(g, values) for the elements of a piece, 16 bytes at a time: `values` are the arrays'
+/// elements, and become what follows them.
+template <typename T, int kMoved, typename Move>
+__device__ void move_piece(const UpdateEntry<kMoved>& entry, const Piece& piece, Move move) {
+  constexpr int kCount = Vector<T>::kCount;
+  const T* g = reinterpret_cast<const T*>(entry.gradient) + piece.first;
+  const T* from[kMoved];
+  T* to[kMoved];
+  for (int k = 0; k < kMoved; ++k) {
+    from[k] = reinterpret_cast<const T*>(entry.from[k]) + piece.first;
+    to[k] = reinterpret_cast<T*>(entry.to[k]) + piece.first;
+  }
+  const int64_t n = piece.end - piece.first, vectors = n / kCount;
+  for (int64_t i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Vector<T> gs = reinterpret_cast<const Vector<T>*>(g)[i];
+    Vector<T> moved[kMoved];
+    for (int k = 0; k < kMoved; ++k) moved[k] = reinterpret_cast<const Vector<T>*>(from[k])[i];
+    for (int lane = 0; lane < kCount; ++lane) {
+      T values[kMoved];
+      for (int k = 0; k < kMoved; ++k) values[k] = moved[k].values[lane];
+      move(gs.values[lane], values);
+      for (int k = 0; k < kMoved; ++k) moved[k].values[lane] = values[k];
+    }
+    for (int k = 0; k < kMoved; ++k) reinterpret_cast<Vector<T>*>(to[k])[i] = moved[k];
+  }
+  for (int64_t i = vectors * kCount + threadIdx.x; i < n; i += blockDim.x) {
+    T values[kMoved];
+    for (int k = 0; k < kMoved; ++k) values[k] = from[k][i];
+    move(g[i], values);
+    for (int k = 0; k < kMoved; ++k) to[k][i] = values[k];
+  }
+}
+
+inline int64_t chunks_of(int64_t elements) { return ceil_div(elements, kChunk); }
+
+inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
+  std::vector<int64_t> elements;
+  for (const Request& request : requests) elements.push_back(result_elements(request));
+  return elements;
+}
+
+/// Calls run(table, shape, first) with kMostTensors variables at a time, or the rest; `first` is
+/// the chunk at which the table begins, counted over all variables.
+template <int kMoved, typename Run>
+void for_tables(const std::vector<int64_t>& elements, std::span<const Buffers> buffers, Run run) {
+  int64_t chunks = 0;
+  for (size_t first = 0; first < elements.size(); first += kMostTensors) {
+    const size_t end = std::min(elements.size(), first + kMostTensors);
+    Table<UpdateEntry<kMoved>> table{};
+    int64_t blocks = 0;
+    for (size_t i = first; i < end; ++i) {
+      UpdateEntry<kMoved>& entry = table.entries[i - first];
+      const Buffers& b = buffers[i];
+      entry.gradient = b.inputs[0];
+      entry.factor = b.inputs.size() > kMoved + 1 ? b.inputs[kMoved + 1] : nullptr;
+      for (size_t k = 0; k < kMoved; ++k) {
+        entry.from[k] = b.inputs[1 + k];
+        entry.to[k] = b.outputs[k];
+      }
+      entry.elements = elements[i];
+      entry.end = blocks += chunks_of(elements[i]);
+    }
+    run(table, LaunchShape{{static_cast<unsigned>(blocks)}, {kThreads}}, chunks);
+    chunks += blocks;
+  }
+}
+
+}  // namespace flow::cuda

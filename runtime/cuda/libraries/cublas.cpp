@@ -1,0 +1,216 @@
+// Products by cuBLASLt: descriptors, the choice of an algorithm, the call.
+#include "runtime/cuda/libraries/cublas.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+
+namespace flow::cuda {
+namespace {
+
+void check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw RunError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)),
+                 status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED
+                     ? "run `nvidia-smi` to see which processes use GPU memory"
+                     : "");
+}
+
+/// The types that go with an operand's; a result has that of the scale.
+struct Types {
+  cudaDataType_t operand, scale;
+  cublasComputeType_t compute;
+};
+
+Types types_of(const MatmulSpec& spec) {
+  switch (spec.dtype) {
+    case DType::kFloat32:
+      // The plain compute type multiplies in float32; TF32 has its own.
+      return {CUDA_R_32F, CUDA_R_32F,
+              spec.leeway.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case DType::kFloat64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case DType::kFloat16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::kBFloat16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    default:
+      FLOW_CHECK(false, "cuBLASLt multiplies no {}", name_of(spec.dtype));
+  }
+}
+
+/// Its A is our b, its B our a.
+cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
+  const auto [bias, relu] = spec.epilogue;
+  switch (spec.aside) {
+    case Aside::kNothing:
+      if (bias) return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+      return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+    case Aside::kStoreMask:
+      if (!relu) throw RunError("cuBLASLt supports masks only for ReLU");
+      return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
+    case Aside::kReadMask:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Aside::kSumsOfA:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Aside::kSumsOfB:
+      FLOW_CHECK(!bias && !relu);
+      return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  FLOW_CHECK(false);
+}
+
+template <typename T>
+void set(const Descriptor<cublasLtMatmulDesc_t>& desc, cublasLtMatmulDescAttributes_t attribute,
+         const T& value) {
+  check(cublasLtMatmulDescSetAttribute(desc.get(), attribute, &value, sizeof value),
+        "describing a product");
+}
+template <typename T>
+void set(const Descriptor<cublasLtMatrixLayout_t>& layout,
+         cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value),
+        "describing a matrix");
+}
+template <typename T>
+void set(const Descriptor<cublasLtMatmulPreference_t>& preference,
+         cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+        "describing preferences");
+}
+
+/// Sums go where a bias would come from.
+void set_pointers(const Descriptor<cublasLtMatmulDesc_t>& desc, const MatmulSpec& spec,
+                  const void* bias, const void* aside) {
+  if (spec.epilogue.bias) set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (has_mask(spec))
+    set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aside);
+  else if (spec.aside != Aside::kNothing)
+    set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aside);
+}
+
+/// The row-major matrices at the end of `shape`, as column-major ones: transposed.
+Descriptor<cublasLtMatrixLayout_t> layout_of(cudaDataType_t type, const Shape& shape) {
+  const int rank = shape.rank();
+  FLOW_CHECK(rank >= 2);
+  const int64_t rows = shape[rank - 1], columns = shape[rank - 2];
+  cublasLtMatrixLayout_t made = nullptr;
+  check(cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(rows),
+                                   static_cast<uint64_t>(columns), rows),
+        "describing a matrix");
+  Descriptor<cublasLtMatrixLayout_t> layout(made);
+  const auto batches = static_cast<int32_t>(shape.elements(0, rank - 2));
+  set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batches);
+  set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
+  return layout;
+}
+
+constexpr uint64_t kWorkspace = 32 << 20;  // bytes
+
+/// Sums of parts are made in the workspace, in one order, and not of rounded parts.
+Descriptor<cublasLtMatmulPreference_t> preference_of(const MatmulSpec& spec) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "describing preferences");
+  Descriptor<cublasLtMatmulPreference_t> preference(made);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(preference, attribute, spec.alignment);
+  return preference;
+}
+
+std::string text_of(const MatmulSpec& spec) {
+  return fmt::format("{}{} by {}{}, {}", spec.a.str(), spec.transpose_a ? " transposed" : "",
+                     spec.b.str(), spec.transpose_b ? " transposed" : "", name_of(spec.dtype));
+}
+
+}  // namespace
+
+ProductDescriptors describe(const MatmulSpec& spec) {
+  const Types types = types_of(spec);
+  ProductDescriptors product;
+  cublasLtMatmulDesc_t made = nullptr;
+  check(cublasLtMatmulDescCreate(&made, types.compute, types.scale), "describing a product");
+  product.desc.reset(made);
+  set(product.desc, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product.desc, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
+  if (has_mask(spec))
+    set(product.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 8 * mask_shape(spec.out)[1]);
+  product.left = layout_of(types.operand, spec.b);
+  product.right = layout_of(types.operand, spec.a);
+  product.out = layout_of(types.scale, spec.out);
+  product.preference = preference_of(spec);
+  return product;
+}
+
+Cublas::Cublas() {
+  cublasLtHandle_t handle = nullptr;
+  check(cublasLtCreate(&handle), "starting");
+  handle_.reset(handle);
+}
+
+/// The best algorithm that the library says it can run: its heuristic lists some that it cannot.
+cublasLtMatmulHeuristicResult_t Cublas::choose(const ProductDescriptors& product,
+                                               const MatmulSpec& spec) const {
+  constexpr int kMost = 8;
+  cublasLtMatmulHeuristicResult_t choices[kMost] = {};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_.get(), product.desc.get(), product.left.get(), product.right.get(), product.out.get(),
+      product.out.get(), product.preference.get(), kMost, choices, &found);
+  // It has none, or (an odd extent under an epilogue, say) none of it can be.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+    check(status, "choosing an algorithm");
+  for (int i = 0; i < found; ++i) {
+    cublasLtMatmulHeuristicResult_t checked = {};
+    if (choices[i].state == CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulAlgoCheck(handle_.get(), product.desc.get(), product.left.get(),
+                                product.right.get(), product.out.get(), product.out.get(),
+                                &choices[i].algo, &checked) == CUBLAS_STATUS_SUCCESS &&
+        checked.workspaceSize <= kWorkspace) {
+      choices[i].workspaceSize = checked.workspaceSize;
+      return choices[i];
+    }
+  }
+  throw RunError(
+      fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(), text_of(spec)));
+}
+
+LibraryKernel Cublas::prepare(const MatmulSpec& spec) {
+  const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
+  // The choice is made for vectors that are aligned as any buffer is.
+  const auto* aligned = reinterpret_cast<const void*>(256);
+  set_pointers(product->desc, spec, aligned, aligned);
+  const cublasLtMatmulHeuristicResult_t choice = choose(*product, spec);
+  LibraryKernel kernel;
+  kernel.workspace = choice.workspaceSize;
+  kernel.run = [product, spec, choice, handle = handle_.get()](const LibraryBuffers& b,
+                                                               Stream stream) {
+    constexpr double kOne = 1, kZero = 0;
+    constexpr float kOneFloat = 1, kZeroFloat = 0;
+    const bool is_double = spec.dtype == DType::kFloat64;
+    const void* one = is_double ? static_cast<const void*>(&kOne) : &kOneFloat;
+    const void* zero = is_double ? static_cast<const void*>(&kZero) : &kZeroFloat;
+    set_pointers(product->desc, spec, b.bias, b.aside);
+    check(cublasLtMatmul(handle, product->desc.get(), one, b.second, product->left.get(), b.first,
+                         product->right.get(), zero, b.out, product->out.get(), b.out,
+                         product->out.get(), &choice.algo, b.workspace, choice.workspaceSize,
+                         static_cast<cudaStream_t>(stream.handle)),
+          "a product");
+  };
+  return kernel;
+}
+
+std::string Cublas::version() {
+  const size_t version = cublasLtGetVersion();  // 130002
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,50 @@
+// Products by cuBLASLt.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/cuda/libraries/libraries.h"
+
+namespace flow::cuda {
+
+struct DescriptorDeleter {
+  void operator()(cublasLtMatmulDesc_t desc) const { cublasLtMatmulDescDestroy(desc); }
+  void operator()(cublasLtMatrixLayout_t layout) const { cublasLtMatrixLayoutDestroy(layout); }
+  void operator()(cublasLtMatmulPreference_t preference) const {
+    cublasLtMatmulPreferenceDestroy(preference);
+  }
+  void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
+};
+template <typename T>
+using Descriptor = std::unique_ptr<std::remove_pointer_t<T>, DescriptorDeleter>;
+
+/// A spec in cuBLASLt's words. It knows column-major matrices, so it is told out^T = op(b)^T
+/// op(a)^T: the left matrix is b, the right one a. No device is needed.
+struct ProductDescriptors {
+  Descriptor<cublasLtMatmulDesc_t> desc;
+  Descriptor<cublasLtMatrixLayout_t> left, right, out;
+  Descriptor<cublasLtMatmulPreference_t> preference;
+};
+ProductDescriptors describe(const MatmulSpec& spec);
+
+/// Chooses algorithms for the device that is current, now and in every use.
+class Cublas {
+ public:
+  Cublas();
+  /// RunError where no algorithm does what the spec says.
+  LibraryKernel prepare(const MatmulSpec& spec);
+  /// "13.0.2"
+  static std::string version();
+
+ private:
+  cublasLtMatmulHeuristicResult_t choose(const ProductDescriptors& product,
+                                         const MatmulSpec& spec) const;
+
+  Descriptor<cublasLtHandle_t> handle_;
+};
+
+}  // namespace flow::cuda

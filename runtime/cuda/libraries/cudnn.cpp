@@ -1,0 +1,308 @@
+// Convolutions by cuDNN's graph API, through NVIDIA's C++ front end, which this file alone
+// includes.
+#include "runtime/cuda/libraries/cudnn.h"
+
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+
+namespace flow::cuda {
+namespace {
+
+namespace frontend = cudnn_frontend;
+namespace graph = cudnn_frontend::graph;
+using Pass = ConvolutionSpec::Pass;
+using TensorRef = std::shared_ptr<graph::Tensor_attributes>;
+
+/// Of kept plans. It changes with what this file tells cuDNN: names, notes, workspaces.
+constexpr int kFormat = 2;
+
+/// The names of a graph's tensors: LibraryBuffers' members.
+enum Uid : int64_t { kFirst = 1, kSecond, kBias, kOut };
+
+frontend::DataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return frontend::DataType_t::FLOAT;
+    case DType::kFloat64:
+      return frontend::DataType_t::DOUBLE;
+    case DType::kFloat16:
+      return frontend::DataType_t::HALF;
+    case DType::kBFloat16:
+      return frontend::DataType_t::BFLOAT16;
+    default:
+      FLOW_CHECK(false, "cuDNN convolves no {}", name_of(dtype));
+  }
+}
+
+std::vector<int64_t> c_order_strides(const Shape& shape) {
+  std::vector<int64_t> strides;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    strides.push_back(shape.elements(axis + 1, shape.rank()));
+  return strides;
+}
+
+TensorRef add_tensor(graph::Graph& graph, Uid uid, const Shape& shape) {
+  return graph.tensor(graph::Tensor_attributes()
+                          .set_uid(uid)
+                          .set_dim(shape.extents())
+                          .set_stride(c_order_strides(shape)));
+}
+
+/// What all three passes are told.
+template <typename Attributes>
+Attributes geometry(const ConvolutionSpec& spec) {
+  return Attributes()
+      .set_pre_padding({spec.pads[0], spec.pads[1]})
+      .set_post_padding({spec.pads[2], spec.pads[3]})
+      .set_stride(spec.strides)
+      .set_dilation(spec.dilation);
+}
+
+/// y = relu(conv(x, w) + bias), as the epilogue asks; intermediate values stay in registers.
+TensorRef add_forward(graph::Graph& graph, const ConvolutionSpec& spec) {
+  const auto pointwise = [](frontend::PointwiseMode_t mode) {
+    return graph::Pointwise_attributes().set_mode(mode);
+  };
+  const auto intermediate = [&](const TensorRef& tensor) {
+    tensor->set_dim(spec.y.extents()).set_stride(c_order_strides(spec.y));
+  };
+  TensorRef y =
+      graph.conv_fprop(add_tensor(graph, kFirst, spec.x), add_tensor(graph, kSecond, spec.w),
+                       geometry<graph::Conv_fprop_attributes>(spec));
+  if (spec.epilogue.bias) {
+    intermediate(y);
+    y = graph.pointwise(y, add_tensor(graph, kBias, {1, spec.w[0], 1, 1}),
+                        pointwise(frontend::PointwiseMode_t::ADD));
+  }
+  if (spec.epilogue.relu) {  // it keeps NaN: the front end asks for CUDNN_PROPAGATE_NAN
+    intermediate(y);
+    y = graph.pointwise(y, pointwise(frontend::PointwiseMode_t::RELU_FWD));
+  }
+  return y;
+}
+
+void add_convolution(graph::Graph& graph, const ConvolutionSpec& spec) {
+  const bool weight = spec.pass == Pass::kGradWeight;
+  const Shape& out = spec.pass == Pass::kForward ? spec.y : weight ? spec.w : spec.x;
+  TensorRef result;
+  if (spec.pass == Pass::kForward)
+    result = add_forward(graph, spec);
+  else if (spec.pass == Pass::kGradData)
+    result = graph.conv_dgrad(add_tensor(graph, kFirst, spec.y), add_tensor(graph, kSecond, spec.w),
+                              geometry<graph::Conv_dgrad_attributes>(spec));
+  else  // cuDNN takes dy before x
+    result = graph.conv_wgrad(add_tensor(graph, kSecond, spec.y), add_tensor(graph, kFirst, spec.x),
+                              geometry<graph::Conv_wgrad_attributes>(spec));
+  result->set_output(true)
+      .set_uid(kOut)
+      .set_dim(out.extents())
+      .set_stride(c_order_strides(out))
+      .set_data_type(data_type(spec.dtype));
+}
+
+/// Leaves the engines that compute in the spec's precision, and in its order.
+void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
+  constexpr int64_t kWorkspace = 256 << 20;  // bytes
+  using Note = frontend::NumericalNote_t;
+  std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
+  if (!spec.leeway.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
+  // Transforms of large tiles lose digits of float32.
+  if (spec.dtype == DType::kFloat32 && !spec.leeway.tf32)
+    for (const Note note : {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
+                            Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
+      unwanted.push_back(note);
+  graph.deselect_numeric_notes(unwanted).deselect_workspace_greater_than(kWorkspace);
+}
+
+void check(frontend::error_t status, std::string_view what) {
+  if (status.is_bad())
+    throw RunError(fmt::format("cuDNN: {} failed: {}", what, status.get_message()));
+}
+
+std::string text_of(const ConvolutionSpec& spec) {
+  constexpr std::string_view kNames[] = {"convolution", "data gradient of a convolution",
+                                         "weight gradient of a convolution"};
+  return fmt::format("{} of {} with {} to {}, {}", kNames[static_cast<size_t>(spec.pass)],
+                     spec.x.str(), spec.w.str(), spec.y.str(), name_of(spec.dtype));
+}
+
+/// All that a plan depends on but the device.
+std::string description_of(const ConvolutionSpec& spec) {
+  return fmt::format(
+      "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
+      "any order {}; format {}, cuDNN {}, front end {}",
+      text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
+      spec.epilogue.relu, spec.leeway.tf32, spec.leeway.any_order, kFormat, Cudnn::version(),
+      CUDNN_FRONTEND_VERSION);
+}
+
+void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
+
+}  // namespace
+
+class Cudnn::Planner {
+ public:
+  Planner(int device, PlanCache cache) {
+    try {
+      device_ = Cudnn::describe(device);
+      cache_ = std::move(cache);
+    } catch (const RunError&) {
+      // Plans are kept by what a device is; without that they are chosen anew in every run.
+    }
+    cudnnHandle_t handle = nullptr;
+    const cudnnStatus_t status = cudnnCreate(&handle);
+    if (status != CUDNN_STATUS_SUCCESS)
+      throw RunError(fmt::format("cuDNN {} failed to initialize: {}", Cudnn::version(),
+                                 cudnnGetErrorString(status)),
+                     "check that its libraries are complete and match the driver");
+    handle_.reset(handle);
+  }
+
+  Planner(std::string description, PlanCache cache)
+      : cache_(std::move(cache)),
+        device_(std::move(description)),
+        absent_device_(std::make_shared<frontend::DeviceProperties>()) {
+    check(absent_device_->deserialize({device_.begin(), device_.end()}),
+          "reading a device's description");
+  }
+
+  cudnnHandle_t handle() const { return handle_.get(); }
+
+  /// A built plan: the one that was kept, or else one that is chosen now.
+  std::shared_ptr<graph::Graph> plan(const ConvolutionSpec& spec) const {
+    const std::string key = description_of(spec) + "; " + device_;
+    if (const auto kept = cache_.find(key))
+      if (auto graph = reload(*kept)) return graph;
+    auto graph = choose(spec);
+    keep(*graph, key);
+    return graph;
+  }
+
+  /// Engines compiled at run time cost a second, so they come last.
+  std::shared_ptr<graph::Graph> choose(const ConvolutionSpec& spec) const {
+    std::string refusal;
+    for (const bool compiled : {false, true}) {
+      auto graph = describe(spec);
+      frontend::error_t status = query(*graph);
+      if (status.is_good()) {
+        deselect_engines(*graph, spec);
+        if (!compiled)
+          graph->deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
+        status = graph->build_plans();
+      }
+      if (status.is_good()) return graph;
+      refusal = status.get_message().substr(0, status.get_message().find('\n'));
+    }
+    throw RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
+                               text_of(spec), refusal),
+                   spec.dtype == DType::kFloat32 && !spec.leeway.tf32
+                       ? "try `precision: tf32`, which allows more engines"
+                       : "");
+  }
+
+ private:
+  void keep(const graph::Graph& graph, const std::string& key) const {
+    try {
+      if (std::vector<uint8_t> text; graph.serialize(text, false).is_good())
+        cache_.store(key, text);
+    } catch (const std::exception&) {  // of its JSON
+    }
+  }
+
+  /// Null where cuDNN does not take the text: it may be another build's.
+  std::shared_ptr<graph::Graph> reload(const std::vector<uint8_t>& text) const {
+    auto graph = std::make_shared<graph::Graph>();
+    if (absent_device_) graph->set_device_properties(absent_device_);
+    try {
+      const frontend::error_t status = absent_device_
+                                           ? graph->deserialize(text)
+                                           : graph->deserialize(handle(), text, false, false);
+      if (status.is_good()) return graph;
+    } catch (const std::exception&) {  // of its JSON
+    }
+    return nullptr;
+  }
+
+  std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
+    const auto compute = data_type(sum_of(spec.dtype));
+    auto graph = std::make_shared<graph::Graph>();
+    graph->set_io_data_type(data_type(spec.dtype))
+        .set_intermediate_data_type(compute)
+        .set_compute_data_type(compute);
+    if (absent_device_) graph->set_device_properties(absent_device_);
+    add_convolution(*graph, spec);
+    return graph;
+  }
+
+  /// Asks for the engines, best first, then those that always work.
+  frontend::error_t query(graph::Graph& graph) const {
+    frontend::error_t status = graph.validate();
+    if (status.is_good())
+      status =
+          absent_device_ ? graph.build_operation_graph() : graph.build_operation_graph(handle());
+    if (status.is_good())
+      status =
+          graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
+    return status;
+  }
+
+  PlanCache cache_;
+  std::string device_;  // cuDNN's JSON of it
+  std::unique_ptr<cudnnContext, decltype(&destroy_handle)> handle_{nullptr, &destroy_handle};
+  std::shared_ptr<frontend::DeviceProperties> absent_device_;
+};
+
+Cudnn::Cudnn(int device, PlanCache cache)
+    : planner_(std::make_unique<Planner>(device, std::move(cache))) {}
+
+Cudnn::Cudnn(std::string description, PlanCache cache)
+    : planner_(std::make_unique<Planner>(std::move(description), std::move(cache))) {}
+
+Cudnn::~Cudnn() = default;
+
+LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
+  LibraryKernel kernel;
+  const auto graph = planner_->plan(spec);
+  kernel.workspace = static_cast<size_t>(graph->get_workspace_size());
+  kernel.run = [graph, handle = planner_->handle(), bias = spec.epilogue.bias](
+                   const LibraryBuffers& buffers, Stream stream) {
+    const auto address = [](const std::byte* memory) {
+      return static_cast<void*>(const_cast<std::byte*>(memory));
+    };
+    std::unordered_map<int64_t, void*> addresses = {
+        {kFirst, address(buffers.first)}, {kSecond, address(buffers.second)}, {kOut, buffers.out}};
+    if (bias) addresses[kBias] = address(buffers.bias);
+    if (cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle)) != CUDNN_STATUS_SUCCESS)
+      throw RunError("cuDNN: choosing a stream failed");
+    check(graph->execute(handle, addresses, buffers.workspace), "a convolution");
+  };
+  return kernel;
+}
+
+std::string Cudnn::engine(const ConvolutionSpec& spec) {
+  std::string name;
+  check(planner_->choose(spec)->get_plan_name(name), "naming an engine");
+  return name;
+}
+
+std::string Cudnn::describe(int device) {
+  frontend::DeviceProperties properties;
+  properties.set_device_id(device);
+  std::vector<uint8_t> text;
+  check(properties.build(), "reading a device's properties");
+  check(properties.serialize(text), "describing a device");
+  return {text.begin(), text.end()};
+}
+
+std::string Cudnn::version() {
+  const size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,40 @@
+// Convolutions by cuDNN's graph API.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/cuda/libraries/libraries.h"
+#include "runtime/cuda/libraries/plan_cache.h"
+
+namespace flow::cuda {
+
+/// Chooses cuDNN's plans, within the spec's leeway. A kept plan is for one device, as
+/// cuDNN describes it, and one version of cuDNN.
+class Cudnn {
+ public:
+  /// For a device, which is current now and in every use.
+  explicit Cudnn(int device, PlanCache cache = {});
+  /// For a device that need not be here, by cuDNN's JSON of its properties: plans are made for it,
+  /// none can run. RunError where cuDNN refuses the text.
+  explicit Cudnn(std::string description, PlanCache cache = {});
+  ~Cudnn();
+
+  /// RunError where no engine does what the spec says.
+  LibraryKernel prepare(const ConvolutionSpec& spec);
+  /// The engine and knobs that are chosen where no plan is kept, as cuDNN names them:
+  /// "eng44_k2=2_k18=0".
+  std::string engine(const ConvolutionSpec& spec);
+
+  /// cuDNN's JSON of a device that is here.
+  static std::string describe(int device);
+  /// "9.19.0"
+  static std::string version();
+
+ private:
+  class Planner;
+  std::unique_ptr<Planner> planner_;
+};
+
+}  // namespace flow::cuda

@@ -1,0 +1,111 @@
+// What NVIDIA's libraries compute for the backend: products (cuBLASLt) and convolutions (cuDNN),
+// behind one interface; tests have one of plain loops on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+#include "runtime/cuda/driver/driver.h"
+
+namespace flow::cuda {
+
+/// What products of these operands are summed in.
+inline DType sum_of(DType operands) { return is_narrow(operands) ? DType::kFloat32 : operands; }
+
+/// What a library may do for speed.
+struct Leeway {
+  bool tf32 = false;       // float32 operands are rounded to TF32
+  bool any_order = false;  // sums whose order changes from run to run
+
+  bool operator==(const Leeway&) const = default;
+};
+
+/// What is done to a result before it is stored: y = relu(y + bias), each if asked for.
+struct Epilogue {
+  bool bias = false;  // along the columns of a product, the channels of a convolution
+  bool relu = false;
+
+  bool operator==(const Epilogue&) const = default;
+};
+
+/// What a single product (of rank 2) stores or reads beside its operands and its result.
+enum class Aside : uint8_t {
+  kNothing,
+  kStoreMask,  // with relu: where the result is positive, not where it is 0
+  kReadMask,   // the result becomes 0 where such a mask says that another was not positive
+  kSumsOfA,    // the sums of op(a) over K, [M]
+  kSumsOfB,    // the sums of op(b) over K, [N]
+};
+
+/// out = op(a) op(b), row-major: a is [M, K] ([K, M] if transposed), b is [K, N] ([N, K]), out
+/// [M, N]; leading axes before these two, where there are any, are equal in all three and count
+/// independent products.
+struct MatmulSpec {
+  DType dtype;  // of a and b; out, a bias and sums have that of the sums
+  Shape a, b, out;
+  bool transpose_a = false, transpose_b = false;
+  Leeway leeway = {};
+  Epilogue epilogue = {};
+  Aside aside = Aside::kNothing;
+  uint32_t alignment = 256;  // bytes, of the operands in every run
+
+  bool operator==(const MatmulSpec&) const = default;
+};
+
+inline bool has_mask(const MatmulSpec& spec) {
+  return spec.aside == Aside::kStoreMask || spec.aside == Aside::kReadMask;
+}
+
+/// The bytes of a mask of a result [M, N], rows of bits that begin at multiples of 16 bytes. Only
+/// the library knows which bit is whose.
+inline Shape mask_shape(const Shape& out) { return {out[0], ceil_div(out[1], 128) * 16}; }
+
+/// Convolution (cross-correlation) of x [N, C, H, W] with w [O, C/groups, kh, kw] to y, all in C
+/// order, or one of its gradients.
+struct ConvolutionSpec {
+  enum class Pass { kForward, kGradData, kGradWeight };
+  Pass pass;
+  DType dtype;  // of all of them: cuDNN stores sums of 16-bit products in 16 bits
+  Shape x, w, y;
+  std::vector<int64_t> strides, dilation;  // of H and W
+  std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
+  int64_t groups = 1;
+  Leeway leeway = {};
+  Epilogue epilogue = {};  // of the forward pass
+};
+
+/// Device addresses. A product: a, b -> out. kForward: x, w -> y. kGradData: dy, w -> dx.
+/// kGradWeight: x, dy -> dw.
+struct LibraryBuffers {
+  const std::byte* first;
+  const std::byte* second;
+  const std::byte* bias;  // null without one
+  std::byte* out;
+  std::byte* workspace;
+  std::byte* aside = nullptr;  // null where the product has nothing aside
+};
+
+/// Chosen once, run every call: of the same operands the same bits, unless any order was allowed.
+struct LibraryKernel {
+  std::function<void(const LibraryBuffers&, Stream)> run;
+  size_t workspace = 0;  // bytes
+};
+
+class Libraries {
+ public:
+  virtual ~Libraries() = default;
+  /// RunError where the library has nothing for the spec on this device.
+  virtual LibraryKernel prepare(const MatmulSpec& spec) = 0;
+  virtual LibraryKernel prepare(const ConvolutionSpec& spec) = 0;
+  /// "cublas" -> "13.0.2"
+  virtual std::map<std::string, std::string> versions() const = 0;
+};
+
+}  // namespace flow::cuda

@@ -1,0 +1,17 @@
+// Products with a relu, or that store or read something aside, tried before a job relies on them.
+#pragma once
+
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/libraries/libraries.h"
+
+namespace flow::cuda {
+
+/// Runs the kernel of `spec`, which has a relu or something aside, on operands whose result is
+/// known, and looks at what it leaves. A relu must keep NaN. A mask that it stores may call no 0
+/// positive, and must let NaN pass, as a relu's gradient wants it: cuBLASLt's documents do not say,
+/// each of its algorithms may answer on its own, and other code of NVIDIA's takes 0 for positive. A
+/// mask that it reads and sums must be what they are said to be. False, too, where the library does
+/// not run it after all. RunError where the device fails.
+bool passes_trial(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
+
+}  // namespace flow::cuda

@@ -1,0 +1,60 @@
+// The one way to launch a kernel, and how large grids are; the same where nvcc compiles it and
+// where a test compiles it for the CPU (FLOW_CUDA_ON_CPU: __global__ functions are plain functions
+// there).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/cuda/driver/driver.h"
+
+namespace flow::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
+
+/// Of a grid whose blocks go on from item to item where there are more of them.
+inline unsigned blocks_for(int64_t items) {
+  constexpr int64_t kMostBlocks = 1 << 16;
+  return static_cast<unsigned>(std::min(items, kMostBlocks));
+}
+
+struct LaunchShape {
+  Extent grid, block;
+  size_t shared_bytes = 0;
+};
+
+#ifdef FLOW_CUDA_ON_CPU
+template <typename... Parameters>
+void run_kernel_thread(const void* function, void** arguments) {
+  const auto kernel = reinterpret_cast<void (*)(Parameters...)>(const_cast<void*>(function));
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    kernel(*static_cast<Parameters*>(arguments[I])...);
+  }
+  (std::index_sequence_for<Parameters...>{});
+}
+#endif
+
+/// Puts kernel<<<shape>>>(values...) into `stream`.
+template <typename... Parameters>
+void launch(Driver& driver, Stream stream, const char* name, const LaunchShape& shape,
+            void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {
+  void* pointers[] = {static_cast<void*>(&values)...};
+  const size_t sizes[] = {sizeof(Parameters)...};
+  KernelCall call{name,
+                  reinterpret_cast<const void*>(kernel),
+                  shape.grid,
+                  shape.block,
+                  shape.shared_bytes,
+                  pointers,
+                  sizes};
+#ifdef FLOW_CUDA_ON_CPU
+  call.run_thread = run_kernel_thread<Parameters...>;
+#endif
+  driver.launch(call, stream);
+}
+
+}  // namespace flow::cuda

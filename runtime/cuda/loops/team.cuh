@@ -1,0 +1,69 @@
+// What the threads of a warp or a block find out together. Fixed trees, so that bits repeat; every
+// thread gets the result.
+#pragma once
+
+#include "runtime/cuda/loops/threads.cuh"
+
+namespace flow::cuda {
+
+/// Are results of so many elements each better made by a block each than by a thread?
+inline bool suits_blocks(int64_t elements, int64_t results) {
+  constexpr int64_t kManyResults = 1 << 14;
+  return elements >= kWarp && results < kManyResults;
+}
+
+struct Sum {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+/// A NaN on the right is passed over.
+struct Larger {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return b > a ? b : a;
+  }
+};
+
+struct Smaller {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+
+/// op over the warp's values. REQUIRES: all lanes call it; op commutes.
+template <typename T, typename Op>
+__device__ T over_warp(T value, Op op) {
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
+    value = op(value, __shfl_xor_sync(0xFFFFFFFF, value, lanes));
+  return value;
+}
+
+/// op over the values of a block of one dimension, whole warps. Uses a T of shared memory for each
+/// warp. REQUIRES: all threads call it; op commutes.
+template <typename T, typename Op>
+__device__ T over_block(T value, Op op) {
+  value = over_warp(value, op);
+  const unsigned warps = blockDim.x / kWarp;
+  if (warps == 1) return value;
+  __syncthreads();  // whoever reads what was shared before
+  if (threadIdx.x % kWarp == 0) shared<T>()[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  value = shared<T>()[0];
+  for (unsigned warp = 1; warp < warps; ++warp) value = op(value, shared<T>()[warp]);
+  return value;
+}
+
+/// The same over teams of kTeam adjacent threads: a warp, or the block.
+template <int kTeam, typename T, typename Op>
+__device__ T over_team(T value, Op op) {
+  if constexpr (kTeam == kWarp)
+    return over_warp(value, op);
+  else
+    return over_block(value, op);
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,143 @@
+// The CUDA backend: from a job to a prepared program.
+#include "runtime/cuda/program/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/cuda/program/fuse_gradients.h"
+#include "runtime/cuda/program/program.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+constexpr const char* kMemory = "GPU memory";
+
+/// Every tensor is in C order.
+bool lie_alike(TensorId, TensorId) { return true; }
+
+/// What f returns; a RunError of it names the job.
+template <typename F>
+auto named(const plan::Job& job, F f) {
+  try {
+    return f();
+  } catch (const RunError& error) {
+    throw error.at(fmt::format("{}: job `{}`", job.where, job.name));
+  }
+}
+
+class CudaBackend : public exec::Backend {
+ public:
+  CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries)
+      : driver_(std::move(driver)), libraries_(std::move(libraries)) {}
+
+  std::string device() const override {
+    return fmt::format("cuda:{} {}", driver_->properties().index, driver_->properties().name);
+  }
+  std::string instruction_set() const override {
+    return fmt::format("sm_{}{}", driver_->properties().major, driver_->properties().minor);
+  }
+  bool asynchronous() const override { return true; }
+  std::map<std::string, std::string> libraries() const override {
+    std::map<std::string, std::string> versions = libraries_->versions();
+    versions["cuda"] = driver_->properties().runtime_version;
+    versions["driver"] = driver_->properties().driver_version;
+    return versions;
+  }
+
+  exec::HostMemory host_memory(size_t bytes) override {
+    return {driver_->allocate_pinned(bytes),
+            [this](std::byte* memory) { driver_->release_pinned(memory); }};
+  }
+
+  std::unique_ptr<exec::Program> prepare(const plan::Job& job,
+                                         const exec::PrepareOptions& options) override {
+    exec::check_tensors_fit(job, available_memory(job), kMemory);
+    // Copies to the host run beside what follows, so that what they read is kept.
+    std::vector<TensorId> kept = options.deliverables;
+    std::erase(kept, TensorId());
+    const Grouped grouped = group_updates(fused(expand_posts(job), job, kept, options));
+    PreparedJob prepared{.grouped = grouped,
+                         .passed = options.passed,
+                         .segments = segments_of(job, options.segments, grouped.job),
+                         .segment_count = std::max<size_t>(1, options.segments.size())};
+    prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
+    prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
+    std::vector<size_t> workspaces;
+    for (const Kernel& kernel : prepared.stages.kernels) workspaces.push_back(kernel.workspace);
+    prepared.shared = exec::shared_variables(grouped.job, options.neighbours);
+    exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
+                                                 .owners = prepared.owners,
+                                                 .workspaces = workspaces,
+                                                 .kept = kept,
+                                                 .shared = prepared.shared,
+                                                 .passed = options.passed,
+                                                 .alignment = kAlignment});
+    prepared.places = std::move(memory.tensors);
+    prepared.workspaces = std::move(memory.workspaces);
+    // Less may be left by now: the libraries have taken some.
+    const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
+    return named(job, [&] {
+      return std::make_unique<CudaProgram>(*driver_, std::move(prepared), std::move(memory.report),
+                                           options, keeps);
+    });
+  }
+
+ private:
+  /// What is free but for a margin: kernels are loaded when they are first used, and graphs lie on
+  /// the device, too.
+  size_t available_memory(const plan::Job& job) {
+    constexpr size_t kLeast = 256 << 20;
+    const size_t free = named(job, [&] { return driver_->free_memory(); });
+    const size_t margin = std::max(kLeast, driver_->properties().memory / 50);
+    return free - std::min(margin, free / 4);
+  }
+
+  plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
+                  const exec::PrepareOptions& options) {
+    for (const exec::PassedTensor& passed : options.passed) visible.push_back(passed.tensor);
+    return named(job, [&] {
+      return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
+                            *libraries_, *driver_);
+    });
+  }
+
+  /// Completes the report. True where the columns are to be kept on the device: they may take half
+  /// of what the job leaves.
+  bool account(const plan::Job& job, const exec::PrepareOptions& options, size_t available,
+               exec::MemoryReport& report) const {
+    const ProgramMemory::Sizes sizes{report.variables, report.arena,
+                                     std::max<size_t>(1, options.input_slots),
+                                     std::max<size_t>(1, options.output_slots)};
+    std::vector<TensorId> column_inputs;
+    for (const exec::ColumnInput& column : options.columns) column_inputs.push_back(column.input);
+    const InputLayout with_columns(job, column_inputs);
+    exec::check_memory_fits(job, ProgramMemory::device_bytes(sizes, with_columns), report,
+                            available, kMemory);
+    const size_t left = available - ProgramMemory::device_bytes(sizes, with_columns);
+    const size_t columns = KeptColumns::bytes(job, options.columns);
+    const bool keeps = !options.columns.empty() && columns <= left / 2;
+    const InputLayout inputs = keeps ? with_columns : InputLayout(job, {});
+    report.columns = keeps ? columns : 0;
+    report.inputs = inputs.bytes;
+    report.pinned =
+        ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options.deliverables));
+    return keeps;
+  }
+
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Libraries> libraries_;
+};
+
+}  // namespace
+
+std::unique_ptr<exec::Backend> make_backend(std::unique_ptr<Driver> driver,
+                                            std::unique_ptr<Libraries> libraries) {
+  return std::make_unique<CudaBackend>(std::move(driver), std::move(libraries));
+}
+
+}  // namespace flow::cuda

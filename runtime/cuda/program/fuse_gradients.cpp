@@ -1,0 +1,242 @@
+// Plan to plan: steps that become parts of products.
+#include "runtime/cuda/program/fuse_gradients.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/cuda/kernels/epilogue.h"
+#include "runtime/cuda/kernels/matmul.h"
+#include "runtime/cuda/libraries/validate_epilogues.h"
+#include "runtime/cuda/program/kernel.h"
+#include "runtime/plan/model/lifetimes.h"
+
+namespace flow::cuda {
+
+using plan::TensorId;
+
+namespace {
+
+class GradientFuser {
+ public:
+  GradientFuser(const plan::Job& job, std::span<const size_t> segments,
+                std::span<const TensorId> visible, Libraries& libraries, Driver& driver)
+      : job_(job),
+        segments_(segments),
+        libraries_(libraries),
+        driver_(driver),
+        tensors_(job.tensors.size()),
+        gone_(job.steps.size()),
+        taps_(job.steps.size()) {
+    for (const TensorId id : visible)
+      if (id.valid()) tensors_[id.index()].seen = true;
+    for (size_t i = 0; i < job.steps.size(); ++i) add_uses(i);
+  }
+
+  plan::Job fuse() {
+    for (size_t i = 0; i < job_.steps.size(); ++i) {
+      if (gone_[i] || job_.steps[i].tap || !job_.steps[i].posts.empty()) continue;
+      if (job_.steps[i].op == "relu_grad") fuse_relu_grad(i);
+      if (job_.steps[i].op == "bias_add_grad") fuse_bias_grad(i);
+    }
+    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (!gone_[i]) job_.steps.push_back(std::move(steps[i]));
+      std::ranges::move(taps_[i], std::back_inserter(job_.steps));
+    }
+    plan::assign_lifetimes(job_);
+    return std::move(job_);
+  }
+
+ private:
+  /// Taps do not count but as `seen`: what is fused may not depend on what is watched.
+  struct Uses {
+    size_t readers = 0;            // steps
+    bool seen = false;             // by taps, or from outside
+    std::vector<size_t> products;  // of the readers
+    std::optional<size_t> maker;
+  };
+  struct Answer {
+    MatmulSpec spec;
+    bool has;
+  };
+
+  void add_uses(size_t at) {
+    const plan::Step& step = job_.steps[at];
+    const auto read = [&](TensorId id) {
+      Uses& uses = tensors_[id.index()];
+      if (step.tap)
+        uses.seen = true;
+      else
+        ++uses.readers;
+    };
+    for (const TensorId id : step.inputs) {
+      read(id);
+      if (step.op == "matmul") tensors_[id.index()].products.push_back(at);
+    }
+    for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, read);
+    for (const TensorId id : step.outputs)
+      if (id.valid()) tensors_[id.index()].maker = at;
+  }
+
+  /// dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last post, and dy one
+  /// that no other step reads. Both may have been rounded by a cast.
+  void fuse_relu_grad(size_t at) {
+    const plan::Step& gradient = job_.steps[at];
+    const TensorId dy = gradient.inputs[0], y = gradient.inputs[1], dx = gradient.outputs[0];
+    const std::optional<size_t> cast = maker_of(dy, "cast");
+    const std::optional<size_t> back = maker_of(cast ? job_.steps[*cast].inputs[0] : dy, "matmul");
+    const std::optional<size_t> forward = product_behind(y);
+    if (!back || !forward || *forward > *back || tensors_[dy.index()].readers != 1) return;
+    plan::Step &product = job_.steps[*back], &rectified = job_.steps[*forward];
+    const TensorId made = product.outputs[0];
+    if (tensors_[made.index()].readers != 1) return;
+    const Aside kept = aside_of(rectified);
+    const bool keeps_mask = kept == Aside::kStoreMask;
+    if (!is_plain(product)) return;
+    if (kept != Aside::kNothing && !keeps_mask) return;
+    if (!has(rectified, Aside::kStoreMask) || !has(product, Aside::kReadMask)) return;
+
+    const bool seen = tensors_[made.index()].seen || tensors_[dy.index()].seen;
+    if (seen) add_tap(*back);
+    if (seen && cast) add_tap(*cast);
+    if (!keeps_mask) {
+      rectified.outputs.push_back(add_mask(y));
+      set_aside(rectified, Aside::kStoreMask);
+    }
+    product.inputs.push_back(rectified.outputs[1]);
+    set_aside(product, Aside::kReadMask);
+    if (cast) {
+      product.outputs = {seen ? add_tensor(job_[made]) : made};
+      job_.steps[*cast].inputs = product.outputs;
+    }
+    const size_t last = cast.value_or(*back);
+    job_.steps[last].outputs = {dx};
+    tensors_[dx.index()].maker = last;
+    job_.tensors[dx.index()].alias = TensorId();
+    gone_[at] = true;
+  }
+
+  /// dbias = the sum of dy over its rows, where a product sums over them too. The product then
+  /// stands where the first of the two did: the bias may be updated before the weight's gradient
+  /// is made.
+  void fuse_bias_grad(size_t at) {
+    const plan::Step& gradient = job_.steps[at];
+    const TensorId dy = gradient.inputs[0], dbias = gradient.outputs[0];
+    if (job_[dy].shape.rank() != 2 || gradient.attributes.get<int64_t>("axis") != 1) return;
+    for (const size_t i : tensors_[dy.index()].products) {
+      plan::Step& product = job_.steps[i];
+      // One that was moved left a step that is gone, and took a second result with it.
+      if (gone_[i] || !is_plain(product) || !may_take(i, at)) continue;
+      const bool of_a = product.inputs[0] == dy && product.attributes.get<bool>("transpose_a");
+      const bool of_b = product.inputs[1] == dy && !product.attributes.get<bool>("transpose_b");
+      const Aside sums = of_a ? Aside::kSumsOfA : Aside::kSumsOfB;
+      if ((!of_a && !of_b) || !has(product, sums)) continue;
+      product.outputs.push_back(dbias);
+      set_aside(product, sums);
+      if (i > at) std::swap(product, job_.steps[at]);
+      gone_[std::max(i, at)] = true;
+      for (const TensorId id : job_.steps[std::min(i, at)].outputs)
+        tensors_[id.index()].maker = std::min(i, at);
+      return;
+    }
+  }
+
+  /// The step that makes `id` as its first result, if it runs in every call and is of this op.
+  std::optional<size_t> maker_of(TensorId id, std::string_view op) const {
+    const std::optional<size_t>& maker = tensors_[id.index()].maker;
+    if (!maker) return {};
+    const plan::Step& step = job_.steps[*maker];
+    return step.op == op && !step.tap && step.outputs[0] == id ? maker : std::nullopt;
+  }
+
+  /// The product that makes `id`, or of which a cast makes it: rounded, what is positive stays so.
+  std::optional<size_t> product_behind(TensorId id) const {
+    const std::optional<size_t> cast = maker_of(id, "cast");
+    return maker_of(cast ? job_.steps[*cast].inputs[0] : id, "matmul");
+  }
+
+  static bool is_plain(const plan::Step& product) {
+    return product.posts.empty() && aside_of(product) == Aside::kNothing;
+  }
+
+  /// May product `i` do the work of step `at` too, where the first of them stands?
+  bool may_take(size_t i, size_t at) const {
+    if (job_.steps[i].tap || segments_[i] != segments_[at]) return false;
+    return i < at || std::ranges::all_of(job_.steps[i].inputs, [&](TensorId id) {
+             const std::optional<size_t>& maker = tensors_[id.index()].maker;
+             return maker ? *maker < at : job_[id].role == plan::Role::kInput;
+           });
+  }
+
+  /// Do the libraries have the step, if it is a single product, with `aside`?
+  bool has(const plan::Step& step, Aside aside) {
+    const plan::Tensor &a = job_[step.inputs[0]], &b = job_[step.inputs[1]];
+    auto [spec, starts] =
+        products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape, leeway_of(job_));
+    const auto epilogue = whole_epilogue(step, job_[step.outputs[0]].shape.rank() - 1);
+    if (!epilogue || (aside == Aside::kStoreMask && !epilogue->relu)) return false;
+    if (starts.size() != 1 || spec.out.rank() != 2) return false;
+    spec.aside = aside;
+    spec.epilogue = *epilogue;
+    const auto asked = std::ranges::find(answers_, spec, &Answer::spec);
+    return asked != answers_.end() ? asked->has
+                                   : answers_.emplace_back(Answer{spec, has(spec)}).has;
+  }
+
+  bool has(const MatmulSpec& spec) {
+    LibraryKernel kernel;
+    try {
+      kernel = libraries_.prepare(spec);
+    } catch (const RunError&) {  // no such product
+      return false;
+    }
+    return passes_trial(kernel, spec, driver_);
+  }
+
+  /// A step that makes, in calls that deliver it, what the step will make no more.
+  void add_tap(size_t at) {
+    plan::Step tap = job_.steps[at];
+    tap.name += ":tap";
+    tap.tap = true;
+    taps_[at].push_back(std::move(tap));
+  }
+
+  TensorId add_mask(TensorId of) {
+    plan::Tensor mask = job_[of];
+    const int columns = mask.shape.rank() - 1;
+    mask.name += ":mask";
+    mask.dtype = DType::kUInt8;
+    mask.shape = mask_shape({mask.shape.elements(0, columns), mask.shape[columns]});
+    return add_tensor(std::move(mask));
+  }
+
+  TensorId add_tensor(plan::Tensor tensor) {
+    tensor.alias = TensorId();
+    job_.tensors.push_back(std::move(tensor));
+    tensors_.emplace_back();
+    return TensorId{job_.tensors.size() - 1};
+  }
+
+  plan::Job job_;
+  std::span<const size_t> segments_;
+  Libraries& libraries_;
+  Driver& driver_;
+  std::vector<Uses> tensors_;
+  std::vector<Answer> answers_;
+  std::vector<bool> gone_;                     // by step
+  std::vector<std::vector<plan::Step>> taps_;  // by step: behind it
+};
+
+}  // namespace
+
+plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> segments,
+                         std::span<const TensorId> visible, Libraries& libraries, Driver& driver) {
+  return GradientFuser(job, segments, visible, libraries, driver).fuse();
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,107 @@
+// What one call puts into the streams, in its order: while a graph is captured, or directly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/program/bound_kernels.h"
+#include "runtime/cuda/program/device_dataset.h"
+#include "runtime/cuda/program/program_memory.h"
+
+namespace flow::cuda {
+
+/// A job's steps, prepared, and where their tensors lie.
+struct PreparedJob {
+  const Grouped& grouped;
+  Stages stages = {};
+  std::vector<plan::TensorId> owners = {};  // by tensor: whose memory it lies in
+  std::vector<exec::Place> places = {};     // by tensor
+  std::vector<size_t> workspaces = {};      // by step: offset in the arena
+  std::vector<exec::SharedVariable> shared = {};
+  std::span<const exec::PassedTensor> passed;  // through host memory, to or from another device
+  std::vector<size_t> segments;                // by step: in which it runs
+  size_t segment_count = 1;
+};
+
+/// Copies to the host go through a stream of their own, beside the kernels that follow.
+class Timeline {
+ public:
+  /// Borrows the driver, the columns and the memory.
+  Timeline(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
+           const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
+
+  /// Puts a segment of a call: `wanted` says for each deliverable whether it is delivered.
+  void put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// Runs each step once, but for those that write variables: what libraries set up at first use is
+  /// no part of a graph, and a step that cannot run is told by its line and name. Results are lost.
+  void rehearse(const PreparedJob& job);
+  /// From now on each call's items leave events between them. REQUIRES: calls are not captured.
+  void take_times(const PreparedJob& job, size_t output_slots);
+  const std::vector<exec::TimedStep>& timed_steps() const { return timed_steps_; }
+  /// As Program::step_times, of a call that is complete and began at `begin`.
+  void read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const;
+  /// After a put that failed: the stream of copies takes no part in a capture any more.
+  void abandon();
+
+ private:
+  struct Operands {
+    std::vector<std::byte*> inputs, outputs;
+    std::vector<std::vector<std::byte*>> posts;
+    std::vector<std::span<std::byte* const>> post_spans;
+    std::byte* workspace;
+  };
+  struct Delivery {
+    size_t index;  // of the deliverable
+    std::byte* from;
+    size_t bytes, offset;  // in an output slot
+  };
+  /// A step, or the updates that are launched as one.
+  struct Item {
+    LaunchUpdates launch;  // empty: nothing to do
+    std::vector<Operands> operands;
+    std::vector<Buffers> buffers;       // of `operands`
+    bool updates = false, tap = false;  // updates: it writes variables
+    std::vector<size_t> wanted_by;      // of a tap: the deliverables that need it
+    std::vector<Delivery> deliveries;
+  };
+
+  LaunchState launch_state(size_t output_slot) const {
+    return {driver_, stream_, memory_.call(), &memory_.fault(output_slot)};
+  }
+  Operands operands_of(const PreparedJob& job, size_t step) const;
+  void add_step(const PreparedJob& job, size_t step);
+  void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
+  void finish_item(Item item);
+  void end_segments(const PreparedJob& job);
+  void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
+  void put_inputs(size_t input_slot, size_t output_slot);
+  void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
+               size_t output_slot);
+  void join_copies();
+  void mark(size_t output_slot, size_t time, bool ran = true);
+
+  Driver& driver_;
+  const Stream stream_;
+  const KeptColumns& columns_;
+  const ProgramMemory& memory_;
+  OwnedStream copies_;
+  OwnedEvent made_, outer_copied_, copied_;
+  std::vector<std::byte*> column_inputs_;  // by column
+  std::vector<Item> items_;
+  std::vector<size_t> item_of_;               // by step
+  std::vector<size_t> segments_;              // the item behind the last of each
+  std::vector<Delivery> outer_;               // inputs and variables: before the first step
+  bool copying_ = false;                      // the stream of copies has not joined the other
+  bool outer_copying_ = false;                // and variables may not be written yet
+  std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken
+  struct Times {
+    std::vector<OwnedEvent> reached;  // before the first step, then after each
+    std::vector<uint8_t> ran;
+  };
+  std::vector<Times> times_;  // by output slot
+};
+
+}  // namespace flow::cuda

@@ -1,0 +1,215 @@
+// Plan to plan: posts as steps, updates last.
+#include "runtime/cuda/program/lower_epilogues.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "ops/spec.h"
+#include "runtime/cuda/program/kernel.h"
+#include "runtime/plan/model/lifetimes.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::cuda {
+namespace {
+
+using plan::TensorId;
+
+/// How many of the step's posts, from the first on, its kernel takes.
+size_t fused_posts(const plan::Step& step) {
+  const KernelEntry* kernel = find_kernel(step.op);
+  if (!kernel || kernel->posts == Posts::kNone) return 0;
+  size_t fused = 0;
+  for (const char* op : {"bias_add", "relu"})
+    if (fused < step.posts.size() && step.posts[fused].op == op) ++fused;
+  return fused;
+}
+
+bool contains(const std::vector<TensorId>& ids, TensorId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+class PostExpander {
+ public:
+  explicit PostExpander(const plan::Job& job) : job_(job) {}
+
+  plan::Job expand() {
+    std::vector<plan::Step> steps = std::exchange(job_.steps, {});
+    for (plan::Step& step : steps) expand(std::move(step));
+    plan::assign_lifetimes(job_);
+    return std::move(job_);
+  }
+
+ private:
+  void expand(plan::Step step) {
+    const auto kept = static_cast<std::ptrdiff_t>(fused_posts(step));
+    std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
+    step.posts.resize(static_cast<size_t>(kept));
+    DType running_dtype = dtype_before(apart, step.outputs[0]);
+    if (const auto narrow = narrow_result(step)) {
+      running_dtype = *narrow;
+      round_bias(step, *narrow);
+      if (!apart.empty() && apart.front().op == "cast")
+        apart.erase(apart.begin());
+      else
+        apart.insert(apart.begin(), cast(step.name, plan::number_of(job_.precision)));
+    }
+    if (apart.empty()) return job_.steps.push_back(std::move(step));
+    const TensorId result = step.outputs[0];
+    const TensorId taken = std::exchange(job_.tensors[result.index()].alias, TensorId());
+    const plan::Step origin = bare(step);
+    TensorId running = add_tensor(step.name, result, running_dtype,
+                                  contains(step.inputs, taken) ? taken : TensorId());
+    step.outputs[0] = running;
+    job_.steps.push_back(std::move(step));
+    for (size_t i = 0; i < apart.size(); ++i) {
+      const std::span<const plan::Post> rest = std::span(apart).subspan(i + 1);
+      const TensorId out =
+          rest.empty() ? result
+                       : add_tensor(apart[i].name, result, dtype_before(rest, result), TensorId());
+      job_.tensors[out.index()].alias = place_of(apart[i], running, taken);
+      add_step(origin, apart[i], running, out);
+      running = out;
+    }
+  }
+
+  /// The dtype of what becomes `result` by these posts.
+  DType dtype_before(std::span<const plan::Post> posts, TensorId result) const {
+    const bool rounded = std::ranges::find(posts, "cast", &plan::Post::op) != posts.end();
+    return rounded ? plan::number_of(job_.precision) : job_[result].dtype;
+  }
+
+  /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
+  std::optional<DType> narrow_result(const plan::Step& step) const {
+    if (!step.op.starts_with("convolution")) return {};
+    const DType dtype = job_[step.inputs[0]].dtype;
+    return is_narrow(dtype) ? std::optional(dtype) : std::nullopt;
+  }
+
+  static plan::Post cast(const std::string& name, DType dtype) {
+    plan::Post post{"cast", fmt::format("{}:{}", name, name_of(dtype)), {}, {}};
+    post.attributes.set("dtype", dtype);
+    return post;
+  }
+
+  /// cuDNN adds a bias of the result's dtype.
+  void round_bias(plan::Step& step, DType narrow) {
+    if (step.posts.empty() || step.posts.front().op != "bias_add") return;
+    TensorId& bias = step.posts.front().operands[0];
+    const plan::Post post = cast(step.name + "/bias", narrow);
+    const TensorId rounded = add_tensor(post.name, bias, narrow, TensorId());
+    job_.tensors[rounded.index()].role = plan::Role::kResult;
+    add_step(bare(step), post, bias, rounded);
+    bias = rounded;
+  }
+
+  /// What the result of a post lies on: the variable that it updates, or else the running value.
+  static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
+    if (taken.valid() && contains(post.operands, taken)) return taken;
+    const ops::OpSpec* spec = ops::find_spec(post.op);
+    const bool in_place = post.op != "cast" && spec && spec->may_overwrite(0);
+    return in_place ? running : TensorId();
+  }
+
+  TensorId add_tensor(const std::string& name, TensorId like, DType dtype, TensorId alias) {
+    plan::Tensor tensor = job_[like];
+    tensor.name = name;
+    tensor.dtype = dtype;
+    tensor.alias = alias;
+    job_.tensors.push_back(std::move(tensor));
+    return TensorId{job_.tensors.size() - 1};
+  }
+
+  /// What a step has in common with those that it is cut into.
+  static plan::Step bare(const plan::Step& step) {
+    plan::Step made;
+    made.tap = step.tap;
+    made.where = step.where;
+    made.device = step.device;
+    return made;
+  }
+
+  void add_step(plan::Step step, const plan::Post& post, TensorId running, TensorId out) {
+    step.op = post.op;
+    step.name = post.name;
+    step.inputs = {running};
+    step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
+    step.outputs = {out};
+    step.attributes = post.attributes;
+    job_.steps.push_back(std::move(step));
+  }
+
+  plan::Job job_;
+};
+
+/// By tensor: does a step read it?
+std::vector<bool> read_by_steps(const plan::Job& job) {
+  std::vector<bool> read(job.tensors.size());
+  for (const plan::Step& step : job.steps) {
+    for (TensorId id : step.inputs) read[id.index()] = true;
+    for (const plan::Post& post : step.posts)
+      for (TensorId id : post.operands) read[id.index()] = true;
+  }
+  return read;
+}
+
+bool launch_as_one(const plan::Step& a, const plan::Step& b) {
+  return a.op == b.op && a.attributes == b.attributes && a.inputs.size() == b.inputs.size();
+}
+
+}  // namespace
+
+plan::Job expand_posts(const plan::Job& job) { return PostExpander(job).expand(); }
+
+Grouped group_updates(const plan::Job& job) {
+  const std::vector<bool> read = read_by_steps(job);
+  Grouped made{job, {}};
+  std::vector<plan::Step>& steps = made.job.steps;
+  steps.clear();
+  std::vector<std::vector<plan::Step>> groups;
+  for (const plan::Step& step : job.steps) {
+    const bool update = find_update(step.op) != nullptr;
+    const bool last = std::ranges::none_of(
+        step.outputs, [&](TensorId id) { return id.valid() && read[id.index()]; });
+    if (!update || !last) {
+      if (update) made.updates.push_back({steps.size(), steps.size() + 1});
+      steps.push_back(step);
+      continue;
+    }
+    const auto group = std::ranges::find_if(
+        groups, [&](const auto& members) { return launch_as_one(members.front(), step); });
+    if (group == groups.end())
+      groups.push_back({step});
+    else
+      group->push_back(step);
+  }
+  for (const std::vector<plan::Step>& group : groups) {
+    made.updates.push_back({steps.size(), steps.size() + group.size()});
+    steps.insert(steps.end(), group.begin(), group.end());
+  }
+  plan::assign_lifetimes(made.job);
+  return made;
+}
+
+std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> ends,
+                                const plan::Job& made) {
+  std::vector<size_t> segments(made.steps.size());
+  if (ends.size() < 2) return segments;
+  std::unordered_map<std::string_view, size_t> segment_of;
+  for (size_t i = 0, segment = 0; i < job.steps.size(); ++i) {
+    while (ends[segment] <= i) ++segment;
+    segment_of[job.steps[i].name] = segment;
+  }
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const size_t before = i > 0 ? segments[i - 1] : 0;
+    const auto found = segment_of.find(made.steps[i].name);
+    segments[i] = found == segment_of.end() ? before : std::max(before, found->second);
+  }
+  return segments;
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,37 @@
+// A job as CUDA runs it: kernels fuse other posts than a CPU's, and variables are updated together.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "runtime/plan/model/plan.h"
+
+namespace flow::cuda {
+
+/// The job with a step for every post that its kernel does not take (see kernels.def). What the
+/// original step made, the last of them makes; new tensors between them stand behind the others.
+/// A convolution of 16-bit operands makes 16 bits, of which a cast makes what the plan has.
+plan::Job expand_posts(const plan::Job& job);
+
+/// Steps [first, end): updates by one op with equal attributes, launched as one.
+struct UpdateGroup {
+  size_t first, end;
+};
+
+struct Grouped {
+  plan::Job job;
+  std::vector<UpdateGroup> updates;  // in order; every update is in one
+};
+
+/// Moves the updates of variables to the end of the call, where nothing reads the variables any
+/// more, and brings together those that can be launched as one. One whose result another step reads
+/// stays where it is.
+Grouped group_updates(const plan::Job& job);
+
+/// By step of `made`, which stems from `job`, the segment in which it runs: that of the step it
+/// comes from, or of what it was moved behind. `ends`: of the job's segments; empty: there is one.
+std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> ends,
+                                const plan::Job& made);
+
+}  // namespace flow::cuda

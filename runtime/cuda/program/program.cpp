@@ -1,0 +1,233 @@
+// A prepared job function on a GPU.
+#include "runtime/cuda/program/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/base/check.h"
+#include "runtime/base/error.h"
+#include "runtime/exec/run/profile.h"
+
+namespace flow::cuda {
+namespace {
+
+using exec::TensorInfo;
+using plan::TensorId;
+
+KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
+                 const exec::PrepareOptions& options, bool keep_columns) {
+  if (!keep_columns) return {};
+  return {driver, stream, job, options.columns};
+}
+
+/// Ends a capture on every way out; a graph that was not finished goes.
+class Capture {
+ public:
+  Capture(Driver& driver, Stream stream, Timeline& timeline)
+      : driver_(driver), stream_(stream), timeline_(timeline) {
+    driver.begin_capture(stream);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  ~Capture() {
+    if (ended_) return;
+    timeline_.abandon();
+    try {
+      driver_.destroy(driver_.end_capture(stream_));
+    } catch (const RunError&) {
+      // The failure that led here is the one to tell.
+    }
+  }
+  OwnedGraph end() {
+    ended_ = true;
+    return {driver_, driver_.end_capture(stream_)};
+  }
+
+ private:
+  Driver& driver_;
+  Stream stream_;
+  Timeline& timeline_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryReport report,
+                         const exec::PrepareOptions& options, bool keep_columns)
+    : driver_(driver),
+      name_(fmt::format("{}: job `{}`", prepared.grouped.job.where, prepared.grouped.job.name)),
+      report_(std::move(report)),
+      deliverables_(options.deliverables),
+      checks_(prepared.stages.checks),
+      sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
+             std::max<size_t>(1, options.output_slots)},
+      stream_(driver, driver.create_stream()),
+      segments_(prepared.segment_count),
+      columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
+      memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
+              OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared),
+              addresses(prepared.passed)) {
+  const plan::Job& job = prepared.grouped.job;
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    exec::Place& place = prepared.places[i];
+    if (place.pool == exec::Pool::kInputs)
+      place.offset = memory_.input_layout().offsets[prepared.owners[i].index()];
+    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, place});
+  }
+  for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
+    done_.emplace_back(driver, driver.create_event());
+  timeline_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
+  driver.synchronize(stream_.get());
+  if (options.profile) {
+    timeline_->take_times(prepared, sizes_.output_slots);
+    times_.resize(sizes_.output_slots);
+    for (Times& times : times_) times.ends.resize(timeline_->timed_steps().size() + 1);
+  } else if (!options.eager) {
+    timeline_->rehearse(prepared);
+    capture_forms(options.always);
+  }
+}
+
+std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVariable> shared) const {
+  std::vector<std::byte*> made;
+  for (const exec::SharedVariable& variable : shared) {
+    const auto& other = static_cast<const CudaProgram&>(*variable.program);
+    made.push_back(other.memory_.address(other.tensors_[variable.theirs.index()].place));
+  }
+  return made;
+}
+
+std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::PassedTensor> passed) {
+  std::vector<std::byte*> made;
+  for (const exec::PassedTensor& tensor : passed) made.push_back(tensor.memory);
+  return made;
+}
+
+/// What every call wants; then all there is, where that is more. Calls go round both kinds of
+/// slots: pairs that differ by what divides both numbers never meet.
+void CudaProgram::capture_forms(std::vector<uint8_t> always) {
+  const size_t divisor = std::gcd(sizes_.input_slots, sizes_.output_slots);
+  always.resize(deliverables_.size());
+  const std::vector<uint8_t> all(deliverables_.size(), 1);
+  for (const std::vector<uint8_t>& wanted : {always, all}) {
+    if (!forms_.empty() && forms_.front().wanted == wanted) break;
+    Form& form = forms_.emplace_back(Form{wanted, {}});
+    for (size_t in = 0; in < sizes_.input_slots; ++in)
+      for (size_t out = 0; out < sizes_.output_slots; ++out)
+        for (size_t segment = 0; segment < segments_; ++segment)
+          form.graphs.push_back(in % divisor == out % divisor ? capture(segment, wanted, in, out)
+                                                              : OwnedGraph());
+  }
+}
+
+OwnedGraph CudaProgram::capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+                                size_t output_slot) {
+  Capture capture(driver_, stream_.get(), *timeline_);
+  timeline_->put(segment, wanted, input_slot, output_slot);
+  return capture.end();
+}
+
+CudaProgram::~CudaProgram() {
+  try {
+    driver_.synchronize(stream_.get());  // nothing goes while a call still uses it
+  } catch (const RunError&) {
+    // It was told when the call was waited for, or nobody waits any more.
+  }
+}
+
+void CudaProgram::write_variable(TensorId id, const ArrayView& value) {
+  const TensorInfo& tensor = exec::variable_of(tensors_, id, value);
+  try {
+    driver_.copy(memory_.address(tensor.place), value.data, value.bytes(), stream_.get());
+    driver_.synchronize(stream_.get());
+  } catch (const RunError& error) {
+    throw error.at(name_);
+  }
+}
+
+void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
+  const TensorInfo& tensor = exec::variable_of(tensors_, id, into.size());
+  try {
+    driver_.copy(into.data(), memory_.address(tensor.place), into.size(), stream_.get());
+    driver_.synchronize(stream_.get());
+  } catch (const RunError& error) {
+    throw error.at(name_);
+  }
+}
+
+std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
+  const TensorInfo& tensor = tensors_[input.index()];
+  FLOW_CHECK(tensor.place.pool == exec::Pool::kInputs &&
+                 tensor.place.offset < memory_.input_layout().copied,
+             "input {}", input.value);
+  return {memory_.host_inputs(slot) + tensor.place.offset, tensor.bytes()};
+}
+
+/// The graphs of the first form that delivers all that is wanted.
+const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) const {
+  const auto suffices = [&](const Form& form) {
+    return std::ranges::equal(wanted, form.wanted, [](bool w, bool has) { return has || !w; });
+  };
+  const auto found = std::ranges::find_if(forms_, suffices);
+  FLOW_CHECK(found != forms_.end(), "{} of {} deliverables", wanted.size(), deliverables_.size());
+  return *found;
+}
+
+void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
+  if (call.segment == 0) {
+    memory_.call(input_slot) = {call.step, call.learning_rate};
+    memory_.fault(output_slot) = {};
+    if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
+  }
+  const size_t slots = input_slot * sizes_.output_slots + output_slot;
+  try {
+    if (forms_.empty()) {
+      timeline_->put(call.segment, call.wanted, input_slot, output_slot);
+    } else {
+      const OwnedGraph& graph = form_for(call.wanted).graphs[slots * segments_ + call.segment];
+      FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
+      driver_.launch(graph.get(), stream_.get());
+    }
+    driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
+  } catch (const RunError& error) {
+    throw error.at(name_);
+  }
+}
+
+void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
+  const bool last = segment + 1 == segments_;
+  try {
+    driver_.synchronize(done_[output_slot * segments_ + segment].get());
+    if (last && !times_.empty()) read_times(output_slot);
+  } catch (const RunError& error) {
+    throw error.at(name_);
+  }
+}
+
+/// The device says what lies between its events; that a call began when it was launched, or when
+/// the one before ended, is as near as the host knows.
+void CudaProgram::read_times(size_t output_slot) {
+  Times& times = times_[output_slot];
+  timeline_->read_times(output_slot, std::max(times.launched, last_end_), times.ends);
+  last_end_ = times.ends.back();
+}
+
+std::span<const std::byte> CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
+  const auto found = std::ranges::find(deliverables_, tensor);
+  FLOW_CHECK(found != deliverables_.end(), "tensor {} is not deliverable", tensor.value);
+  const auto index = static_cast<size_t>(found - deliverables_.begin());
+  const TensorInfo& info = tensors_[tensor.index()];
+  return {memory_.host_outputs(output_slot) + memory_.output_layout().offsets[index],
+          bytes_of(info.shape, info.dtype)};
+}
+
+std::optional<exec::Fault> CudaProgram::fault(size_t output_slot) const {
+  const FaultBlock& found = memory_.fault(output_slot);
+  if (found.check == 0) return std::nullopt;
+  const Check& check = checks_[static_cast<size_t>(found.check) - 1];
+  return exec::Fault{check.where, check.operand, found.row, found.value, check.limit};
+}
+
+}  // namespace flow::cuda

@@ -1,0 +1,77 @@
+// A prepared job function on a GPU: calls are captured graphs, launched whole.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/cuda/program/graph_capture.h"
+
+namespace flow::cuda {
+
+class CudaProgram : public exec::Program {
+ public:
+  /// The driver and what the stages launch outlive the program.
+  CudaProgram(Driver& driver, PreparedJob job, exec::MemoryReport report,
+              const exec::PrepareOptions& options, bool keep_columns);
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+  ~CudaProgram() override;
+
+  const exec::MemoryReport& memory() const override { return report_; }
+  int threads() const override { return 1; }
+  void write_variable(plan::TensorId variable, const ArrayView& value) override;
+  void read_variable(plan::TensorId variable, std::span<std::byte> into) const override;
+  std::span<std::byte> input(plan::TensorId input, size_t slot) override;
+  std::span<int64_t> rows(size_t slot) override { return memory_.rows(slot); }
+  void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
+  void wait(size_t output_slot) override { wait_segment(segments_ - 1, output_slot); }
+  void wait_segment(size_t segment, size_t output_slot) override;
+  std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::optional<exec::Fault> fault(size_t output_slot) const override;
+  std::vector<exec::TimedStep> timed_steps() const override { return timeline_->timed_steps(); }
+  std::span<const int64_t> step_times(size_t output_slot) const override {
+    return times_[output_slot].ends;
+  }
+
+ private:
+  /// What a call is asked for is chosen among few forms, each a graph for every pair of slots that
+  /// a call may have.
+  struct Form {
+    std::vector<uint8_t> wanted;     // by deliverable
+    std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then segment
+  };
+  struct Times {
+    int64_t launched = 0;
+    std::vector<int64_t> ends;  // as step_times
+  };
+
+  std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
+  static std::vector<std::byte*> addresses(std::span<const exec::PassedTensor> passed);
+  void read_times(size_t output_slot);
+  void capture_forms(std::vector<uint8_t> always);
+  OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+                     size_t output_slot);
+  const Form& form_for(std::span<const uint8_t> wanted) const;
+
+  Driver& driver_;
+  std::string name_;  // "lenet.yaml:36:3: job `train`"
+  exec::MemoryReport report_;
+  std::vector<exec::TensorInfo> tensors_;
+  std::vector<plan::TensorId> deliverables_;
+  Checks checks_;
+  ProgramMemory::Sizes sizes_;
+  OwnedStream stream_;
+  size_t segments_;               // of a call
+  std::vector<OwnedEvent> done_;  // by output slot, then segment
+  KeptColumns columns_;
+  ProgramMemory memory_;
+  std::optional<Timeline> timeline_;  // once it is known where inputs lie
+  std::vector<Form> forms_;           // none: calls are put step by step
+  std::vector<Times> times_;          // by output slot, where it profiles
+  int64_t last_end_ = 0;              // of the call that was read last
+};
+
+}  // namespace flow::cuda

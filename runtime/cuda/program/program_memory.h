@@ -1,0 +1,87 @@
+// The memory of a program: on the device, and pinned where host and device meet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/cuda/driver/handles.h"
+#include "runtime/cuda/program/kernel.h"
+#include "runtime/exec/run/memory.h"
+
+namespace flow::cuda {
+
+inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
+
+inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
+
+/// What is written for a call, in one piece so that one copy takes it to the device: the call
+/// block, row numbers, inputs. Inputs that the device makes of its columns come last.
+struct InputLayout {
+  /// `kept`: inputs that are columns which the device keeps.
+  InputLayout(const plan::Job& job, std::span<const plan::TensorId> kept);
+
+  std::vector<size_t> offsets;  // by tensor, of inputs
+  size_t rows = 0;              // where the row numbers are
+  int64_t row_count = 0;        // 0: no column is kept
+  size_t copied = 0;            // bytes that the host writes
+  size_t bytes = 0;             // of all
+};
+
+/// What a call leaves for the host: the fault block, then what is delivered.
+struct OutputLayout {
+  OutputLayout(const plan::Job& job, std::span<const plan::TensorId> deliverables);
+
+  std::vector<size_t> offsets;  // by deliverable
+  size_t bytes = 0;
+};
+
+/// Allocated once. Variables, and what the host writes, are zero at first.
+class ProgramMemory {
+ public:
+  struct Sizes {
+    size_t variables = 0, arena = 0;  // bytes
+    size_t input_slots = 1, output_slots = 1;
+  };
+  /// `neighbours`: where variables of other programs lie, as Place::offset counts them; `passed`:
+  /// where tensors do that pass through host memory.
+  ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
+                OutputLayout outputs, std::vector<std::byte*> neighbours,
+                std::vector<std::byte*> passed = {});
+  /// What the constructor takes from the device.
+  static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
+  static size_t pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
+                             const OutputLayout& outputs);
+
+  // On the device, but for what is passed.
+  std::byte* address(const exec::Place& place) const;
+  std::byte* arena() const { return arena_.get(); }
+  std::byte* device_inputs() const { return inputs_.get(); }
+  const CallBlock* call() const { return reinterpret_cast<const CallBlock*>(inputs_.get()); }
+  const int64_t* rows() const {
+    return reinterpret_cast<const int64_t*>(inputs_.get() + input_layout_.rows);
+  }
+
+  // Pinned, by slot.
+  std::byte* host_inputs(size_t slot) const;
+  CallBlock& call(size_t slot) const { return *reinterpret_cast<CallBlock*>(host_inputs(slot)); }
+  std::span<int64_t> rows(size_t slot) const;
+  std::byte* host_outputs(size_t slot) const;
+  FaultBlock& fault(size_t slot) const {
+    return *reinterpret_cast<FaultBlock*>(host_outputs(slot));
+  }
+
+  const InputLayout& input_layout() const { return input_layout_; }
+  const OutputLayout& output_layout() const { return output_layout_; }
+
+ private:
+  InputLayout input_layout_;
+  OutputLayout output_layout_;
+  DeviceBytes variables_, arena_, inputs_;
+  PinnedBytes host_inputs_, host_outputs_;
+  std::vector<std::byte*> neighbours_, passed_;
+};
+
+}  // namespace flow::cuda

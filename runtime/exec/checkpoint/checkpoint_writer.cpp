@@ -1,0 +1,118 @@
+// What a run keeps of its state: when it is saved, and what its records say.
+#include "runtime/exec/checkpoint/checkpoint_writer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
+#include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/input/nonfinite.h"
+#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::exec {
+
+void NonfiniteWarning::say(int64_t step, const std::string& found) {
+  if (std::exchange(said_, true) || !request_.say) return;
+  request_.say(fmt::format("{}: step {}: {}; continuing, as `on_nonfinite` is set",
+                           request_.job.optimizer->where, step, found));
+}
+
+Saver::Saver(const RunRequest& request, const Preparation& prepared, const SameDirectory& home,
+             const std::optional<MetricsLog>& metrics, NonfiniteWarning& warning)
+    : request_(request),
+      job_(request.job),
+      prepared_(prepared),
+      home_(home),
+      metrics_(metrics),
+      warning_(warning),
+      folder_(request.directory),
+      plan_hash_(plan::hash(request.plan)),
+      resume_hash_(plan::resume_hash(request.plan, request.job)) {
+  if (request.resume) kept_ = prepared.first;
+}
+
+bool Saver::wanted_after(int64_t step) const {
+  const plan::Checkpointing& wanted = job_.run.checkpoint;
+  if (!job_.train) return false;
+  if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
+  if (wanted.every_epochs == 0) return false;
+  const Position position = prepared_.feed.positions().at(step);
+  return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
+}
+
+void Saver::save(int64_t steps, const OutputState& outputs) {
+  check_trained(steps);
+  home_.require();
+  folder_.clear(steps);
+  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, outputs.sums), files(outputs));
+  kept_ = steps;
+  try {
+    folder_.prune(job_.run.checkpoint.keep);
+  } catch (const RunError& error) {
+    if (request_.say) request_.say(error.what());  // too many are no failure
+  }
+}
+
+fs::path Saver::save_last(int64_t steps, const OutputState& outputs) {
+  if (kept_ != steps) save(steps, outputs);
+  return folder_.at(steps);
+}
+
+void Saver::save_copy(const fs::path& path, int64_t steps, const OutputState& outputs) const {
+  write_checkpoint(path, prepared_.state, record(steps, outputs.sums));
+}
+
+fs::path Saver::rescue(int64_t steps) {
+  check_trained(steps);
+  home_.require();
+  fs::path path = request_.directory / kRescued;
+  write_checkpoint(path, prepared_.state, record(steps, {}));
+  return path;
+}
+
+/// What is trained is looked at before it is kept: a loss need not show what is not finite, for
+/// not every variable is part of it.
+void Saver::check_trained(int64_t steps) {
+  const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
+    return variable.trainable && !variable.slot;
+  });
+  if (!found) return;
+  if (!job_.run.fail_on_nonfinite) return warning_.say(steps - 1, "the variable " + *found);
+  throw RunError(fmt::format("{}: after step {}: the variable {}; it is not saved",
+                             job_.optimizer->where, steps - 1, *found),
+                 kFindNonfinite, kCheckFailed);
+}
+
+plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
+  const Position position = prepared_.feed.positions().at(steps);  // of the step to come
+  plan::CheckpointRecord record;
+  record.job = job_.name;
+  record.step = steps;
+  record.epoch = position.epoch;
+  record.row = position.row;
+  record.seed = job_.seed;
+  record.plan_hash = plan_hash_;
+  record.resume_hash = resume_hash_;
+  if (!sums.empty()) record.sums = sums;
+  if (metrics_) record.metrics_rows = metrics_->length().rows;
+  record.inputs = given_inputs(request_);
+  record.data.emplace();
+  for (const auto& [name, file] : prepared_.data) (*record.data)[name] = file.digest;
+  for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
+  return record;
+}
+
+plan::FilesRecord Saver::files(const OutputState& outputs) const {
+  plan::FilesRecord record;
+  for (const auto& [name, file] : prepared_.data)
+    if (file.stamp) record.data[name] = *file.stamp;
+  for (const io::GrowingFile& file : outputs.files)
+    record.outputs[file.path.lexically_relative(request_.directory).string()] = {file.bytes,
+                                                                                 file.digest};
+  return record;
+}
+
+}  // namespace flow::exec

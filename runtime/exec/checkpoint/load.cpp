@@ -1,0 +1,162 @@
+// Variables from checkpoints, and what is said when they do not fit.
+#include "runtime/exec/checkpoint/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint/rounding.h"
+
+namespace flow::exec {
+
+namespace {
+
+using Items = std::map<std::string, StoredVariables::Item>;
+
+Items items_by_name(const StoredVariables& stored) {
+  Items items;
+  for (StoredVariables::Item& item : stored.items()) items.emplace(item.name, item);
+  return items;
+}
+
+bool convertible(DType from, DType to) {
+  const auto wide = [](DType dtype) {
+    return dtype == DType::kFloat32 || dtype == DType::kFloat64;
+  };
+  return from == to || (wide(from) && wide(to));
+}
+
+bool fits(const State::Entry& entry, const Items& items) {
+  const auto found = items.find(entry.tensor->name);
+  return found != items.end() && found->second.shape == entry.tensor->shape &&
+         convertible(found->second.dtype, entry.tensor->dtype);
+}
+
+std::string line(bool matches, std::string_view name, const Shape& shape, DType dtype) {
+  return fmt::format("\n  {} {} {} {}", matches ? ' ' : '!', name, shape.str(), name_of(dtype));
+}
+
+/// Both lists, what does not fit marked with `!`.
+std::string both_lists(const std::vector<State::Entry*>& wanted, const Items& items,
+                       const plan::Job& job) {
+  std::string text = fmt::format("\n  job `{}` has", job.name);
+  std::map<std::string_view, bool> matches;
+  for (const State::Entry* entry : wanted) {
+    const bool match = matches[entry->tensor->name] = fits(*entry, items);
+    text += line(match, entry->tensor->name, entry->tensor->shape, entry->tensor->dtype);
+  }
+  text += "\n  the loaded checkpoint has";
+  for (const auto& [name, item] : items) {
+    // Slots of optimizers are named after their variable.
+    const size_t slash = name.rfind('/');
+    if (slash != name.npos && items.contains(name.substr(0, slash))) continue;
+    const auto found = matches.find(name);
+    text += line(found == matches.end() || found->second, name, item.shape, item.dtype);
+  }
+  return text;
+}
+
+/// The job's variables, with slots or without.
+std::vector<State::Entry*> list_wanted(State& state, bool slots) {
+  std::vector<State::Entry*> wanted;
+  for (State::Entry& entry : state.entries())
+    if (slots || !entry.variable->slot) wanted.push_back(&entry);
+  return wanted;
+}
+
+/// Reads those that fit; returns the others.
+std::vector<State::Entry*> read_fitting(const StoredVariables& stored, const Items& items,
+                                        const std::vector<State::Entry*>& wanted) {
+  std::vector<State::Entry*> others;
+  for (State::Entry* entry : wanted) {
+    if (!fits(*entry, items)) {
+      others.push_back(entry);
+      continue;
+    }
+    Array value = stored.read(entry->tensor->name);
+    // The list was made of headers; the file may have changed since.
+    if (value.shape() != entry->tensor->shape || !convertible(value.dtype(), entry->tensor->dtype))
+      throw RunError(fmt::format("{} changed while it was read", stored.path().string()));
+    entry->value = value.dtype() == entry->tensor->dtype
+                       ? std::move(value)
+                       : convert(value, entry->tensor->dtype, entry->tensor->name);
+  }
+  return others;
+}
+
+void require_fitting(const StoredVariables& stored, const Items& items,
+                     const std::vector<State::Entry*>& wanted, const plan::Job& job,
+                     const std::vector<std::string>& optional, const std::string& hint) {
+  std::vector<State::Entry*> needed;  // fits, or must
+  std::ranges::copy_if(wanted, std::back_inserter(needed), [&](const State::Entry* entry) {
+    return fits(*entry, items) || std::ranges::none_of(optional, [&](const std::string& glob) {
+             return glob_match(glob, entry->tensor->name);
+           });
+  });
+  const auto misfits = std::ranges::count_if(
+      needed, [&](const State::Entry* entry) { return !fits(*entry, items); });
+  if (misfits > 0)
+    throw RequestError(
+        fmt::format("{} does not match: {} of {} variables are missing or have a different shape{}",
+                    stored.path().string(), misfits, needed.size(), both_lists(needed, items, job)),
+        hint);
+}
+
+}  // namespace
+
+std::unique_ptr<StoredVariables> open_variables(const fs::path& path, const std::string& where) {
+  if (io::is_checkpoint(path)) return std::make_unique<Checkpoint>(path);
+  if (const auto newest = io::CheckpointFolder(path).newest())
+    return std::make_unique<Checkpoint>(*newest);
+  // RUN/checkpoints is what a shell completes.
+  const fs::path named = (path / "").parent_path();  // without a slash at its end
+  if (const auto newest = io::CheckpointFolder(named.parent_path()).newest();
+      newest && named.filename() == newest->parent_path().filename())
+    return std::make_unique<Checkpoint>(*newest);
+  std::error_code ignored;
+  const bool file = fs::is_regular_file(path, ignored);
+  if (file && path.extension() == ".npz") return std::make_unique<NpzVariables>(path);
+  if (file)
+    throw RequestError(
+        fmt::format("{}: {} is neither a checkpoint nor an .npz", where, path.string()),
+        "save the variables of another program with "
+        R"(numpy.savez("x.npz", **{"net/fc/weight": array}))");
+  throw RequestError(
+      fmt::format("{}: {} {}", where, path.string(),
+                  fs::exists(path, ignored)
+                      ? "is neither a checkpoint nor a run with one in checkpoints/"
+                      : "does not exist"),
+      "name a run or a directory in its checkpoints/; to create one, train the job first");
+}
+
+std::vector<State::Entry*> load(const StoredVariables& stored, const plan::Job& job, State& state,
+                                const std::vector<std::string>& optional) {
+  const std::vector<State::Entry*> wanted = list_wanted(state, false);
+  for (const std::string& glob : optional)
+    if (std::ranges::none_of(wanted, [&](const State::Entry* entry) {
+          return glob_match(glob, entry->tensor->name);
+        }))
+      throw RequestError(fmt::format("--load-partial: no variable matches `{}`", glob),
+                         "`*` matches within one part of a name, `**` also matches `/`");
+  const Items items = items_by_name(stored);
+  const bool any = std::ranges::any_of(
+      wanted, [&](const State::Entry* entry) { return items.contains(entry->tensor->name); });
+  require_fitting(stored, items, wanted, job, any ? optional : std::vector<std::string>{},
+                  any ? "repeat the --set options of that run (see its run.json), or initialize "
+                        "variables with --load-partial GLOB"
+                      : "rename the variables: they are matched by name, and none match");
+  return read_fitting(stored, items, wanted);
+}
+
+void resume(const Checkpoint& checkpoint, const plan::Job& job, State& state) {
+  const Items items = items_by_name(checkpoint);
+  const std::vector<State::Entry*> wanted = list_wanted(state, true);
+  require_fitting(checkpoint, items, wanted, job, {}, "");
+  read_fitting(checkpoint, items, wanted);
+}
+
+}  // namespace flow::exec

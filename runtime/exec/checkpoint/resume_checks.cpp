@@ -1,0 +1,209 @@
+// Refusals of `--resume`, with values rather than hashes.
+#include "runtime/exec/checkpoint/resume_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/base/content_digest.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/io/npy.h"
+#include "runtime/plan/json/json.h"
+#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/model/job_changes.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr const char* kOtherData =
+    "to train on other data, start a new run with --load and another -o DIR";
+
+std::string cannot_resume(const Checkpoint& checkpoint) {
+  return fmt::format("cannot resume {}", checkpoint.path().string());
+}
+
+std::optional<plan::Plan> plan_of(const fs::path& directory) try {
+  const fs::path path = directory / kPlanFile;
+  return plan::from_json(read_text(path), path.string());
+} catch (const RunError&) {
+  return {};
+}
+
+/// The overrides of the run in its run.json, which a run that was killed does not have.
+std::optional<std::vector<std::string>> overrides_of(const fs::path& directory) try {
+  const Json record = Json::parse(read_text(directory / kRunRecord));
+  return record.at("overrides").get<std::vector<std::string>>();
+} catch (const std::exception&) {
+  return {};
+}
+
+constexpr std::string_view kSet = "--set ";
+
+/// Does a `--set` option change only what a resumed run may change? That is the job's hooks, and
+/// its run section except `shuffle` and `also` (see resumed_part).
+bool may_change(std::string_view override, const std::string& job) {
+  const std::string place = fmt::format("jobs.{}.", job);
+  override.remove_prefix(kSet.size());
+  if (override.starts_with('+') || override.starts_with('~')) override.remove_prefix(1);
+  if (!override.starts_with(place)) return false;
+  const std::string_view key = override.substr(place.size());
+  return key.starts_with("hooks") || (key.starts_with("run.") && !key.starts_with("run.shuffle") &&
+                                      !key.starts_with("run.also"));
+}
+
+/// The `--set` options of the first list that are not in the second and matter to `--resume`.
+std::string overrides_without(const std::vector<std::string>& some,
+                              const std::vector<std::string>& others, const std::string& job) {
+  std::vector<std::string> left;
+  for (const std::string& one : some)
+    if (one.starts_with(kSet) && !may_change(one, job) &&
+        std::ranges::find(others, one) == others.end())
+      left.push_back(fmt::format("`{}`", one));
+  return left.empty() ? "none" : join(left, " ");
+}
+
+/// What the checkpoint says of data files. Nothing of the older form, whose digests are shorter and
+/// of parts of a file.
+DataFiles data_before(const Checkpoint& checkpoint) {
+  constexpr size_t kDigits = 32;
+  DataFiles data;
+  const std::optional<plan::FilesRecord> files = checkpoint.files();
+  if (!checkpoint.record().data) return data;
+  for (const auto& [name, digest] : *checkpoint.record().data) {
+    if (digest.size() != kDigits) continue;
+    data[name].digest = digest;
+    if (files && files->data.contains(name)) data[name].stamp = files->data.at(name);
+  }
+  return data;
+}
+
+/// The bytes that a checkpoint's record is of: of an .npy those that its header counts.
+std::span<const std::byte> recorded_part(const MappedFile& file, const fs::path& path) {
+  if (path.extension() != ".npy") return file.bytes();
+  const io::NpyHeader header = io::parse_npy_header(file.bytes(), path.string());
+  const std::span<const std::byte> data = file.bytes().subspan(header.data_offset);
+  return data.first(std::min(data.size(), header.data_bytes()));
+}
+
+/// What is wrong with a file; nothing where it begins with what the record says.
+std::optional<std::string> damage_of(const fs::path& path, const plan::OutputRecord& expected) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    return fmt::format("is missing; expected {} bytes", expected.bytes);
+  const MappedFile file(path);
+  std::optional<std::string> damage;
+  file.recovering([&] {
+    const std::span<const std::byte> found = recorded_part(file, path);
+    if (found.size() < expected.bytes) {
+      damage =
+          fmt::format("is truncated: {} bytes of data; expected {}", found.size(), expected.bytes);
+      return;
+    }
+    ContentDigest digest;
+    digest.add(found.first(expected.bytes));
+    if (digest.text() != expected.digest)
+      damage = fmt::format("was modified: the digest of {} bytes is {}; expected {}",
+                           expected.bytes, digest.text(), expected.digest);
+  });
+  return damage;
+}
+
+}  // namespace
+
+std::string differences_from_run(const fs::path& directory, const RunRequest& request) {
+  constexpr size_t kMost = 10;
+  const std::optional<plan::Plan> before = plan_of(directory);
+  if (!before) return {};
+  std::vector<std::string> lines = plan::job_changes(*before, request.plan, request.job.name);
+  if (const auto overrides = overrides_of(directory)) {
+    const std::string in_run = overrides_without(*overrides, request.overrides, request.job.name);
+    const std::string now = overrides_without(request.overrides, *overrides, request.job.name);
+    if (in_run != now)
+      lines.insert(lines.begin(), fmt::format("command line: {} in the run, {} now", in_run, now));
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(lines.size(), kMost); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kMost) text += fmt::format("\n  and {} more", lines.size() - kMost);
+  return text;
+}
+
+void require_same_job(const Checkpoint& checkpoint, const RunRequest& request) {
+  const std::string hash = plan::resume_hash(request.plan, request.job);
+  if (checkpoint.record().resume_hash == hash) return;
+  const fs::path run = checkpoint.path().parent_path().parent_path();
+  const std::string command[] = {"flowrun", request.job.name, (run / kPlanFile).string(),
+                                 "-o",      run.string(),     "--resume"};
+  throw RequestError(
+      fmt::format("{}: job `{}` differs from the run{}", cannot_resume(checkpoint),
+                  request.job.name, differences_from_run(run, request)),
+      fmt::format("continue the unchanged run with `{}`, or start a new one with --load",
+                  command_line(command)));
+}
+
+std::map<std::string, std::string> given_inputs(const RunRequest& request) {
+  std::map<std::string, std::string> given;
+  for (const auto& [name, text] : request.inputs) given[name] = text.starts_with('@') ? "@" : text;
+  return given;
+}
+
+void require_same_inputs(const Checkpoint& checkpoint, const RunRequest& request) {
+  if (!checkpoint.record().inputs) return;  // an older version wrote it
+  const auto& before = *checkpoint.record().inputs;
+  const std::map<std::string, std::string> now = given_inputs(request);
+  std::string differences;
+  const auto compare = [&](const std::string& name) {
+    const auto in_run = before.find(name), given = now.find(name);
+    const auto shown = [&](const auto& map, const auto& found) {
+      return found == map.end() ? std::string("none") : found->second;
+    };
+    if (const std::string a = shown(before, in_run), b = shown(now, given); a != b)
+      differences += fmt::format("\n  --input {}: {} in the run, {} now", name, a, b);
+  };
+  for (const auto& [name, text] : before) compare(name);
+  for (const auto& [name, text] : now)
+    if (!before.contains(name)) compare(name);
+  if (!differences.empty())
+    throw RequestError(cannot_resume(checkpoint) + ": its inputs differ" + differences,
+                       "repeat the --input options of the run");
+}
+
+DataFiles require_same_data(const Checkpoint& checkpoint, const RunRequest& request) {
+  const DataFiles before = data_before(checkpoint);
+  const DataFiles data = hash_data(request, request.verify_data ? DataFiles() : before);
+  for (const auto& [name, file] : before) {
+    const auto found = data.find(name);
+    if (found == data.end())
+      throw RequestError(fmt::format("{}: the data of `{}` no longer come from a file",
+                                     cannot_resume(checkpoint), name),
+                         kOtherData);
+    if (found->second.digest != file.digest)
+      throw RequestError(fmt::format("{}: the data of `{}` changed: {} has digest {}; expected {}",
+                                     cannot_resume(checkpoint), name, found->second.path.string(),
+                                     found->second.digest, file.digest),
+                         kOtherData);
+  }
+  return data;
+}
+
+void require_same_outputs(const Checkpoint& checkpoint, const fs::path& directory,
+                          const std::vector<std::string>& continued) {
+  const std::optional<plan::FilesRecord> files = checkpoint.files();
+  if (!files) return;  // an older version wrote it
+  for (const std::string& name : continued) {
+    const auto expected = files->outputs.find(name);
+    if (expected == files->outputs.end()) continue;  // of a hook that is new
+    const fs::path path = directory / name;
+    const std::optional<std::string> damage = damage_of(path, expected->second);
+    if (!damage) continue;
+    const bool of_hook = name.find("watch/") != name.npos;
+    throw RunError(fmt::format("{}: {} {}", cannot_resume(checkpoint), path.string(), *damage),
+                   fmt::format("restore the file{}, or start from step 0 with --force",
+                               of_hook ? ", resume without the hook that writes it" : ""));
+  }
+}
+
+}  // namespace flow::exec

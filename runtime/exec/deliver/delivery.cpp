@@ -1,0 +1,222 @@
+// Completed values on their way to the sinks.
+#include "runtime/exec/deliver/delivery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <type_traits>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/input/nonfinite.h"
+#include "runtime/io/reduction.h"
+#include "runtime/plan/json/records.h"
+
+namespace flow::exec {
+
+namespace {
+
+/// Rows of a tensor that carries some, without those that only fill up the batch.
+int64_t real_rows(const plan::Tensor& tensor, const Positions& positions,
+                  const Position& position) {
+  if (!positions.pads() || position.rows == positions.batch()) return tensor.shape[0];
+  return tensor.shape[0] / positions.batch() * position.rows;
+}
+
+/// The first row of a device and how many it has: an equal part of a whole batch, of which fewer
+/// may be left.
+std::pair<int64_t, int64_t> part_of(int64_t rows, const plan::Tensor& tensor,
+                                    const Delivery& delivery) {
+  const int64_t part = tensor.shape[0] / delivery.devices, first = part * delivery.device;
+  return {first, std::clamp<int64_t>(rows - first, 0, part)};
+}
+
+bool counts_epochs(const plan::Sink& sink) {
+  const auto* print = std::get_if<plan::PrintSink>(&sink);
+  return print && print->over == plan::Over::kEpoch;
+}
+
+/// In how many epochs that are complete after `end` steps it fired; later ones than kMost, of which
+/// a damaged checkpoint may tell, are not counted.
+int64_t epochs_fired(const Delivery& delivery, const Positions& positions, int64_t end) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t complete = std::min(positions.epochs_after(end), kMost);
+  int64_t epochs = 0;
+  for (int64_t epoch = 0; epoch < complete; ++epoch) {
+    const int64_t first = steps_of_epochs(epoch, positions.steps_per_epoch());
+    const int64_t next = steps_of_epochs(epoch + 1, positions.steps_per_epoch());
+    if (delivery.count(next) > delivery.count(first)) ++epochs;
+  }
+  return epochs;
+}
+
+io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
+                           const Positions& positions, const SinkOptions& options) {
+  const plan::Tensor& tensor = job[delivery.tensor];
+  io::SinkContext context;
+  context.job = job.name;
+  context.name = delivery.name;
+  context.label = delivery.label;
+  context.dtype = tensor.dtype;
+  context.shape = tensor.shape;
+  if (tensor.rows == 0) context.shape[0] /= delivery.devices;
+  if (!job.train && positions.has_rows() && tensor.rows == 0)
+    context.rows_at = [&tensor, &delivery, positions](int64_t step) {
+      return part_of(real_rows(tensor, positions, positions.at(step)), tensor, delivery).second;
+    };
+  context.gradient = delivery.gradient;
+  context.in_scope = !delivery.scope.empty();
+  context.directory = options.directory / delivery.folder;
+  context.resume_from = options.resume_from;
+  context.digests = options.digests;
+  context.delivered_before = delivery.count(options.resume_from);
+  context.calls_before = options.calls_before;
+  context.keep_reduced = options.keep_reduced;
+  if (std::ranges::any_of(delivery.sinks, counts_epochs))
+    context.epochs_before = epochs_fired(delivery, positions, options.resume_from);
+  return context;
+}
+
+/// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
+void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
+               const Positions& positions, const Position& position) {
+  if (tensor.rows != 0) return;
+  const auto [first, count] = part_of(real_rows(tensor, positions, position), tensor, delivery);
+  const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
+  if (count > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
+  value.shape[0] = count;
+}
+
+std::optional<std::string> check_finite(const Delivery& delivery, const ArrayView& value,
+                                        int64_t step) {
+  const auto found = first_nonfinite(value);
+  if (!found) return std::nullopt;
+  return fmt::format("{}: step {}: {} `{}` is {}; expected finite values", delivery.where, step,
+                     delivery.gradient ? "the gradient of" : "tensor", delivery.name, *found);
+}
+
+}  // namespace
+
+Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
+                     const std::vector<Delivery>& deliveries, const SinkOptions& options)
+    : positions_(positions), commands_(job, deliveries, options) {
+  for (const Delivery& delivery : deliveries) {
+    Route route{&delivery, &job[delivery.tensor], {}, {}, {}};
+    route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
+    tells_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
+    if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
+    const io::SinkContext context = context_of(job, delivery, positions, options);
+    for (const plan::Sink& sink : delivery.sinks) {
+      auto made = io::make_sink(sink, context, options.out, options.json);
+      if (!made) continue;
+      if (std::holds_alternative<plan::PrintSink>(sink)) resume(delivery, *made, options.sums);
+      route.sinks.push_back(std::move(made));
+    }
+    routes_.push_back(std::move(route));
+  }
+  write_scopes(job, options);
+}
+
+/// Gives a sink what it held, under a name for it: several on a tensor are counted.
+void Deliverer::resume(const Delivery& delivery, io::Sink& sink, const Sums& sums) {
+  const std::string name = delivery.folder + (delivery.gradient ? ":diff" : "");
+  std::string numbered = name;
+  for (int i = 2; sums_.contains(numbered); ++i) numbered = fmt::format("{} {}", name, i);
+  if (const auto sum = sums.find(numbered); sum != sums.end()) sink.resume(sum->second);
+  sums_[numbered] = &sink;
+}
+
+/// What a scope's .npy files are.
+void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) const {
+  std::map<std::string, plan::ScopeRecord> records;
+  for (const Route& route : routes_) {
+    const Delivery& delivery = *route.delivery;
+    const auto is_npy = [](const plan::Sink& sink) {
+      return std::holds_alternative<plan::NpySink>(sink);
+    };
+    if (delivery.scope.empty() || std::ranges::none_of(delivery.sinks, is_npy)) continue;
+    plan::ScopeRecord& record = records[delivery.scope];
+    const std::string device(plan::name_of(job.device_of(*route.tensor)));
+    if (record.placement.empty()) record.placement = device;
+    if (record.placement != device) record.placement = "cpu+gpu";
+    record.arrays.push_back({delivery.name, delivery.gradient ? "watch_diff" : "watch", delivery.op,
+                             std::string(name_of(route.tensor->dtype)),
+                             route.tensor->shape.extents()});
+  }
+  for (auto& [scope, record] : records) {
+    record.scope = scope;
+    write_text_atomically(options.directory / "watch" / scope / "scope.json",
+                          plan::to_json(record));
+  }
+}
+
+void Deliverer::take_value(Route& route, const Program& program, const Position& position,
+                           size_t slot) {
+  ArrayView& value = route.value;
+  if (route.tensor->rows == 0) value.shape[0] = route.tensor->shape[0];
+  value.data = program.delivered(route.delivery->tensor, slot).data();
+  if (route.delivery->factor != 1) {
+    io::scale(value, route.delivery->factor, route.scaled);
+    value.data = route.scaled.bytes().data();
+  }
+  take_rows(value, *route.tensor, *route.delivery, positions_, position);
+}
+
+std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {
+  const Position position = positions_.at(step);
+  std::optional<std::string> failure;
+  for (Route& route : routes_) {
+    if (!route.delivery->fires(step)) continue;
+    take_value(route, program, position, slot);
+    const io::Event event{step, position.epoch, position.last_of_epoch, route.value, call_};
+    for (const auto& sink : route.sinks) sink->deliver(event);
+    commands_.take(*route.delivery, event);
+    if (route.delivery->check_finite && !failure)
+      failure = check_finite(*route.delivery, event.value, step);
+  }
+  if (tells_epoch_at(step))
+    for (Route& route : routes_)
+      for (const auto& sink : route.sinks) sink->end_epoch();
+  return failure;
+}
+
+bool Deliverer::absorbs(int64_t step) const {
+  if (tells_epoch_at(step)) return false;
+  constexpr int64_t kSmall = 1024;  // elements
+  const bool last_of_epoch = positions_.at(step).last_of_epoch;
+  return std::ranges::all_of(routes_, [&](const Route& route) {
+    if (!route.delivery->fires(step)) return true;
+    return !route.delivery->check_finite && !commands_.takes(*route.delivery) &&
+           route.tensor->shape.elements() <= kSmall &&
+           std::ranges::all_of(route.sinks,
+                               [&](const auto& sink) { return sink->absorbs(last_of_epoch); });
+  });
+}
+
+void Deliverer::end_call(int64_t steps) {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->end_call();
+  commands_.end_pass(steps - 1, positions_.at(steps - 1).epoch, call_);
+}
+
+OutputState Deliverer::outputs() const {
+  OutputState outputs;
+  for (const auto& [name, sink] : sums_)
+    if (auto held = sink->held(); !held.empty()) outputs.sums[name] = std::move(held);
+  for (const Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->list_files(outputs.files);
+  return outputs;
+}
+
+void Deliverer::finish(bool goes_on) {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks)
+      if (!goes_on || sink->held().empty()) sink->end_call();
+}
+
+void Deliverer::close() {
+  for (Route& route : routes_)
+    for (const auto& sink : route.sinks) sink->close();
+}
+
+}  // namespace flow::exec

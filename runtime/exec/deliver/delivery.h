@@ -1,0 +1,135 @@
+// What a run delivers: hooks and the return, in the order of a step, and where each goes.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/deliver/command_delivery.h"
+#include "runtime/exec/input/step_index.h"
+#include "runtime/exec/run/backend.h"
+#include "runtime/io/sink.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// One tensor that goes to sinks, in every step or in some.
+struct Delivery {
+  plan::TensorId tensor;
+  std::string name;    // the tensor's, as delivered
+  std::string folder;  // below the run directory: "watch/lenet/conv1"
+  std::string label;   // before what is printed: the name, "b/weight/diff", or a Dict's key
+  bool gradient = false;
+  bool every_step = false;  // a return
+  std::vector<plan::StepRange> steps;
+  double factor = 1;
+  bool check_finite = false;
+  /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole.
+  int64_t device = 0, devices = 1;
+  bool per_device = false;  // ListNumpy
+  std::string scope, op;    // of `watch_scope`, as in plan::Hook
+  std::vector<plan::Sink> sinks;
+  std::string where;
+
+  bool fires(int64_t step) const;
+  /// Does it fire in each of the steps [first, end)? Seen where one range has all of them.
+  bool fires_always(int64_t first, int64_t end) const;
+  /// In how many steps below `end` it fires (where ranges overlap, more).
+  int64_t count(int64_t end) const;
+};
+
+/// All deliveries of a job in the order of a step: inputs, values in plan order, gradients in plan
+/// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
+/// the last batch is padded.
+std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions);
+
+/// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
+std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
+
+/// The bytes that the .npy sinks of hooks will write in steps [first, end).
+uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
+                    int64_t end);
+
+/// What print sinks have summed up and not told, by sink: numbers for a run that goes on.
+using Sums = std::map<std::string, std::vector<uint64_t>>;
+
+/// What a checkpoint says of the outputs after its step.
+struct OutputState {
+  Sums sums;
+  std::vector<io::GrowingFile> files;
+};
+
+/// The files below the run directory to which these deliveries append.
+std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries);
+
+struct SinkOptions {
+  fs::path directory;  // of the run
+  int64_t resume_from = 0;
+  int64_t calls_before = 0;  // of a job that another one calls
+  std::FILE* out = nullptr;
+  bool json = false;
+  bool run_commands = true;
+  io::CommandContext commands = {};
+  Sums sums = {};        // of the checkpoint, when resuming
+  bool digests = false;  // for the files of an OutputState
+  /// As in io::SinkContext.
+  std::function<void(const plan::ReducedMetrics&)> keep_reduced = {};
+};
+
+/// Takes what a completed call left and hands it to the sinks. Used by one thread at a time.
+class Deliverer {
+ public:
+  /// Makes the sinks: files are created, or cut when resuming, and commands are started. RunError
+  /// when that fails.
+  Deliverer(const plan::Job& job, const Positions& positions,
+            const std::vector<Delivery>& deliveries, const SinkOptions& options);
+
+  /// Delivers step `step` of the call that is complete on `slot`. Returns what a `check: finite`
+  /// found, nothing when all is well. RunError when a sink fails.
+  std::optional<std::string> deliver(const Program& program, int64_t step, size_t slot);
+  /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
+  /// sums?
+  bool absorbs(int64_t step) const;
+  /// Does the step end an epoch of which a sink tells something?
+  bool tells_epoch_at(int64_t step) const {
+    return tells_epochs_ && positions_.at(step).last_of_epoch;
+  }
+  /// Around the steps of a call, where the job is called by another one.
+  void begin_call(const plan::CallPlace& place) { call_ = place; }
+  /// `steps`: that the job has made then, over all calls.
+  void end_call(int64_t steps);
+  OutputState outputs() const;
+  /// After the last step. Where the run goes on from a checkpoint, sums are told there.
+  void finish(bool goes_on);
+  /// Closes the sinks' files. RunError where the system could not keep what was written.
+  void close();
+  CommandDelivery& commands() { return commands_; }
+  const CommandDelivery& commands() const { return commands_; }
+
+ private:
+  struct Route {
+    const Delivery* delivery;
+    const plan::Tensor* tensor;
+    std::vector<std::unique_ptr<io::Sink>> sinks;
+    Array scaled;     // where there is a factor
+    ArrayView value;  // of the last event
+  };
+  void resume(const Delivery& delivery, io::Sink& sink, const Sums& sums);
+  void write_scopes(const plan::Job& job, const SinkOptions& options) const;
+  void take_value(Route& route, const Program& program, const Position& position, size_t slot);
+
+  const Positions positions_;
+  std::vector<Route> routes_;
+  bool tells_epochs_ = false;
+  std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
+  std::optional<plan::CallPlace> call_;    // of a job that another one calls
+  CommandDelivery commands_;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,211 @@
+// What a job delivers, named and in order.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/deliver/delivery.h"
+#include "runtime/io/delivered.h"
+
+namespace flow::exec {
+
+namespace {
+
+using plan::ReturnValue;
+using plan::TensorId;
+
+/// Are the items tensors, each another one? Then they are named by tensor, else by position.
+bool distinct_tensors(const ReturnValue& value) {
+  std::set<TensorId> seen;
+  return std::ranges::all_of(value.items, [&](const ReturnValue& item) {
+    return item.is_leaf() && seen.insert(item.tensor).second;
+  });
+}
+
+constexpr std::string_view kReturns = "returns";
+
+std::string folder_of_item(const ReturnValue& value, size_t i) {
+  if (value.kind == ReturnValue::Kind::kDict) return value.keys[i];
+  if (value.kind == ReturnValue::Kind::kTuple && distinct_tensors(value))
+    return value.items[i].name;
+  return std::to_string(i);
+}
+
+/// Of ListNumpy one for each device, in a folder of its own.
+void add(const plan::Job& job, Delivery delivery, bool per_device, std::vector<Delivery>& list) {
+  if (!per_device) {
+    list.push_back(std::move(delivery));
+    return;
+  }
+  delivery.devices = job.devices;
+  delivery.per_device = true;
+  for (int64_t device = 0; device < job.devices; ++device) {
+    Delivery part = delivery;
+    part.device = device;
+    part.name += fmt::format("/{}", device);
+    part.label += fmt::format("/{}", device);
+    part.folder += fmt::format("/{}", device);
+    list.push_back(std::move(part));
+  }
+}
+
+/// `keyed`: part of a Dict, whose keys are the file's names for what is returned.
+void list_returned(const plan::Job& job, const ReturnValue& value, const std::string& folder,
+                   bool keyed, std::vector<Delivery>& list) {
+  if (!value.is_leaf()) {
+    keyed |= value.kind == ReturnValue::Kind::kDict;
+    for (size_t i = 0; i < value.items.size(); ++i)
+      list_returned(job, value.items[i], folder + "/" + folder_of_item(value, i), keyed, list);
+    return;
+  }
+  Delivery delivery;
+  delivery.tensor = value.tensor;
+  delivery.name = value.name;
+  delivery.folder = folder == kReturns ? folder + "/" + delivery.name : folder;
+  delivery.label = keyed ? folder.substr(kReturns.size() + 1) : delivery.name;
+  delivery.every_step = true;
+  delivery.sinks = job.returns->sinks;
+  delivery.where = job.returns->where;
+  add(job, std::move(delivery), value.kind == ReturnValue::Kind::kListNumpy, list);
+}
+
+Delivery from_hook(const plan::Hook& hook) {
+  Delivery delivery;
+  delivery.tensor = hook.tensor;
+  delivery.name = hook.name;
+  delivery.folder = "watch/" + hook.name;
+  delivery.gradient = hook.kind == plan::Hook::Kind::kWatchDiff;
+  delivery.label = delivery.gradient ? hook.name + "/diff" : hook.name;
+  delivery.steps = hook.steps;
+  delivery.factor = hook.factor;
+  delivery.check_finite = hook.check_finite;
+  delivery.scope = hook.scope;
+  delivery.op = hook.op;
+  delivery.sinks = hook.sinks;
+  delivery.where = hook.where;
+  return delivery;
+}
+
+/// The order of axes that has the rows before all others: "[1, 0, 2]".
+std::string rows_first(const plan::Tensor& tensor) {
+  std::vector<int> perm{tensor.rows};
+  for (int axis = 0; axis < tensor.shape.rank(); ++axis)
+    if (axis != tensor.rows) perm.push_back(axis);
+  return fmt::format("[{}]", fmt::join(perm, ", "));
+}
+
+/// Refuses what cannot be trimmed to its real rows.
+void check_rows(const plan::Job& job, const Delivery& delivery, const Positions& positions) {
+  const plan::Tensor& tensor = job[delivery.tensor];
+  if (!positions.pads() || tensor.rows == plan::kNoRows) return;
+  const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
+  if (trimmable) return;
+  const bool elsewhere = tensor.rows > 0;
+  const std::string rows =
+      elsewhere ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
+  throw RequestError(
+      fmt::format("{}: cannot deliver `{}`, which {}: {} rows do not divide into batches of {}, "
+                  "so the last batch is padded",
+                  delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
+      elsewhere
+          ? fmt::format("deliver `{{op: transpose, perm: {}}}` of it, with the rows first",
+                        rows_first(tensor))
+          : "choose a batch size that divides the rows, or select rows with `rows: a..b`; for an "
+            "input without rows, write `rows: false`");
+}
+
+/// Refuses two values for one file.
+void check_files(const std::vector<Delivery>& list) {
+  std::map<std::tuple<std::string, bool, bool>, const Delivery*> writers;
+  for (const Delivery& delivery : list)
+    for (const plan::Sink& sink : delivery.sinks) {
+      const auto* npy = std::get_if<plan::NpySink>(&sink);
+      if (!npy) continue;
+      const auto [at, fresh] =
+          writers.try_emplace({delivery.folder, delivery.gradient, npy->per_step}, &delivery);
+      if (fresh) continue;
+      const Delivery& other = *at->second;
+      throw RequestError(
+          &other == &delivery
+              ? fmt::format("{}: `{}` would be written to {} twice", delivery.where, delivery.name,
+                            delivery.folder)
+              : fmt::format("{}: `{}` would be written to {}, like `{}` of {}", delivery.where,
+                            delivery.name, delivery.folder, other.name, other.where),
+          "rename the output of a hook with `as: NAME`, or change the key in the Dict");
+    }
+}
+
+}  // namespace
+
+std::tuple<bool, bool, TensorId> order_of(const plan::Job& job, const Delivery& delivery) {
+  return {delivery.gradient, job[delivery.tensor].role != plan::Role::kInput, delivery.tensor};
+}
+
+bool Delivery::fires(int64_t step) const {
+  return every_step || std::ranges::any_of(steps, [step](const plan::StepRange& range) {
+           return step >= range.first && step < range.end &&
+                  (step - range.first) % range.stride == 0;
+         });
+}
+
+bool Delivery::fires_always(int64_t first, int64_t end) const {
+  return every_step || std::ranges::any_of(steps, [=](const plan::StepRange& range) {
+           return range.first <= first && end <= range.end && range.stride == 1;
+         });
+}
+
+int64_t Delivery::count(int64_t end) const {
+  if (every_step) return end;
+  int64_t count = 0;
+  for (const plan::StepRange& range : steps) {
+    const int64_t last = std::min(range.end, end);
+    if (last > range.first) count += (last - range.first - 1) / range.stride + 1;
+  }
+  return count;
+}
+
+std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions) {
+  std::vector<Delivery> list;
+  for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
+  std::ranges::stable_sort(list, {},
+                           [&](const Delivery& delivery) { return order_of(job, delivery); });
+  if (job.returns) list_returned(job, job.returns->value, std::string(kReturns), false, list);
+  for (const Delivery& delivery : list) check_rows(job, delivery, positions);
+  check_files(list);
+  return list;
+}
+
+std::vector<std::string> growing_files(const std::vector<Delivery>& deliveries) {
+  std::vector<std::string> files;
+  for (const Delivery& delivery : deliveries)
+    for (const plan::Sink& sink : delivery.sinks) {
+      const auto* npy = std::get_if<plan::NpySink>(&sink);
+      if (!npy || npy->per_step) continue;
+      const auto [values, steps] = io::stacked_files(delivery.folder, delivery.gradient);
+      files.insert(files.end(), {values.string(), steps.string()});
+    }
+  return files;
+}
+
+uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& job, int64_t first,
+                    int64_t end) {
+  double bytes = 0;  // a hostile plan may ask for more than 64 bits count
+  for (const Delivery& delivery : deliveries) {
+    if (delivery.every_step) continue;
+    const plan::Tensor& tensor = job[delivery.tensor];
+    // Of a tensor with rows each device has its part.
+    const int64_t elements = tensor.shape.elements() / (tensor.rows == 0 ? delivery.devices : 1);
+    const double each = static_cast<double>(elements) *
+                        static_cast<double>(size_of(io::Delivered::dtype_of(tensor.dtype)));
+    for (const plan::Sink& sink : delivery.sinks)
+      if (std::holds_alternative<plan::NpySink>(sink))
+        bytes += each * static_cast<double>(delivery.count(end) - delivery.count(first));
+  }
+  return static_cast<uint64_t>(std::min(bytes, 0x1p63));
+}
+
+}  // namespace flow::exec

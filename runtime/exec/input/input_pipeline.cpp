@@ -1,0 +1,270 @@
+// Opens the sources of a job's inputs, checks that they fit together, and fills batches.
+#include "runtime/exec/input/input_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/error.h"
+#include "runtime/base/philox.h"
+#include "runtime/base/text.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr const char* kSlices =
+    "an extra leading axis means one slice per step; without it, each step reads the whole array";
+
+class ColumnSource : public Source {
+ public:
+  ColumnSource(io::ColumnReader& column, DType dtype) : column_(column), dtype_(dtype) {}
+  bool fill(const Reading& reading, std::span<std::byte> out) override {
+    column_.read(reading.rows, dtype_, out);
+    return true;
+  }
+
+ private:
+  io::ColumnReader& column_;
+  DType dtype_;
+};
+
+using Given = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<std::string> input_names(const plan::Job& job) {
+  std::vector<std::string> names;
+  for (const plan::Input& input : job.inputs) names.push_back(job[input.tensor].name);
+  return names;
+}
+
+void check_given_names(const plan::Job& job, const Given& given) {
+  const std::vector<std::string> names = input_names(job);
+  std::set<std::string> seen;
+  for (const auto& [name, text] : given) {
+    if (!seen.insert(name).second) throw RequestError(fmt::format("duplicate --input {}", name));
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::vector<std::string> near = suggest(name, names);
+    throw RequestError(fmt::format("--input {}: job `{}` has no such input", name, job.name),
+                       near.empty() ? fmt::format("use one of {}", join(names, ", "))
+                                    : fmt::format("did you mean {}?", quoted_alternatives(near)));
+  }
+}
+
+const std::string* find_given(const Given& given, const std::string& name) {
+  for (const auto& [given_name, text] : given)
+    if (given_name == name) return &text;
+  return nullptr;
+}
+
+const plan::Input* find_input(const plan::Job& job, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      job.inputs, [&](const plan::Input& input) { return job[input.tensor].name == name; });
+  return found == job.inputs.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool has_input(const plan::Job& job, std::string_view name) { return find_input(job, name); }
+
+bool wants_input(const plan::Job& job, std::string_view name) {
+  const plan::Input* input = find_input(job, name);
+  return input && std::holds_alternative<plan::FromCommandLine>(input->source);
+}
+
+Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::string draws)
+    : job_(job), draws_(std::move(draws)) {
+  check_given_names(job, given);
+  for (const plan::Input& input : job.inputs) {
+    const std::string& name = job[input.tensor].name;
+    if (const std::string* text = find_given(given, name)) {
+      add(input, parse_input_source(name, *text), "--input " + name, {});
+    } else if (std::holds_alternative<plan::FromCommandLine>(input.source)) {
+      throw RequestError(
+          fmt::format("{}: input `{}` has no source", input.where, name),
+          fmt::format("add --input {0}=@FILE.npy or --input {0}=random_uniform:-1:1", name));
+    } else {
+      add(input, input.source, input.from_where.empty() ? input.where : input.from_where, root);
+    }
+  }
+  agree_on_length();
+  read_integers_once();
+  look_for_nonfinite(root);
+}
+
+void Feed::add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
+               const fs::path& root) {
+  const plan::Tensor& tensor = job_[input.tensor];
+  Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
+  if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
+    channel.column = &open_column(*from, channel.spec, root);
+    channel.source = std::make_unique<ColumnSource>(*channel.column, channel.spec.dtype);
+  } else if (const auto* npy = std::get_if<plan::FromNpy>(&source)) {
+    channel.source = make_array_source((root / npy->path).lexically_normal(), channel.spec);
+  } else {
+    InputSpec drawn = channel.spec;
+    drawn.name = draws_ + drawn.name;
+    channel.source = make_generator(std::get<plan::FromGenerator>(source), drawn, job_.seed);
+  }
+  channels_.push_back(std::move(channel));
+}
+
+io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
+  for (const auto& dataset : datasets_)
+    if (dataset->name() == name) return *dataset;
+  const auto found = std::ranges::find(job_.datasets, name, &plan::Dataset::name);
+  FLOW_CHECK(found != job_.datasets.end(), "dataset {}", name);
+  datasets_.push_back(std::make_unique<io::Dataset>(*found, root));
+  return *datasets_.back();
+}
+
+io::ColumnReader& Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                    const fs::path& root) {
+  io::ColumnReader& column = open_dataset(from.dataset, root).column(from.column);
+  FLOW_CHECK(spec.shape.from(1) == column.row_shape() && (batch_ == 0 || batch_ == spec.shape[0]),
+             "input {}", spec.name);
+  batch_ = spec.shape[0];
+  return column;
+}
+
+void Feed::agree_on_length() {
+  if (!datasets_.empty()) {
+    const io::Dataset& first = *datasets_.front();
+    for (const auto& dataset : datasets_)
+      if (dataset->rows() != first.rows())
+        throw RequestError(
+            fmt::format("{}: dataset `{}` has {} rows, `{}` has {}", job_.where, first.name(),
+                        first.rows(), dataset->name(), dataset->rows()),
+            "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
+            "repeats some");
+    positions_ = Positions(first.rows(), batch_, job_.train);
+    if (positions_.steps_per_epoch() == 0)
+      throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
+                                     job_.where, first.name(), first.rows(), batch_),
+                         "use a smaller batch, the leading extent of the input shapes");
+    rows_.resize(static_cast<size_t>(batch_));
+    if (job_.run.shuffle) order_.resize(static_cast<size_t>(first.rows()));
+  }
+  const Channel* sliced = nullptr;
+  for (const Channel& channel : channels_) {
+    const std::optional<int64_t> slices = channel.source->slices();
+    if (!slices) continue;
+    if (sliced && *slices != *slices_)
+      throw RequestError(
+          fmt::format("{}: input `{}` has {} slices, `{}` has {}", channel.spec.where,
+                      channel.spec.name, *slices, sliced->spec.name, *slices_),
+          kSlices);
+    if (positions_.has_rows() && *slices != positions_.steps_per_epoch())
+      throw RequestError(
+          fmt::format("{}: input `{}` has {} slices, but an epoch has {} steps", channel.spec.where,
+                      channel.spec.name, *slices, positions_.steps_per_epoch()),
+          kSlices);
+    slices_ = *slices;
+    sliced = &channel;
+  }
+}
+
+/// Only an integer can turn out not to fit: floats take what the files hold, whose lengths are
+/// checked.
+void Feed::read_integers_once() {
+  std::vector<std::byte> scratch;
+  for (Channel& channel : channels_) {
+    if (is_float(channel.spec.dtype)) continue;
+    const int64_t steps =
+        channel.column ? ceil_div(positions_.rows(), batch_) : channel.source->slices().value_or(0);
+    scratch.resize(channel.spec.bytes());
+    for (int64_t step = 0; step < steps; ++step) {
+      for (size_t i = 0; i < rows_.size(); ++i)
+        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), positions_.rows() - 1);
+      channel.source->fill({step, rows_}, scratch);
+    }
+  }
+}
+
+/// Files of floats are read whole here: what a layer makes of NaN need not show it.
+void Feed::look_for_nonfinite(const fs::path& root) {
+  for (const auto& dataset : datasets_) {
+    const auto planned = std::ranges::find(job_.datasets, dataset->name(), &plan::Dataset::name);
+    for (const plan::Column& column : planned->columns) {
+      io::ColumnReader& reader = dataset->column(column.name);
+      if (std::ranges::find(channels_, &reader, &Channel::column) == channels_.end()) continue;
+      const io::Nonfinite found = reader.nonfinite();
+      if (found.count == 0) continue;
+      remarks_.push_back(fmt::format(
+          "{}: column `{}` of dataset `{}`: {} {} NaN or infinite in {}, first in row {}",
+          column.where, column.name, dataset->name(),
+          counted(static_cast<uint64_t>(found.count), "value"), found.count == 1 ? "is" : "are",
+          (root / column.path).lexically_normal().string(), found.row));
+    }
+  }
+}
+
+std::vector<ColumnInput> Feed::columns() const {
+  std::vector<ColumnInput> columns;
+  for (const Channel& channel : channels_)
+    if (channel.column) columns.push_back({channel.tensor, channel.column});
+  return columns;
+}
+
+bool Feed::is_seen_reading() const {
+  return std::ranges::any_of(
+      channels_, [](const Channel& channel) { return channel.source->is_seen_reading(); });
+}
+
+bool Feed::varies() const {
+  return std::ranges::any_of(channels_,
+                             [](const Channel& channel) { return channel.source->varies(); });
+}
+
+void Feed::prime(Program& program, size_t slot) {
+  for (Channel& channel : channels_)
+    if (!channel.source->varies()) channel.source->fill({}, program.input(channel.tensor, slot));
+}
+
+void Feed::draw_order(int64_t epoch, int64_t* order) const {
+  const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
+  draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, positions_.rows());
+}
+
+int64_t Feed::data_row(int64_t step, int64_t row) const {
+  const Position position = positions_.at(step);
+  const int64_t at = position.row + std::min(row, position.rows - 1);
+  if (order_.empty()) return at;
+  std::vector<int64_t> order(order_.size());  // `order_` may be another epoch's by now
+  draw_order(position.epoch, order.data());
+  return order[static_cast<size_t>(at)];
+}
+
+std::string Feed::row_text(const std::string& input, int64_t step, int64_t row) const {
+  const int64_t of_data = data_row(step, row);
+  for (const Channel& channel : channels_)
+    if (channel.column && channel.spec.name == input) return channel.column->row_text(of_data);
+  return fmt::format("row {} of the data", of_data);
+}
+
+void Feed::find_rows(const Position& position) {
+  if (!order_.empty() && ordered_epoch_ != position.epoch) {
+    draw_order(position.epoch, order_.data());
+    ordered_epoch_ = position.epoch;
+  }
+  for (int64_t i = 0; i < batch_; ++i) {
+    // An incomplete batch repeats its last row: a real one, so that no label is out of range.
+    const int64_t row = position.row + std::min(i, position.rows - 1);
+    rows_[static_cast<size_t>(i)] = order_.empty() ? row : order_[static_cast<size_t>(row)];
+  }
+}
+
+bool Feed::fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up) {
+  if (positions_.has_rows()) find_rows(positions_.at(step));
+  const std::span<int64_t> kept = program.rows(slot);
+  if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
+  for (Channel& channel : channels_)
+    if (channel.source->varies() && (!channel.column || kept.empty()) &&
+        !channel.source->fill({step, rows_, &give_up}, program.input(channel.tensor, slot)))
+      return false;
+  return true;
+}
+
+}  // namespace flow::exec

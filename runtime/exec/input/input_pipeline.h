@@ -1,0 +1,89 @@
+// What fills the inputs of each call: datasets in batches, arrays, generators. All that can be
+// refused of them is refused when it is made.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/exec/input/step_index.h"
+#include "runtime/exec/run/backend.h"
+#include "runtime/io/dataset.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// Has the job an input of that name?
+bool has_input(const plan::Job& job, std::string_view name);
+/// And one that has to be given?
+bool wants_input(const plan::Job& job, std::string_view name);
+
+class Feed {
+ public:
+  /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
+  /// does not fit the job, RunError where data are missing or damaged; both name the place. `draws`
+  /// begins the names of what is drawn at random.
+  Feed(const plan::Job& job, const fs::path& root,
+       const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "");
+
+  const Positions& positions() const { return positions_; }
+  /// Steps until a sliced array ends, where there is one.
+  std::optional<int64_t> slices() const { return slices_; }
+  /// A line for each column that holds NaN or infinity: file, how many, and the first row.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+  /// The inputs that are columns of datasets.
+  std::vector<ColumnInput> columns() const;
+  /// Row `row` of this step's batch as users find it: in the file that `input` is read from, "row
+  /// 12 of data/labels.npy", else in the dataset, "row 2 of the data". REQUIRES: it reads a
+  /// dataset.
+  std::string row_text(const std::string& input, int64_t step, int64_t row) const;
+  /// False when every step gets the same inputs: `prime` is all there is to do.
+  bool varies() const;
+  /// Does the maker of an input see it read, at the other end of a pipe? Only reading it tells
+  /// where it ends.
+  bool is_seen_reading() const;
+  /// Fills what never changes. Before the first step, once for each slot.
+  void prime(Program& program, size_t slot);
+  /// Fills what varies for this step; false where a stream has ended, or `give_up` said so to one
+  /// who waits for it. Allocates nothing from the second call on.
+  bool fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up = {});
+
+ private:
+  struct Channel {
+    plan::TensorId tensor;
+    InputSpec spec;
+    std::unique_ptr<Source> source;
+    io::ColumnReader* column = nullptr;  // of a dataset, if it is one
+  };
+  void add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
+           const fs::path& root);
+  io::ColumnReader& open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                const fs::path& root);
+  io::Dataset& open_dataset(std::string_view name, const fs::path& root);
+  void agree_on_length();
+  void read_integers_once();
+  void look_for_nonfinite(const fs::path& root);
+  void find_rows(const Position& position);
+  void draw_order(int64_t epoch, int64_t* order) const;
+  int64_t data_row(int64_t step, int64_t row) const;
+
+  const plan::Job& job_;
+  const std::string draws_;
+  std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
+  std::vector<Channel> channels_;
+  Positions positions_;
+  int64_t batch_ = 0;  // 0 until a dataset is read
+  std::optional<int64_t> slices_;
+  std::vector<std::string> remarks_;
+  std::vector<int64_t> order_;  // of a shuffled epoch's rows
+  int64_t ordered_epoch_ = -1;
+  std::vector<int64_t> rows_;  // of the batch being filled
+};
+
+}  // namespace flow::exec

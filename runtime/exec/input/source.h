@@ -1,0 +1,74 @@
+// Where an input's values come from, step by step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/array.h"
+#include "runtime/base/file.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// An input as messages name it and as its values must be.
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  std::string where;  // of what says where it comes from: a job-file line or `--input x`
+
+  size_t bytes() const { return bytes_of(shape, dtype); }
+};
+
+/// What a step reads of a source.
+struct Reading {
+  int64_t step = 0;
+  std::span<const int64_t> rows = {};              // of the datasets, one for each row of the batch
+  const std::function<bool()>* give_up = nullptr;  // asked by who waits: does the run wait too?
+};
+
+/// What gives an input its values, steps in their order. They may be filled ahead, unless their
+/// maker sees it.
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Writes the input's value; false at the end of a stream, or when the run gives up. Allocates
+  /// nothing from the second call on.
+  virtual bool fill(const Reading& reading, std::span<std::byte> out) = 0;
+  /// False when every step gets the same value.
+  virtual bool varies() const { return true; }
+  /// Does whoever makes the values see them read, at the other end of a pipe? Only reading then
+  /// tells where they end.
+  virtual bool is_seen_reading() const { return false; }
+  /// Of a sliced array: how many steps it lasts.
+  virtual std::optional<int64_t> slices() const { return std::nullopt; }
+};
+
+/// The same value each step.
+std::unique_ptr<Source> make_fixed_source(Array value);
+
+/// Draws named by the input, constants, iota. RequestError where the numbers make no sense or do
+/// not fit the dtype.
+std::unique_ptr<Source> make_generator(const plan::FromGenerator& from, const InputSpec& input,
+                                       uint64_t seed);
+
+/// An .npy: the array itself each step where its shape is the input's, else a slice a step of one
+/// with one more leading axis. RequestError with both shapes where neither holds, RunError where it
+/// cannot be read.
+std::unique_ptr<Source> make_array_source(const fs::path& path, const InputSpec& input);
+
+/// Is there a pipe at `path`, or is it the path of a descriptor?
+bool is_stream(const fs::path& path);
+
+/// .npy records of the input's shape, one after another. Opened when the first is read. RunError
+/// where one is truncated or no .npy, RequestError where its shape is another.
+std::unique_ptr<Source> make_stream_source(const fs::path& path, const InputSpec& input);
+
+/// What `--input` gives: "@x.npy" (relative to the working directory), "random_uniform:-1:1",
+/// "random_normal:0:1", "random_int:0:10", "constant:0.5", "iota". RequestError for another text.
+plan::InputSource parse_input_source(const std::string& name, const std::string& text);
+
+}  // namespace flow::exec

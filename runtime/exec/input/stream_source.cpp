@@ -1,0 +1,175 @@
+// Inputs read from a pipe: .npy records one after another, one a step.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/io/convert.h"
+#include "runtime/io/npy.h"
+
+namespace flow::exec {
+
+namespace {
+
+/// A named pipe is there before its writer; a descriptor's writer was there before us.
+bool is_named_pipe(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+class StreamSource : public Source {
+ public:
+  StreamSource(const fs::path& path, InputSpec input)
+      : path_(path),
+        input_(std::move(input)),
+        name_(fmt::format("{}: {}", input_.where, path.string())),
+        awaits_writer_(!is_descriptor(path)) {}
+
+  bool fill(const Reading& reading, std::span<std::byte> out) override {
+    give_up_ = reading.give_up;
+    if (!descriptor_.is_open()) open();
+    // A resumed run passes over what the steps before it read.
+    for (; next_ <= reading.step; ++next_)
+      if (!read_record(out)) return false;
+    return true;
+  }
+  bool is_seen_reading() const override { return true; }
+
+ private:
+  void open() {
+    descriptor_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!descriptor_.is_open())
+      throw RunError(
+          fmt::format("{} cannot be read: {}", name_, std::generic_category().message(errno)));
+  }
+
+  /// Reads until `into` is full or the stream ends; fewer bytes also where the run gives up.
+  size_t read(std::span<std::byte> into) {
+    size_t done = 0;
+    while (done < into.size()) {
+      const ssize_t got = ::read(descriptor_.get(), into.data() + done, into.size() - done);
+      if (got > 0) {
+        done += static_cast<size_t>(got);
+        awaits_writer_ = false;
+      } else if (got == 0 && !awaits_writer_) {
+        break;
+      } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        throw RunError(
+            fmt::format("{} cannot be read: {}", name_, std::generic_category().message(errno)));
+      } else if (!wait()) {
+        gave_up_ = true;
+        break;
+      }
+    }
+    return done;
+  }
+
+  /// For data, an end, or a while; false where the run waits no longer.
+  bool wait() {
+    constexpr int kMilliseconds = 50;
+    pollfd waiting{descriptor_.get(), POLLIN, 0};
+    ::poll(&waiting, 1, kMilliseconds);
+    if (waiting.revents & (POLLHUP | POLLERR)) awaits_writer_ = false;
+    return !give_up_ || !*give_up_ || !(*give_up_)();
+  }
+
+  bool read_record(std::span<std::byte> out) {
+    gave_up_ = false;
+    if (!read_header()) return false;
+    const io::NpyHeader header = io::parse_npy_header(header_, name_);
+    if (header.shape != input_.shape)
+      throw RequestError(fmt::format("{}: record {} is {}, but input `{}` is {}", name_, next_,
+                                     header.shape.str(), input_.name, input_.shape.str()));
+    data_.resize(header.data_bytes());
+    if (read(data_) < data_.size()) return truncated();
+    if (header.fortran_order) reorder();
+    convert(header, out);
+    return true;
+  }
+
+  /// The magic, the length, the text; false where the stream ends before it.
+  bool read_header() {
+    constexpr size_t kMagic = 8, kLongest = 1 << 20;
+    header_.resize(kMagic);
+    const size_t got = read(header_);
+    if (got == 0 && next_ == 0 && !gave_up_)
+      throw RunError(fmt::format("{} ended before its first record", name_),
+                     "check the program that writes it; expected .npy records");
+    if (got == 0) return false;
+    if (got < kMagic) return truncated();
+    const size_t width = header_[6] == std::byte{1} ? 2 : 4;
+    header_.resize(kMagic + width);
+    if (read(std::span(header_).subspan(kMagic)) < width) return truncated();
+    size_t length = 0;
+    for (size_t i = width; i-- > 0;)
+      length = length << 8 | std::to_integer<size_t>(header_[kMagic + i]);
+    if (length > kLongest)
+      throw RunError(fmt::format("{}: record {} is not a .npy: its header has {} bytes", name_,
+                                 next_, length));
+    header_.resize(kMagic + width + length);
+    return read(std::span(header_).subspan(kMagic + width)) == length || truncated();
+  }
+
+  /// False where the run gave up; an error where the stream ended.
+  bool truncated() const {
+    if (gave_up_) return false;
+    throw RunError(fmt::format("{} ends inside record {}", name_, next_));
+  }
+
+  void reorder() {
+    std::vector<std::byte> whole = header_;
+    whole.insert(whole.end(), data_.begin(), data_.end());
+    const Array array = io::parse_npy(whole, name_);
+    std::ranges::copy(array.bytes(), data_.begin());
+  }
+
+  void convert(const io::NpyHeader& header, std::span<std::byte> out) {
+    // reorder() has already put a Fortran-order record into this machine's byte order.
+    const bool big_endian = header.big_endian && !header.fortran_order;
+    if (!converter_ || header.dtype != dtype_ || big_endian != big_endian_) {
+      dtype_ = header.dtype;
+      big_endian_ = big_endian;
+      converter_.emplace(dtype_, big_endian_, io::Affine{},
+                         static_cast<size_t>(input_.shape.elements()));
+    }
+    if (const auto misfit = converter_->convert(data_.data(), input_.dtype, out.data()))
+      throw RunError(fmt::format("{}: record {} contains {} (element {}), which is not a valid {}",
+                                 name_, next_, shortest(misfit->value), misfit->element,
+                                 name_of(input_.dtype)));
+  }
+
+  const fs::path path_;
+  const InputSpec input_;
+  const std::string name_;
+  Descriptor descriptor_;
+  bool awaits_writer_;  // nobody has opened the pipe for writing yet, as far as one can tell
+  bool gave_up_ = false;
+  const std::function<bool()>* give_up_ = nullptr;
+  int64_t next_ = 0;  // the record to be read
+  std::vector<std::byte> header_, data_;
+  std::optional<io::RowConverter> converter_;
+  DType dtype_ = DType::kFloat32;
+  bool big_endian_ = false;
+};
+
+}  // namespace
+
+bool is_stream(const fs::path& path) { return is_descriptor(path) || is_named_pipe(path); }
+
+std::unique_ptr<Source> make_stream_source(const fs::path& path, const InputSpec& input) {
+  return std::make_unique<StreamSource>(path, input);
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,132 @@
+// One walk over the steps, which gives each to its device, and both ends of a copy to both.
+#include "runtime/exec/multi_device/split.h"
+
+#include <algorithm>
+
+#include "runtime/exec/run/memory.h"
+#include "runtime/exec/run/probes.h"
+
+namespace flow::exec {
+namespace {
+
+using plan::DeviceKind;
+using plan::Role;
+using plan::TensorId;
+
+class Splitter {
+ public:
+  Splitter(const plan::Job& job, std::span<const TensorId> deliverables)
+      : job_(job), taps_(readers_of_taps(job, deliverables)) {
+    for (const DeviceKind device : kDevices) part(device).job = begin_part(device);
+  }
+
+  Split run() {
+    for (size_t i = 0; i < job_.steps.size(); ++i)
+      if (job_.steps[i].op == "copy")
+        pass(job_.steps[i], taps_[i]);
+      else
+        add(job_.device_of(job_.steps[i]), job_.steps[i]);
+    for (const DeviceKind device : kDevices)
+      if (!part(device).job.variables.empty() || !part(device).job.inputs.empty()) open_any(device);
+    for (const DeviceKind device : kDevices)
+      for (const size_t turn : turns_of_[index_of(device)])
+        part(device).segments.push_back(ends_[turn]);
+    return std::move(split_);
+  }
+
+ private:
+  Part& part(DeviceKind device) { return split_.parts[index_of(device)]; }
+
+  /// The job without steps, and with what lies on that device alone.
+  plan::Job begin_part(DeviceKind device) const {
+    const auto is_elsewhere = [&](TensorId id) { return job_.device_of(job_[id]) != device; };
+    plan::Job made = job_;
+    made.steps.clear();
+    made.hooks.clear();
+    made.returns.reset();
+    made.optimizer.reset();
+    made.device = device;
+    // A CPU has no other float32.
+    if (device == DeviceKind::kCpu && made.precision == "tf32" && plan::has_two_devices(job_))
+      made.precision = "float32";
+    std::erase_if(made.variables,
+                  [&](const auto& variable) { return is_elsewhere(variable.tensor); });
+    std::erase_if(made.inputs, [&](const auto& input) { return is_elsewhere(input.tensor); });
+    for (size_t i = 0; i < made.tensors.size(); ++i) {
+      plan::Tensor& tensor = made.tensors[i];
+      tensor.device.reset();
+      if (!is_elsewhere(TensorId(i))) continue;
+      tensor.role = Role::kResult;
+      tensor.alias = TensorId();
+    }
+    return made;
+  }
+
+  /// The device's last turn; a first one, where there is none.
+  size_t open_any(DeviceKind device) {
+    return turns_of_[index_of(device)].empty() ? open(device) : turns_of_[index_of(device)].back();
+  }
+
+  size_t open(DeviceKind device) {
+    std::vector<size_t>& turns = turns_of_[index_of(device)];
+    split_.turns.push_back({device, turns.size()});
+    turns.push_back(split_.turns.size() - 1);
+    ends_.push_back(part(device).job.steps.size());
+    return turns.back();
+  }
+
+  size_t add(DeviceKind device, plan::Step step) {
+    const size_t turn = open_any(device);
+    step.device.reset();
+    part(device).job.steps.push_back(std::move(step));
+    ends_[turn] = part(device).job.steps.size();
+    return turn;
+  }
+
+  /// A copy takes the tensor to host memory, or from there. On the CPU's side nothing is left to
+  /// do: it computes where the tensor lies.
+  void pass(const plan::Step& copy, const std::vector<size_t>& wanted_by) {
+    const DeviceKind to = job_.device_of(copy), from = other(to);
+    const TensorId result = copy.outputs[0];
+    split_.passages.push_back({bytes_of(job_[result]), wanted_by});
+    const size_t sent = add(from, copy);
+    part(from).passed.push_back(result);
+    if (turns_of_[index_of(to)].empty() || turns_of_[index_of(to)].back() < sent) open(to);
+    if (to == DeviceKind::kCpu) {
+      part(to).job.tensors[result.index()].role = Role::kInput;
+      part(to).passed.push_back(result);
+    } else {
+      plan::Step received = copy;
+      received.inputs = {add_host_side(to, result)};
+      part(to).passed.push_back(received.inputs[0]);
+      add(to, std::move(received));
+    }
+    std::optional<size_t>& awaits = split_.turns[turns_of_[index_of(to)].back()].awaits;
+    awaits = std::max(awaits.value_or(0), split_.turns[sent].segment);
+  }
+
+  /// A tensor like it that lies outside the call's own memory, as variables do.
+  TensorId add_host_side(DeviceKind device, TensorId like) {
+    std::vector<plan::Tensor>& tensors = part(device).job.tensors;
+    plan::Tensor made = tensors[like.index()];
+    made.name += ":passed";
+    made.role = Role::kVariable;
+    made.alias = TensorId();
+    tensors.push_back(std::move(made));
+    return TensorId(tensors.size() - 1);
+  }
+
+  const plan::Job& job_;
+  const std::vector<std::vector<size_t>> taps_;  // by step
+  Split split_;
+  std::array<std::vector<size_t>, kDeviceKinds> turns_of_;  // by device
+  std::vector<size_t> ends_;  // by turn: steps of the part up to its end
+};
+
+}  // namespace
+
+Split split_job(const plan::Job& job, std::span<const TensorId> deliverables) {
+  return Splitter(job, deliverables).run();
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,159 @@
+// What a device must do for the executor: prepare one call of a job function, then launch it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/array.h"
+#include "runtime/io/dataset.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// One thing in a call that stops the run: a label or index out of range.
+struct Fault {
+  std::string where;    // of the step
+  std::string operand;  // the tensor that held it: "labels"
+  int64_t row = 0;
+  int64_t value = 0;
+  int64_t limit = 0;  // values are in [0, limit)
+};
+
+/// What differs from call to call.
+struct Call {
+  int64_t step = 0;          // global, from 0
+  double learning_rate = 0;  // of this step
+  /// For each tensor of Program::deliverables: is it wanted in this call? A tap runs if it is.
+  std::span<const uint8_t> wanted;
+  size_t segment = 0;  // of a part of a job: which of its segments is launched
+};
+
+/// A column of a dataset of which each call reads rows into an input.
+struct ColumnInput {
+  plan::TensorId input;      // [rows of a call, ...]
+  io::ColumnReader* column;  // read while the program is prepared
+};
+
+class Program;
+
+/// A program of the same backend, which outlives what shares its variables.
+struct Neighbour {
+  const plan::Job* job;
+  const Program* program;
+};
+
+/// A tensor that goes from one device to the other, by way of host memory: there it lies, in C
+/// order, for both.
+struct PassedTensor {
+  plan::TensorId tensor;
+  std::byte* memory;
+  std::vector<size_t> wanted_by;  // made by a tap: the deliverables for which it is needed
+};
+
+struct PrepareOptions {
+  int threads = 0;         // 0: as many as pay
+  size_t input_slots = 1;  // buffers of each input: the feed fills one while another is computed on
+  size_t output_slots = 1;
+  /// Tensors that a call may be asked for. Of a part of a job: invalid where the other part has it.
+  std::vector<plan::TensorId> deliverables = {};
+  std::vector<uint8_t> always = {};       // for each of them: does every call want it? empty: none
+  std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
+  bool eager = false;    // launch step by step where calls could be launched whole: the same bits
+  bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
+  /// Whose variables this program's are too, where they have a name in common: in one memory.
+  std::vector<Neighbour> neighbours = {};
+  /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
+  std::vector<size_t> segments = {};
+  std::vector<PassedTensor> passed = {};
+};
+
+struct MemoryReport {
+  struct Holder {
+    std::string name;
+    size_t bytes;
+  };
+  std::string device = {};               // "cpu", of a part of a job
+  std::vector<MemoryReport> parts = {};  // of a job on two devices, whose sum this is
+  size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes, on the device
+  size_t columns = 0;                                        // datasets that the device keeps
+  size_t pinned = 0;  // of the host's memory, where the device is not the host; not in total()
+  std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
+  std::string peak_step;
+  size_t total() const { return variables + inputs + outputs + arena + columns; }
+};
+
+/// What a profiling program takes the time of: a step of the plan, or what comes before or after.
+struct TimedStep {
+  std::string name, op;
+  std::string kernel;  // what the device runs for it, where it says: "oneDNN jit:avx512_core"
+  size_t segment = 0;  // in which it runs
+};
+
+/// Host memory that copies of a device reach without staging.
+using HostMemory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
+
+/// One job function, prepared on one device. Buffers are the program's own; `prepare` has done
+/// everything that allocates or can fail. Thread use: launch and wait from the compute thread;
+/// an input slot is written only while no launched call uses it, an output slot read likewise.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual const MemoryReport& memory() const = 0;
+  /// Threads that a call uses, and the instruction set its kernels were chosen for.
+  virtual int threads() const = 0;
+  virtual void write_variable(plan::TensorId variable, const ArrayView& value) = 0;
+  /// Copies the variable's current value; not while a call is in flight.
+  virtual void read_variable(plan::TensorId variable, std::span<std::byte> into) const = 0;
+  /// Host memory in C order that the feed fills before a launch on that slot.
+  virtual std::span<std::byte> input(plan::TensorId input, size_t slot) = 0;
+  /// Where the device keeps the columns: which of their rows the call on that slot reads, one for
+  /// each row of the batch; their inputs are then not filled. Empty: it keeps none.
+  virtual std::span<int64_t> rows([[maybe_unused]] size_t slot) { return {}; }
+  /// Starts a call: reads inputs of `input_slot`, leaves what is wanted in `output_slot`. Calls go
+  /// round both: there is a number of which the slots are what is left by how many there are.
+  virtual void launch(const Call& call, size_t input_slot, size_t output_slot) = 0;
+  /// Returns when the call launched on `output_slot` is complete.
+  virtual void wait(size_t output_slot) = 0;
+  /// Returns when that segment of it is, and what it passes on has come to the host.
+  virtual void wait_segment([[maybe_unused]] size_t segment, size_t output_slot) {
+    wait(output_slot);
+  }
+  /// A wanted tensor of the completed call, in C order. (A variable: its value before the update.)
+  virtual std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const = 0;
+  /// What was out of range in the completed call. Its updates are not to be saved.
+  virtual std::optional<Fault> fault(size_t output_slot) const = 0;
+  /// What is timed in each call, in the order of a call; empty where the program does not profile.
+  virtual std::vector<TimedStep> timed_steps() const { return {}; }
+  /// Of the completed call: when the first timed step began and when each ended, in nanoseconds of
+  /// the steady clock. One that did not run ended when the one before it did.
+  virtual std::span<const int64_t> step_times([[maybe_unused]] size_t output_slot) const {
+    return {};
+  }
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
+  virtual std::string device() const = 0;
+  virtual std::string instruction_set() const = 0;
+  /// "onednn" -> "2.6.3"
+  virtual std::map<std::string, std::string> libraries() const = 0;
+  /// Does a launch return before its call is complete? Then calls are launched one ahead.
+  virtual bool asynchronous() const { return false; }
+  /// Through which tensors pass between this device and the host; goes before the backend does.
+  /// RunError where there is no more.
+  virtual HostMemory host_memory(size_t bytes) = 0;
+  /// Chooses kernels and layouts, assigns memory, allocates. RunError naming the job-file line
+  /// where a step cannot run on this device or memory does not suffice.
+  virtual std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) = 0;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,394 @@
+// Three threads and the counts that join them.
+#include "runtime/exec/run/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/run/step_counter.h"
+#include "runtime/plan/model/schedule.h"
+
+namespace flow::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using plan::TensorId;
+
+/// Calls without deliveries may run ahead of their books by so many steps.
+constexpr int64_t kRecords = 64;
+
+/// Steps of which nothing is delivered or saved are taken to the books this many at a time, or
+/// after this long: waking a thread for each would cost small networks a tenth of their speed.
+constexpr int64_t kBookedTogether = kRecords / 2;
+constexpr auto kBookedAfter = std::chrono::milliseconds(50);
+
+double read_scalar(std::span<const std::byte> bytes) {
+  const auto read = [&]<typename T>(T value) {
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return static_cast<double>(value);
+  };
+  return bytes.size() == sizeof(double) ? read(double{}) : read(float{});
+}
+
+/// "row 3", "[12, 5] (row 3900 of data/labels.npy)"
+std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
+  const auto operand = std::ranges::find(run.job.tensors, fault.operand, &plan::Tensor::name);
+  if (operand == run.job.tensors.end() || operand->shape.elements() <= fault.row)
+    return fmt::format("row {}", fault.row);
+  const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
+                                                      : operand->shape.index_str(fault.row);
+  const int64_t batch = run.feed.positions().batch();
+  if (batch == 0 || operand->rows != 0 || operand->shape[0] != batch) return place;
+  const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
+  return fmt::format("{} ({})", place, run.feed.row_text(fault.operand, step, row));
+}
+
+RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
+  return RunError(
+      fmt::format("{}: step {}: `{}` contains {} at {}; expected a value in [0, {})", fault.where,
+                  step, fault.operand, fault.value, place_of(fault, step, run), fault.limit),
+      "count labels and indices from 0");
+}
+
+/// Numbers as C++ has them: a backend may flush the smallest to 0 on the thread that computes, of
+/// which what is read here must not depend.
+class PlainArithmetic {
+ public:
+  PlainArithmetic() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~PlainArithmetic() { std::fesetenv(&before_); }
+  PlainArithmetic(const PlainArithmetic&) = delete;
+  PlainArithmetic& operator=(const PlainArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+class Executor {
+ public:
+  explicit Executor(const Execution& run);
+  Ending execute();
+
+ private:
+  void run_stages();
+  void feed();
+  void compute();
+  void deliver();
+  bool is_stopped() const;
+  bool await_inputs(int64_t step);
+  bool await_sinks(int64_t step);
+  bool await_turn(int64_t step);
+  void launch(int64_t step);
+  void choose_wanted(int64_t step);
+  bool leaves_something(int64_t step);
+  bool delivers(int64_t step) const;
+  void settle(int64_t step);
+  void await_device(int64_t step);
+  void reduce(int64_t step);
+  void inspect(StepRecord& record, size_t slot);
+  void capture(int64_t step);
+  void hand_over(int64_t step, bool awaited, Clock::time_point now);
+
+  StepRecord& record_of(int64_t step) { return records_[static_cast<size_t>(step % kRecords)]; }
+  size_t input_slot(int64_t step) const { return static_cast<size_t>(step) % input_slots_; }
+  size_t output_slot(int64_t step) const { return static_cast<size_t>(step) % run_.output_slots; }
+
+  const Execution& run_;
+  const bool asynchronous_;  // the job
+  const bool in_step_;       // inputs are read when the step before has been delivered
+  /// A call is launched before the one before it is settled; not where whoever makes its input may
+  /// be waiting to see that one's results.
+  const bool ahead_;
+  const size_t input_slots_;
+  StepCounter filled_;    // by the feed
+  StepCounter computed_;  // by compute, for deliver
+  StepCounter consumed_;  // for the feed: their inputs are no longer needed
+  StepCounter reached_;   // by deliver: the sinks have them
+  StepCounter finished_;  // by deliver: written in the books, checkpoints too
+
+  // Of the compute thread.
+  Patience for_inputs_, for_sinks_, for_books_;
+  std::vector<TensorId> deliverables_;
+  std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
+  std::vector<uint8_t> wanted_;
+  std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
+  int64_t saved_ = 0;               // steps of the last captured state
+  Clock::time_point begin_, hurried_;
+  bool interrupted_ = false;
+  std::string loss_failure_;
+
+  std::array<StepRecord, kRecords> records_;
+  std::string check_failure_;  // of the deliver thread
+  std::optional<Clock::time_point> first_call_done_;
+  std::exception_ptr feed_error_, compute_error_, deliver_error_;
+};
+
+Executor::Executor(const Execution& run)
+    : run_(run),
+      asynchronous_(pipeline_of(run.job) > 1),
+      in_step_(!asynchronous_ && run.feed.is_seen_reading()),
+      ahead_(run.launches_ahead && !run.feed.is_seen_reading()),
+      input_slots_(input_slots(run.job)),
+      filled_(run.feed.varies() ? run.first : run.end),
+      computed_(run.first),
+      consumed_(run.first),
+      reached_(run.first),
+      finished_(run.first),
+      deliverables_(list_deliverables(run.job, run.deliveries)),
+      wanted_(deliverables_.size()),
+      delivered_(run.output_slots, run.first) {
+  for (const Delivery& delivery : run.deliveries)
+    wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
+                                             deliverables_.begin()));
+  for (size_t slot = 0; slot < input_slots_; ++slot) run.feed.prime(run.program, slot);
+}
+
+void Executor::feed() {
+  if (!run_.feed.varies()) return;
+  Patience patience;
+  const auto slots = static_cast<int64_t>(input_slots_);
+  const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
+  for (int64_t step = run_.first; step < run_.end; ++step) {
+    // The slot is free once the call that used it last is complete; to sleep until half of them
+    // are still leaves compute the others.
+    const int64_t free_after = in_step_ ? step : step + 1 - slots;
+    const int64_t more = in_step_ ? 0 : slots / 2 - 1;
+    if (free_after > run_.first && !consumed_.wait(free_after, patience, more)) return;
+    const Timed timed(run_.profile, Activity::kLoad, step);
+    if (!run_.feed.fill(run_.program, step, input_slot(step), give_up)) return;
+    filled_.complete(step + 1);
+  }
+}
+
+bool Executor::is_stopped() const { return run_.stop_signal && run_.stop_signal() != 0; }
+
+bool Executor::await_inputs(int64_t step) {
+  const Timed timed(run_.profile, Activity::kAwaitInputs, step);
+  return filled_.wait(step + 1, for_inputs_);
+}
+
+bool Executor::await_sinks(int64_t step) {
+  const Timed timed(run_.profile, Activity::kAwaitSinks, step);
+  return reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
+         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+}
+
+bool Executor::await_turn(int64_t step) {
+  const bool ready = await_inputs(step) && await_sinks(step);
+  // Asked when the deliveries before have reached their sinks: one of them may be what asks.
+  interrupted_ = is_stopped();
+  return ready && !interrupted_;
+}
+
+void Executor::choose_wanted(int64_t step) {
+  std::ranges::fill(wanted_, 0);
+  if (run_.job.optimizer)
+    plan::visit_tensors(*run_.job.optimizer, [this](TensorId id) {
+      wanted_[static_cast<size_t>(std::ranges::find(deliverables_, id) - deliverables_.begin())] =
+          1;
+    });
+  for (size_t i = 0; i < wanted_by_.size(); ++i)
+    if (run_.deliveries[i].fires(step)) wanted_[wanted_by_[i]] = 1;
+}
+
+void Executor::launch(int64_t step) {
+  choose_wanted(step);
+  StepRecord& record = record_of(step);
+  record = {};
+  record.step = step;
+  if (run_.job.optimizer)
+    record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
+  if (step == run_.first) {
+    hurried_ = Clock::now();
+    begin_ = run_.since.value_or(hurried_);
+  }
+  const Timed timed(run_.profile, Activity::kLaunch, step);
+  run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
+}
+
+/// Is a delivery of the step the delivery thread's work? In a synchronous job asked when all calls
+/// before are settled, as what a sink does with a value depends on the others.
+bool Executor::delivers(int64_t step) const {
+  if (!asynchronous_) return !run_.deliverer.absorbs(step);
+  return run_.deliverer.tells_epoch_at(step) ||
+         std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
+}
+
+bool Executor::leaves_something(int64_t step) {
+  StepRecord& record = record_of(step);
+  record.saves = run_.saves && run_.saves(step);
+  // Sums are saved before later steps are added to them.
+  record.delivers = record.saves || delivers(step);
+  return record.delivers;
+}
+
+void Executor::await_device(int64_t step) {
+  Profile* const profile = run_.launches_ahead ? run_.profile : nullptr;  // else it is the host
+  const Timed timed(profile, Activity::kAwaitDevice, step);
+  run_.program.wait(output_slot(step));
+}
+
+/// A few sums at most: waking a thread for them takes longer.
+void Executor::reduce(int64_t step) {
+  const Timed timed(run_.profile, Activity::kReduce, step);
+  run_.deliverer.deliver(run_.program, step, output_slot(step));
+}
+
+/// Waits for a call and takes it from there.
+void Executor::settle(int64_t step) {
+  const size_t slot = output_slot(step);
+  StepRecord& record = record_of(step);
+  await_device(step);
+  const PlainArithmetic plain;
+  if (run_.profile) run_.profile->add_steps(step, run_.program.step_times(slot));
+  const Clock::time_point now = Clock::now();
+  if (!first_call_done_) first_call_done_ = now;
+  record.seconds = std::chrono::duration<double>(now - begin_).count();
+  inspect(record, slot);
+  if (record.delivers && asynchronous_)
+    delivered_[slot] = step + 1;
+  else if (record.delivers)
+    std::ranges::fill(delivered_, step + 1);
+  else if (!asynchronous_)
+    reduce(step);
+  record.saves = record.saves && loss_failure_.empty();
+  if (record.saves) capture(step);
+  hand_over(step, record.delivers, now);
+}
+
+void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
+  const bool hurry = awaited || in_step_ || now - hurried_ >= kBookedAfter;
+  if (hurry) hurried_ = now;
+  if (!in_step_) consumed_.complete(step + 1, false);
+  computed_.complete(step + 1, hurry);
+}
+
+/// What is wrong with a call is seen before anything of it is delivered or saved.
+void Executor::inspect(StepRecord& record, size_t slot) {
+  if (const std::optional<Fault> fault = run_.program.fault(slot))
+    throw fault_error(*fault, record.step, run_);
+  if (!run_.job.optimizer) return;
+  const auto scalar = [&](TensorId id) { return read_scalar(run_.program.delivered(id, slot)); };
+  record.loss = scalar(run_.job.optimizer->loss);
+  if (const auto& scale = run_.job.optimizer->loss_scale) {
+    record.loss_scale = scalar(scale->scale);
+    record.skipped = std::isnan(scalar(scale->factor));
+  }
+  if (std::isfinite(*record.loss) || !run_.job.run.fail_on_nonfinite) return;
+  loss_failure_ = fmt::format("{}: step {}: the loss `{}` is {}", run_.job.optimizer->where,
+                              record.step, run_.job.optimizer->loss_name, shortest(*record.loss));
+}
+
+void Executor::capture(int64_t step) {
+  // The copy is still being written until its step is in the books. After a failure there the run
+  // ends, and the copy is not looked at.
+  if (saved_ > run_.first) finished_.wait(saved_, for_books_);
+  const Timed timed(run_.profile, Activity::kCapture, step);
+  run_.capture();
+  saved_ = step + 1;
+}
+
+void Executor::compute() {
+  int64_t step = run_.first, settled = run_.first;
+  const auto settle_until = [&](int64_t steps) {
+    while (settled < steps) settle(settled++);
+    return loss_failure_.empty();
+  };
+  for (; step < run_.end && await_turn(step); ++step) {
+    launch(step);
+    if (!settle_until(step)) return;
+    const bool looked_at = leaves_something(step) && (!asynchronous_ || record_of(step).saves);
+    if ((looked_at || !ahead_) && !settle_until(step + 1)) return;
+  }
+  settle_until(step);
+}
+
+void Executor::deliver() {
+  Patience patience;
+  for (int64_t step = run_.first; computed_.wait(step + 1, patience, kBookedTogether); ++step) {
+    StepRecord record = record_of(step);
+    std::optional<std::string> failure;
+    if (record.delivers) {
+      const Timed timed(run_.profile, Activity::kDeliver, step);
+      failure = run_.deliverer.deliver(run_.program, step, output_slot(step));
+    }
+    if (record.saves) record.outputs = run_.deliverer.outputs();
+    if (failure) {
+      check_failure_ = *failure;
+      record.saves = false;
+    } else {
+      reached_.complete(step + 1);
+      if (in_step_) consumed_.complete(step + 1);
+    }
+    if (run_.on_step) {
+      const Timed timed(run_.profile, Activity::kBooks, step);
+      run_.on_step(record);
+    }
+    if (failure) return;
+    finished_.complete(step + 1);
+  }
+}
+
+/// A stage that ends, for whatever reason, closes its counts: the others come to their end.
+void Executor::run_stages() {
+  const auto stage = [](auto body, std::exception_ptr& error,
+                        std::initializer_list<StepCounter*> counts) {
+    return [body, &error, counts = std::vector<StepCounter*>(counts)] {
+      try {
+        body();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      for (StepCounter* count : counts) count->close();
+    };
+  };
+  const std::function<void()> feeding = stage([this] { feed(); }, feed_error_, {&filled_});
+  const std::function<void()> computing =
+      stage([this] { compute(); }, compute_error_, {&computed_, &consumed_});
+  const std::function<void()> delivering =
+      stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_, &consumed_});
+  if (run_.end - run_.first > 1) return run_.crew.run({computing, delivering, feeding});
+  // A single step has nothing to overlap with, and waking threads costs more than it may take.
+  feeding();
+  run_.crew.run({computing});
+  delivering();
+}
+
+Ending Executor::execute() {
+  const int64_t begin = Profile::now();
+  run_stages();
+  if (run_.profile) run_.profile->add_run(begin, Profile::now());
+  if (compute_error_) std::rethrow_exception(compute_error_);
+
+  Ending ending;
+  ending.error = deliver_error_ ? deliver_error_ : feed_error_;
+  ending.delivered = !deliver_error_;
+  ending.since = run_.since;
+  ending.steps = computed_.completed();
+  if (ending.steps > run_.first) {
+    ending.last_loss = record_of(ending.steps - 1).loss;
+    ending.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    ending.since = begin_;
+  }
+  ending.first_call_done = first_call_done_;
+  ending.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
+  ending.interrupted = interrupted_ && ending.failure.empty();
+  return ending;
+}
+
+}  // namespace
+
+Ending execute(const Execution& execution) { return Executor(execution).execute(); }
+
+}  // namespace flow::exec

@@ -1,0 +1,360 @@
+// Opens, checks and prepares what a run needs.
+#include "runtime/exec/run/preparation.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string_view>
+
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint/checkpoint.h"
+#include "runtime/exec/checkpoint/initialize.h"
+#include "runtime/exec/checkpoint/load.h"
+#include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/input/nonfinite.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/request_paths.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/json/serialize.h"
+#include "runtime/plan/model/environment_text.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::exec {
+
+namespace {
+
+/// For each deliverable: does every call of steps [first, end) want it?
+std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Delivery>& deliveries,
+                                 const std::vector<plan::TensorId>& deliverables, int64_t first,
+                                 int64_t end) {
+  std::vector<uint8_t> always;
+  for (const plan::TensorId id : deliverables) {
+    const auto is_it = [&](const Delivery& delivery) {
+      return delivery.tensor == id && delivery.fires_always(first, end);
+    };
+    bool logged = false;
+    if (job.optimizer)
+      plan::visit_tensors(*job.optimizer, [&](plan::TensorId read) { logged |= read == id; });
+    always.push_back(logged || std::ranges::any_of(deliveries, is_it));
+  }
+  return always;
+}
+
+/// The variables that the optimizers of these jobs move, by name.
+std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs) {
+  std::set<std::string_view> names;
+  for (const plan::Job* job : jobs) {
+    const auto add = [&](std::string_view op, const std::vector<plan::TensorId>& operands) {
+      if (op.ends_with("_update"))
+        for (const plan::TensorId id : operands) names.insert((*job)[id].name);
+    };
+    for (const plan::Step& step : job->steps) {
+      add(step.op, step.inputs);
+      for (const plan::Post& post : step.posts) add(post.op, post.operands);
+    }
+  }
+  return names;
+}
+
+bool is_random(const plan::Initializer& initializer) {
+  return initializer.type.starts_with("random_") || initializer.type == "truncated_normal";
+}
+
+/// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
+std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
+  const std::vector<const plan::Job*> others = plan::also_jobs(request.plan, request.job);
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const auto& input : request.inputs) {
+    const bool elsewhere = std::ranges::any_of(
+        others, [&](const plan::Job* job) { return wants_input(*job, input.first); });
+    if (!elsewhere || has_input(request.job, input.first)) given.push_back(input);
+  }
+  return given;
+}
+
+/// Begins to draw the initial values where nothing is loaded: on a thread or, where there is none
+/// to spare, when they are waited for.
+std::future<void> begin_drawing(const RunRequest& request, State& state) {
+  if (request.resume || loaded_from(request)) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [&] { state.initialize(request.root); });
+}
+
+/// What commands are to be given of the environment must be there.
+void require_environment(const RunRequest& request) {
+  for (const auto& [sink, where] : plan::commands_of(request.plan, request.job))
+    for (const auto& [name, text] : sink.env)
+      if (const auto missing = plan::missing_variable(text))
+        throw RequestError(
+            fmt::format("{}: `{}` in the `env` of a command is `{}`, but `{}` is not set", where,
+                        name, shortened(text), *missing),
+            fmt::format("set {0}, write a default in the job file: `$env({0}:-default)`, or use "
+                        "--no-commands",
+                        *missing));
+}
+
+/// The same of hashing the data: a resumed run knows some of it, and waits for the rest.
+std::future<DataFiles> begin_hashing(const RunRequest& request) {
+  if (request.resume || !request.job.train) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [&] { return hash_data(request, {}); });
+}
+
+/// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
+/// not loaded.
+std::vector<State::Entry*> load_unreplaced(const fs::path& path, const std::string& where,
+                                           const RunRequest& request, State& state) {
+  constexpr int kMostTimes = 10;
+  for (int i = 1;; ++i) {
+    const auto stored = open_variables(path, where);
+    try {
+      return load(*stored, request.job, state, request.load_partial);
+    } catch (const RunError&) {
+      if (i == kMostTimes || !stored->is_replaced()) throw;
+    }
+  }
+}
+
+}  // namespace
+
+SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const fs::path& directory,
+                         int64_t first) {
+  SinkOptions options;
+  options.directory = directory;
+  options.resume_from = first;
+  options.out = request.out;
+  options.json = request.json;
+  options.run_commands = request.commands;
+  options.commands = {.job = job.name,
+                      .plan_hash = plan::hash(request.plan),
+                      .directory = fs::absolute(request.root),
+                      .run_directory = fs::absolute(request.directory),
+                      .output_to_stderr = request.json,
+                      .say = request.say,
+                      .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
+                      .keeper = request.keeper};
+  options.digests = request.job.train;  // it leaves checkpoints
+  if (request.resume) options.commands.resumed_from = first;
+  return options;
+}
+
+int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
+  const Positions& positions = feed.positions();
+  int64_t end = std::numeric_limits<int64_t>::max();
+  if (job.run.epochs && !positions.has_rows())
+    throw RequestError(fmt::format("{}: job `{}` runs {} epochs, but reads no dataset", job.where,
+                                   job.name, *job.run.epochs),
+                       "use `steps` instead");
+  if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, positions.steps_per_epoch());
+  if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
+    end = std::min(end, *limit);
+  const bool ends_with_slices = feed.slices() && !positions.has_rows();  // else one for each step
+  if (ends_with_slices) end = std::min(end, *feed.slices());             // of an epoch
+  if (job.run.epochs || job.run.steps) return end;
+  if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
+  return steps || ends_with_slices || feed.is_seen_reading() ? end : 1;
+}
+
+std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
+                                         const plan::Job& job, const Feed& feed,
+                                         const std::vector<Delivery>& deliveries, int64_t first,
+                                         int64_t end, const std::vector<Neighbour>& neighbours) {
+  PrepareOptions options;
+  options.threads = request.threads;
+  options.input_slots = input_slots(job);
+  options.output_slots = output_slots(job, backend);
+  options.deliverables = list_deliverables(job, deliveries);
+  options.always = list_always(job, deliveries, options.deliverables, first, end);
+  options.eager = request.eager;
+  options.profile = request.profile;
+  options.neighbours = neighbours;
+  // Less than an epoch is not worth putting all of a dataset on the device.
+  const Positions& positions = feed.positions();
+  if (positions.has_rows() && end - first >= positions.steps_per_epoch())
+    options.columns = feed.columns();
+  return backend.prepare(job, options);
+}
+
+Preparation::Preparation(Backend& backend, const RunRequest& request)
+    : state(jobs_of(request)),
+      drawn(begin_drawing(request, state)),
+      feed(request.job, request.root, inputs_of(request)),
+      called(backend, request, feed.positions()),
+      job_(request.job) {
+  const plan::Job& job = request.job;
+  if (request.commands) require_environment(request);
+  end = end_of_run(job, feed, request.steps);
+  deliveries = list_deliveries(job, feed.positions());
+  save = save_target(request);
+  std::future<DataFiles> hashed = begin_hashing(request);
+  start_variables(request);
+
+  program = prepare_program(backend, request, job, feed, deliveries, first, end, {});
+  state.write_to(job, *program);
+  called.prepare(backend, request, *program, state);
+  if (hashed.valid()) data = hashed.get();
+  const std::map<std::string, std::string> libraries = backend.libraries();
+  if (const auto products = libraries.find("products"); request.say && products != libraries.end())
+    request.say("products are computed " + products->second);
+  say_remarks(request);
+}
+
+void Preparation::capture() {
+  state.capture(job_, *program);
+  for (const auto& job : called.jobs()) job->capture(state);
+}
+
+namespace {
+
+/// Each variable is a file of a checkpoint.
+void require_storable(const State& state) {
+  constexpr size_t kLongest = 255 - std::string_view(".npy").size();
+  for (const State::Entry& entry : state.entries())
+    for (const std::string& part : split(entry.tensor->name, '/'))
+      if (part.size() > kLongest)
+        throw RequestError(fmt::format("{}: cannot save the variable `{}`: a name of "
+                                       "{} bytes is too long for a file",
+                                       entry.job->where, entry.tensor->name, part.size()),
+                           fmt::format("use at most {} bytes between two `/`", kLongest));
+}
+
+}  // namespace
+
+void Preparation::start_variables(const RunRequest& request) {
+  const plan::Job& job = request.job;
+  if (job.train) require_storable(state);
+  if (request.resume) return resume_from(request);
+  const plan::Checkpointing& wanted = job.run.checkpoint;
+  if (!request.load_partial.empty() && !loaded_from(request))
+    throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
+  const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
+  if (!request.load && !wanted.load && !job.train && parameters > 0)
+    throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
+                                   job.where, job.name, parameters),
+                       "add --load CHECKPOINT or --load RUN; --load none initializes them");
+  if (drawn.valid()) return drawn.get();
+  state.initialize(request.root, true);
+  std::vector<std::string> anew;
+  const std::string where = request.load ? "--load" : wanted.load_where;
+  for (State::Entry* entry : load_unreplaced(*loaded_from(request), where, request, state)) {
+    entry->value = initial_value(*entry->job, *entry->variable, request.root);
+    anew.push_back("`" + entry->tensor->name + "`");
+  }
+  if (request.say && !anew.empty())
+    request.say("not loaded, initialized instead: " + join(anew, ", "));
+}
+
+namespace {
+
+/// The files that a resumed run appends to.
+std::vector<std::string> growing_files_of(const RunRequest& request, const Preparation& prepared) {
+  std::vector<std::string> files = growing_files(prepared.deliveries);
+  if (request.job.train) files.emplace_back(kMetricsFile);
+  for (const auto& job : prepared.called.jobs())
+    for (std::string& file : job->growing_files()) files.push_back(std::move(file));
+  return files;
+}
+
+}  // namespace
+
+void Preparation::resume_from(const RunRequest& request) {
+  if (request.load || !request.load_partial.empty())
+    throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
+                       "omit one of them");
+  require_own_files(request.directory);
+  const auto newest = io::CheckpointFolder(request.directory).newest();
+  if (!newest)
+    throw RequestError(
+        fmt::format("nothing to resume in {}: no complete checkpoint in checkpoints/",
+                    request.directory.string()),
+        "start a new run without --resume; --force removes the files of the earlier one");
+  constexpr const char* kOtherData =
+      "to train on other data, start a new run with --load and another -o DIR";
+  const Checkpoint checkpoint(*newest);
+  require_same_job(checkpoint, request);
+  require_same_inputs(checkpoint, request);
+  resume(checkpoint, request.job, state);
+  first = checkpoint.record().step;
+  sums = checkpoint.record().sums.value_or(Sums());
+  // An older version wrote losses and nothing else.
+  metrics_rows =
+      checkpoint.record().metrics_rows.value_or(ceil_div(first, request.job.run.log_every));
+  const Position position = feed.positions().at(first);
+  if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
+    throw RequestError(
+        fmt::format("{}: the length of the data changed: step {} was at row {} of epoch {}, and is "
+                    "now at row {} of epoch {}",
+                    newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
+                    position.row, position.epoch),
+        kOtherData);
+  end = std::max(first, end);
+  if (const CalledJob* job = called.resume_from(checkpoint.record().also, first))
+    throw RequestError(
+        fmt::format("{}: the length of the data of job `{}` changed: {} no longer fill whole calls",
+                    newest->string(), job->job().name,
+                    counted(static_cast<uint64_t>(job->steps()), "step")),
+        kOtherData);
+  if (request.job.train) data = require_same_data(checkpoint, request);
+  require_same_outputs(checkpoint, request.directory, growing_files_of(request, *this));
+}
+
+/// Once a column, also where several jobs read it.
+void Preparation::say_nonfinite_data(const RunRequest& request) const {
+  std::set<std::string> said;
+  const auto say = [&](const Feed& from) {
+    for (const std::string& remark : from.remarks())
+      if (said.insert(remark).second) request.say(remark);
+  };
+  say(feed);
+  for (const auto& job : called.jobs()) say(job->feed());
+}
+
+/// A loss need not show them: not every variable is part of it.
+void Preparation::say_nonfinite(const RunRequest& request) const {
+  if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
+    request.say("a loaded variable is not finite: " + *found);
+}
+
+/// A layer of a called job that has another name than where it is trained, or a teacher that nobody
+/// has loaded, computes something all the same. A predict job alone was told `--load none`.
+void Preparation::say_untrained(const RunRequest& request) const {
+  if (!request.job.train) return;
+  const std::set<std::string_view> trained = trained_by(jobs_of(request));
+  std::vector<std::string> names;
+  for (const State::Entry& entry : state.entries())
+    if (is_random(entry.variable->initializer) && !trained.contains(entry.tensor->name))
+      names.push_back(fmt::format("`{}` of job `{}`", entry.tensor->name, entry.job->name));
+  if (names.empty()) return;
+  const std::string others =
+      names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
+  request.say(fmt::format("neither loaded nor trained: {}{}; the random initial values remain",
+                          names.front(), others));
+}
+
+void Preparation::say_remarks(const RunRequest& request) const {
+  if (!request.say) return;
+  say_nonfinite_data(request);
+  if (request.resume || loaded_from(request))
+    say_nonfinite(request);
+  else
+    say_untrained(request);
+  const Positions& positions = feed.positions();
+  if (request.job.train && positions.incomplete_rows() > 0)
+    request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
+                            positions.incomplete_rows(), positions.rows(), positions.batch()));
+  if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
+  std::set<std::string_view> told;                         // a hook on a scope has many deliveries
+  for (const Delivery& delivery : deliveries)
+    if (first == 0 && end > 0 && delivery.count(end) == 0 && told.insert(delivery.where).second)
+      request.say(
+          fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
+  if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
+    request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
+}
+
+}  // namespace flow::exec

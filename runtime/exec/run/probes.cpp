@@ -1,0 +1,35 @@
+// Which steps run only for what is delivered: seen from the end of the call.
+#include "runtime/exec/run/probes.h"
+
+#include <algorithm>
+
+namespace flow::exec {
+
+std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
+                                                 std::span<const plan::TensorId> deliverables,
+                                                 std::span<const PassedTensor> passed) {
+  std::vector<std::vector<size_t>> needed_by(job.tensors.size()), taps(job.steps.size());
+  for (size_t i = 0; i < deliverables.size(); ++i)
+    if (deliverables[i].valid()) needed_by[deliverables[i].index()].push_back(i);
+  for (const PassedTensor& tensor : passed) needed_by[tensor.tensor.index()] = tensor.wanted_by;
+  for (size_t i = job.steps.size(); i-- > 0;) {
+    const plan::Step& step = job.steps[i];
+    if (!step.tap) continue;
+    std::vector<size_t>& readers = taps[i];
+    for (plan::TensorId id : step.outputs) {
+      if (!id.valid()) continue;
+      const std::vector<size_t>& more = needed_by[id.index()];
+      readers.insert(readers.end(), more.begin(), more.end());
+    }
+    std::ranges::sort(readers);
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    const auto reads = [&](plan::TensorId id) {
+      needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
+    };
+    std::ranges::for_each(step.inputs, reads);
+    for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, reads);
+  }
+  return taps;
+}
+
+}  // namespace flow::exec

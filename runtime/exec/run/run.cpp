@@ -1,0 +1,415 @@
+// A run from its first step to its record: outputs, metrics, checkpoints, run.json.
+#include "runtime/exec/run/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <exception>
+#include <limits>
+#include <string>
+
+#include "flow_version.h"
+#include "runtime/base/error.h"
+#include "runtime/base/process.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/checkpoint/checkpoint_writer.h"
+#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/preparation.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/io/checkpoint_folder.h"
+#include "runtime/plan/json/records.h"
+#include "runtime/plan/json/serialize.h"
+
+namespace flow::exec {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kCalmDown = "try a smaller learning rate";
+
+std::string steps_text(int64_t steps) { return counted(static_cast<uint64_t>(steps), "step"); }
+
+/// The plan as it ran, with the root relative to the run: a project that moves takes its runs
+/// along.
+void write_plan(const RunRequest& request) {
+  plan::Plan plan = request.plan;
+  std::error_code error;
+  const fs::path root = request.root.empty() ? "." : request.root;
+  const fs::path way = fs::relative(root, request.directory, error);
+  plan.root = error || way.empty() ? fs::absolute(root).string() : way.string();
+  write_text_atomically(request.directory / kPlanFile, plan::to_json(plan));
+}
+
+class Run {
+ public:
+  Run(Backend& backend, const RunRequest& request, Preparation& prepared);
+  RunOutcome run();
+
+ private:
+  Ending execute();
+  /// Metrics, and the sinks of this job and of those that it calls.
+  void open_outputs();
+  Ending execute_until(int64_t step, const Ending& before);
+  bool asked_to_stop() const;
+  void end_commands();
+  void keep_outputs();
+  int stop_signal() const;
+  bool saves(int64_t step) const;
+  OutputState outputs() const { return with_books(deliverer_->outputs()); }
+  OutputState with_books(OutputState outputs) const;
+  bool call_others(Ending& ending);
+  bool has_metrics() const;
+  void keep_books(const StepRecord& record);
+  void say_skipped(const StepRecord& record) const;
+  void save_last(const Ending& ending);
+  std::string save_after_failure(const Ending& ending);
+  [[noreturn]] void fail(const Ending& ending);
+  void conclude(const Ending& ending);
+  void record_failure(const std::exception& error);
+  void write_record(int exit_status, const std::string& error) const;
+  void write_profile();
+
+  Backend& backend_;
+  const RunRequest& request_;
+  const plan::Job& job_;
+  Preparation& prepared_;
+  const Positions& positions_;
+  std::optional<SameDirectory> home_;
+  NonfiniteWarning warning_;
+  std::optional<Saver> saver_;
+  std::optional<MetricsLog> metrics_;
+  std::optional<Deliverer> deliverer_;
+  std::optional<Crew> crew_;
+  std::optional<Profile> profile_;
+  int64_t steps_;  // complete
+  RunOutcome outcome_;
+};
+
+Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
+    : backend_(backend),
+      request_(request),
+      job_(request.job),
+      prepared_(prepared),
+      positions_(prepared.feed.positions()),
+      warning_(request),
+      steps_(prepared.first) {
+  outcome_.first_step = prepared.first;
+}
+
+RunOutcome Run::run() {
+  try {
+    conclude(execute());
+    if (profile_) write_profile();
+    end_commands();
+    keep_outputs();
+    const char* how = outcome_.stopped_by_command ? "stopped by a command" : "interrupted";
+    write_record(outcome_.exit_status,
+                 outcome_.interrupted ? fmt::format("{} after {}", how, steps_text(outcome_.steps))
+                                      : outcome_.error);
+  } catch (const std::exception& error) {
+    record_failure(error);
+    throw;
+  }
+  return outcome_;
+}
+
+/// What failed first is the error to report, whatever fails here.
+void Run::record_failure(const std::exception& error) {
+  const auto attempt = [](auto action) {
+    try {
+      action();
+    } catch (const std::exception&) {
+    }
+  };
+  deliverer_.reset();  // ends the commands
+  if (!home_) return;  // without a plan the directory is no run's
+  attempt([&] { home_->sync(); });
+  attempt([&] { write_record(exit_status_of(error), error.what()); });
+}
+
+Ending Run::execute() {
+  if (request_.resume) {
+    io::CheckpointFolder(request_.directory).remove_leftovers();
+    remove_temporaries(request_.directory);
+    open_outputs();  // first: what is refused leaves the run's plan and record as they were
+  }
+  write_plan(request_);
+  home_.emplace(request_.directory);
+  saver_.emplace(request_, prepared_, *home_, metrics_, warning_);
+  if (request_.resume) {
+    fs::remove(request_.directory / kRunRecord);  // which tells of the run before
+    Folder(request_.directory).sync();            // nor may it come back in a power cut
+  } else {
+    open_outputs();
+  }
+  crew_.emplace(kThreads);
+  if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
+  Ending ending;
+  ending.steps = prepared_.first;
+  bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
+  while (goes_on && ending.steps < prepared_.end) {
+    const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
+    ending = execute_until(until, ending);
+    goes_on = ending.steps == until && !ending.cut_short() && call_others(ending);
+  }
+  return ending;
+}
+
+void Run::open_outputs() {
+  if (has_metrics()) metrics_.emplace(request_.directory / kMetricsFile, prepared_.metrics_rows);
+  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
+  options.sums = prepared_.sums;
+  if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
+  deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
+  prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
+}
+
+/// A train job has losses, and any job what its print sinks reduce.
+bool Run::has_metrics() const {
+  const auto reduces = [](const plan::Sink& sink) {
+    const auto* print = std::get_if<plan::PrintSink>(&sink);
+    return print && print->reduce != plan::Reduce::kNone;
+  };
+  return std::ranges::any_of(jobs_of(request_), [&](const plan::Job* job) {
+    return job->train || (job->returns && std::ranges::any_of(job->returns->sinks, reduces)) ||
+           std::ranges::any_of(job->hooks, [&](const plan::Hook& hook) {
+             return std::ranges::any_of(hook.sinks, reduces);
+           });
+  });
+}
+
+/// Goes on from where `before` ended.
+Ending Run::execute_until(int64_t step, const Ending& before) {
+  Ending ending =
+      exec::execute({.job = job_,
+                     .program = *prepared_.program,
+                     .feed = prepared_.feed,
+                     .deliveries = prepared_.deliveries,
+                     .deliverer = *deliverer_,
+                     .first = before.steps,
+                     .end = step,
+                     .since = before.since,
+                     .output_slots = output_slots(job_, backend_),
+                     .launches_ahead = backend_.asynchronous(),
+                     .crew = *crew_,
+                     .capture = [this] { prepared_.capture(); },
+                     .saves = [this](int64_t at) { return saves(at); },
+                     .on_step = [this](const StepRecord& record) { keep_books(record); },
+                     .stop_signal = [this] { return stop_signal(); },
+                     .profile = profile_ ? &*profile_ : nullptr});
+  if (!ending.last_loss) ending.last_loss = before.last_loss;
+  if (before.first_call_done) ending.first_call_done = before.first_call_done;
+  ending.seconds = std::max(ending.seconds, before.seconds);
+  return ending;
+}
+
+/// Has a command, of this job or of one that it calls, asked the run to stop?
+bool Run::asked_to_stop() const {
+  return deliverer_->commands().asked_to_stop() || prepared_.called.asked_to_stop();
+}
+
+/// Where one of them has failed, those that were not told yet hear it when they are destroyed.
+void Run::end_commands() {
+  const bool done = outcome_.exit_status == kDone;
+  const char* status = outcome_.interrupted ? "stopped" : done ? "done" : "failed";
+  try {
+    deliverer_->commands().end(status);
+    prepared_.called.end(status);
+  } catch (const RunError& error) {
+    if (outcome_.interrupted || !done) throw;
+    throw error.hinting(fmt::format("all {} are done{}", steps_text(outcome_.steps),
+                                    job_.train ? ", and the last state is saved" : ""));
+  }
+}
+
+/// Returns when all outputs are on the disk: run.json, which comes next, says how the run ended,
+/// and may not outlive them in a power cut.
+void Run::keep_outputs() {
+  deliverer_->close();
+  prepared_.called.close();
+  if (metrics_) metrics_->close();
+  home_->sync();
+}
+
+/// A command that wants no more stops the run as a signal does.
+int Run::stop_signal() const {
+  if (asked_to_stop()) return SIGTERM;
+  return request_.stop_signal ? request_.stop_signal() : 0;
+}
+
+/// Where others are called after it, the state is whole after their calls.
+bool Run::saves(int64_t step) const {
+  return saver_->wanted_after(step) && !prepared_.called.due_at(step + 1);
+}
+
+/// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
+/// steps of this one are delivered.
+OutputState Run::with_books(OutputState outputs) const {
+  if (metrics_) outputs.files.push_back(metrics_->file());
+  for (const auto& job : prepared_.called.jobs()) job->list_files(outputs.files);
+  return outputs;
+}
+
+/// Calls what is due after the last step, and saves if that is due too. False when the run ends.
+bool Run::call_others(Ending& ending) {
+  const int64_t steps = ending.steps;
+  if (!prepared_.called.behind_at(steps)) return true;
+  const Ending of_calls =
+      prepared_.called.call_at({steps, positions_.at(steps).epoch, ending.since, *crew_});
+  saver_->changed();
+  ending.interrupted = of_calls.interrupted;
+  ending.failure = of_calls.failure;
+  ending.error = of_calls.error;
+  ending.delivered = !ending.error;  // a call was left in its middle
+  if (ending.cut_short()) return false;
+  if (saver_->wanted_after(steps - 1)) {
+    prepared_.capture();
+    saver_->save(steps, outputs());
+  }
+  return true;
+}
+
+void Run::keep_books(const StepRecord& record) {
+  const Position position = positions_.at(record.step);
+  steps_ = record.step + 1;
+  if (record.loss) {
+    if (record.step % job_.run.log_every == 0)
+      metrics_->append(plan::Metrics{record.step, position.epoch, *record.loss,
+                                     record.learning_rate, record.seconds, record.loss_scale,
+                                     record.skipped});
+    if (!std::isfinite(*record.loss) && !job_.run.fail_on_nonfinite)
+      warning_.say(record.step, fmt::format("the loss `{}` is {}", job_.optimizer->loss_name,
+                                            shortest(*record.loss)));
+    if (record.skipped) say_skipped(record);
+  }
+  if (record.saves) saver_->save(steps_, with_books(record.outputs));
+  const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
+  if (request_.progress)
+    request_.progress(
+        {steps_, known ? prepared_.end : 0, position.epoch, record.loss, record.seconds});
+}
+
+void Run::say_skipped(const StepRecord& record) const {
+  if (request_.say)
+    request_.say(
+        fmt::format("{}: step {}: a gradient is not finite at loss scale {}; skipping the update "
+                    "and reducing the scale",
+                    job_.optimizer->where, record.step, shortest(*record.loss_scale)));
+}
+
+void Run::save_last(const Ending& ending) {
+  prepared_.capture();
+  if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, outputs());
+  if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
+    saver_->save_copy(*prepared_.save, ending.steps, outputs());
+    outcome_.saved = prepared_.save;
+  }
+}
+
+/// What failed is no part of the calls, so that the state is worth keeping: where all was
+/// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
+/// be. Says where it is; empty where there is nothing to keep.
+std::string Run::save_after_failure(const Ending& ending) {
+  // After a check that failed beside it the state is not worth keeping.
+  if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.first) return {};
+  try {
+    prepared_.capture();
+    if (ending.delivered) {
+      saver_->save_last(ending.steps, outputs());
+      return fmt::format("continue after {} with --resume", steps_text(ending.steps));
+    }
+    return fmt::format("load the state after {} with --load {}", steps_text(ending.steps),
+                       saver_->rescue(ending.steps).string());
+  } catch (const std::exception&) {
+    return {};  // the failure that led here is the one to tell
+  }
+}
+
+/// Throws it, and says what is left.
+void Run::fail(const Ending& ending) {
+  const std::string left = save_after_failure(ending);
+  try {
+    std::rethrow_exception(ending.error);
+  } catch (const RunError& error) {
+    if (left.empty()) throw;
+    throw error.hinting(left);
+  }
+}
+
+void Run::conclude(const Ending& ending) {
+  outcome_.steps = ending.steps;
+  outcome_.epochs = positions_.epochs_after(ending.steps);
+  outcome_.last_loss = ending.last_loss;
+  outcome_.seconds = ending.seconds;
+  outcome_.interrupted = ending.interrupted;
+  outcome_.stopped_by_command = ending.interrupted && asked_to_stop();
+  if (ending.first_call_done)
+    outcome_.seconds_to_first_step =
+        process_age() -
+        std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
+  if (ending.error) fail(ending);
+  outcome_.error = ending.failure;
+  const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
+  if (ending.last_loss && !std::isfinite(*ending.last_loss))
+    outcome_.hint = looked ? kCalmDown : kFindNonfinite;
+  if (!ending.failure.empty())
+    outcome_.exit_status = kCheckFailed;
+  else if (outcome_.interrupted && !outcome_.stopped_by_command)
+    outcome_.exit_status = 128 + stop_signal();  // as shells call a death of that signal
+  // After a failed check the state is not worth keeping; the checkpoints before it are left.
+  if (ending.failure.empty()) save_last(ending);
+  deliverer_->finish(job_.train && outcome_.interrupted && !outcome_.stopped_by_command);
+}
+
+void Run::write_record(int exit_status, const std::string& error) const {
+  home_->require();
+  plan::RunRecord record;
+  record.job = job_.name;
+  record.source = request_.plan.source;
+  record.plan_hash = plan::hash(request_.plan);
+  record.device = backend_.device();
+  record.instruction_set = backend_.instruction_set();
+  record.version = FLOW_VERSION;
+  record.overrides = request_.overrides;
+  record.seed = job_.seed;
+  record.threads = prepared_.program->threads();
+  record.first_step = prepared_.first;
+  record.last_step = steps_;
+  record.epochs = positions_.epochs_after(steps_);
+  record.seconds = outcome_.seconds;
+  record.seconds_to_first_step = outcome_.seconds_to_first_step;
+  record.arena_bytes = prepared_.program->memory().arena;
+  record.peak_memory_bytes = peak_memory();
+  record.exit_status = exit_status;
+  record.error = error;
+  record.libraries = backend_.libraries();
+  write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));
+}
+
+void Run::write_profile() {
+  std::vector<const Profile*> profiles = {&*profile_};
+  for (const auto& job : prepared_.called.jobs()) profiles.push_back(job->profile());
+  write_text_atomically(request_.directory / "profile.json", trace_json(profiles));
+  for (const Profile* profile : profiles) outcome_.profiles.push_back(profile->report());
+}
+
+}  // namespace
+
+RunOutcome run(Backend& backend, const RunRequest& request) {
+  Preparation prepared(backend, request);
+  return Run(backend, request, prepared).run();
+}
+
+std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request) {
+  const Preparation prepared(backend, request);
+  std::vector<JobMemory> list = {{request.job.name, prepared.program->memory()}};
+  for (const auto& job : prepared.called.jobs())
+    list.push_back({job->job().name, job->program().memory()});
+  return list;
+}
+
+}  // namespace flow::exec

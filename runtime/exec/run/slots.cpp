@@ -1,0 +1,34 @@
+// How many buffers a job's calls need, and for what.
+#include <algorithm>
+
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/memory.h"
+
+namespace flow::exec {
+
+int64_t pipeline_of(const plan::Job& job) {
+  return job.returns && job.returns->callback ? job.run.pipeline : 1;
+}
+
+size_t input_slots(const plan::Job& job) {
+  constexpr size_t kSmall = size_t{4} << 20;
+  size_t bytes = 0;
+  for (const plan::Input& input : job.inputs) bytes += bytes_of(job[input.tensor]);
+  return std::max<size_t>(bytes <= kSmall ? 4 : 2, static_cast<size_t>(pipeline_of(job)));
+}
+
+size_t output_slots(const plan::Job& job, const Backend& backend) {
+  return std::max<size_t>(backend.asynchronous() ? 2 : 1, static_cast<size_t>(pipeline_of(job)));
+}
+
+std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
+                                              const std::vector<Delivery>& deliveries) {
+  std::vector<plan::TensorId> list;
+  if (job.optimizer)
+    plan::visit_tensors(*job.optimizer, [&list](plan::TensorId id) { list.push_back(id); });
+  for (const Delivery& delivery : deliveries)
+    if (std::ranges::find(list, delivery.tensor) == list.end()) list.push_back(delivery.tensor);
+  return list;
+}
+
+}  // namespace flow::exec

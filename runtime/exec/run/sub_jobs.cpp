@@ -1,0 +1,262 @@
+// Calls of other jobs between the steps of one.
+#include "runtime/exec/run/sub_jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/run/preparation.h"
+#include "runtime/exec/run/run_files.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::exec {
+
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+/// The job as it is called: of its run section only what shapes a call is left, and what it draws
+/// at random has a name of its own.
+plan::Job called(const plan::Job& job) {
+  plan::Job made = job;
+  made.run = {};
+  made.run.shuffle = job.run.shuffle;
+  if (job.train) made.run.steps = job.run.steps.value_or(1);
+  for (plan::Step& step : made.steps)
+    if (step.attributes.has("consumer"))
+      step.attributes.set("consumer",
+                          job.name + ":" + step.attributes.get<std::string>("consumer"));
+  return made;
+}
+
+/// `--input` gives to a called job what nothing else does: another of the same name is the main
+/// job's.
+std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
+                                                           const RunRequest& request) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const auto& input : request.inputs)
+    if (wants_input(job, input.first)) given.push_back(input);
+  return given;
+}
+
+}  // namespace
+
+CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
+                     const plan::Job& job)
+    : also_(also),
+      planned_(job),
+      job_(called(job)),
+      stop_signal_(request.stop_signal),
+      say_(request.say),
+      feed_(job_, request.root, inputs_of(job, request), job.name + ":"),
+      deliveries_(list_deliveries(job_, feed_.positions())),
+      output_slots_(exec::output_slots(job_, backend)),
+      launches_ahead_(backend.asynchronous()) {
+  if (feed_.is_seen_reading())
+    throw RequestError(fmt::format("{}: job `{}` reads a stream, which allows only one pass",
+                                   also.where, job.name),
+                       "read a file instead; the job is called more than once");
+  steps_a_call_ = end_of_run(job_, feed_, {});
+}
+
+void CalledJob::prepare(Backend& backend, const RunRequest& request,
+                        const std::vector<Neighbour>& neighbours, const State& state) {
+  program_ =
+      prepare_program(backend, request, job_, feed_, deliveries_, steps_, kNever, neighbours);
+  state.write_to(planned_, *program_);
+  if (request.profile) profile_.emplace(job_.name, *program_, steps_);
+}
+
+bool CalledJob::resume_from(int64_t steps, int64_t calls) {
+  steps_ = steps;
+  return steps_of(steps / std::max<int64_t>(1, steps_a_call_)) == steps && steps <= steps_of(calls);
+}
+
+std::vector<std::string> CalledJob::growing_files() const {
+  std::vector<std::string> files = exec::growing_files(deliveries_);
+  if (job_.train) files.emplace_back(kMetricsFile);
+  for (std::string& file : files) file = (fs::path("also") / job_.name / file).string();
+  return files;
+}
+
+void CalledJob::list_files(std::vector<io::GrowingFile>& files) const {
+  for (io::GrowingFile& file : deliverer_->outputs().files) files.push_back(std::move(file));
+  if (metrics_) files.push_back(metrics_->file());
+}
+
+void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
+  of_run_ = of_run;
+  const fs::path directory = request.directory / "also" / job_.name;
+  SinkOptions options = sink_options(request, job_, directory, steps_);
+  options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
+  if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
+  deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
+  if (!job_.train) return;
+  make_folders(directory);
+  metrics_.emplace(directory / kMetricsFile, steps_);
+}
+
+Ending CalledJob::call_until(int64_t calls, const CallSite& site) {
+  Ending ending;
+  deliverer_->begin_call({site.main_step, site.main_epoch, also_.every_epochs > 0});
+  while (steps_ < steps_of(calls) && !ending.cut_short()) {
+    const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
+    ending = call(site);
+    if (!ending.cut_short()) end_call(ending);
+    if (ending.interrupted && of_run_) of_run_->cut(before);
+  }
+  return ending;
+}
+
+void CalledJob::end_call(Ending& ending) {
+  steps_ = ending.steps;
+  try {
+    deliverer_->end_call(steps_);
+  } catch (...) {
+    ending.error = std::current_exception();
+  }
+}
+
+void CalledJob::close() {
+  deliverer_->close();
+  if (metrics_) metrics_->close();
+}
+
+Ending CalledJob::call(const CallSite& site) {
+  const auto keep_books = [&](const StepRecord& record) {
+    if (record.loss) log(record, site);
+    if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
+  };
+  return execute({.job = job_,
+                  .program = *program_,
+                  .feed = feed_,
+                  .deliveries = deliveries_,
+                  .deliverer = *deliverer_,
+                  .first = steps_,
+                  .end = steps_ + steps_a_call_,
+                  .since = site.since,
+                  .output_slots = output_slots_,
+                  .launches_ahead = launches_ahead_,
+                  .crew = site.crew,
+                  .on_step = keep_books,
+                  .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
+                  .profile = profile_ ? &*profile_ : nullptr});
+}
+
+void CalledJob::log(const StepRecord& record, const CallSite& site) {
+  metrics_->append(plan::Metrics{record.step, feed_.positions().at(record.step).epoch, *record.loss,
+                                 record.learning_rate, record.seconds, record.loss_scale,
+                                 record.skipped, site.main_step});
+  of_run_->append(plan::CalledMetrics{{site.main_step, site.main_epoch, job_.name, record.step},
+                                      *record.loss,
+                                      record.learning_rate});
+}
+
+void CalledJob::say_what_is_awaited(int64_t steps) {
+  if (told_ || !say_ || !stop_signal_ || stop_signal_() == 0 || steps == steps_a_call_) return;
+  told_ = true;
+  say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
+                   steps_a_call_));
+}
+
+std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
+  std::vector<const plan::Job*> jobs = plan::also_jobs(request.plan, request.job);
+  jobs.insert(jobs.begin(), &request.job);
+  return jobs;
+}
+
+CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
+    : positions_(positions) {
+  const auto jobs = plan::also_jobs(request.plan, request.job);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const plan::Also& also = request.job.run.also[i];
+    if (also.every_epochs > 0 && !positions.has_rows())
+      throw RequestError(
+          fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
+                      also.job, request.job.name),
+          "use `steps` instead");
+    jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i]));
+  }
+}
+
+void CalledJobs::prepare(Backend& backend, const RunRequest& request, const Program& main,
+                         const State& state) {
+  std::vector<Neighbour> neighbours = {{&request.job, &main}};
+  for (const auto& job : jobs_) {
+    job->prepare(backend, request, neighbours, state);
+    neighbours.push_back({&job->job(), &job->program()});
+  }
+}
+
+int64_t CalledJobs::calls_after(const plan::Also& also, int64_t steps) const {
+  return also.every_steps > 0 ? steps / also.every_steps
+                              : positions_.epochs_after(steps) / also.every_epochs;
+}
+
+bool CalledJobs::due_at(int64_t steps) const {
+  return steps > 0 && std::ranges::any_of(jobs_, [&](const auto& job) {
+           return calls_after(job->also(), steps) > calls_after(job->also(), steps - 1);
+         });
+}
+
+bool CalledJobs::behind_at(int64_t steps) const {
+  return std::ranges::any_of(jobs_, [&](const auto& job) {
+    return job->steps() < job->steps_of(calls_after(job->also(), steps));
+  });
+}
+
+const CalledJob* CalledJobs::resume_from(const std::map<std::string, int64_t>& own_steps,
+                                         int64_t steps) {
+  for (const auto& job : jobs_) {
+    const auto own = own_steps.find(job->job().name);
+    if (own != own_steps.end() && !job->resume_from(own->second, calls_after(job->also(), steps)))
+      return job.get();
+  }
+  return nullptr;
+}
+
+int64_t CalledJobs::next_after(int64_t steps) const {
+  int64_t next = kNever;
+  for (const auto& job : jobs_) {
+    const plan::Also& also = job->also();
+    const int64_t every = also.every_steps > 0
+                              ? also.every_steps
+                              : steps_of_epochs(also.every_epochs, positions_.steps_per_epoch());
+    int64_t due = 0;
+    if (__builtin_mul_overflow(steps / every + 1, every, &due)) continue;
+    next = std::min(next, due);
+  }
+  return next;
+}
+
+void CalledJobs::begin(const RunRequest& request, MetricsLog* of_run) {
+  for (const auto& job : jobs_) job->begin(request, of_run);
+}
+
+Ending CalledJobs::call_at(const CallSite& site) {
+  Ending ending;
+  for (const auto& job : jobs_) {
+    const int64_t calls = calls_after(job->also(), site.main_step);
+    if (job->steps() >= job->steps_of(calls)) continue;
+    ending = job->call_until(calls, site);
+    if (ending.cut_short()) break;
+  }
+  return ending;
+}
+
+bool CalledJobs::asked_to_stop() const {
+  return std::ranges::any_of(jobs_, [](const auto& job) { return job->asked_to_stop(); });
+}
+
+void CalledJobs::end(std::string_view status) {
+  for (const auto& job : jobs_) job->end(status);
+}
+
+void CalledJobs::close() {
+  for (const auto& job : jobs_) job->close();
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,140 @@
+// Jobs that are called while another one runs, on the same variables: validation while training,
+// alternating optimizers.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/exec/checkpoint/state.h"
+#include "runtime/exec/deliver/delivery.h"
+#include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/input/input_pipeline.h"
+#include "runtime/exec/run/backend.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/profile.h"
+#include "runtime/exec/run/run.h"
+#include "runtime/exec/run/thread_pool.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::exec {
+
+/// Where the main job stands when it calls others.
+struct CallSite {
+  int64_t main_step = 0;                                       // its steps that are complete
+  int64_t main_epoch = 0;                                      // of its next step
+  std::optional<std::chrono::steady_clock::time_point> since;  // its first call
+  Crew& crew;
+};
+
+/// One of them: its data, program and outputs. A call of a predict job is a pass over its data; of
+/// a train job `run.steps` steps, 1 where it says nothing.
+class CalledJob {
+ public:
+  /// Opens everything, as Preparation does; writes nothing.
+  CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
+            const plan::Job& job);
+  /// Makes the program, on the variables of its neighbours; those that only it has come from
+  /// `state`.
+  void prepare(Backend& backend, const RunRequest& request,
+               const std::vector<Neighbour>& neighbours, const State& state);
+
+  const plan::Also& also() const { return also_; }
+  const plan::Job& job() const { return job_; }
+  const Program& program() const { return *program_; }
+  const Feed& feed() const { return feed_; }
+  /// Where the time of its calls went, where that is asked for.
+  const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
+  /// Copies the variables that only it has.
+  void capture(State& state) const { state.capture(planned_, *program_); }
+  /// Own steps, over all calls.
+  int64_t steps() const { return steps_; }
+  /// Goes on after so many steps. False where they are not those of `calls` calls, or of fewer.
+  bool resume_from(int64_t steps, int64_t calls);
+  /// Own steps when `calls` calls are complete.
+  int64_t steps_of(int64_t calls) const { return steps_of_epochs(calls, steps_a_call_); }
+
+  /// Those of its outputs that grow, below the run directory.
+  std::vector<std::string> growing_files() const;
+  /// The same as they are now.
+  void list_files(std::vector<io::GrowingFile>& files) const;
+  /// Makes the outputs, under DIR/also/JOB. `of_run`: the metrics of the main job, which outlive
+  /// this; null: it has none.
+  void begin(const RunRequest& request, MetricsLog* of_run);
+  /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
+  /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
+  /// of a train job is not interrupted.
+  Ending call_until(int64_t calls, const CallSite& site);
+  /// Has a command of it asked the run to stop?
+  bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
+  /// Ends its commands, which are told how the run ended: done, stopped or failed.
+  void end(std::string_view status) { deliverer_->commands().end(status); }
+  /// Closes its files. RunError where the system could not keep what was written.
+  void close();
+
+ private:
+  Ending call(const CallSite& site);
+  void end_call(Ending& ending);
+  void log(const StepRecord& record, const CallSite& site);
+  void say_what_is_awaited(int64_t steps);
+
+  const plan::Also& also_;
+  const plan::Job& planned_;
+  const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
+  const std::function<int()> stop_signal_;
+  const std::function<void(const std::string&)> say_;
+  bool told_ = false;  // what is awaited
+  Feed feed_;
+  std::vector<Delivery> deliveries_;
+  std::unique_ptr<Program> program_;
+  const size_t output_slots_;
+  const bool launches_ahead_;
+  int64_t steps_a_call_ = 1, steps_ = 0;
+  std::optional<Deliverer> deliverer_;
+  std::optional<MetricsLog> metrics_;
+  MetricsLog* of_run_ = nullptr;
+  std::optional<Profile> profile_;
+};
+
+/// The job and those that it calls.
+std::vector<const plan::Job*> jobs_of(const RunRequest& request);
+
+/// All that a job calls, in the order of its list.
+class CalledJobs {
+ public:
+  CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions);
+  /// Makes the programs, on the variables of `main`'s.
+  void prepare(Backend& backend, const RunRequest& request, const Program& main,
+               const State& state);
+
+  /// Is a call due when so many steps of the main job are complete?
+  bool due_at(int64_t steps) const;
+  /// Was one that is due by then not made?
+  bool behind_at(int64_t steps) const;
+  /// They go on after so many steps of their own, by name. Returns one that has not made so many in
+  /// its calls, or null.
+  const CalledJob* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
+  /// The next number of steps, more than `steps`, at which one is; the largest number for never.
+  int64_t next_after(int64_t steps) const;
+  void begin(const RunRequest& request, MetricsLog* of_run);
+  /// Makes all calls that are due there and that were not made. The ending tells failures and
+  /// interruptions.
+  Ending call_at(const CallSite& site);
+  bool asked_to_stop() const;
+  void end(std::string_view status);
+  void close();
+
+  std::vector<std::unique_ptr<CalledJob>>& jobs() { return jobs_; }
+  const std::vector<std::unique_ptr<CalledJob>>& jobs() const { return jobs_; }
+
+ private:
+  int64_t calls_after(const plan::Also& also, int64_t steps) const;
+
+  const Positions& positions_;  // of the main job
+  std::vector<std::unique_ptr<CalledJob>> jobs_;
+};
+
+}  // namespace flow::exec

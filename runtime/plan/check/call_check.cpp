@@ -1,0 +1,38 @@
+// Calls of ops in plans, checked against the ops' records.
+#include "runtime/plan/check/call_check.h"
+
+#include "ops/check.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::plan {
+
+const ops::OpSpec& spec_of(std::string_view op, const Site& site) {
+  const ops::OpSpec* spec = ops::find_spec(op);
+  site.require(spec && spec->infer && !spec->dropped, "unknown op `{}`", op);
+  return *spec;
+}
+
+ops::JobTypes types_of(const Job& job) {
+  ops::JobTypes types{.compute = number_of(job.precision),
+                      .low_precision = narrow_of(job.precision)};
+  for (const Input& input : job.inputs) {
+    const Tensor& tensor = job[input.tensor];
+    if (tensor.rows < 0 || types.batch > 0) continue;
+    types.batch = tensor.shape[tensor.rows];
+  }
+  return types;
+}
+
+ops::Operand operand_of(const Tensor& tensor) { return {tensor.dtype, tensor.shape, tensor.rows}; }
+
+std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
+                                    const Attributes& attributes, const ops::JobTypes& types,
+                                    const Site& site) {
+  ops::Call call(std::move(operands), attributes, types);
+  ops::check_types(spec, call);
+  if (!call.failed()) spec.infer(call);
+  if (call.failed()) site.refuse(call.refusals().front().text);
+  return call.results();
+}
+
+}  // namespace flow::plan

@@ -1,0 +1,27 @@
+// Calls of ops in plans, checked against the ops' records.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/spec.h"
+#include "runtime/plan/check/location.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::plan {
+
+/// The record of the primitive of that name; refuses any other name.
+const ops::OpSpec& spec_of(std::string_view op, const Site& site);
+
+/// What shape functions know of a job: its dtypes, and the rows of its batch.
+ops::JobTypes types_of(const Job& job);
+
+ops::Operand operand_of(const Tensor& tensor);
+
+/// The results of a call, with everything checked that a kernel relies on. Refuses, at `site`,
+/// operands and attributes that the record or its shape function refuses.
+std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
+                                    const Attributes& attributes, const ops::JobTypes& types,
+                                    const Site& site);
+
+}  // namespace flow::plan

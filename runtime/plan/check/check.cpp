@@ -1,0 +1,74 @@
+// What must hold of a plan before anything is allocated for it: the table of contents.
+#include "runtime/plan/check/check.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/model/lifetimes.h"
+#include "runtime/plan/model/precision.h"
+#include "runtime/plan/model/variable_sharing.h"
+
+namespace flow::plan {
+namespace {
+
+void check_lifetimes(const Job& job, const Site& site) {
+  Job assigned = job;
+  assign_lifetimes(assigned);
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    const Tensor &tensor = job.tensors[i], &right = assigned.tensors[i];
+    site.at("tensor", tensor.name)
+        .require(tensor.first == right.first && tensor.last == right.last,
+                 "wrong lifetime: steps {} to {}, expected {} to {}", tensor.first.value,
+                 tensor.last.value, right.first.value, right.last.value);
+  }
+}
+
+void check_job(const Job& job, const Site& site) {
+  site.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(),
+               "unknown precision `{}`", job.precision);
+  check_ids(job, site);
+  check_tensors(job, site);
+  check_steps(job, site);
+  check_drive(job, site);
+  check_lifetimes(job, site);
+}
+
+/// The called jobs exist, each is called once, and they can share variables.
+void check_also(const Plan& plan, const Job& job, const Site& site) {
+  std::vector<const Job*> together{&job};
+  for (const Also& also : job.run.also) {
+    const auto other = std::ranges::find(plan.jobs, also.job, &Job::name);
+    site.require(other != plan.jobs.end(), "calls an unknown job `{}`", also.job);
+    site.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
+                     also.every_epochs >= 0,
+                 "invalid schedule for calling `{}`: every {} steps, every {} epochs", also.job,
+                 also.every_steps, also.every_epochs);
+    for (const Job* before : together) {
+      site.require(before != &*other, "calls `{}` twice, or calls itself", also.job);
+      const auto conflict = sharing_conflict(*before, *other);
+      site.require(!conflict, "{}", conflict.value_or(""));
+    }
+    together.push_back(&*other);
+  }
+}
+
+}  // namespace
+
+void check(const Plan& plan, const std::string& path) {
+  const Site site(path);
+  site.require(plan.version == kVersion, "unsupported plan version {}; expected {}", plan.version,
+               kVersion);
+  site.require(!plan.jobs.empty(), "the plan has no jobs");
+  std::set<std::string_view> names;
+  for (const Job& job : plan.jobs) {
+    site.require(is_name(job.name), "invalid job name `{}`", job.name);
+    site.require(names.insert(job.name).second, "duplicate job name `{}`", job.name);
+    check_job(job, site.in_job(job.name));
+  }
+  for (const Job& job : plan.jobs) check_also(plan, job, site.in_job(job.name));
+}
+
+}  // namespace flow::plan

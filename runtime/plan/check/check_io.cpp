@@ -1,0 +1,224 @@
+// The inputs and outputs of a job: variables, inputs, deliveries, optimizer, run section.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <span>
+
+#include "runtime/base/names.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/model/generators.h"
+#include "runtime/plan/model/precision.h"
+
+namespace flow::plan {
+namespace {
+
+/// A type with the numbers that it takes.
+struct InitializerType {
+  std::string_view type;
+  std::vector<std::string_view> numbers = {};
+};
+
+std::span<const InitializerType> initializers() {
+  static const std::vector<InitializerType> kAll = {{"zeros"},
+                                                    {"ones"},
+                                                    {"constant", {"value"}},
+                                                    {"random_uniform", {"max", "min"}},
+                                                    {"random_normal", {"mean", "stddev"}},
+                                                    {"truncated_normal", {"mean", "stddev"}},
+                                                    {"npy"}};
+  return kAll;
+}
+
+template <typename Variety>
+void check_variety(std::span<const Variety> all, const std::string& type,
+                   const std::map<std::string, double>& values, const Site& site) {
+  const auto variety = std::ranges::find(all, type, &Variety::type);
+  site.require(variety != all.end(), "unknown type `{}`", type);
+  for (const std::string_view number : variety->numbers)
+    site.require(values.contains(std::string(number)), "{}: missing `{}`", type, number);
+  site.require(values.size() == variety->numbers.size(), "{}: expected {} numbers, found {}", type,
+               variety->numbers.size(), values.size());
+  for (const auto& [name, value] : values) {
+    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", name, value);
+    site.require(name != "stddev" || value >= 0, "`stddev` is {}; expected at least 0", value);
+  }
+}
+
+/// The list contains each tensor of that role exactly once, and no others.
+template <typename Listed>
+void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
+                 const Site& site) {
+  std::vector<bool> seen(job.tensors.size());
+  for (const Listed& listed : list) {
+    const Tensor& tensor = job[listed.tensor];
+    site.at(kind, tensor.name)
+        .require(tensor.role == role && !seen[listed.tensor.index()],
+                 "has another role, or is listed twice");
+    seen[listed.tensor.index()] = true;
+  }
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    site.at(kind, job.tensors[i].name)
+        .require(job.tensors[i].role != role || seen[i], "missing in the list of {}s", kind);
+}
+
+void check_variable(const Job& job, const Variable& variable, const Site& site) {
+  const Initializer& initializer = variable.initializer;
+  const DType number = number_of(job.precision);
+  site.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
+               name_of(job[variable.tensor].dtype), name_of(number));
+  check_variety(initializers(), initializer.type, initializer.values, site);
+  site.require((initializer.type == "npy") != initializer.path.empty(),
+               "initializer {}: only npy takes a path, and requires one", initializer.type);
+}
+
+void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,
+                    const Site& site) {
+  const Shape& row = column.row_shape;
+  const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
+  site.require(values.size() <= 1 || values.size() == channels,
+               "{} values of `{}` for rows of {}; expected 1, or one per channel", values.size(),
+               what, row.str());
+  for (const double value : values)
+    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", what, value);
+}
+
+void check_column(const Column& column, const Site& site) {
+  const Shape& row = column.row_shape;
+  site.require(is_name(column.name), "invalid name");
+  const bool npz = column.format == "npz";
+  site.require(npz || column.format == "idx" || column.format == "npy", "unknown format `{}`",
+               column.format);
+  site.require(npz == column.array.has_value(),
+               "format {}: only npz takes an array name, and requires one", column.format);
+  site.require(!column.path.empty(), "missing path");
+  site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0,
+               "invalid row shape {}", row.str());
+  site.require(std::isfinite(column.scale), "scale is {}; expected a finite number", column.scale);
+  check_channels(column, "mean", column.mean, site);
+  check_channels(column, "std", column.std, site);
+  for (const double value : column.std)
+    site.require(value > 0, "`std` is {}; expected a positive number", value);
+  for (const auto& [first, end] : column.rows)
+    site.require(0 <= first && first < end, "invalid rows {}..{}", first, end);
+}
+
+void check_datasets(const Job& job, const Site& site) {
+  std::set<std::string_view> names;
+  for (const Dataset& dataset : job.datasets) {
+    const Site here = site.at("dataset", dataset.name);
+    here.require(is_name(dataset.name), "invalid name");
+    here.require(names.insert(dataset.name).second, "duplicate name");
+    std::set<std::string_view> columns;
+    for (const Column& column : dataset.columns) {
+      here.require(columns.insert(column.name).second, "duplicate column `{}`", column.name);
+      check_column(column, site.at("column", column.name));
+    }
+  }
+}
+
+const Column& find_column(const Job& job, const FromDataset& source, const Site& site) {
+  for (const Dataset& dataset : job.datasets)
+    for (const Column& column : dataset.columns)
+      if (dataset.name == source.dataset && column.name == source.column) return column;
+  site.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
+}
+
+/// Rows of the input and of its column agree. Returns the batch.
+int64_t check_column_source(const Job& job, const Shape& shape, const FromDataset& source,
+                            const Site& site) {
+  const Column& column = find_column(job, source, site);
+  site.require(shape.rank() > 0, "shape is []; expected a batch axis");
+  const Shape row = shape.from(1);
+  site.require(row == column.row_shape, "shape is {}, but rows of `{}` are {}", shape.str(),
+               column.name, column.row_shape.str());
+  return shape[0];
+}
+
+void check_generator(const Tensor& tensor, const FromGenerator& source, const Site& site) {
+  check_variety(generators(), source.type, source.values, site);
+  const std::vector<GeneratorFault> faults = faults_of(source, tensor.dtype, tensor.shape);
+  if (!faults.empty()) site.refuse(faults.front().message);
+}
+
+void check_inputs(const Job& job, const Site& site) {
+  site.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
+  std::optional<int64_t> batch;
+  for (const Input& input : job.inputs) {
+    const Tensor& tensor = job[input.tensor];
+    const Site here = site.at("input", tensor.name);
+    here.require(tensor.rows < 0 || tensor.shape[tensor.rows] % job.devices == 0,
+                 "cannot split {} among {} devices", tensor.shape.str(), job.devices);
+    if (const auto* column = std::get_if<FromDataset>(&input.source)) {
+      const int64_t rows = check_column_source(job, tensor.shape, *column, here);
+      here.require(rows == batch.value_or(rows), "batch of {}; another input has {}", rows,
+                   batch.value_or(rows));
+      batch = rows;
+    }
+    if (const auto* file = std::get_if<FromNpy>(&input.source))
+      here.require(!file->path.empty(), "missing path");
+    if (const auto* generator = std::get_if<FromGenerator>(&input.source))
+      check_generator(tensor, *generator, here);
+  }
+}
+
+bool is_optimizer(std::string_view type) {
+  static constexpr std::array<std::string_view, 7> kTypes = {"sgd",     "sgdw", "adam", "adamw",
+                                                             "rmsprop", "lars", "lamb"};
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+void check_optimizer(const Job& job, const Site& site) {
+  site.require(job.train == job.optimizer.has_value(),
+               "a train job requires an optimizer; other jobs have none");
+  if (!job.optimizer) return;
+  const Optimizer& optimizer = *job.optimizer;
+  const Site here = site.at("optimizer", optimizer.type);
+  here.require(is_optimizer(optimizer.type), "unknown optimizer");
+  check_schedule(optimizer.learning_rate, here);
+  const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
+    const Tensor& tensor = job[id];
+    const DType number = number_of(job.precision);
+    here.require(tensor.role == role && tensor.dtype == number && tensor.shape.elements() == 1,
+                 "{} `{}` is {} {}; expected a scalar {} {}", what, tensor.name,
+                 name_of(tensor.dtype), tensor.shape.str(), name_of(number),
+                 role == Role::kVariable ? "variable" : "result");
+    for (const Step& step : job.steps)
+      here.require(!step.tap || std::ranges::find(step.outputs, id) == step.outputs.end(),
+                   "{} `{}` comes from a tap", what, tensor.name);
+  };
+  check_scalar(optimizer.loss, Role::kResult, "loss");
+  if (!optimizer.loss_scale) return;
+  check_scalar(optimizer.loss_scale->scale, Role::kVariable, "loss scale");
+  check_scalar(optimizer.loss_scale->factor, Role::kResult, "factor of the gradients");
+}
+
+void check_run(const Job& job, const Site& site) {
+  const Run& run = job.run;
+  const Checkpointing& checkpoint = run.checkpoint;
+  for (const int64_t count : {run.epochs.value_or(0), run.steps.value_or(0)})
+    site.require(count >= 0 && count <= kMostSteps, "invalid number of steps or epochs: {}", count);
+  site.require(!run.epochs || !job.datasets.empty(), "`epochs` requires a dataset");
+  site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "invalid pipeline depth {}",
+               run.pipeline);
+  site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
+                   checkpoint.every_epochs >= 0,
+               "a number in the run section is out of range");
+}
+
+}  // namespace
+
+void check_drive(const Job& job, const Site& site) {
+  check_roles(job, job.variables, Role::kVariable, "variable", site);
+  check_roles(job, job.inputs, Role::kInput, "input", site);
+  for (const Variable& variable : job.variables)
+    check_variable(job, variable, site.at("variable", job[variable.tensor].name));
+  check_datasets(job, site);
+  check_inputs(job, site);
+  check_deliveries(job, site);
+  check_optimizer(job, site);
+  check_run(job, site);
+}
+
+}  // namespace flow::plan

@@ -1,0 +1,52 @@
+// Each tensor by itself, and all together.
+#include <set>
+
+#include "runtime/base/names.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/check/check_job.h"
+
+namespace flow::plan {
+namespace {
+
+void check_shape(const Tensor& tensor, const Site& site) {
+  const Shape& shape = tensor.shape;
+  site.require(shape.rank() <= kMaxRank, "{} dimensions; expected at most {}", shape.rank(),
+               kMaxRank);
+  for (const int64_t extent : shape)
+    site.require(extent >= 1, "extent {} in {}; expected at least 1", extent, shape.str());
+  site.require(shape.checked_elements().has_value(), "{} has too many elements to count",
+               shape.str());
+  site.require(tensor.rows >= kMixedRows && tensor.rows < shape.rank(),
+               "invalid row axis {} for {}", tensor.rows, shape.str());
+}
+
+void check_alias(const Job& job, const Tensor& tensor, const Site& site) {
+  if (!tensor.alias.valid()) return;
+  const Tensor& other = job[tensor.alias];
+  site.require(tensor.role == Role::kResult, "only a result can reuse memory");
+  site.require(tensor.dtype == other.dtype && tensor.shape.elements() == other.shape.elements(),
+               "{} {} cannot reuse the memory of `{}`, {} {}", name_of(tensor.dtype),
+               tensor.shape.str(), other.name, name_of(other.dtype), other.shape.str());
+}
+
+}  // namespace
+
+void check_tensors(const Job& job, const Site& site) {
+  std::set<std::string_view> names;
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : job.tensors) {
+    const Site here = site.at("tensor", tensor.name);
+    here.require(is_safe_name(tensor.name), "invalid name");
+    here.require(names.insert(tensor.name).second, "duplicate name");
+    check_shape(tensor, here);
+    const auto elements = static_cast<uint64_t>(tensor.shape.elements());
+    here.require(elements <= kMostBytes / size_of(tensor.dtype), "shape {} is too large",
+                 tensor.shape.str());
+    bytes += elements * size_of(tensor.dtype);
+    here.require(bytes <= kMostBytes, "tensors take {} up to here; expected at most {}",
+                 human_bytes(bytes), human_bytes(kMostBytes));
+  }
+  for (const Tensor& tensor : job.tensors) check_alias(job, tensor, site.at("tensor", tensor.name));
+}
+
+}  // namespace flow::plan

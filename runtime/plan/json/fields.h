@@ -1,0 +1,367 @@
+// The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
+// or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
+// object; text.optional(key, value) as the first, where there is a value; text.lines(key, list)
+// with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
+// what names nothing that runs.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+#include "runtime/plan/json/records.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::plan {
+
+/// A `T` to read, or a `const T` to write.
+template <typename Given, typename T>
+concept Is = std::same_as<std::remove_const_t<Given>, T>;
+
+/// How the enumerators of E are spelled, in their order.
+template <typename E>
+struct Spelling;
+template <>
+struct Spelling<Role> {
+  static constexpr std::array<std::string_view, 3> words = {"input", "variable", "result"};
+};
+template <>
+struct Spelling<Reduce> {
+  static constexpr std::array<std::string_view, 6> words = {"none", "mean", "sum",
+                                                            "min",  "max",  "norm"};
+};
+template <>
+struct Spelling<Over> {
+  static constexpr std::array<std::string_view, 3> words = {"step", "epoch", "run"};
+};
+template <>
+struct Spelling<CommandSink::Mode> {
+  static constexpr std::array<std::string_view, 2> words = {"stream", "spawn"};
+};
+template <>
+struct Spelling<CommandSink::Format> {
+  static constexpr std::array<std::string_view, 2> words = {"npy", "text"};
+};
+template <>
+struct Spelling<CommandSink::OnError> {
+  static constexpr std::array<std::string_view, 2> words = {"fail", "warn"};
+};
+template <>
+struct Spelling<ReturnValue::Kind> {
+  static constexpr std::array<std::string_view, 5> words = {"numpy", "list_numpy", "list", "tuple",
+                                                            "dict"};
+};
+template <>
+struct Spelling<Hook::Kind> {
+  static constexpr std::array<std::string_view, 2> words = {"watch", "watch_diff"};
+};
+template <>
+struct Spelling<DeviceKind> {
+  static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
+};
+/// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
+template <>
+struct Spelling<InputSource> {
+  static constexpr std::array<std::string_view, 4> words = {"command_line", "dataset", "npy",
+                                                            "generator"};
+};
+template <>
+struct Spelling<Sink> {
+  static constexpr std::array<std::string_view, 4> words = {"npy", "print", "command", "none"};
+};
+
+/// The one attribute that is a DType, and always is.
+inline constexpr std::string_view kDTypeAttribute = "dtype";
+
+/// Objects whose keys stand on lines of their own.
+template <typename T>
+inline constexpr bool kSpread = false;
+
+void fields(auto& text, Is<Tensor> auto& tensor) {
+  text("alias", tensor.alias);
+  text.optional("device", tensor.device);
+  text("dtype", tensor.dtype);
+  text("first", tensor.first);
+  text("last", tensor.last);
+  text("name", tensor.name);
+  text("role", tensor.role);
+  text("rows", tensor.rows);
+  text("shape", tensor.shape);
+  text.remark("where", tensor.where);
+}
+
+void fields(auto& text, Is<Post> auto& post) {
+  text("attributes", post.attributes);
+  text("name", post.name);
+  text("op", post.op);
+  text("operands", post.operands);
+}
+
+void fields(auto& text, Is<Step> auto& step) {
+  text("attributes", step.attributes);
+  text.optional("device", step.device);
+  text("inputs", step.inputs);
+  text("name", step.name);
+  text("op", step.op);
+  text("outputs", step.outputs);
+  text("posts", step.posts);
+  text("tap", step.tap);
+  text.remark("where", step.where);
+}
+
+void fields(auto& text, Is<Initializer> auto& initializer) {
+  text("path", initializer.path);
+  text("type", initializer.type);
+  text("values", initializer.values);
+}
+
+void fields(auto& text, Is<Variable> auto& variable) {
+  text("initializer", variable.initializer);
+  text("slot", variable.slot);
+  text("tensor", variable.tensor);
+  text("trainable", variable.trainable);
+}
+
+void fields(auto& text, Is<Column> auto& column) {
+  text("array", column.array);
+  text("format", column.format);
+  text("mean", column.mean);
+  text("name", column.name);
+  text("path", column.path);
+  text("row_shape", column.row_shape);
+  text("rows", column.rows);
+  text("scale", column.scale);
+  text("std", column.std);
+  text.remark("where", column.where);
+}
+
+void fields(auto& text, Is<Dataset> auto& dataset) {
+  text("columns", dataset.columns);
+  text("name", dataset.name);
+  text.remark("where", dataset.where);
+}
+
+void fields(auto&, Is<FromCommandLine> auto&) {}
+
+void fields(auto& text, Is<FromDataset> auto& source) {
+  text("column", source.column);
+  text("dataset", source.dataset);
+}
+
+void fields(auto& text, Is<FromNpy> auto& source) { text("path", source.path); }
+
+void fields(auto& text, Is<FromGenerator> auto& source) {
+  text("type", source.type);
+  text("values", source.values);
+}
+
+void fields(auto& text, Is<Input> auto& input) {
+  text.remark("from_where", input.from_where);
+  text("source", input.source);
+  text("tensor", input.tensor);
+  text.remark("where", input.where);
+}
+
+void fields(auto& text, Is<NpySink> auto& sink) { text("per_step", sink.per_step); }
+
+void fields(auto& text, Is<PrintSink> auto& sink) {
+  text("every", sink.every);
+  text("format", sink.format);
+  text("label", sink.label);
+  text("over", sink.over);
+  text("reduce", sink.reduce);
+  text("scale", sink.scale);
+}
+
+void fields(auto& text, Is<CommandSink> auto& sink) {
+  text("ack", sink.ack);
+  text("env", sink.env);
+  text("format", sink.format);
+  text("mode", sink.mode);
+  text("on_error", sink.on_error);
+  text("run", sink.run);
+  text("shell", sink.shell);
+  text("timeout", sink.timeout);
+}
+
+void fields(auto&, Is<NoSink> auto&) {}
+
+void fields(auto& text, Is<ReturnValue> auto& value) {
+  text("items", value.items);
+  text("keys", value.keys);
+  text("kind", value.kind);
+  text("name", value.name);
+  text("tensor", value.tensor);
+}
+
+void fields(auto& text, Is<Returns> auto& returns) {
+  text("callback", returns.callback);
+  text("sinks", returns.sinks);
+  text("type", returns.type);
+  text("value", returns.value);
+  text.remark("where", returns.where);
+}
+
+void fields(auto& text, Is<StepRange> auto& range) {
+  text("end", range.end);
+  text("first", range.first);
+  text("stride", range.stride);
+}
+
+void fields(auto& text, Is<Hook> auto& hook) {
+  text("check_finite", hook.check_finite);
+  text("factor", hook.factor);
+  text("kind", hook.kind);
+  text("name", hook.name);
+  text("op", hook.op);
+  text("per_device", hook.per_device);
+  text("scope", hook.scope);
+  text("sinks", hook.sinks);
+  text("steps", hook.steps);
+  text("tensor", hook.tensor);
+  text.remark("where", hook.where);
+}
+
+void fields(auto& text, Is<Warmup> auto& warmup) {
+  text("multiplier", warmup.multiplier);
+  text("steps", warmup.steps);
+  text("type", warmup.type);
+}
+
+void fields(auto& text, Is<Schedule> auto& schedule) {
+  text("boundaries", schedule.boundaries);
+  text("rates", schedule.rates);
+  text("type", schedule.type);
+  text("values", schedule.values);
+  text("warmup", schedule.warmup);
+}
+
+void fields(auto& text, Is<DynamicLossScale> auto& scale) {
+  text("factor", scale.factor);
+  text("scale", scale.scale);
+}
+
+void fields(auto& text, Is<Optimizer> auto& optimizer) {
+  text("learning_rate", optimizer.learning_rate);
+  text("loss", optimizer.loss);
+  text("loss_name", optimizer.loss_name);
+  text("loss_scale", optimizer.loss_scale);
+  text("type", optimizer.type);
+  text.remark("where", optimizer.where);
+}
+
+void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
+  text("every_epochs", checkpoint.every_epochs);
+  text("every_steps", checkpoint.every_steps);
+  text("keep", checkpoint.keep);
+  text("load", checkpoint.load);
+  text.remark("load_where", checkpoint.load_where);
+  text("save", checkpoint.save);
+  text.remark("save_where", checkpoint.save_where);
+}
+
+void fields(auto& text, Is<Also> auto& also) {
+  text("every_epochs", also.every_epochs);
+  text("every_steps", also.every_steps);
+  text("job", also.job);
+  text.remark("where", also.where);
+}
+
+void fields(auto& text, Is<Run> auto& run) {
+  text("also", run.also);
+  text("checkpoint", run.checkpoint);
+  text("epochs", run.epochs);
+  text("fail_on_nonfinite", run.fail_on_nonfinite);
+  text("log_every", run.log_every);
+  text("pipeline", run.pipeline);
+  text("shuffle", run.shuffle);
+  text("steps", run.steps);
+}
+
+template <>
+inline constexpr bool kSpread<Job> = true;
+
+void fields(auto& text, Is<Job> auto& job) {
+  text.names_of(job);  // ids are written as names, which change less from plan to plan
+  text.lines("datasets", job.datasets);
+  text("deterministic", job.deterministic);
+  text("device", job.device);
+  text("devices", job.devices);
+  text.lines("hooks", job.hooks);
+  text.lines("inputs", job.inputs);
+  text("name", job.name);
+  text("optimizer", job.optimizer);
+  text("precision", job.precision);
+  text("returns", job.returns);
+  text("run", job.run);
+  text("seed", job.seed);
+  text.lines("steps", job.steps);
+  text.lines("tensors", job.tensors);
+  text("train", job.train);
+  text.lines("variables", job.variables);
+  text.remark("where", job.where);
+}
+
+/// A plan as a file holds it.
+struct Document {
+  std::string checksum, hash;  // 16 hex digits each
+  Plan plan;
+};
+template <>
+inline constexpr bool kSpread<Document> = true;
+
+void fields(auto& text, Is<Document> auto& document) {
+  text.remark("checksum", document.checksum);
+  text.remark("hash", document.hash);
+  text.lines("jobs", document.plan.jobs);
+  text.remark("notes", document.plan.notes);
+  text.remark("root", document.plan.root);
+  text.remark("source", document.plan.source);
+  text("version", document.plan.version);
+}
+
+template <>
+inline constexpr bool kSpread<CheckpointRecord> = true;
+
+void fields(auto& text, Is<CheckpointRecord> auto& record) {
+  text("also", record.also);
+  text.optional("checksum", record.checksum);
+  text("checksums", record.checksums);
+  text.optional("data", record.data);
+  text("epoch", record.epoch);
+  text.optional("inputs", record.inputs);
+  text("job", record.job);
+  text.optional("metrics_rows", record.metrics_rows);
+  text("plan_hash", record.plan_hash);
+  text("resume_hash", record.resume_hash);
+  text("row", record.row);
+  text("seed", record.seed);
+  text("step", record.step);
+  text.optional("sums", record.sums);
+  text("version", record.version);
+}
+
+void fields(auto& text, Is<FileStamp> auto& stamp) {
+  text("changed", stamp.changed);
+  text("inode", stamp.inode);
+  text("modified", stamp.modified);
+  text("size", stamp.size);
+}
+
+void fields(auto& text, Is<OutputRecord> auto& output) {
+  text("bytes", output.bytes);
+  text("digest", output.digest);
+}
+
+template <>
+inline constexpr bool kSpread<FilesRecord> = true;
+
+void fields(auto& text, Is<FilesRecord> auto& record) {
+  text("checksum", record.checksum);
+  text("data", record.data);
+  text("outputs", record.outputs);
+  text("version", record.version);
+}
+
+}  // namespace flow::plan

@@ -1,0 +1,145 @@
+// JSON to structs, by their fields (fields.h), strictly: every key must be there, but optional
+// ones, and none beside, each of its type. RequestError names the file, the place and what was
+// found.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/plan/json/fields.h"
+#include "runtime/plan/json/json.h"
+
+namespace flow::plan {
+
+/// Reads one JSON value; what it holds is read by readers of its own.
+class JsonReader {
+ public:
+  /// Reads the value of a whole file. REQUIRES: all outlive the reader.
+  JsonReader(const Json& json, const std::string& path) : json_(json), path_(path) {}
+
+  template <typename T>
+  void read(T& out) {
+    if constexpr (std::is_enum_v<T>) {
+      out = static_cast<T>(read_word(Spelling<T>::words));
+    } else {
+      expect(json_.is_object(), "an object");
+      fields(*this, out);
+      refuse_other_keys();
+    }
+  }
+
+  // The verbs of fields.h.
+  template <typename T>
+  void operator()(std::string_view key, T& out) {
+    child(key).read(out);
+  }
+  template <typename T>
+  void optional(std::string_view key, std::optional<T>& out) {
+    out.reset();
+    if (json_.contains(key)) child(key).read(out.emplace());
+  }
+  template <typename T>
+  void lines(std::string_view key, std::vector<T>& out) {
+    (*this)(key, out);
+  }
+  template <typename T>
+  void remark(std::string_view key, T& out) {
+    (*this)(key, out);
+  }
+  /// From here on ids of this job's tensors and steps are read as their names.
+  void names_of(const Job& job);
+
+ private:
+  using Names = std::unordered_map<std::string_view, size_t>;
+  /// What a job's names stand for: indices of its tensors and steps.
+  struct Ids {
+    Names tensors, steps;
+  };
+
+  JsonReader(const JsonReader& parent, const Json& json, std::string_view key, size_t index)
+      : json_(json),
+        path_(parent.path_),
+        parent_(&parent),
+        key_(key),
+        index_(index),
+        ids_(parent.ids_) {}
+
+  /// The value of `key`, which is then known.
+  JsonReader child(std::string_view key);
+  JsonReader item(size_t index) const { return {*this, json_[index], {}, index}; }
+  void refuse_other_keys() const;
+  void expect(bool good, std::string_view what) const;
+  [[noreturn]] void refuse(const std::string& what) const;
+  std::string place() const;
+  Names collect_names(std::string_view list) const;
+  int64_t read_integer() const;
+  size_t read_word(std::span<const std::string_view> words) const;
+  [[noreturn]] void refuse_word(const std::string& found,
+                                std::span<const std::string_view> words) const;
+  int32_t read_id(Names Ids::*names, std::string_view what) const;
+
+  void read(bool& out);
+  void read(int& out);
+  void read(int64_t& out) { out = read_integer(); }
+  void read(uint64_t& out);
+  void read(double& out);
+  void read(std::string& out);
+  void read(DType& out);
+  void read(Shape& out);
+  void read(TensorId& out) { out.value = read_id(&Ids::tensors, "tensor"); }
+  void read(StepId& out) { out.value = read_id(&Ids::steps, "step"); }
+  void read(std::pair<int64_t, int64_t>& out);
+  void read(Attributes& out);
+  template <typename T>
+  void read(std::vector<T>& out) {
+    expect(json_.is_array(), "a list");
+    out.clear();  // and grown as elements turn out good: a short text must not claim much memory
+    for (size_t i = 0; i < json_.size(); ++i) item(i).read(out.emplace_back());
+  }
+  template <typename T>
+  void read(std::optional<T>& out) {
+    out.reset();
+    if (!json_.is_null()) read(out.emplace());
+  }
+  template <typename T>
+  void read(std::map<std::string, T>& out) {
+    expect(json_.is_object(), "an object");
+    for (const auto& [key, value] : json_.items()) JsonReader(*this, value, key, 0).read(out[key]);
+  }
+  template <typename... T>
+  void read(std::variant<T...>& out) {
+    const auto& words = Spelling<std::variant<T...>>::words;
+    expect(json_.is_object() && json_.size() == 1, "an object with one key");
+    const std::string& key = json_.begin().key();
+    size_t index = 0;
+    while (index < words.size() && words[index] != key) ++index;
+    if (index == words.size()) refuse_word(key, words);
+    size_t alternative = 0;
+    const auto read_one = [&]<typename One>(One one) {
+      if (alternative++ != index) return;
+      child(words[index]).read(one);
+      out = std::move(one);
+    };
+    (read_one(T{}), ...);
+  }
+
+  const Json& json_;
+  const std::string& path_;
+  const JsonReader* parent_ = nullptr;
+  std::string_view key_;  // in the parent; null: an item of it, at index_
+  size_t index_ = 0;
+  std::vector<std::string_view> known_;  // keys of this object that were read
+  std::unique_ptr<const Ids> own_ids_;   // of a job's reader
+  const Ids* ids_ = nullptr;             // its own, or its job's
+};
+
+}  // namespace flow::plan

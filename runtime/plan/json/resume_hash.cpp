@@ -1,0 +1,76 @@
+// What of a job must be the same for a run to go on where another stopped.
+#include "runtime/base/digest.h"
+#include "runtime/plan/json/json_writer.h"
+#include "runtime/plan/json/serialize.h"
+
+namespace flow::plan {
+namespace {
+
+template <typename Visit>
+void visit_ids(ReturnValue& value, const Visit& visit) {
+  visit(value.tensor);
+  for (ReturnValue& item : value.items) visit_ids(item, visit);
+}
+
+/// Visits the ids of tensors that are read, or hold what goes in or out. Hooks left aside.
+template <typename Visit>
+void visit_read_ids(Job& job, const Visit& visit) {
+  for (Step& step : job.steps) {
+    for (TensorId& id : step.inputs) visit(id);
+    for (Post& post : step.posts)
+      for (TensorId& id : post.operands) visit(id);
+  }
+  for (Variable& variable : job.variables) visit(variable.tensor);
+  for (Input& input : job.inputs) visit(input.tensor);
+  if (job.returns) visit_ids(job.returns->value, visit);
+  if (job.optimizer) visit_tensors(*job.optimizer, visit);
+}
+
+/// Leaves out what comes and goes with hooks: taps, second results that only hooks read,
+/// lifetimes, and permissions to work in place.
+void leave_out_watched(Job& job) {
+  std::erase_if(job.steps, [](const Step& step) { return step.tap; });
+  std::vector<bool> kept(job.tensors.size());
+  const auto keep = [&kept](TensorId id) {
+    if (id.valid()) kept[id.index()] = true;
+  };
+  visit_read_ids(job, keep);
+  for (const Step& step : job.steps) keep(step.outputs.empty() ? TensorId() : step.outputs[0]);
+  for (Tensor& tensor : job.tensors) {
+    tensor.first = tensor.last = StepId();
+    tensor.alias = TensorId();  // of an updated variable: its step says so
+  }
+
+  std::vector<TensorId> renumbered(job.tensors.size());
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    if (!kept[i]) continue;
+    renumbered[i] = TensorId(tensors.size());
+    tensors.push_back(std::move(job.tensors[i]));
+  }
+  job.tensors = std::move(tensors);
+  const auto renumber = [&renumbered](TensorId& id) {
+    if (id.valid()) id = renumbered[id.index()];
+  };
+  visit_read_ids(job, renumber);
+  for (Step& step : job.steps)
+    for (TensorId& id : step.outputs) renumber(id);
+}
+
+}  // namespace
+
+Job resumed_part(const Job& job) {
+  Job bare = job;
+  bare.hooks.clear();
+  if (bare.returns) bare.returns->sinks.clear();
+  bare.run = {};
+  bare.run.shuffle = job.run.shuffle;  // it decides which rows a step sees
+  leave_out_watched(bare);
+  return bare;
+}
+
+std::string resume_hash(const Job& job) {
+  return digest(JsonWriter(JsonWriter::Remarks::kLeftOut).write(resumed_part(job)));
+}
+
+}  // namespace flow::plan

@@ -1,0 +1,136 @@
+// The generators of the language, and what their numbers must be.
+#include "runtime/plan/model/generators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/representable.h"
+#include "runtime/base/text.h"
+
+namespace flow::plan {
+namespace {
+
+using Kind = GeneratorFault::Kind;
+
+constexpr double kWords = 0x1p32;     // an integer is drawn with one 32-bit word
+constexpr double kDeviations = 5.77;  // no normal draw lies as far out: sqrt(48 ln 2)
+
+class Examination {
+ public:
+  Examination(const FromGenerator& from, DType dtype, const Shape& shape)
+      : from_(from), dtype_(dtype), shape_(shape) {}
+
+  std::vector<GeneratorFault> faults() && {
+    const bool fractions = from_.type == "random_uniform" || from_.type == "random_normal";
+    if (fractions && !is_float(dtype_))
+      add(Kind::kFractions, "",
+          fmt::format("`{}` produces fractions, not {}", from_.type, name_of(dtype_)),
+          "use random_int for integers");
+    else
+      for (const auto& [name, value] : from_.values) check_number(name, value);
+    if (from_.type == "iota") check_count();
+    if (has("low") && has("high")) check_range();
+    if (has("mean") && has("stddev")) check_normal();
+    return std::move(faults_);
+  }
+
+ private:
+  bool has(const char* number) const { return from_.values.contains(number); }
+  double value(const char* number) const { return from_.values.at(number); }
+  void add(Kind kind, std::string_view number, std::string message, std::string hint = {}) {
+    faults_.push_back({kind, number, std::move(message), std::move(hint)});
+  }
+
+  void check_number(std::string_view name, double value) {
+    const std::string is = fmt::format("`{}` is {}", name, shortest(value));
+    const bool constant = from_.type == "constant", integers = from_.type == "random_int";
+    if (!std::isfinite(value)) {  // as an element it is what the command line asks for
+      if (!constant || !is_float(dtype_))
+        add(Kind::kMisfit, name, is + "; expected a finite number", holds(dtype_));
+    } else if (name == "stddev" && value < 0) {
+      add(Kind::kMisfit, name, is + "; expected at least 0");
+    } else if (integers && value != std::floor(value)) {
+      add(Kind::kMisfit, name, is + "; expected a whole number",
+          "use random_uniform for fractions, with a float dtype");
+    } else if ((integers || dtype_ == DType::kInt64) && std::abs(value) > kLastExact) {
+      add(Kind::kMisfit, name,
+          fmt::format("{}; expected {} to {}", is, shortest(-kLastExact), shortest(kLastExact)),
+          "numbers are doubles, which are exact only up to that size");
+    } else if (integers && name == "high") {
+      const bool none = has("low") && value <= from_.values.at("low");
+      if (!none && !can_hold(dtype_, value - 1))
+        add(Kind::kMisfit, name,
+            fmt::format("{}, so {} can occur, which is not a valid {}", is, shortest(value - 1),
+                        name_of(dtype_)),
+            holds(dtype_));
+    } else if (!can_hold(dtype_, value)) {
+      add(Kind::kMisfit, name, fmt::format("{}, which is not a valid {}", is, name_of(dtype_)),
+          holds(dtype_));
+    }
+  }
+
+  void check_count() {
+    const auto last = static_cast<double>(shape_.elements() - 1);
+    if (!can_hold(dtype_, last))
+      add(Kind::kMisfit, "",
+          fmt::format("`iota` counts the elements of {} up to {}, which is not a valid {}",
+                      shape_.str(), shortest(last), name_of(dtype_)),
+          holds(dtype_));
+  }
+
+  /// Of `low` and `high`.
+  void check_range() {
+    const double low = value("low"), high = value("high"), range = high - low;
+    const std::string are = fmt::format("`low` is {} and `high` {}", shortest(low), shortest(high));
+    if (from_.type == "random_int" && range > kWords)
+      add(Kind::kMisfit, "",
+          fmt::format("{}; expected `high - low` of at most {}", are, shortest(kWords)),
+          "each integer uses 32 random bits");
+    else if (low >= high)
+      add(Kind::kOrder, "", are + "; expected `low` < `high`");
+    else if (faults_.empty() && !std::isfinite(range))
+      add(Kind::kMisfit, "", are + "; `high - low` is too large for float64",
+          holds(DType::kFloat64));
+  }
+
+  void check_normal() {
+    if (!faults_.empty()) return;
+    const double mean = value("mean"), stddev = value("stddev");
+    const double far = std::abs(mean) + kDeviations * stddev;
+    if (!can_hold(dtype_, far))
+      add(Kind::kMisfit, "",
+          fmt::format(
+              "`mean` is {} and `stddev` {}; values {} deviations from the mean do not fit {}",
+              shortest(mean), shortest(stddev), shortest(kDeviations), name_of(dtype_)),
+          holds(dtype_));
+  }
+
+  const FromGenerator& from_;
+  DType dtype_;
+  const Shape& shape_;
+  std::vector<GeneratorFault> faults_;
+};
+
+}  // namespace
+
+std::span<const Generator> generators() {
+  static const std::vector<Generator> kAll = {{"random_uniform", {"low", "high"}},
+                                              {"random_normal", {"mean", "stddev"}},
+                                              {"random_int", {"low", "high"}},
+                                              {"constant", {"value"}},
+                                              {"iota", {}}};
+  return kAll;
+}
+
+const Generator* find_generator(std::string_view type) {
+  const auto found = std::ranges::find(generators(), type, &Generator::type);
+  return found == generators().end() ? nullptr : &*found;
+}
+
+std::vector<GeneratorFault> faults_of(const FromGenerator& from, DType dtype, const Shape& shape) {
+  return Examination(from, dtype, shape).faults();
+}
+
+}  // namespace flow::plan

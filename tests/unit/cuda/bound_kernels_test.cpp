@@ -1,0 +1,50 @@
+// What a job lets NVIDIA's libraries do.
+#include "runtime/cuda/program/bound_kernels.h"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/exec/run/memory.h"
+#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/naive_libraries.h"
+#include "tests/support/job_builder.h"
+
+namespace flow::test {
+namespace {
+
+/// Notes the leeway of each product and convolution.
+class NotingLibraries : public cuda::NaiveLibraries {
+ public:
+  using NaiveLibraries::NaiveLibraries;
+  cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override {
+    leeways.push_back(spec.leeway);
+    return NaiveLibraries::prepare(spec);
+  }
+  cuda::LibraryKernel prepare(const cuda::ConvolutionSpec& spec) override {
+    leeways.push_back(spec.leeway);
+    return NaiveLibraries::prepare(spec);
+  }
+  std::vector<cuda::Leeway> leeways;
+};
+
+}  // namespace
+
+TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
+  const bool tf32 = GENERATE(true, false), deterministic = GENERATE(true, false);
+  plan::Job job = lenet_training(2);
+  if (tf32) job.precision = "tf32";
+  job.deterministic = deterministic;
+  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(job));
+  const auto owners =
+      exec::share_memory(grouped.job, [](plan::TensorId, plan::TensorId) { return true; });
+  FakeDriver driver;
+  NotingLibraries libraries(driver);
+  cuda::prepare_stages(grouped, owners, driver, libraries);
+  CHECK(libraries.leeways.size() ==
+        11);  // 4 layers, forward and back, but for the images' gradient
+  for (const cuda::Leeway& leeway : libraries.leeways) {
+    CHECK(leeway.tf32 == tf32);
+    CHECK(leeway.any_order == !deterministic);
+  }
+}
+
+}  // namespace flow::test

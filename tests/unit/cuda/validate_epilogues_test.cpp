@@ -1,0 +1,168 @@
+// What a library does aside of a product is found out, of each product on its own.
+#include "runtime/cuda/libraries/validate_epilogues.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "runtime/base/array.h"
+#include "runtime/base/visit.h"
+#include "runtime/cuda/program/fuse_gradients.h"
+#include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/naive_libraries.h"
+#include "tests/support/job_builder.h"
+
+namespace flow::cuda {
+namespace {
+
+/// Its masks of results with so many columns take one 0 for positive.
+class LooseLibraries : public NaiveLibraries {
+ public:
+  LooseLibraries(Driver& driver, int64_t columns)
+      : NaiveLibraries(driver), driver_(driver), columns_(columns) {}
+  LibraryKernel prepare(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::prepare(spec);
+    if (spec.aside != Aside::kStoreMask || spec.out[1] != columns_) return kernel;
+    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
+      run(buffers, stream);
+      driver_.copy(buffers.aside + 20, &kOne, 1, stream);
+    };
+    return kernel;
+  }
+
+ private:
+  static constexpr std::byte kOne{8};
+  Driver& driver_;
+  int64_t columns_;
+};
+
+/// Something is done after each of its products.
+class SpoiltLibraries : public NaiveLibraries {
+ public:
+  using Spoil = std::function<void(const LibraryBuffers&, Stream)>;
+  SpoiltLibraries(Driver& driver, Spoil spoil) : NaiveLibraries(driver), spoil_(std::move(spoil)) {}
+  LibraryKernel prepare(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::prepare(spec);
+    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
+      run(buffers, stream);
+      spoil_(buffers, stream);
+    };
+    return kernel;
+  }
+
+ private:
+  Spoil spoil_;
+};
+
+/// The gradients of both ReLUs of z = relu(relu(x W) V) U, given dz.
+plan::Job two_layers(int64_t first, int64_t second) {
+  test::JobBuilder b;
+  const auto product = [&](const char* name, plan::TensorId left, plan::TensorId right, bool of_b,
+                           Shape shape) {
+    return b.step("matmul", name, {left, right}, {{"transpose_a", false}, {"transpose_b", of_b}},
+                  std::move(shape));
+  };
+  const auto x = b.input("x", {4, first}), dz = b.input("dz", {4, 2});
+  const auto w = b.variable("w", {first, first}), v = b.variable("v", {first, second});
+  const auto u = b.variable("u", {second, 2});
+  const auto y = product("y", x, w, false, {4, first});
+  b.post("relu", {}, {});
+  const auto z = product("z", y, v, false, {4, second});
+  b.post("relu", {}, {});
+  const auto back = product("back", dz, u, true, {4, second});
+  const auto dv = b.step("relu_grad", "inner", {back, z}, {}, {4, second});
+  const auto further = product("further", dv, v, true, {4, first});
+  b.step("relu_grad", "outer", {further, y}, {}, {4, first});
+  return b.build();
+}
+
+Array filled(DType dtype, const Shape& shape, double value) {
+  Array array(dtype, shape);
+  visit_float(dtype,
+              [&]<typename T>(T) { std::ranges::fill(array.as<T>(), static_cast<T>(value)); });
+  return array;
+}
+
+/// The ReLU gradients that stand apart where masks with so many columns are loose.
+std::vector<std::string> apart(const plan::Job& job, int64_t loose, int64_t tried) {
+  test::FakeDriver driver;
+  LooseLibraries libraries(driver, loose);
+  const plan::Job fused =
+      fuse_gradients(job, std::vector<size_t>(job.steps.size()), {}, libraries, driver);
+  CHECK(driver.count("launch naive_matmul") == tried);
+  CHECK(driver.problems().empty());
+  std::vector<std::string> names = test::step_names(fused);
+  std::erase_if(names, [](const std::string& name) { return name != "inner" && name != "outer"; });
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("masks that call a 0 positive are known from those that do not", "[cuda]") {
+  const DType dtype = GENERATE(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
+  const bool bias = GENERATE(false, true);
+  const MatmulSpec spec{.dtype = dtype,
+                        .a = {9, 3},
+                        .b = {130, 9},
+                        .out = {3, 130},
+                        .transpose_a = true,
+                        .transpose_b = true,
+                        .epilogue = {.bias = bias, .relu = true},
+                        .aside = Aside::kStoreMask};
+  test::FakeDriver driver;
+  NaiveLibraries strict(driver);
+  LooseLibraries loose(driver, 130);
+  CHECK(passes_trial(strict.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_trial(loose.prepare(spec), spec, driver));
+  CHECK(driver.problems().empty());
+}
+
+TEST_CASE("sums and masked products that are wrong are known from those that are right", "[cuda]") {
+  const DType dtype = GENERATE(DType::kFloat64, DType::kFloat32, DType::kBFloat16, DType::kFloat16);
+  const Aside aside = GENERATE(Aside::kReadMask, Aside::kSumsOfA, Aside::kSumsOfB);
+  const MatmulSpec spec{.dtype = dtype,
+                        .a = {9, 3},
+                        .b = {9, 130},
+                        .out = {3, 130},
+                        .transpose_a = true,
+                        .aside = aside};
+  test::FakeDriver driver;
+  NaiveLibraries right(driver);
+  const auto one_bit = [&driver](std::byte* LibraryBuffers::*where) {
+    return [&driver, where](const LibraryBuffers& buffers, Stream stream) {
+      static constexpr std::byte kBit{8};
+      driver.copy(buffers.*where, &kBit, 1, stream);
+    };
+  };
+  SpoiltLibraries wrong_product(driver, one_bit(&LibraryBuffers::out));
+  CHECK(passes_trial(right.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_trial(wrong_product.prepare(spec), spec, driver));
+  if (aside == Aside::kReadMask) {
+    SpoiltLibraries lets_nothing_pass(driver, [&](const LibraryBuffers& buffers, Stream stream) {
+      driver.clear(buffers.out, bytes_of(spec.out, sum_of(dtype)), stream);
+    });
+    CHECK_FALSE(passes_trial(lets_nothing_pass.prepare(spec), spec, driver));
+  } else {
+    SpoiltLibraries wrong_sums(driver, one_bit(&LibraryBuffers::aside));
+    CHECK_FALSE(passes_trial(wrong_sums.prepare(spec), spec, driver));
+    // As if the names of both sums were the wrong way around.
+    SpoiltLibraries other_sums(driver, [&](const LibraryBuffers& buffers, Stream stream) {
+      const bool of_a = aside == Aside::kSumsOfA;
+      const Array others = filled(sum_of(dtype), Shape{spec.out[of_a ? 0 : 1]}, of_a ? 18 : 9);
+      driver.copy(buffers.aside, others.bytes().data(), others.bytes().size(), stream);
+    });
+    CHECK_FALSE(passes_trial(other_sums.prepare(spec), spec, driver));
+  }
+  CHECK(driver.problems().empty());
+}
+
+TEST_CASE("a ReLU's gradient stands apart where its own product's mask is wrong", "[cuda]") {
+  using Names = std::vector<std::string>;
+  CHECK(apart(two_layers(5, 7), 1, 10).empty());
+  CHECK(apart(two_layers(5, 7), 5, 6) == Names{"outer"});
+  CHECK(apart(two_layers(5, 7), 7, 6) == Names{"inner"});
+  CHECK(apart(two_layers(5, 5), 1, 7).empty());  // two products alike are tried once
+  CHECK(apart(two_layers(5, 5), 5, 1) == Names{"inner", "outer"});
+}
+
+}  // namespace flow::cuda
