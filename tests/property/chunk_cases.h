@@ -41,6 +41,26 @@ inline KernelCase many_rows_of_layer_norm() {
   return one;
 }
 
+/// The last piece of rows is shorter than the others.
+inline KernelCase many_rows_of_gather_grad() {
+  constexpr DType f = DType::kFloat32;
+  Random random(14);
+  return {"gather_grad",
+          {{"axis", int64_t{0}}, {"extent", int64_t{1003}}},
+          {random_labels(random, DType::kInt32, {500}, 1003), random_array(random, f, {500, 64})},
+          {{f, {1003, 64}}}};
+}
+
+/// Several chunks for each of several results.
+inline KernelCase many_rows_of_sum() {
+  constexpr DType f = DType::kFloat32;
+  Random random(15);
+  return {"reduce_sum",
+          {{"axes", std::vector<int64_t>{1}}, {"keepdims", false}},
+          {random_array(random, f, {2, 700, 3})},
+          {{f, {2, 3}}}};
+}
+
 /// Roots of squares as large as epsilon.
 inline KernelCase lamb_of_epsilon(double epsilon) {
   constexpr DType f = DType::kFloat32;

@@ -22,6 +22,14 @@ TEST_CASE("layer_norm's gradients add up every chunk of rows", "[property]") {
   require_near_reference(many_rows_of_layer_norm());
 }
 
+TEST_CASE("gather's gradient has all rows and writes no other", "[property]") {
+  require_near_reference(many_rows_of_gather_grad());
+}
+
+TEST_CASE("sums over the middle axis add up every chunk of rows", "[property]") {
+  require_near_reference(many_rows_of_sum());
+}
+
 TEST_CASE("lamb uses an epsilon as large as its roots", "[property]") {
   for (const double epsilon : {1e-6, 1e-3, 1e-2}) require_near_reference(lamb_of_epsilon(epsilon));
 }

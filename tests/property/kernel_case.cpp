@@ -15,19 +15,28 @@
 namespace flow::test {
 namespace {
 
-/// 64-byte aligned memory, filled with bytes that no result should keep.
+/// 64-byte aligned memory, filled with bytes that no result should keep, as is a margin behind it.
 class Memory {
  public:
   explicit Memory(size_t bytes)
-      : data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64))) {
-    std::memset(data_.get(), 0xA5, bytes);
+      : bytes_(bytes),
+        size_((bytes + 191) / 64 * 64),
+        data_(static_cast<std::byte*>(std::aligned_alloc(64, size_))) {
+    std::memset(data_.get(), kFilling, size_);
   }
   std::byte* data() const { return data_.get(); }
+  /// Was nothing written behind it?
+  bool has_margin() const {
+    return std::all_of(data() + bytes_, data() + size_,
+                       [](std::byte byte) { return byte == std::byte{kFilling}; });
+  }
 
  private:
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
   };
+  static constexpr uint8_t kFilling = 0xA5;
+  size_t bytes_, size_;
   std::unique_ptr<std::byte, Free> data_;
 };
 
@@ -100,6 +109,8 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings) {
   KernelRun run;
   cpu::CallState state{settings.step, settings.learning_rate, &run.fault};
   kernel.launch({inputs, outputs, {}, workspace.data()}, state);
+  FLOW_CHECK(workspace.has_margin() && std::ranges::all_of(memory, &Memory::has_margin),
+             "{} writes beyond its memory", one.op);
   for (size_t i = 0; i < one.results.size(); ++i) {
     Array array(one.results[i].dtype, one.results[i].shape);
     copy_laid_out(request.outputs[i], request.outputs[i].layout, outputs[i], cpu::Layout::kPlain,

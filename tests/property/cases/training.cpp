@@ -66,11 +66,12 @@ struct UpdateNumbers {
 UpdateNumbers numbers_of(const std::string& op, Random& random) {
   const bool coin = random_between(random, 0, 1) == 1;
   const double weight_decay = random_between(random, 0, 1) == 1 ? 0.01 : 0;
+  const double epsilon = random_between(random, 0, 1) == 1 ? 0.25 : 1e-8;
   if (op == "sgd_update") return {};
   if (op == "momentum_update")
     return {{{"momentum", 0.9}, {"nesterov", coin}, {"weight_decay", weight_decay}}, 1};
-  if (op == "rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", 1e-8}}, 1};
-  if (op == "centered_rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", 1e-8}}, 2};
+  if (op == "rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 1};
+  if (op == "centered_rmsprop_update") return {{{"decay_rate", 0.99}, {"epsilon", epsilon}}, 2};
   if (op == "lars_update")
     return {{{"momentum_beta", 0.9},
              {"epsilon", 1e-9},
@@ -78,7 +79,7 @@ UpdateNumbers numbers_of(const std::string& op, Random& random) {
              {"weight_decay", weight_decay}},
             1};
   UpdateNumbers adam{
-      {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}}, 2};
+      {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", epsilon}, {"weight_decay", weight_decay}}, 2};
   if (op == "adam_update") adam.attributes.emplace_back("bias_correction", coin);
   return adam;
 }
@@ -99,6 +100,9 @@ KernelCase update(const std::string& op, Random& random) {
     one.inputs.push_back(random_array(random, kF, shape));
     one.results.push_back({kF, shape, i});
   }
+  if (op == "lars_update" || op == "lamb_update")  // a norm of 0 has a ratio of its own
+    if (const int64_t zero = random_between(random, 0, 5); zero < 2)
+      std::ranges::fill(one.inputs[static_cast<size_t>(zero)].as<float>(), 0.0f);
   if (op.ends_with("rmsprop_update")) make_squares(one.inputs[2]);
   if (op == "adam_update" || op == "lamb_update") make_squares(one.inputs[3]);
   if (op == "centered_rmsprop_update")  // a mean whose square is below the mean square

@@ -21,6 +21,7 @@ TEST_CASE("one conversion of a double, no more and no less", "[base]") {
     CHECK_FALSE(is_number_format(bad));
   }
   CHECK_FALSE(is_number_format(std::string_view("%g\0%n", 5)));
+  CHECK_FALSE(is_number_format(std::string_view("%g\0x", 4)));
 }
 
 }  // namespace

@@ -154,7 +154,11 @@ TEST_CASE("a mapped file is the array that reading it gives", "[io]") {
   const FreshDirectory folder;
   const std::string four(reinterpret_cast<const char*>(iota({4}).bytes().data()), 16);
   const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
-  const std::string aligned = header + std::string(128 - 10 - header.size(), ' ');
+  const auto aligned_with = [](std::string text) {
+    text.resize(128 - 10, ' ');
+    return text;
+  };
+  const std::string aligned = aligned_with(header);
   const auto mapped = [&](const std::string& bytes) {
     const fs::path path = folder / "x.npy";
     write_text_atomically(path, bytes);
@@ -168,6 +172,8 @@ TEST_CASE("a mapped file is the array that reading it gives", "[io]") {
   CHECK(mapped(file_of(aligned, four)) % 4096 == 128);
   CHECK(mapped(file_of(aligned + " ", four)) % 4 == 0);
   mapped(file_of("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", four));
+  mapped(file_of(aligned_with("{'descr': '>f4', 'fortran_order': False, 'shape': (4,), }"), four));
+  mapped(file_of(aligned_with("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }"), four));
   mapped(file_of("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", four));
   mapped(file_of("{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", {0, 1, 2, 3}));
   mapped(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", four.substr(0, 4)));
@@ -256,6 +262,9 @@ TEST_CASE("a stack goes on with its own file only", "[io]") {
   CHECK_THROWS_AS(NpyStack::resume(path, DType::kFloat32, {3}, false, 1), RunError);
   CHECK_THROWS_AS(NpyStack::resume(path, DType::kInt32, {2}, false, 1), RunError);
   CHECK_THROWS_AS(NpyStack::resume(path, DType::kFloat32, {2}, false, 2), RunError);
+  const std::string whole = read_text(path);
+  write_text_atomically(path, whole.substr(0, whole.size() - 1));
+  CHECK_THROWS_AS(NpyStack::resume(path, DType::kFloat32, {2}, false, 1), RunError);
   CHECK_THROWS_AS(NpyStack::resume(directory / "no.npy", DType::kFloat32, {2}, false, 0), RunError);
   write_npy(path, iota({1, 2}).view());
   CHECK(read_npy(path).shape() == Shape{1, 2});

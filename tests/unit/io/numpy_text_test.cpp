@@ -59,6 +59,9 @@ TEST_CASE("long arrays are summarised", "[io]") {
   std::vector<int32_t> values(1001);
   std::iota(values.begin(), values.end(), 0);
   CHECK(text<int32_t>({1001}, values) == "[   0    1    2 ...  998  999 1000]");
+  values.resize(6 * 200);
+  const std::string rows = text<int32_t>({6, 200}, values);
+  CHECK(std::ranges::count(rows, '\n') == 5);  // no row is left out
 }
 
 TEST_CASE("an element and a shape are written as Python does", "[io]") {

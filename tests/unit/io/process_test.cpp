@@ -43,13 +43,14 @@ TEST_CASE("a child works in its directory, with our environment and what is put 
   const Home home;
   ::setenv("FLOW_TEST_OURS", "ours", 1);
   ::setenv("FLOW_TEST_BOTH", "ours", 1);
-  ProcessOptions options =
-      home.shell("pwd -P > out; echo $FLOW_TEST_OURS $FLOW_TEST_BOTH \"$FLOW_TEST_NEW\" >> out");
+  ProcessOptions options = home.shell(
+      "pwd -P > out; echo $FLOW_TEST_OURS $FLOW_TEST_BOTH \"$FLOW_TEST_NEW\" >> out; "
+      "tr '\\0' '\\n' < /proc/$$/environ | grep -c FLOW_TEST_BOTH= >> out");
   options.environment = {{"FLOW_TEST_BOTH", "its own"}, {"FLOW_TEST_NEW", "a\nb"}};
   Process process(options);
   REQUIRE(process.wait({})->good());
   CHECK(read_text(home.directory / "out") ==
-        fs::canonical(home.directory.path()).string() + "\nours its own a\nb\n");
+        fs::canonical(home.directory.path()).string() + "\nours its own a\nb\n1\n");
 }
 
 TEST_CASE("a child gets no descriptor but its pipe, output, error and acknowledgements", "[io]") {

@@ -475,7 +475,19 @@ TEST_CASE("A product that updates a variable comes before updates of what it rea
   GraphMaker maker;
   const ValueId v = maker.variable("v", {8, 4}), w = maker.variable("w", {4, 4});
   maker.minimize(maker.add("matmul", "y", {v, w}));
-  maker.run_passes();
+  SECTION("alone") { maker.run_passes(); }
+  SECTION("moved behind a tap") {
+    maker.graph.watched = {maker.add("multiply", "seen", {w, w})};
+    maker.run_passes("add_updates");
+    std::vector<ir::Node> nodes = maker.graph.nodes;
+    const auto seen = std::ranges::find(nodes, "seen", &ir::Node::name);
+    REQUIRE(seen != nodes.end());
+    seen->tap = true;
+    std::rotate(seen, seen + 1, nodes.end() - 1);  // before the last update
+    maker.graph.set_nodes(nodes);
+    run_pass(maker, "fuse_updates");
+    ir::verify(maker.graph);
+  }
   const std::string nodes = maker.nodes();
   INFO(nodes);
   const size_t product = nodes.find("w:update = matmul(v, y:diff)");

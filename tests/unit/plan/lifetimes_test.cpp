@@ -74,15 +74,18 @@ TEST_CASE("what is returned, watched or minimised lives until the call is comple
   const TensorId watched = b.one("relu", "watched", {x});
   const TensorId loss =
       b.one("reduce_mean", "loss", {x}, {{"axes", std::vector<int64_t>{0}}, {"keepdims", false}});
+  const TensorId item = b.one("relu", "item", {x});
   b.one("relu", "last", {x});
+  const ReturnValue numpy{ReturnValue::Kind::kNumpy, returned, {}, {}, "out"},
+      other{ReturnValue::Kind::kNumpy, item, {}, {}, "out"};
   b.job.returns =
-      Returns{"Numpy", false, {ReturnValue::Kind::kNumpy, returned, {}, {}, "out"}, {}, ""};
+      Returns{"Tuple", false, {ReturnValue::Kind::kTuple, {}, {numpy, other}, {}, "out"}, {}, ""};
   Hook hook;
   hook.tensor = watched;
   b.job.hooks = {hook};
   b.minimize(loss);
   const Job job = b.done();
-  for (const TensorId id : {returned, watched, loss}) CHECK(job[id].last.value == 3);
+  for (const TensorId id : {returned, item, watched, loss}) CHECK(job[id].last.value == 4);
 }
 
 TEST_CASE("a tensor that takes over memory keeps its owner alive", "[plan]") {

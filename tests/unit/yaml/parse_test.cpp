@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/yaml/tree.h"
+#include "compiler/yaml/write.h"
 
 using namespace flow;
 using yaml::Kind;
@@ -32,6 +33,8 @@ TEST_CASE("Every spelling of null is an empty value, unless it is quoted", "[yam
     INFO(null);
     CHECK(Parsed("a: " + null + "\n").diags.has_errors());
     CHECK(Parsed("a: [" + null + "]\n").diags.has_errors());
+    const Parsed parsed("a: " + null + "\n");
+    CHECK(parsed.text(parsed.at("a")) == null);
     CHECK(Parsed("a: \"" + null + "\"\n").diags.empty());
   }
 }
@@ -66,6 +69,38 @@ TEST_CASE("Block text reaches to the end of its last line", "[yaml]") {
   CHECK(parsed.at("b").scalar == "one two");
   CHECK(parsed.text(parsed.at("b")) == ">-  # c\n   one\n   two");
   CHECK(parsed.text(parsed.at("c")) == "1");
+}
+
+TEST_CASE("Plain text has number signs, commas and brackets within", "[yaml]") {
+  const Parsed parsed("a: x#y\nb: x, y]\n\"<<\": z\n");
+  REQUIRE(parsed.diags.empty());
+  CHECK(parsed.text(parsed.at("a")) == "x#y");
+  CHECK(parsed.text(parsed.at("b")) == "x, y]");
+  CHECK(parsed.text(parsed.at("<<")) == "z");
+}
+
+TEST_CASE("Control characters are refused, up to the last one of ASCII", "[yaml]") {
+  for (const char* text : {"a: x\x01\n", "a: x\x1f\n", "a: x\x7f\n"})
+    CHECK(Parsed(text).diags.has_errors());
+  CHECK(Parsed("a: x\x7e\n").diags.empty());
+}
+
+TEST_CASE("Block text ends before a comment that is indented less", "[yaml]") {
+  const Parsed parsed("a: |\n    x\n  # c\nb: 1\n");
+  REQUIRE(parsed.diags.empty());
+  CHECK(parsed.text(parsed.at("a")) == "|\n    x");
+}
+
+TEST_CASE("Text that is written reads back as itself", "[yaml]") {
+  for (const std::string text :
+       {"", "-", "*", "*x", "-x", "null", "---", "a b", "x#y", "[", "$(x + 1)"}) {
+    INFO(text);
+    Node root = Parsed("a: x\n").root;
+    root.entries[0].value.scalar = text;
+    const Parsed parsed(yaml::write(root));
+    CHECK(parsed.diags.empty());
+    CHECK(parsed.at("a").scalar == text);
+  }
 }
 
 TEST_CASE("Block text may say its indentation, be empty, and stand in lists", "[yaml]") {
