@@ -189,7 +189,7 @@ int guarded(const char* program, const std::function<int()>& body) {
   return kDefect;
 }
 
-void dress(CLI::App& app, const std::string& name) {
+void configure(CLI::App& app, const std::string& name) {
   app.set_version_flag("--version", name + " " FLOW_VERSION, "print the version");
   app.set_help_flag("-h,--help", "print this help");
   app.get_formatter()->column_width(34);

@@ -23,7 +23,7 @@ int guarded(const char* program, const std::function<int()>& body);
 int parse(CLI::App& app, int argc, char** argv);
 
 /// Sets the program's name, --version and the format of --help.
-void dress(CLI::App& app, const std::string& name);
+void configure(CLI::App& app, const std::string& name);
 
 /// Is the stream a terminal with a movable cursor? TERM must not be dumb.
 bool is_screen(std::FILE* stream);

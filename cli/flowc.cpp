@@ -200,7 +200,7 @@ int show(const Options& options) {
     std::vector<plan::Job> kept = {find_job(plan, options.job)};
     // A plan of the job has those that it calls, too.
     for (size_t i = 0; options.format == "json" && i < kept.size(); ++i)
-      for (const plan::Job* called : plan::also_jobs(plan, kept[i]))
+      for (const plan::Job* called : plan::sub_jobs_of(plan, kept[i]))
         if (std::ranges::count(kept, called->name, &plan::Job::name) == 0) kept.push_back(*called);
     plan.jobs = std::move(kept);
   }
@@ -390,7 +390,7 @@ int complete(const Options& options) {
 using Commands = std::vector<std::pair<CLI::App*, int (*)(const Options&)>>;
 
 Commands declare(CLI::App& app, Options& options) {
-  dress(app, "flowc");
+  configure(app, "flowc");
   app.require_subcommand(1);
   app.footer(
       "Exit status:\n"

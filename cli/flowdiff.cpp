@@ -159,7 +159,7 @@ int execute(const Options& options) {
 }
 
 void declare(CLI::App& app, Options& options) {
-  dress(app, "flowdiff");
+  configure(app, "flowdiff");
   app.add_option("GOLDEN", options.golden, "reference: a .npy file, a directory or a run")
       ->required();
   app.add_option("OUT", options.out, "what to compare with GOLDEN; the same kind")->required();

@@ -15,6 +15,7 @@
 #include "cli/run_directory.h"
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
+#include "ops/spec.h"
 #include "runtime/base/display.h"
 #include "runtime/base/error.h"
 #include "runtime/base/exit_code.h"
@@ -117,9 +118,9 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
 /// The last line on standard error: what to do next.
 void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
                const exec::RunOutcome& outcome) {
-  if (outcome.interrupted) {
+  if (outcome.interrupted()) {
     tell(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
-                     outcome.stopped_by_command ? " by a command" : "",
+                     outcome.stop == exec::Stop::kCommand ? " by a command" : "",
                      counted(static_cast<uint64_t>(outcome.steps), "step"),
                      job.train ? "continue" : "restart", next_command(options, job, directory)));
     return;
@@ -153,17 +154,17 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
                      {"directory", directory.string()},
                      {"step", outcome.steps},
                      {"seconds", outcome.seconds},
-                     {"interrupted", outcome.interrupted},
+                     {"interrupted", outcome.interrupted()},
                      {"exit_status", outcome.exit_status}};
-    if (outcome.interrupted) line["next"] = next_command(options, job, directory);
+    if (outcome.interrupted()) line["next"] = next_command(options, job, directory);
     tell_line(line);
-  } else if (outcome.exit_status == kDone || outcome.interrupted) {
-    if (!options.quiet || outcome.interrupted) tell_next(options, job, directory, outcome);
+  } else if (outcome.exit_status == kDone || outcome.interrupted()) {
+    if (!options.quiet || outcome.interrupted()) tell_next(options, job, directory, outcome);
   } else {
     tell(fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
   }
   // A shell loop stops when its command died of the signal.
-  if (stop_signal && outcome.interrupted && !outcome.stopped_by_command) {
+  if (stop_signal && outcome.stop == exec::Stop::kSignal) {
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
   }
@@ -230,7 +231,7 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
 /// "lenet.yaml:36:3: job `train` runs on a GPU", or the first step that does.
 std::string what_is_for_gpu(const plan::Job& job) {
   for (const plan::Step& step : job.steps)
-    if (step.device == plan::DeviceKind::kGpu && step.op != "copy")
+    if (step.device == plan::DeviceKind::kGpu && !step.op->between_devices)
       return fmt::format("{}: `{}` of job `{}` runs on a GPU", step.where, step.name, job.name);
   return fmt::format("{}: job `{}` runs on a GPU", job.where, job.name);
 }
@@ -257,7 +258,7 @@ std::unique_ptr<exec::Backend> make_backend(const LoadedPlan& loaded, const plan
         what_is_for_gpu(job), gpu,
         loaded.from_job_file ? "--device cpu" : "rebuild the plan with flowc build --device cpu");
   if (!plan::needs_two_devices(loaded.plan, job)) return gpu.open();
-  return exec::make_mixed_backend(cpu::make_backend(), gpu.open());
+  return exec::make_multi_device_backend(cpu::make_backend(), gpu.open());
 }
 
 /// Why the CPU computes where no flag asked for it; "" where one did, or a GPU computes.
@@ -410,7 +411,7 @@ int execute(const RunOptions& options) {
 
 int run(int argc, char** argv) {
   CLI::App app("Run a job from a job file, or from a plan that flowc built.", "flowrun");
-  dress(app, "flowrun");
+  configure(app, "flowrun");
   RunOptions options;
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;

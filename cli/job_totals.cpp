@@ -2,6 +2,7 @@
 #include "cli/job_totals.h"
 
 #include "cli/show_memory.h"
+#include "ops/spec.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/flops.h"
 
@@ -11,7 +12,7 @@ std::set<plan::TensorId> updated_variables(const plan::Job& job) {
   std::set<plan::TensorId> updated;
   for (const plan::Step& step : job.steps)
     for (const plan::TensorId id : step.outputs)
-      if (id.valid() && step.op != "reshape") updated.insert(job[id].alias);
+      if (id.valid() && !step.op->view) updated.insert(job[id].alias);
   return updated;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "ops/known.h"
 #include "runtime/plan/model/flops.h"
 
 namespace flow::cli {
@@ -107,8 +108,8 @@ class TreeBuilder {
       if (own != entry) {
         flow(entry, own, step.outputs[0]);
         set_output(entry, step);
-      } else if (post.op != "bias_add") {
-        entries()[own].op += " + " + post.op;
+      } else if (post.op->epilogue != ops::Epilogue::kBias) {
+        entries()[own].op += " + " + post.op.name();
       }
       entry = own;
       entries()[entry].flops += plan::flops(job_, step, post);
@@ -127,7 +128,7 @@ class TreeBuilder {
     const plan::Tensor& tensor = job_[id];
     if (tensor.role != plan::Role::kVariable) return;
     const size_t entry = entry_of(tensor.name);
-    if (entries()[entry].op == "variable" && !entries()[entry].output.valid()) {
+    if (entries()[entry].op == ops::kVariable->name && !entries()[entry].output.valid()) {
       entries()[entry].output = id;
       maker_[id.index()] = entry;
     }
@@ -135,11 +136,12 @@ class TreeBuilder {
 
   /// A layer's activation that is a step is named after its op.
   void add_activation(const plan::Step& step, size_t entry) {
-    if (entry == 0 || !entries()[entry].output.valid() || step.op == "matmul" ||
-        step.op == "bias_add")
+    if (entry == 0 || !entries()[entry].output.valid() || step.op == ops::kMatmul ||
+        step.op->epilogue == ops::Epilogue::kBias)
       return;
-    if (step.name.ends_with("/" + step.op) && step.name.size() > entries()[entry].path.size())
-      entries()[entry].op += " + " + step.op;
+    if (step.name.ends_with("/" + step.op.name()) &&
+        step.name.size() > entries()[entry].path.size())
+      entries()[entry].op += " + " + step.op.name();
   }
 
   void set_output(size_t entry, const plan::Step& step) {

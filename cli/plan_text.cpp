@@ -6,6 +6,7 @@
 #include <array>
 
 #include "cli/table.h"
+#include "ops/spec.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/model/cost.h"
@@ -102,7 +103,7 @@ std::string determinism_text(const plan::Job& job) {
   if (job.deterministic) return "";
   std::string names;
   for (const plan::Step& step : job.steps)
-    if (step.op.starts_with("convolution")) names += (names.empty() ? "" : ", ") + step.name;
+    if (step.op->convolves()) names += (names.empty() ? "" : ", ") + step.name;
   if (names.empty()) return "determinism is off, without effect: the job has no convolution\n";
   return fmt::format(
       "determinism is off: on a GPU, results of these can vary from run to run: {}\n", names);

@@ -11,6 +11,7 @@
 #include "cli/job_totals.h"
 #include "cli/plan_text.h"
 #include "cli/table.h"
+#include "ops/spec.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
@@ -67,10 +68,10 @@ Table steps_table(const plan::Job& job) {
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
     std::vector<std::string> posts;
-    for (const plan::Post& post : step.posts) posts.push_back(post.op);
+    for (const plan::Post& post : step.posts) posts.push_back(post.op.name());
     std::string result;
     if (!step.outputs.empty() && step.outputs[0].valid()) result = type_of(job[step.outputs[0]]);
-    row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op, result,
+    row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op.name(), result,
          join(posts, " "), step.where},
         plan::name_of(job.device_of(step)));
   }
@@ -98,7 +99,7 @@ std::map<plan::TensorId, double> rate_scales_of(const plan::Job& job) {
   for (const plan::Step& step : job.steps) {
     if (step.attributes.has("rate_scale")) add(step.inputs[1], step.attributes);
     for (const plan::Post& post : step.posts)
-      if (post.op == "sgd_update") add(post.operands[0], post.attributes);
+      if (post.op->epilogue == ops::Epilogue::kUpdate) add(post.operands[0], post.attributes);
   }
   return scales;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/spec.h"
 #include "runtime/plan/model/flops.h"
 
 namespace flow::cli {
@@ -22,21 +23,6 @@ std::string_view parent_of(std::string_view name) {
 bool is_copy_number(std::string_view component) {
   return !component.empty() &&
          std::ranges::all_of(component, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// The layer whose main step is such a primitive; empty for others.
-std::string_view layer_of(std::string_view primitive) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kLayers = {
-      {{"convolution", "conv2d"},
-       {"convolution_grad_data", "conv2d_transpose"},
-       {"matmul", "dense"},
-       {"batch_norm", "batch_normalization"},
-       {"batch_norm_predict", "batch_normalization"},
-       {"layer_normalize", "layer_norm"},
-       {"group_normalize", "group_norm"},
-       {"gather", "embedding"}}};
-  const auto found = std::ranges::find(kLayers, primitive, &decltype(kLayers)::value_type::first);
-  return found == kLayers.end() ? std::string_view() : found->second;
 }
 
 class Recognition {
@@ -97,11 +83,12 @@ class Recognition {
     const std::string_view parent = parent_of(step.name);
     const bool layer = is_layer(parent, step);
     const std::string_view name = layer ? parent : std::string_view(step.name);
-    const std::string_view op = layer ? layer_of(step.op) : std::string_view();
-    add({std::string(name), std::string(op.empty() ? step.op : op), step.where});
+    const std::string_view op = layer ? step.op->layer : std::string_view();
+    add({std::string(name), std::string(op.empty() ? step.op.name() : op), step.where});
     if (!op.empty()) found_.find(name)->second.op = op;  // the main one of its steps
     for (const plan::Post& post : step.posts)
-      if (!layer || parent_of(post.name) != parent) add({post.name, post.op, place_of(step, post)});
+      if (!layer || parent_of(post.name) != parent)
+        add({post.name, post.op.name(), place_of(step, post)});
   }
 
   /// An op that is fused onto a step has its place in the result's tensor, where it is the last.

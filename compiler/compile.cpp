@@ -102,7 +102,7 @@ std::optional<plan::Job> compile_job(Compilation& all, const job::Job& job) {
   if (reader.diags.has_errors()) return {};
 
   const Lowered lowered = lower(instance.graph, reader.sources, made);
-  job::write_drive(reader, all.file, job, instance.graph, bindings, lowered, made);
+  job::write_io_spec(reader, all.file, job, instance.graph, bindings, lowered, made);
   plan::assign_lifetimes(made);
   all.result.entries.emplace(made.name, instance.entries());
   return made;
@@ -159,7 +159,7 @@ void compile_jobs(const CompileRequest& request, job::Reader& reader, job::File&
       if (!is_asked_for(request, job)) made->run.also.clear();  // a called job calls no other job
       plan.jobs.push_back(std::move(*made));
     }
-  job::check_also_plans(reader, file, plan.jobs);
+  job::check_sub_job_plans(reader, file, plan.jobs);
   if (reader.diags.has_errors()) return;
   all.usage.warn(reader);
   job::warn_of_unused(reader, file);

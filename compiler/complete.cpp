@@ -47,10 +47,10 @@ struct Place {
   const KeyDef* def;
 };
 
-std::vector<KeyDef> keys_of(const job::VarietyKind& kind, const std::string& type) {
+std::vector<KeyDef> keys_of(const job::VariantKind& kind, const std::string& type) {
   std::vector<KeyDef> keys = kind.common;
-  if (const job::Variety* variety = job::find_variety(kind, type))
-    keys.insert(keys.end(), variety->keys.begin(), variety->keys.end());
+  if (const job::Variant* variant = job::find_variant(kind, type))
+    keys.insert(keys.end(), variant->keys.begin(), variant->keys.end());
   return keys;
 }
 
@@ -71,10 +71,10 @@ std::vector<KeyDef> known_keys(const Place& place) {
   switch (place.def->type) {
     case KeyType::kSection:
       return place.def->section->keys;
-    case KeyType::kVariety:
-    case KeyType::kVarieties:
+    case KeyType::kVariant:
+    case KeyType::kVariants:
     case KeyType::kSource:
-      return keys_of(*place.def->varieties, text_at(place.node, "type"));
+      return keys_of(*place.def->variants, text_at(place.node, "type"));
     case KeyType::kEntry:
       return keys_of_entry(place.node);
     default:
@@ -99,7 +99,7 @@ std::vector<KeyDef> item_of(const Place& list, const yaml::Node& item) {
 
 bool goes_on(const yaml::Node* node, const KeyDef* def) {
   if (node) return !node->is_scalar();
-  return def && (def->type == KeyType::kSection || def->type == KeyType::kVariety);
+  return def && (def->type == KeyType::kSection || def->type == KeyType::kVariant);
 }
 
 class Walk {

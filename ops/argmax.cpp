@@ -26,6 +26,7 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_argmax,
+          .flops = {1, Flops::Each::kFirst},
           .examples = std::move(examples)};
 }
 

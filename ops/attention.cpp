@@ -139,6 +139,26 @@ OperandSpec attention_mask() {
           .instead = kMaskInstead};
 }
 
+/// A score for each query and key; each made from `depths` of the two and `value_depths` of the
+/// value.
+double flops_of(const Shape& query, const Shape& key, const Shape& value, double depths,
+                double value_depths) {
+  const int last = key.rank() - 1;
+  const auto depth = static_cast<double>(key[last]);
+  const double scores =
+      static_cast<double>(query.elements()) / depth * static_cast<double>(key[last - 1]);
+  return 2 * scores * (depths * depth + value_depths * static_cast<double>(value[last]));
+}
+
+double attention_flops(std::span<const Shape> operands, const Shape&, const Attributes&) {
+  return flops_of(operands[0], operands[1], operands[2], 1, 1);
+}
+
+/// It computes the scores again.
+double attention_grad_flops(std::span<const Shape> operands, const Shape&, const Attributes&) {
+  return flops_of(operands[1], operands[2], operands[3], 3, 2);
+}
+
 }  // namespace
 
 std::span<const OpSpec> attention() {
@@ -157,6 +177,7 @@ std::span<const OpSpec> attention() {
           .results = {{"out"}, {.name = "logsumexp", .optional = true}},
           .normalise = normalise_attention,
           .infer = infer_attention,
+          .flops = {.product = attention_flops},
           .examples = {"scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,2])",
                        "scaled_dot_product_attention(f32[2,3,5,4], f32[2,3,5,4], f32[2,3,5,4]) "
                        "causal=true",
@@ -184,6 +205,7 @@ std::span<const OpSpec> attention() {
           .plan_attributes = {{"causal", Kind::kFlag}, {"scale", Kind::kFinite}},
           .results = {{"dquery"}, {"dkey"}, {"dvalue"}},
           .infer = infer_attention_grad,
+          .flops = {.product = attention_grad_flops},
           .internal = true,
       },
   };

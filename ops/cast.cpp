@@ -22,6 +22,8 @@ std::span<const OpSpec> cast() {
       .plan_attributes = {{"dtype", Kind::kDType}},
       .infer = infer_cast,
       .in_place = {0},
+      .epilogue = Epilogue::kCast,
+      .flops = {0},
       .examples = {"cast(f32[3,4]) dtype=float64", "cast(f64[3,4]) dtype=float32",
                    "cast(i32[5]) dtype=float32", "cast(bool[5]) dtype=float32",
                    "cast(f32[5]) dtype=int32", "cast(i64[5]) dtype=uint8",

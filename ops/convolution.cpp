@@ -1,6 +1,8 @@
 // Convolutions of images: the primitive and its two gradients.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/windows.h"
@@ -118,8 +120,35 @@ std::vector<AttributeSpec> convolution_gradient_attributes(std::string_view shap
   return attributes;
 }
 
-OperandSpec convolution_operand(std::string_view name, std::string_view doc) {
-  return {.name = name, .doc = doc, .low_precision = true};
+OperandSpec activations(std::string_view name, std::string_view doc) {
+  return {.name = name, .doc = doc, .low_precision = true, .images = Images::kActivations};
+}
+
+OperandSpec filters() {
+  return {.name = "weight",
+          .doc = "(O, C/groups, kh, kw)",
+          .low_precision = true,
+          .images = Images::kFilters};
+}
+
+/// Each element of the output meets each weight of its filter.
+double flops_of(const Shape& output, const Shape& weight) {
+  return 2 * static_cast<double>(output.elements()) * static_cast<double>(weight.elements()) /
+         std::max(1.0, static_cast<double>(weight[0]));
+}
+
+double convolution_flops(std::span<const Shape> operands, const Shape& result, const Attributes&) {
+  return flops_of(result, operands[1]);
+}
+
+double convolution_grad_data_flops(std::span<const Shape> operands, const Shape&,
+                                   const Attributes&) {
+  return flops_of(operands[0], operands[1]);
+}
+
+double convolution_grad_weight_flops(std::span<const Shape> operands, const Shape& result,
+                                     const Attributes&) {
+  return flops_of(operands[1], result);
 }
 
 }  // namespace
@@ -130,15 +159,20 @@ std::span<const OpSpec> convolution() {
           .name = "convolution",
           .doc = "2D cross-correlation of images with a weight.",
           .formula = "y[n, o, i, j] = sum x[n, c, i s + u d - pad, j s + v d - pad] w[o, c, u, v]",
-          .operands = {convolution_operand("x", "(N, C, H, W)"),
-                       convolution_operand("weight", "(O, C/groups, kh, kw)")},
+          .operands = {activations("x", "(N, C, H, W)"), filters()},
           .attributes = convolution_attributes(),
           .plan_attributes = {{"dilation", Kind::kSizes},
                               {"groups", Kind::kCount},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations}},
           .normalise = normalise_convolution,
           .infer = infer_convolution,
+          .product = true,
+          .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast},
+          .bias_axis = 1,
+          .layer = "conv2d",
+          .flops = {.product = convolution_flops},
           .internal = true,
           .examples = {"convolution(f32[2,3,8,7], f32[4,3,3,3])",
                        "convolution(f32[2,4,9,9], f32[6,2,3,3]) strides=2 padding=same groups=2",
@@ -150,16 +184,20 @@ std::span<const OpSpec> convolution() {
           .name = "convolution_grad_data",
           .doc = "Gradient of a convolution with respect to its input.",
           .formula = "dx = transposed convolution of dy",
-          .operands = {convolution_operand("dy", "(N, O, H', W')"),
-                       convolution_operand("weight", "(O, C/groups, kh, kw)")},
+          .operands = {activations("dy", "(N, O, H', W')"), filters()},
           .attributes = convolution_gradient_attributes("input_shape", "shape of x"),
           .plan_attributes = {{"dilation", Kind::kSizes},
                               {"groups", Kind::kCount},
                               {"input_shape", Kind::kShape},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
+          .results = {{.name = "out", .images = Images::kActivations}},
           .normalise = normalise_convolution_grad_data,
           .infer = infer_convolution_grad_data,
+          .product = true,
+          .takes = {Epilogue::kCast},
+          .layer = "conv2d_transpose",
+          .flops = {.product = convolution_grad_data_flops},
           .internal = true,
           .examples = {"convolution_grad_data(f32[2,4,6,5], f32[4,3,3,3]) input_shape=[2,3,8,7]",
                        "convolution_grad_data(f32[2,4,3,3], f32[4,2,3,3]) input_shape=[2,4,6,5] "
@@ -170,16 +208,18 @@ std::span<const OpSpec> convolution() {
           .doc = "Gradient of a convolution with respect to its weight.",
           .formula =
               "dw[o, c, u, v] = sum x[n, c, i s + u d - pad, j s + v d - pad] dy[n, o, i, j]",
-          .operands = {convolution_operand("x", "(N, C, H, W)"),
-                       convolution_operand("dy", "(N, O, H', W')")},
+          .operands = {activations("x", "(N, C, H, W)"), activations("dy", "(N, O, H', W')")},
           .attributes = convolution_gradient_attributes("weight_shape", "shape of the weight"),
           .plan_attributes = {{"dilation", Kind::kSizes},
                               {"groups", Kind::kCount},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes},
                               {"weight_shape", Kind::kShape}},
+          .results = {{.name = "out", .images = Images::kFilters}},
           .normalise = normalise_convolution_grad_weight,
           .infer = infer_convolution_grad_weight,
+          .product = true,
+          .flops = {.product = convolution_grad_weight_flops},
           .internal = true,
           .examples = {"convolution_grad_weight(f32[2,3,8,7], f32[2,4,6,5]) "
                        "weight_shape=[4,3,3,3]"},

@@ -10,6 +10,8 @@ std::span<const OpSpec> copy() {
       .formula = "y = x",
       .operands = {{"in", "any shape", Accepts::kAny}},
       .infer = infer_like_operand,
+      .between_devices = true,
+      .flops = {0},
       .internal = true,
   }};
   return kOps;

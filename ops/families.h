@@ -9,6 +9,5 @@ namespace flow::ops {
 
 #define FLOW_FAMILY(family) std::span<const OpSpec> family();
 #include "ops/families.def"
-#undef FLOW_FAMILY
 
 }  // namespace flow::ops

@@ -53,6 +53,7 @@ std::span<const OpSpec> fill() {
                               {"shape", Kind::kShape},
                               {"value", Kind::kValue}},
           .infer = infer_fill,
+          .flops = {0},
           .internal = true,
           .examples = {"fill() value=0.5 shape=[3,4]", "fill() value=7 dtype=int32"},
       }};

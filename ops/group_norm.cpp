@@ -60,6 +60,8 @@ std::span<const OpSpec> group_norm() {
                       {.name = "mean", .optional = true},
                       {.name = "variance", .optional = true}},
           .infer = infer_group_normalize,
+          .layer = "group_norm",
+          .flops = {8, Flops::Each::kFirst},
           .internal = true,
           .examples = {"group_normalize(f32[2,6,3,2], f32[6], f32[6]) groups=3",
                        "group_normalize(f32[3,4,5], f32[4], f32[4]) groups=1 epsilon=0.1",
@@ -83,6 +85,7 @@ std::span<const OpSpec> group_norm() {
                       {.name = "dgamma", .optional = true},
                       {.name = "dbeta", .optional = true}},
           .infer = infer_group_normalize_grad,
+          .flops = {13, Flops::Each::kFirst},
           .internal = true,
       },
   };

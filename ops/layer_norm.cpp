@@ -64,6 +64,8 @@ std::span<const OpSpec> layer_norm() {
                       {.name = "variance", .optional = true}},
           .normalise = normalise_axis,
           .infer = infer_layer_normalize,
+          .layer = "layer_norm",
+          .flops = {8, Flops::Each::kFirst},
           .internal = true,
           .examples = {"layer_normalize(f32[3,4], f32[4], f32[4])",
                        "layer_normalize(f32[2,3,5], f32[3,5], f32[3,5]) axis=1 epsilon=0.1",
@@ -88,6 +90,7 @@ std::span<const OpSpec> layer_norm() {
                       {.name = "dbeta", .optional = true}},
           .normalise = normalise_axis,
           .infer = infer_layer_normalize_grad,
+          .flops = {13, Flops::Each::kFirst},
           .internal = true,
       },
   };

@@ -80,6 +80,14 @@ void infer_matmul(Call& call) {
   call.result(call.compute_dtype(), out, batch_axis);
 }
 
+/// 2 M N K, for each leading index.
+double matmul_flops(std::span<const Shape> operands, const Shape& result,
+                    const Attributes& attributes) {
+  const Shape& a = operands[0];
+  const int64_t depth = a[a.rank() - (attributes.get<bool>("transpose_a") ? 2 : 1)];
+  return 2 * static_cast<double>(depth) * static_cast<double>(result.elements());
+}
+
 }  // namespace
 
 std::span<const OpSpec> matmul() {
@@ -99,6 +107,11 @@ std::span<const OpSpec> matmul() {
                       "transpose the last two axes of b"}},
       .plan_attributes = {{"transpose_a", Kind::kFlag}, {"transpose_b", Kind::kFlag}},
       .infer = infer_matmul,
+      .product = true,
+      .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast, Epilogue::kUpdate},
+      .bias_axis = -1,
+      .layer = "dense",
+      .flops = {.product = matmul_flops},
       .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",
                    "matmul(f32[3,4], f32[2,4]) transpose_b=true",
                    "matmul(f32[4,3], f32[2,4]) transpose_a=true transpose_b=true",

@@ -1,4 +1,4 @@
-// Tensors made larger: what stands around them, and copies of them.
+// Elements around a tensor.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,33 +84,6 @@ void infer_pad_grad(Call& call) {
   call.result(dy.dtype, std::move(dx), batch_axis);
 }
 
-void infer_tile(Call& call) {
-  const Operand& x = call.operand(0);
-  const Integers& multiples = call.integers("multiples");
-  if (multiples.size() != static_cast<size_t>(x.shape.rank())) {
-    call.bad_attribute("multiples", Reason::kRankMismatch,
-                       fmt::format("{} for {}; expected one per axis",
-                                   counted(multiples.size(), "multiple"), x.shape.str()))
-        .with_hint("write 1 for an axis without copies");
-    return;
-  }
-  Shape out = x.shape;
-  int batch_axis = x.batch_axis;
-  for (int axis = 0; axis < out.rank(); ++axis) {
-    const int64_t copies = multiples[static_cast<size_t>(axis)];
-    const auto extent = Shape{out[axis], copies}.checked_elements();
-    if (!extent) {
-      call.bad_attribute("multiples", Reason::kTensorTooLarge,
-                         fmt::format("{} copies of axis {} of {} are too many to count", copies,
-                                     axis, x.shape.str()));
-      return;
-    }
-    out[axis] = *extent;
-    if (axis == x.batch_axis && copies != 1) batch_axis = kBatchReduced;
-  }
-  call.result(x.dtype, std::move(out), batch_axis);
-}
-
 AttributeSpec paddings_attribute() {
   return {.name = "paddings",
           .type = AttributeType::kPairs,
@@ -140,6 +113,7 @@ std::span<const OpSpec> pad() {
                               {"paddings", Kind::kPairs},
                               {"value", Kind::kValue}},
           .infer = infer_pad,
+          .flops = {0},
           .examples = {"pad(f32[3,4]) paddings=[[1,0],[2,3]]",
                        "pad(f32[3,4]) paddings=[[0,0],[1,2]] value=-1.5",
                        "pad(f32[3,4]) paddings=[[2,1],[3,3]] mode=reflect",
@@ -160,25 +134,10 @@ std::span<const OpSpec> pad() {
                           .choices = {"reflect", "edge"}}},
           .plan_attributes = {{"mode", Kind::kChoice}, {"paddings", Kind::kPairs}},
           .infer = infer_pad_grad,
+          .flops = {0},
           .internal = true,
           .examples = {"pad_grad(f32[6,10]) paddings=[[2,1],[3,3]] mode=reflect",
                        "pad_grad(f32[6,8]) paddings=[[2,1],[3,4]] mode=edge"},
-      },
-      {
-          .name = "tile",
-          .doc = "Repeats a tensor along each axis.",
-          .formula = "y[..., i, ...] = x[..., i mod d, ...]",
-          .operands = {{"in", "any shape", Accepts::kAny}},
-          .attributes = {{.name = "multiples",
-                          .type = AttributeType::kIntegers,
-                          .fallback = "",
-                          .doc = "number of copies along each axis",
-                          .min = 1}},
-          .plan_attributes = {{"multiples", Kind::kShape}},
-          .infer = infer_tile,
-          .examples = {"tile(f32[2,3]) multiples=[2,1]", "tile(f32[2,3]) multiples=[3,2]",
-                       "tile(f32[2,1,3]) multiples=[2,4,2]", "tile(u8[3]) multiples=[2]",
-                       "tile(f32[2]) multiples=[1]", "tile(f32[]) multiples=[]"},
       },
   };
   return kOps;

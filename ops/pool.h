@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/spec.h"
 #include "ops/windows.h"
 
 namespace flow::ops {
@@ -21,5 +22,23 @@ struct Pool {
 /// The pool that the attributes describe, in one or two dimensions, over an input of that
 /// height and width. Reports what is wrong with it.
 std::optional<Pool> read_pool(Call& call, std::array<int64_t, 2> input, int dimensions);
+
+/// A pool, or the gradient of one, over images of shape `x`, that makes `y`.
+struct PooledImages {
+  Shape x, y;
+  Pool pool;
+};
+
+/// What an operand [N, C, H, W] is pooled to; reports what is wrong with it or the attributes.
+std::optional<PooledImages> read_pool2d(Call& call);
+/// The same of a gradient, whose attribute `input_shape` is the shape of x.
+std::optional<PooledImages> read_pool2d_grad(Call& call);
+
+void normalise_pool(Call& call, Attributes& attributes);
+void normalise_pool_grad(Call& call, Attributes& attributes);
+
+std::vector<AttributeSpec> pool_attributes(int dimensions = 2);
+/// Those of a pool over images, and `input_shape`.
+std::vector<AttributeSpec> pool_gradient_attributes();
 
 }  // namespace flow::ops

@@ -64,6 +64,7 @@ OpSpec reduction(std::string_view name, std::string_view doc, std::string_view f
           .plan_attributes = reduce_plan_attributes(),
           .normalise = normalise_reduce,
           .infer = infer_reduce,
+          .flops = {1, Flops::Each::kFirst},
           .examples = std::move(examples)};
 }
 

@@ -105,6 +105,7 @@ std::span<const OpSpec> slice() {
                               {"steps", Kind::kIntegers}},
           .normalise = normalise_slice,
           .infer = infer_slice,
+          .flops = {0},
           .examples = {"slice(f32[4,5]) index=[1:3,::2]", "slice(f32[4,5]) index=[...,0]",
                        "slice(f32[4,5]) index=[::-1,4:0:-2]", "slice(f32[2,3,4]) index=[1,None]",
                        "slice(f32[7]) index=[-3]", "slice(i64[2,3,4]) index=[:,1:,-2]",
@@ -125,6 +126,7 @@ std::span<const OpSpec> slice() {
                               {"starts", Kind::kIntegers},
                               {"steps", Kind::kIntegers}},
           .infer = infer_slice_grad,
+          .flops = {0},
           .internal = true,
           .examples = {"slice_grad(f32[2,3]) starts=[1,0] steps=[1,2] counts=[2,3] "
                        "input_shape=[4,5]"},

@@ -30,6 +30,7 @@ OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_softmax,
+          .flops = {5},
           .examples = std::move(examples)};
 }
 
@@ -42,6 +43,7 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_softmax_grad,
+          .flops = {4},
           .internal = true};
 }
 

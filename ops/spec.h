@@ -16,6 +16,9 @@ namespace flow::ops {
 /// before anything is computed from them.
 enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer */ };
 
+/// What an operand or a result is to layouts of images, where kernels prefer channels innermost.
+enum class Images : uint8_t { kNone, kActivations /* [N, C, H, W] */, kFilters };
+
 struct OperandSpec {
   std::string_view name;  // as job files write it: "labels"; the main one is "in"
   std::string_view doc;
@@ -26,6 +29,7 @@ struct OperandSpec {
   std::string_view instead = {};
   /// In a mixed job, passes may give it in the job's 16-bit float dtype.
   bool low_precision = false;
+  Images images = Images::kNone;
 };
 
 /// How an attribute's text is read.
@@ -94,6 +98,39 @@ struct ResultSpec {
       false;  // as many as the shape function makes: out0, out1, ...; all but the first optional
   /// The operand, a variable, that this result is written onto.
   std::optional<size_t> updates = {};
+  /// The operand, a statistic of a layer, that this result is the next value of. Of several calls
+  /// that move the same one, each reads what the one before made, and the last is written onto it.
+  std::optional<size_t> moves = {};
+  Images images = Images::kNone;
+};
+
+/// What an op is when its kernel computes it as part of the step before, on the result's way out.
+enum class Epilogue : uint8_t { kNone, kBias, kRelu, kCast, kUpdate };
+
+/// Floating-point operations of a call, from shapes. A multiplication with its addition counts as
+/// two. Padding, masks and zeros are not subtracted.
+struct Flops {
+  enum class Each : uint8_t { kResult, kFirst /* operand */, kSecond, kOperands /* all */ };
+  /// Operations of all results; of ops that cost what a product costs.
+  using Rule = double (*)(std::span<const Shape> operands, const Shape& result,
+                          const Attributes& attributes);
+
+  double operations = 1;  // for each element of:
+  Each each = Each::kResult;
+  bool windows = false;  // times the elements of a window, `ksize`
+  Rule product = nullptr;
+};
+
+/// An operand with places in another tensor, which kernels trust. A plan may only pass the second
+/// result of `op` there, of a call that matches.
+struct Origin {
+  size_t operand;
+  std::string_view op;
+  /// Does the call match one of `op` whose first operand has that shape?
+  bool (*matches)(const Attributes& reader, const Attributes& maker,
+                  const Shape& maker_operand) = nullptr;  // null: it always does
+  bool same_operand = false;  // their first operands must be the same tensor
+  std::string_view expected;  // "the matching top_k"
 };
 
 /// Replaces attributes as job files write them by their normalised form: a negative axis by the one
@@ -103,6 +140,8 @@ using NormaliseRule = void (*)(Call& call, Attributes& attributes);
 /// Makes the results, or reports why there are none. Attributes are normalised and of their kinds,
 /// operands as many and of the dtypes that the record says; nothing else can be relied on.
 using InferRule = void (*)(Call& call);
+/// In a mixed job, may operands be rounded to 16 bits instead of the result, with the same bits?
+using RoundsRule = bool (*)(const Attributes& attributes);
 
 /// An op: a primitive, which kernels compute, or a layer (without `infer`), which expands to
 /// primitives.
@@ -127,7 +166,20 @@ struct OpSpec {
       false;  // the gradient rule takes gradients of any result, not of the first alone
   bool elementwise = false;  // element i of the first result comes from element i of operand 0
   bool dropped = false;      // by a pass: plans cannot name it
-  bool internal = false;     // made by passes; job files cannot name it
+  bool view = false;  // the first result is operand 0 in another shape, and may share its memory
+  bool between_devices = false;  // its operand lies on another device than its result
+  bool product = false;          // mixed jobs round its first two operands to 16 bits
+  bool for_updates = false;      // computed for updates of variables alone
+  RoundsRule rounds_operands = nullptr;
+  Epilogue epilogue = Epilogue::kNone;
+  Epilogue gradient_of = Epilogue::kNone;  // it is the gradient of that epilogue
+  /// Epilogues that kernels take: kUpdate alone, or the others in this order, any of them absent.
+  std::vector<Epilogue> takes = {};
+  int bias_axis = 0;  // of an epilogue kBias; below 0: counted from the end
+  std::optional<Origin> origin = {};
+  std::string_view layer = {};  // whose main op it is: "dense"
+  Flops flops = {};
+  bool internal = false;  // made by passes; job files cannot name it
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
 
@@ -143,7 +195,16 @@ struct OpSpec {
   bool may_be_absent(size_t i) const;
   /// May result 0 lie where operand i lies?
   bool may_overwrite(size_t i) const;
+  /// Do kernels take that epilogue?
+  bool can_take(Epilogue other) const;
+  /// Is it a convolution, or the gradient of one?
+  bool convolves() const;
+  /// Do results replace statistics of a layer (see ResultSpec::moves)?
+  bool moves_statistics() const { return !results.empty() && results[0].moves; }
 };
+
+/// A RoundsRule of ops that only move elements.
+bool rounds_always(const Attributes& attributes);
 
 /// All records, family by family in the order of families.def.
 std::span<const OpSpec* const> all_specs();

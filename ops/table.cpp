@@ -32,13 +32,23 @@ bool OpSpec::may_overwrite(size_t i) const {
   return std::ranges::find(in_place, i) != in_place.end();
 }
 
+bool OpSpec::can_take(Epilogue other) const {
+  return std::ranges::find(takes, other) != takes.end();
+}
+
+bool OpSpec::convolves() const {
+  const auto is_filters = [](const auto& one) { return one.images == Images::kFilters; };
+  return std::ranges::any_of(operands, is_filters) || std::ranges::any_of(results, is_filters);
+}
+
+bool rounds_always(const Attributes&) { return true; }
+
 std::span<const OpSpec* const> all_specs() {
   static const std::vector<const OpSpec*> kAll = [] {
     std::vector<const OpSpec*> all;
     for (const auto family : {
 #define FLOW_FAMILY(family) family,
 #include "ops/families.def"
-#undef FLOW_FAMILY
          })
       for (const OpSpec& spec : family()) all.push_back(&spec);
     return all;

@@ -47,6 +47,12 @@ void infer_top_k_grad(Call& call) {
     call.result(dy.dtype, with_extent(dy.shape, *axis, extent), batch_beside(dy.batch_axis, *axis));
 }
 
+bool is_top_k_of(const Attributes& gradient, const Attributes& top, const Shape& x) {
+  const auto axis = gradient.get<int64_t>("axis");
+  return top.get<int64_t>("axis") == axis &&
+         x[static_cast<int>(axis)] == gradient.get<int64_t>("extent");
+}
+
 }  // namespace
 
 std::span<const OpSpec> top_k() {
@@ -67,6 +73,7 @@ std::span<const OpSpec> top_k() {
           .results = {{"values"}, {.name = "indices", .optional = true}},
           .normalise = normalise_axis,
           .infer = infer_top_k,
+          .flops = {1, Flops::Each::kFirst},
           .examples = {"top_k(f32[3,7]) k=3", "top_k(f32[2,5,3]) k=2 axis=1", "top_k(f32[6]) k=6",
                        "top_k(i32[3,7]) k=4", "top_k(u8[5,2]) k=1 axis=0"},
       },
@@ -80,6 +87,11 @@ std::span<const OpSpec> top_k() {
                          {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
           .infer = infer_top_k_grad,
+          .origin = Origin{.operand = 1,
+                           .op = "top_k",
+                           .matches = is_top_k_of,
+                           .expected = "the matching top_k"},
+          .flops = {0},
           .internal = true,
       },
   };

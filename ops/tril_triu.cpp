@@ -31,6 +31,7 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
       .plan_attributes = {{"diagonal", Kind::kOffset}},
       .infer = infer_triangle,
       .in_place = {0},
+      .flops = {0},
       .examples = std::move(examples)};
 }
 

@@ -44,9 +44,12 @@ struct Parameters {
   std::vector<AttributeSpec> attributes = {};
   std::vector<PlanAttribute> in_plans = {};
   InferRule infer = infer_like_operand, infer_grad = infer_unary_grad;
+  Epilogue epilogue = Epilogue::kNone;  // 16-bit kernels have its gradient, too
 };
 
 Parameters none() { return {}; }
+
+Parameters rectifier() { return {.epilogue = Epilogue::kRelu}; }
 
 Parameters alpha(std::string_view fallback, std::string_view doc) {
   return {{{"alpha", AttributeType::kNumber, fallback, doc}}, {{"alpha", Kind::kFinite}}};
@@ -92,12 +95,13 @@ OpSpec forward(std::string_view name, const Parameters& parameters, std::string_
           .infer = parameters.infer,
           .in_place = {0},
           .elementwise = true,
+          .epilogue = parameters.epilogue,
           .examples = std::move(examples)};
 }
 
 OpSpec backward(std::string_view name, const Parameters& parameters, std::string_view formula,
                 bool reads_result) {
-  const bool low_precision = name == "relu_grad";
+  const bool low_precision = parameters.epilogue != Epilogue::kNone;
   OperandSpec read = reads_result ? OperandSpec{"y", "result of the function"}
                                   : OperandSpec{"x", "operand of the function"};
   read.low_precision = low_precision;
@@ -110,6 +114,8 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
           .infer = parameters.infer_grad,
           .in_place = {0, 1},
           .elementwise = true,
+          .rounds_operands = low_precision ? rounds_always : nullptr,
+          .gradient_of = parameters.epilogue,
           .internal = true};
 }
 

@@ -77,7 +77,7 @@ int check(const fs::path& folder, const std::vector<GeneratedFile>& files) {
 int run(int argc, char** argv) {
   std::string action, programs, folder;
   CLI::App app("Writes the reference, man pages and completions.", "flow_reference");
-  dress(app, "flow_reference");
+  configure(app, "flow_reference");
   app.add_option("ACTION", action, "what to do")
       ->required()
       ->check(CLI::IsMember({"write", "check", "man", "completions"}));

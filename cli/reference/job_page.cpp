@@ -50,12 +50,12 @@ class JobPage {
  private:
   void follow(const KeyDef& key) {
     if (key.section) show(*key.section);
-    if (key.varieties) show(*key.varieties);
+    if (key.variants) show(*key.variants);
     if (key.type == KeyType::kHooks) show_hooks();
     if (key.type == KeyType::kEntry) show_entries();
   }
 
-  void show(const job::VarietyKind& kind) {
+  void show(const job::VariantKind& kind) {
     const bool elsewhere = !link_to(kind, kJobPage).starts_with(fmt::format("[{}](#", kind.noun));
     if (elsewhere || !shown_.insert(std::string(kind.noun)).second) return;
     text += fmt::format("\n## {}\n", kind_title(kind));
@@ -66,9 +66,9 @@ class JobPage {
     else
       text += "\nA mapping with `type:` and the keys of that type.\n";
     if (!kind.number.empty()) text += fmt::format("A number means `{}`.\n", kind.number);
-    text += variety_text(kind, kJobPage, 3);
-    for (const job::Variety& variety : kind.varieties)
-      for (const KeyDef& key : variety.keys) follow(key);
+    text += variant_text(kind, kJobPage, 3);
+    for (const job::Variant& variant : kind.variants)
+      for (const KeyDef& key : variant.keys) follow(key);
   }
 
   void show_hooks() {

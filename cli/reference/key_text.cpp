@@ -123,12 +123,12 @@ std::string section_title(std::string_view what) {
   return capitalised(std::string(what));
 }
 
-std::string kind_title(const job::VarietyKind& kind) {
+std::string kind_title(const job::VariantKind& kind) {
   return capitalised(std::string(kind.noun)) + 's';
 }
 
-std::string link_to(const job::VarietyKind& kind, std::string_view page) {
-  const auto is = [&kind](const job::VarietyKind& other) { return &kind == &other; };
+std::string link_to(const job::VariantKind& kind, std::string_view page) {
+  const auto is = [&kind](const job::VariantKind& other) { return &kind == &other; };
   const std::string_view home =
       is(job::learning_rates()) || is(job::warmups())                                ? "schedules"
       : is(job::optimizers()) || is(job::grad_clippings()) || is(job::loss_scales()) ? "optimizers"
@@ -145,13 +145,13 @@ std::string type_text(const KeyDef& key, std::string_view page) {
       return section_link(*key.section);
     case KeyType::kSections:
       return fmt::format("list of {}", section_link(*key.section));
-    case KeyType::kVariety:
-      return link_to(*key.varieties, page);
-    case KeyType::kVarieties:
-      return fmt::format("{}, or a list of them", link_to(*key.varieties, page));
+    case KeyType::kVariant:
+      return link_to(*key.variants, page);
+    case KeyType::kVariants:
+      return fmt::format("{}, or a list of them", link_to(*key.variants, page));
     case KeyType::kSource:
       return fmt::format("`DATASET.COLUMN`, {} or {}", section_link(*key.section),
-                         link_to(*key.varieties, page));
+                         link_to(*key.variants, page));
     case KeyType::kHooks:
       return hooks_links();
     default:
@@ -176,13 +176,13 @@ std::string key_table(const std::vector<KeyDef>& keys, std::string_view page) {
   return text;
 }
 
-std::string variety_text(const job::VarietyKind& kind, std::string_view page, int level) {
+std::string variant_text(const job::VariantKind& kind, std::string_view page, int level) {
   std::string text;
-  for (const job::Variety& variety : kind.varieties) {
+  for (const job::Variant& variant : kind.variants) {
     text += fmt::format("\n{} `{}`\n\n{}\n", std::string(static_cast<size_t>(level), '#'),
-                        variety.type, variety.doc);
-    if (!variety.formula.empty()) text += fmt::format("\n```\n{}\n```\n", variety.formula);
-    if (!variety.keys.empty()) text += '\n' + key_table(variety.keys, page);
+                        variant.type, variant.doc);
+    if (!variant.formula.empty()) text += fmt::format("\n```\n{}\n```\n", variant.formula);
+    if (!variant.keys.empty()) text += '\n' + key_table(variant.keys, page);
   }
   return text;
 }

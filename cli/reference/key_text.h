@@ -22,12 +22,12 @@ std::string key_table(const std::vector<job::KeyDef>& keys, std::string_view pag
 std::string each_table(const job::Section& section, std::string_view page);
 
 /// Each `type:` of a kind, with formula and keys, below headings of that level.
-std::string variety_text(const job::VarietyKind& kind, std::string_view page, int level);
+std::string variant_text(const job::VariantKind& kind, std::string_view page, int level);
 
 /// "Loss scales", the heading of a kind.
-std::string kind_title(const job::VarietyKind& kind);
+std::string kind_title(const job::VariantKind& kind);
 
 /// A link from a page to that heading.
-std::string link_to(const job::VarietyKind& kind, std::string_view page);
+std::string link_to(const job::VariantKind& kind, std::string_view page);
 
 }  // namespace flow::cli

@@ -8,20 +8,20 @@
 namespace flow::cli {
 namespace {
 
-std::string kind_text(const job::VarietyKind& kind, std::string_view page) {
-  return fmt::format("\n## {}\n{}", kind_title(kind), variety_text(kind, page, 3));
+std::string kind_text(const job::VariantKind& kind, std::string_view page) {
+  return fmt::format("\n## {}\n{}", kind_title(kind), variant_text(kind, page, 3));
 }
 
 }  // namespace
 
 std::string optimizers_page() {
   constexpr std::string_view kPage = "optimizers";
-  const job::VarietyKind& kind = job::optimizers();
+  const job::VariantKind& kind = job::optimizers();
   std::string text =
       "# Optimizers\n\n`optimizer:` of a train job is a mapping. `type:` selects the optimizer. In "
       "formulas `w` is a variable, `g` its gradient and `lr` the learning rate.\n\n## Keys of "
       "every optimizer\n\n" +
-      key_table(kind.common, kPage) + variety_text(kind, kPage, 2);
+      key_table(kind.common, kPage) + variant_text(kind, kPage, 2);
   const job::Section& scales = job::learning_rate_scales();
   text += fmt::format("\n## {}\n\n{}", section_title(scales.what), each_table(scales, kPage));
   return text + kind_text(job::grad_clippings(), kPage) + kind_text(job::loss_scales(), kPage);
@@ -29,7 +29,7 @@ std::string optimizers_page() {
 
 std::string schedules_page() {
   constexpr std::string_view kPage = "schedules";
-  const job::VarietyKind& kind = job::learning_rates();
+  const job::VariantKind& kind = job::learning_rates();
   return fmt::format(
              "# Schedules\n\n`learning_rate:` of an optimizer is a number or one of these "
              "schedules, a mapping with `type:`. In formulas `step` counts from 0.\n\n## Keys of "

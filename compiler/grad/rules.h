@@ -93,9 +93,9 @@ struct Rules {
   ExpandRule expand = nullptr;      // none: not a layer
 };
 
-#define FLOW_RULES(family) std::span<const Rules> family();
-#include "compiler/grad/families.def"
-#undef FLOW_RULES
+#define FLOW_UNDIFFERENTIATED(family)
+#define FLOW_FAMILY(family) std::span<const Rules> family();
+#include "ops/families.def"
 
 /// The rules of an op; empty ones where it has none.
 Rules rules_of(const ops::OpSpec& op);

@@ -10,9 +10,9 @@ Rules rules_of(const ops::OpSpec& op) {
   static const std::map<const ops::OpSpec*, Rules> kByOp = [] {
     std::map<const ops::OpSpec*, Rules> by_op;
     for (const auto family : {
-#define FLOW_RULES(family) family,
-#include "compiler/grad/families.def"
-#undef FLOW_RULES
+#define FLOW_UNDIFFERENTIATED(family)
+#define FLOW_FAMILY(family) family,
+#include "ops/families.def"
          })
       for (const Rules& rules : family()) {
         const ops::OpSpec* spec = ops::find_spec(rules.op);

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/attributes.h"
 #include "ops/check.h"
+#include "ops/known.h"
 #include "runtime/base/check.h"
 #include "runtime/base/text.h"
 
@@ -100,7 +101,7 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
     if (ops::accepts(def, value.dtype, {.compute = graph_.number})) continue;
     const Node* maker = graph_.producer_of(site.id(i));
     // A number has the dtype of what stands beside it.
-    if (site.failed() && maker && maker->op->name == "fill") continue;
+    if (site.failed() && maker && maker->op == ops::kFill) continue;
     const DType dtype = cast_target(def.accepts, graph_.number);
     site.bad_operand(
             i, Diagnosis::kDTypeMismatch,

@@ -57,8 +57,7 @@ class Chain {
       if (def.type != ops::AttributeType::kIntegers || !def.fallback.empty()) continue;
       const auto& sizes = node.attributes.get<std::vector<int64_t>>(def.name);
       const bool equal = std::ranges::adjacent_find(sizes, std::not_equal_to<>()) == sizes.end();
-      if (equal && !sizes.empty() && node.op->name != "reshape")
-        return fmt::format(" {}", sizes.front());
+      if (equal && !sizes.empty() && !node.op->view) return fmt::format(" {}", sizes.front());
       return " " + Shape(sizes).str();
     }
     return {};

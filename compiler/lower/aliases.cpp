@@ -46,7 +46,7 @@ class Aliases {
   /// A variable is written at the end of a call, when a reshape of it may still be read.
   void add_reshapes() {
     for (const plan::Step& step : job_.steps)
-      if (step.op == "reshape" && !step.tap &&
+      if (step.op->view && !step.tap &&
           job_.tensors[root(step.inputs[0])].role != plan::Role::kVariable)
         alias(step.outputs[0], step.inputs[0]);
   }
@@ -63,8 +63,7 @@ class Aliases {
   void add_elementwise() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       const plan::Step& step = job_.steps[i];
-      const ops::OpSpec* op = ops::find_spec(step.op);
-      if (step.tap || !op || !op->elementwise || !may_overwrite(step, i)) continue;
+      if (step.tap || !step.op->elementwise || !may_overwrite(step, i)) continue;
       const size_t into = root(step.inputs[0]);
       const size_t result = root(step.outputs[0]);
       alias(step.outputs[0], step.inputs[0]);

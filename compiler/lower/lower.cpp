@@ -97,8 +97,7 @@ class Lowering {
     step.attributes = node.attributes;
     for (size_t i = 0; i < posts; ++i) {
       const ir::Post& post = node.posts[i];
-      step.posts.push_back(
-          {std::string(post.op->name), post.name, read(post.operands), post.attributes});
+      step.posts.push_back({post.op->name, post.name, read(post.operands), post.attributes});
     }
     step.tap = node.tap;
     step.where = sources_.where(node.span);
@@ -122,7 +121,7 @@ class Lowering {
 
   void add_step(const ir::Node& node) {
     plan::Step step = step_of(node, node.posts.size());
-    const ops::OpSpec& spec = *ops::find_spec(step.op);
+    const ops::OpSpec& spec = *node.op;
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
       const bool absent = i > 0 && !read_[result.index()] && spec.may_be_absent(i);

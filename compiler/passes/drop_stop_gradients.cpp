@@ -6,7 +6,7 @@ namespace flow::passes {
 
 void drop_stop_gradients(ir::Graph& graph, Context&, Diags&) {
   for (ir::Node& node : graph.nodes) {
-    if (node.op->name != "stop_gradient") continue;
+    if (!node.op->dropped) continue;
     node.op = ops::find_spec("reshape");
     node.attributes.set("shape", graph[node.results[0]].shape.extents());
   }

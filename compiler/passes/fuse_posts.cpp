@@ -8,6 +8,7 @@ namespace flow::passes {
 namespace {
 
 using ir::ValueId;
+using ops::Epilogue;
 
 class PostFuser {
  public:
@@ -40,33 +41,25 @@ class PostFuser {
 
   /// The index of the node that `node` can be fused onto.
   size_t host_of(const ir::Node& node) const {
-    const bool bias = node.op->name == "bias_add", cast = node.op->name == "cast";
-    if (node.tap || (!bias && !cast && node.op->name != "relu")) return kNobody;
+    const Epilogue epilogue = node.op->epilogue;
+    if (node.tap || epilogue == Epilogue::kNone || epilogue == Epilogue::kUpdate) return kNobody;
     const ValueId running = node.operands[0];
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
     if (host.results[0] != running || host.device != node.device) return kNobody;
-    const std::string_view last = host.posts.empty() ? "" : host.posts.back().op->name;
-    if (cast) return last != "cast" && takes_rounding(host, node) ? index : kNobody;
-    if (host.op->name == "batch_norm" || host.op->name == "batch_norm_predict")
-      return !bias && last.empty() ? index : kNobody;
-    const bool product = host.op->name == "matmul";
-    if (!product && host.op->name != "convolution") return kNobody;
-    if (bias) {
-      const int axis = product ? graph_[running].shape.rank() - 1 : 1;
-      if (!last.empty() || node.attributes.get<int64_t>("axis") != axis) return kNobody;
+    const Epilogue last = host.posts.empty() ? Epilogue::kNone : host.posts.back().op->epilogue;
+    if (!host.op->can_take(epilogue) || epilogue <= last) return kNobody;
+    // To the dtype of mixed precision; other casts stand apart.
+    if (epilogue == Epilogue::kCast && node.attributes.get<DType>("dtype") != narrow_)
+      return kNobody;
+    if (epilogue == Epilogue::kBias) {
+      const int rank = graph_[running].shape.rank(), axis = host.op->bias_axis;
+      if (node.attributes.get<int64_t>("axis") != (axis < 0 ? rank + axis : axis)) return kNobody;
       const size_t bias_by = made_by_[node.operands[1].index()];
-      return bias_by == kNobody || bias_by < index ? index : kNobody;
+      if (bias_by != kNobody && bias_by >= index) return kNobody;
     }
-    return last.empty() || last == "bias_add" ? index : kNobody;
-  }
-
-  /// To the dtype of mixed precision; other casts stand apart.
-  bool takes_rounding(const ir::Node& host, const ir::Node& cast) const {
-    return cast.attributes.get<DType>("dtype") == narrow_ &&
-           (host.op->name == "matmul" || host.op->name == "convolution" ||
-            host.op->name == "convolution_grad_data");
+    return index;
   }
 
   void fuse(ir::Node& host, const ir::Node& node) const {

@@ -4,12 +4,13 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/known.h"
 
 namespace flow::passes {
 namespace {
 
 using ir::ValueId;
+using ops::Epilogue;
 
 class GradFuser {
  public:
@@ -28,29 +29,24 @@ class GradFuser {
   }
 
  private:
-  const ir::Node* producer(ValueId value, std::string_view op) const {
-    const ir::Node* node = graph_.producer_of(value);
-    return node && node->op->name == op ? node : nullptr;
-  }
-
   /// The batch_norm whose rectified result the relu_grad looks at, or null.
   const ir::Node* normalisation_of(const ir::Node& relu_grad) const {
-    const ir::Node* relu = producer(relu_grad.operands[1], "relu");
-    const ir::Node* norm = relu ? producer(relu->operands[0], "batch_norm") : nullptr;
-    const bool fits =
-        norm && norm->results[0] == relu->operands[0] && norm->device == relu_grad.device;
+    const ir::Node* relu = graph_.producer_of(relu_grad.operands[1]);
+    if (!relu || relu->op->epilogue != Epilogue::kRelu) return nullptr;
+    const ir::Node* norm = graph_.producer_of(relu->operands[0]);
+    const bool fits = norm && norm->op == ops::kBatchNorm &&
+                      norm->results[0] == relu->operands[0] && norm->device == relu_grad.device;
     return fits ? norm : nullptr;
   }
 
   static bool is_gradient_of(const ir::Node& node, const ir::Node& norm) {
-    return (node.op->name == "batch_norm_grad" || node.op->name == "batch_norm_grad_affine") &&
-           node.operands[1] == norm.operands[0] && node.operands[4] == norm.results[1] &&
-           !node.attributes.get<bool>("rectified");
+    return node.op->attribute("rectified") && node.operands[1] == norm.operands[0] &&
+           node.operands[4] == norm.results[1] && !node.attributes.get<bool>("rectified");
   }
 
   bool fuse(const ir::Node& node) {
     const ir::Node* norm =
-        node.op->name == "relu_grad" && !node.tap ? normalisation_of(node) : nullptr;
+        node.op->gradient_of == Epilogue::kRelu && !node.tap ? normalisation_of(node) : nullptr;
     if (!norm) return false;
     const ValueId masked = node.results[0];
     const std::vector<size_t>& readers = readers_[masked.index()];

@@ -20,7 +20,7 @@ std::vector<size_t> last_reads(const ir::Graph& graph) {
   std::vector<size_t> last(graph.values.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const ir::Node& node = graph.nodes[i];
-    if (node.tap || node.op->name == "sgd_update") continue;
+    if (node.tap || node.op->epilogue == ops::Epilogue::kUpdate) continue;
     for (const ValueId read : reads_of(node)) last[read.index()] = i + 1;
   }
   return last;
@@ -60,11 +60,12 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
   std::list<ir::Node> left;
   std::vector<NodeAt> places;  // in `left`, of each node; of what is fused, its product's
   for (ir::Node& node : graph.nodes) {
-    const ir::NodeId host =
-        node.op->name == "sgd_update" ? graph[node.operands[0]].producer : ir::NodeId();
+    const ir::NodeId host = node.op->epilogue == ops::Epilogue::kUpdate
+                                ? graph[node.operands[0]].producer
+                                : ir::NodeId();
     // The product writes the variable in place, so it must come after all that read it.
     const bool fuses =
-        host.valid() && places[host.index()]->op->name == "matmul" &&
+        host.valid() && places[host.index()]->op->can_take(ops::Epilogue::kUpdate) &&
         places[host.index()]->posts.empty() && places[host.index()]->device == node.device &&
         reads[node.operands[0].index()] == 1 && last[node.operands[1].index()] <= host.index();
     if (!fuses) {

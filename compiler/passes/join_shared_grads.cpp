@@ -9,7 +9,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/known.h"
 
 namespace flow::passes {
 namespace {
@@ -48,8 +48,9 @@ class RowsJoiner {
              !graph_.variable_of(operand);
     };
     if (node.tap || !std::ranges::all_of(node.operands, is_matrix_of_rows)) return false;
-    if (node.op->name == "bias_add_grad") return node.attributes.get<int64_t>("axis") == 1;
-    return node.op->name == "matmul" && node.attributes.get<bool>("transpose_a") &&
+    if (node.op->gradient_of == ops::Epilogue::kBias)
+      return node.attributes.get<int64_t>("axis") == 1;
+    return node.op == ops::kMatmul && node.attributes.get<bool>("transpose_a") &&
            !node.attributes.get<bool>("transpose_b");
   }
 
@@ -62,7 +63,7 @@ class RowsJoiner {
       const ir::Node& node = graph_.nodes[i];
       const ValueId result = node.results[0];
       if (is_part(node)) added[result.index()] = node.op;
-      if (node.op->name != "add" || node.tap) continue;
+      if (node.op != ops::kAdd || node.tap) continue;
       const ops::OpSpec* op = added[node.operands[0].index()];
       const bool all = op && std::ranges::all_of(node.operands, [&](ValueId operand) {
                          return added[operand.index()] == op && reads_[operand.index()] == 1 &&
@@ -98,7 +99,7 @@ class RowsJoiner {
   }
 
   bool is_of_products(const Sum& sum) const {
-    return graph_.nodes[sum.parts[0]].op->name == "matmul";
+    return graph_.nodes[sum.parts[0]].op == ops::kMatmul;
   }
 
   /// Operand i of each part.

@@ -7,7 +7,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
-#include "ops/spec.h"
+#include "ops/known.h"
 
 namespace flow::passes {
 namespace {
@@ -54,8 +54,8 @@ class Joiner {
     for (size_t i = 0; i < count; ++i) {
       const ir::Node& node = graph_.nodes[i];
       int64_t& covered = covered_[node.results[0].index()];
-      if (node.op->name == "slice_grad") covered = Shape(integers(node, "counts")).elements();
-      if (node.op->name != "add") continue;
+      if (node.op == ops::kSliceGrad) covered = Shape(integers(node, "counts")).elements();
+      if (node.op != ops::kAdd) continue;
       covered = covered_by(node);
       const bool whole = covered > 0 && covered == graph_[node.results[0]].shape.elements();
       if (whole && !node.tap && join(i)) covered = 0;
@@ -86,7 +86,7 @@ class Joiner {
     while (!open.empty()) {
       const ir::Node* node = open.back();
       open.pop_back();
-      if (node->op->name == "slice_grad")
+      if (node->op == ops::kSliceGrad)
         parts.push_back(node);
       else
         for (const ValueId operand : node->operands) open.push_back(graph_.producer_of(operand));

@@ -6,6 +6,7 @@
 #include "compiler/ir/builder.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
+#include "ops/known.h"
 
 namespace flow::passes {
 namespace {
@@ -41,13 +42,13 @@ class Mover {
  private:
   /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
   const ir::Node* matching_pool(const ir::Node& node) const {
-    if (node.op->name != "relu_grad" || node.tap) return nullptr;
+    if (node.op->gradient_of != ops::Epilogue::kRelu || node.tap) return nullptr;
     const ir::Node* unpool = graph_.producer_of(node.operands[0]);
-    if (!unpool || unpool->op->name != "max_pool2d_grad" || reads_[node.operands[0].index()] != 1)
+    if (!unpool || unpool->op != ops::kMaxPool2dGrad || reads_[node.operands[0].index()] != 1)
       return nullptr;
     if (unpool->device != node.device) return nullptr;
     const ir::Node* pool = graph_.producer_of(unpool->operands[1]);
-    const bool of_this = pool && pool->op->name == "max_pool2d" &&
+    const bool of_this = pool && pool->op == ops::kMaxPool2d &&
                          pool->operands[0] == node.operands[1] &&
                          pool->results[1] == unpool->operands[1];
     return of_this ? pool : nullptr;

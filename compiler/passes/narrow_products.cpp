@@ -17,10 +17,6 @@ namespace {
 
 using ir::ValueId;
 
-bool is_product(const ir::Node& node) {
-  return node.op->name == "matmul" || node.op->name.starts_with("convolution");
-}
-
 class Narrowing {
  public:
   Narrowing(ir::Graph& graph, DType narrow, Diags& diags)
@@ -56,7 +52,7 @@ class Narrowing {
 
   void narrow_products(bool taps) {
     for (size_t i = 0; i < old_; ++i)
-      if (is_product(graph_.nodes[i]) && graph_.nodes[i].tap == taps)
+      if (graph_.nodes[i].op->product && graph_.nodes[i].tap == taps)
         for (size_t operand = 0; operand < 2; ++operand) narrow_operand(i, operand);
   }
 
@@ -103,25 +99,18 @@ class Narrowing {
            passes_rounded(*producer, value) &&
            std::ranges::find(graph_.results, value) == graph_.results.end() &&
            std::ranges::all_of(readers_[value.index()], [this](size_t reader) {
-             return graph_.nodes[reader].op->name == "bias_add_grad";
+             return graph_.nodes[reader].op->gradient_of == ops::Epilogue::kBias;
            });
   }
 
   /// Does the node give of rounded operands what rounding gives of its result?
   bool passes_rounded(const ir::Node& node, ValueId result) const {
-    if (node.results[0] != result) return false;
-    const std::string_view op = node.op->name;
-    if (op == "max_pool2d_grad") return !windows_overlap(node);
-    // That the rectified value is there in 16 bits saves a cast; else there would be one more.
-    if (op == "relu_grad") return casts_of_[node.operands[1].index()].has_value();
-    return op == "reshape" || op == "transpose" || op == "max_pool2d";
-  }
-
-  /// Gradients that meet in an element are added.
-  static bool windows_overlap(const ir::Node& node) {
-    const auto& size = node.attributes.get<std::vector<int64_t>>("ksize");
-    const auto& strides = node.attributes.get<std::vector<int64_t>>("strides");
-    return size[0] > strides[0] || size[1] > strides[1];
+    const ops::RoundsRule rounds = node.op->rounds_operands;
+    if (node.results[0] != result || !rounds || !rounds(node.attributes)) return false;
+    // That others than the first are there in 16 bits saves a cast; else there would be one more.
+    for (size_t i = 1; i < node.operands.size(); ++i)
+      if (node.op->operand(i).low_precision && !casts_of_[node.operands[i].index()]) return false;
+    return true;
   }
 
   /// The node that made the cast's operand makes its result instead, of rounded operands; who reads
@@ -130,8 +119,9 @@ class Narrowing {
     const ValueId value = graph_.nodes[casts_[index].node].operands[0];
     const ValueId rounded = casts_[index].rounded;
     const size_t producer = graph_[value].producer.index();
-    const size_t factors = graph_.nodes[producer].op->name == "relu_grad" ? 2 : 1;
-    for (size_t operand = 0; operand < factors; ++operand) narrow_operand(producer, operand);
+    for (size_t operand = 0; operand < graph_.nodes[producer].operands.size(); ++operand)
+      if (operand == 0 || graph_.nodes[producer].op->operand(operand).low_precision)
+        narrow_operand(producer, operand);
     for (const size_t reader : readers_[value.index()]) graph_.nodes[reader].operands[0] = rounded;
     readers_[value.index()].clear();
     graph_.nodes[producer].results[0] = rounded;

@@ -48,8 +48,8 @@ class Placement {
   /// Moving statistics are written where they lie, whichever entry's batch moves them.
   void place_statistics() {
     for (ir::Node& node : graph_.nodes) {
-      if (node.op->name != "move_statistics") continue;
-      node.device = graph_[node.operands[2]].device;
+      if (!node.op->moves_statistics()) continue;
+      node.device = graph_[node.operands[*node.op->result(0).moves]].device;
       for (const ValueId result : node.results) graph_[result].device = node.device;
     }
   }
@@ -110,7 +110,7 @@ class Placement {
 
   void read_copies() {
     for (ir::Node& node : graph_.nodes) {
-      if (node.op->name == "copy") continue;
+      if (node.op->between_devices) continue;
       const auto read = [&](ValueId& id) {
         if (graph_[id].device != node.device) id = copies_[id.index()];
       };

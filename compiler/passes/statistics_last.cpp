@@ -9,7 +9,7 @@ namespace flow::passes {
 void statistics_last(ir::Graph& graph, Context&, Diags&) {
   std::vector<ir::Node> nodes = std::move(graph.nodes);
   std::stable_partition(nodes.begin(), nodes.end(),
-                        [](const ir::Node& node) { return node.op->name != "move_statistics"; });
+                        [](const ir::Node& node) { return !node.op->moves_statistics(); });
   graph.set_nodes(std::move(nodes));
 }
 

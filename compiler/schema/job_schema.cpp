@@ -56,7 +56,7 @@ OrderedJson attribute(const ops::OpSpec& op, const ops::AttributeSpec& def, Tabl
     case ops::AttributeType::kPadding:
       return reference("padding");
     case ops::AttributeType::kInitializer:
-      return tables.varieties(job::initializers());
+      return tables.variants(job::initializers());
     case ops::AttributeType::kActivation:
       return reference("activation");
     case ops::AttributeType::kRegularizer:

@@ -69,6 +69,7 @@ class Object {
   OrderedJson of(uint64_t) { return {{"type", "integer"}, {"minimum", 0}}; }
   OrderedJson of(double) { return reference("number"); }
   OrderedJson of(const std::string&) { return type("string"); }
+  OrderedJson of(const ops::OpRef&) { return type("string"); }
   OrderedJson of(DType) { return reference("dtype"); }
   OrderedJson of(plan::TensorId) { return reference("tensor"); }
   OrderedJson of(plan::StepId) { return reference("step"); }

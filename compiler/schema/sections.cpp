@@ -1,11 +1,11 @@
-// Keys, sections and varieties as schemas.
+// Keys, sections and variants as schemas.
 #include "compiler/schema/sections.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 
 namespace flow::schema {
@@ -51,10 +51,10 @@ OrderedJson command() {
                   {"items", reference("scalar")}}});
 }
 
-/// The names of varieties.
-OrderedJson types_of(const job::VarietyKind& kind) {
+/// The names of variants.
+OrderedJson types_of(const job::VariantKind& kind) {
   std::vector<OrderedJson> types;
-  for (const job::Variety& one : kind.varieties) {
+  for (const job::Variant& one : kind.variants) {
     const std::string formula =
         one.formula.empty() ? std::string() : fmt::format("\n\n{}", one.formula);
     types.push_back(described({{"const", one.type}}, std::string(one.doc) + formula));
@@ -112,10 +112,10 @@ OrderedJson Tables::value(const KeyDef& def) {
       return section(*def.section);
     case KeyType::kSections:
       return list_of(section(*def.section), false);
-    case KeyType::kVariety:
-      return varieties(*def.varieties);
-    case KeyType::kVarieties:
-      return list_of(varieties(*def.varieties), true, 1);
+    case KeyType::kVariant:
+      return variants(*def.variants);
+    case KeyType::kVariants:
+      return list_of(variants(*def.variants), true, 1);
     case KeyType::kSource:
       return source(def);
     case KeyType::kHooks:
@@ -215,9 +215,9 @@ OrderedJson Tables::names(const job::Section& section) {
   return with_deletions(std::move(made));
 }
 
-OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& variety) {
+OrderedJson Tables::variant(const job::VariantKind& kind, const job::Variant& variant) {
   OrderedJson properties = {{"type", true}};
-  const std::vector<KeyDef> all = keys_of(kind, &variety);
+  const std::vector<KeyDef> all = keys_of(kind, &variant);
   for (const KeyDef& key : all)
     if (key.name != "type") properties[std::string(key.name)] = property(key);
   OrderedJson made = with_deletions(mapping(std::move(properties)));
@@ -225,22 +225,22 @@ OrderedJson Tables::variety(const job::VarietyKind& kind, const job::Variety& va
   return made;
 }
 
-OrderedJson Tables::picked(const job::VarietyKind& kind) {
+OrderedJson Tables::picked(const job::VariantKind& kind) {
   OrderedJson cases = OrderedJson::array();
-  for (const job::Variety& one : kind.varieties)
-    cases.push_back(where("type", one.type, variety(kind, one)));
+  for (const job::Variant& one : kind.variants)
+    cases.push_back(where("type", one.type, variant(kind, one)));
   OrderedJson made = {
       {"type", "object"}, {"properties", {{"type", types_of(kind)}}}, {"allOf", std::move(cases)}};
   if (!parts_) made["required"] = {"type"};
   return made;
 }
 
-OrderedJson Tables::varieties(const job::VarietyKind& kind) {
+OrderedJson Tables::variants(const job::VariantKind& kind) {
   return once(definition_name(kind.noun), [&] {
     std::vector<OrderedJson> forms;
     if (!kind.number.empty())
-      forms.push_back(number(find_variety(kind, kind.number)->keys.front().bounds));
-    for (const job::Variety& one : kind.varieties) {
+      forms.push_back(number(find_variant(kind, kind.number)->keys.front().bounds));
+    for (const job::Variant& one : kind.variants) {
       const bool complete = std::ranges::none_of(one.keys, &KeyDef::required);
       if (kind.by_word && complete) forms.push_back(described({{"const", one.type}}, one.doc));
     }
@@ -252,9 +252,9 @@ OrderedJson Tables::varieties(const job::VarietyKind& kind) {
 OrderedJson Tables::source(const KeyDef& def) {
   // A mapping is one or the other by whether it has a `type`.
   OrderedJson mapping = {{"type", "object"},
-                         {"properties", {{"type", types_of(*def.varieties)}}},
+                         {"properties", {{"type", types_of(*def.variants)}}},
                          {"if", {{"required", {"type"}}}},
-                         {"then", varieties(*def.varieties)},
+                         {"then", variants(*def.variants)},
                          {"else", section(*def.section)}};
   return any_of({text(def.pattern), std::move(mapping)});
 }

@@ -1,4 +1,4 @@
-// Schemas of the tables of compiler/job: sections, varieties and their keys.
+// Schemas of the tables of compiler/job: sections, variants and their keys.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ class Tables {
 
   /// What stands at a key, with its documentation and default.
   OrderedJson property(const job::KeyDef& def);
-  /// Refers to the definition of a section or a kind of varieties, which is made once.
+  /// Refers to the definition of a section or a kind of variants, which is made once.
   OrderedJson section(const job::Section& section);
-  OrderedJson varieties(const job::VarietyKind& kind);
+  OrderedJson variants(const job::VariantKind& kind);
 
   OrderedJson& definitions() { return definitions_; }
 
@@ -32,8 +32,8 @@ class Tables {
   /// Allows deletions in a mapping that is a part of one.
   OrderedJson with_deletions(OrderedJson schema) const;
   OrderedJson names(const job::Section& section);
-  OrderedJson variety(const job::VarietyKind& kind, const job::Variety& variety);
-  OrderedJson picked(const job::VarietyKind& kind);
+  OrderedJson variant(const job::VariantKind& kind, const job::Variant& variant);
+  OrderedJson picked(const job::VariantKind& kind);
   OrderedJson source(const job::KeyDef& def);
   OrderedJson hooks();
   /// Keys that must be there, exclude or need each other.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/yaml/forbidden.h"
+#include "compiler/yaml/restrictions.h"
 
 namespace flow::yaml {
 namespace {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-#include "compiler/yaml/forbidden.h"
+#include "compiler/yaml/restrictions.h"
 #include "runtime/base/check.h"
 #include "runtime/base/display.h"
 

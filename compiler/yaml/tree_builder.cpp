@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "compiler/yaml/bare_list.h"
-#include "compiler/yaml/forbidden.h"
+#include "compiler/yaml/restrictions.h"
 
 namespace flow::yaml {
 namespace {

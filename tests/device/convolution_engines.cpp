@@ -11,7 +11,7 @@ int main(int, char** arguments) {
     flow::cuda::Cudnn cudnn(device.json);
     for (flow::cuda::ConvolutionSpec spec : flow::test::random_convolutions(2, kCount)) {
       const std::string plain = cudnn.engine(spec);
-      spec.leeway.tf32 = true;
+      spec.math_mode.tf32 = true;
       fmt::print("{} | {} | {} | {}\n", device.name, flow::test::text_of(spec), plain,
                  cudnn.engine(spec));
     }

@@ -153,7 +153,7 @@ TEST_CASE("A product computes in its own precision, in TF32 only where that is a
       {DType::kBFloat16, false, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_32F}};
   for (const Case& c : cases) {
     MatmulSpec spec{c.dtype, {2, 3}, {3, 4}, {2, 4}};
-    spec.leeway.tf32 = c.tf32;
+    spec.math_mode.tf32 = c.tf32;
     const ProductDescriptors product = cuda::describe(spec);
     CHECK(read<int32_t>(product.desc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == c.compute);
     CHECK(read<uint32_t>(product.left, CUBLASLT_MATRIX_LAYOUT_TYPE) == c.operand);

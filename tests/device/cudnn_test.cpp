@@ -65,7 +65,7 @@ TEST_CASE("A plan that is kept is taken again for the same device and convolutio
   CHECK(kept() == files);
   prepare_all(devices[1].json);
   CHECK(kept().size() == 2 * specs.size());
-  for (ConvolutionSpec& spec : specs) spec.leeway.any_order = true;
+  for (ConvolutionSpec& spec : specs) spec.math_mode.any_order = true;
   prepare_all(devices[0].json);
   CHECK(kept().size() == 3 * specs.size());
 }

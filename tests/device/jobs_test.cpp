@@ -20,7 +20,7 @@ using Pass = ConvolutionSpec::Pass;
 std::optional<ConvolutionSpec> spec_of(const plan::Job& job, const plan::Step& step) {
   constexpr std::string_view kOps[] = {"convolution", "convolution_grad_data",
                                        "convolution_grad_weight"};
-  const auto op = std::ranges::find(kOps, step.op);
+  const auto op = std::ranges::find(kOps, step.op.name());
   if (op == std::end(kOps)) return std::nullopt;
   const auto list = [&](std::string_view name) {
     return step.attributes.get<std::vector<int64_t>>(name);
@@ -79,7 +79,7 @@ TEST_CASE("Every convolution of a job is planned whole, in every precision, on e
            {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
         for (const bool tf32 : {false, true}) {
           if (tf32 && dtype != DType::kFloat32) continue;
-          spec.dtype = dtype, spec.leeway.tf32 = tf32;
+          spec.dtype = dtype, spec.math_mode.tf32 = tf32;
           INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
           CHECK_NOTHROW(cudnn.prepare(spec));
         }

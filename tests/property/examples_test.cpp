@@ -30,7 +30,7 @@ int64_t integers_below(const plan::Job& job) {
     const Shape& params = job[step.inputs[0]].shape;
     return params[static_cast<int>(step.attributes.get<int64_t>("axis"))];
   }
-  if (step.op.starts_with("sparse_softmax")) {
+  if (step.op.name().starts_with("sparse_softmax")) {
     const Shape& logits = job[step.inputs[1]].shape;
     return logits[logits.rank() - 1];
   }
@@ -62,7 +62,7 @@ Arrays random_inputs(const plan::Job& job) {
     Array array = is_integer(tensor.dtype)
                       ? random_labels(random, tensor.dtype, tensor.shape, integers_below(job))
                       : random_array(random, tensor.dtype, tensor.shape);
-    if (tensor.name != "in_cotangent") adapt(job.steps.front().op, array);
+    if (tensor.name != "in_cotangent") adapt(job.steps.front().op.name(), array);
     values.emplace(tensor.name, std::move(array));
   }
   return values;

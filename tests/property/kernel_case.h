@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::test {
 

@@ -96,12 +96,26 @@ class Layering(unittest.TestCase):
 
 
 class Lists(unittest.TestCase):
-    def test_every_family_of_ops_stands_in_its_list(self):
-        for folder, macro, returns in (("ops", "FLOW_FAMILY", "OpSpec"), ("compiler/grad", "FLOW_RULES", "Rules")):
-            listed = set(re.findall(rf"^{macro}\((\w+)\)", (SOURCE / folder / "families.def").read_text(), re.M))
-            files = {path.stem for path in (SOURCE / folder).glob("*.cpp")
-                     if re.search(rf"^std::span<const {returns}> {path.stem}\(\)", path.read_text(), re.M)}
-            self.assertEqual(listed, files)
+    def test_every_family_of_ops_has_its_files(self):
+        families = {}
+        for macro, family in re.findall(r"^(FLOW_\w+)\((\w+)\)", (SOURCE / "ops/families.def").read_text(), re.M):
+            families.setdefault(macro, set()).add(family)
+        layers, undifferentiated = families["FLOW_LAYERS"], families["FLOW_UNDIFFERENTIATED"]
+        every = set.union(*families.values())
+        for folder, returns, expected in (("ops", "OpSpec", every), ("compiler/grad", "Rules", every - undifferentiated),
+                                          ("runtime/cpu/kernels", "KernelEntry", every - layers),
+                                          ("runtime/cpu/reference", "KernelEntry", every - layers),
+                                          ("runtime/cuda/kernels", "KernelEntry", every - layers)):
+            exporting = {path.stem for path in (SOURCE / folder).iterdir()
+                         if path.suffix in CODE and re.search(rf"^std::span<const {returns}> (?:\w+::)?{path.stem}\(\)", path.read_text(), re.M)}
+            self.assertEqual(expected, exporting, folder)
+
+    def test_ops_are_told_apart_by_their_records(self):
+        # Traits of ops/spec.h, or the records of ops/known.h. Names are for JSON and messages.
+        name = r"(?:\bop|\bop->name|\bop\.name\(\)|\bspec\.name|\bspec->name)"
+        compared = re.compile(rf'{name} *[=!]= *"\w|"\w+" *[=!]= *{name}|{name}\.(?:starts|ends)_with\("')
+        for file, text in sources("runtime", "compiler", "cli"):
+            self.assertIsNone(compared.search(text), f"{file} compares an op with a name")
 
     def test_diagnostic_codes_are_unique(self):
         text = (SOURCE / "compiler/diag/diagnostics.def").read_text()

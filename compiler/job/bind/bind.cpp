@@ -22,7 +22,7 @@ class Binder {
       : reader_(reader), instance_(instance), job_(job) {}
 
   Bindings run() {
-    bound_.complete = !instance_.poisoned();
+    bound_.complete = !instance_.has_error();
     bound_.context.narrow = plan::narrow_of(job_.precision);
     if (job_.returns) bind_return(job_.returns->value);
     for (const Hook& hook : job_.hooks) bind_hook(hook);
@@ -92,7 +92,7 @@ class Binder {
     std::vector<std::string> names = instance_.names();
     for (const std::string& name : names)
       if (is_inside(name)) instance_.mark_read(name);
-    if (made.empty() && !instance_.poisoned()) {
+    if (made.empty() && !instance_.has_error()) {
       std::erase_if(names, [this](const std::string& name) { return !is_made(name); });
       reader_
           .error(Diagnosis::kNothingMatched, hook.pattern.span,
@@ -135,7 +135,7 @@ class Binder {
       if (!found.value.valid() || (diff && !is_float(instance_.graph[found.value].dtype))) continue;
       watch(hook, kind_of(hook), hook.output ? hook.output->text : name, found.value);
     }
-    if (matched == 0 && !instance_.poisoned())
+    if (matched == 0 && !instance_.has_error())
       reader_
           .error(Diagnosis::kNothingMatched, hook.pattern.span,
                  fmt::format("no tensor matches `{}`", hook.pattern.text))

@@ -66,7 +66,7 @@ class OptimizerBinder {
     std::vector<ir::ValueId> trainable;
     for (const ir::Variable& variable : instance_.graph.variables)
       if (variable.trainable) trainable.push_back(variable.value);
-    if (trainable.empty() && !instance_.poisoned()) {
+    if (trainable.empty() && !instance_.has_error()) {
       reader_.error(Diagnosis::kNoVariables, optimizer_.minimize.front().span,
                     fmt::format("job `{}` has no trainable variable", job_.name.text));
       good_ = false;
@@ -123,7 +123,7 @@ class OptimizerBinder {
 
   void report_no_match(const Name& glob, const std::vector<ir::ValueId>& all,
                        std::string_view what) {
-    if (all.empty() || instance_.poisoned()) return;
+    if (all.empty() || instance_.has_error()) return;
     std::vector<std::string> names;
     for (const ir::ValueId id : all) names.push_back(instance_.graph[id].name);
     reader_

@@ -47,8 +47,8 @@ Instance::Instance(Reader& reader, const File& file, const Job& job, const Targe
 void Instance::add_inputs() {
   for (const Input& input : job_.inputs) {
     ir::ValueId& value = scope_.values[input.name.text];
-    if (input.poisoned) {
-      poisoned_.insert(input.name.text);
+    if (input.has_error) {
+      failed_.insert(input.name.text);
       continue;
     }
     value = builder_.add_input(input.name.text, input.dtype, input.shape,
@@ -70,7 +70,7 @@ void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
   for (const Entry& entry : entries) {
     const std::string name = scope.prefix + entry.name.text;
     if (!may_make(entry.name)) {
-      poisoned_.insert(name);
+      failed_.insert(name);
       return;
     }
     entries_.emplace(name, &entry);
@@ -78,7 +78,7 @@ void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
     const ir::ValueId value = call_entry(entry, name, scope);
     scope.values[entry.name.text] = value;
     if (!value.valid())
-      poisoned_.insert(name);
+      failed_.insert(name);
     else
       builder_.alias(name, value);
   }
@@ -88,9 +88,9 @@ void Instance::run(const std::vector<Entry>& entries, Scope& scope) {
 ir::ValueId Instance::call_entry(const Entry& entry, const std::string& name, Scope& scope) {
   if (entry.copies.empty()) return call_once(entry, name, scope.variables + entry.name.text, scope);
   owners_[name] = scope.variables + entry.name.text;
-  if (entry.poisoned) arguments_of({entry, name, {}, {}}, scope);
+  if (entry.has_error) arguments_of({entry, name, {}, {}}, scope);
   ir::ValueId value;
-  for (size_t i = 0; i < entry.copies.size() && !entry.poisoned; ++i) {
+  for (size_t i = 0; i < entry.copies.size() && !entry.has_error; ++i) {
     const std::string copy = fmt::format("{}/{}", name, i);
     if (!may_make(entry.name)) return {};
     entries_.emplace(copy, &entry.copies[i]);
@@ -135,10 +135,10 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
   for (auto part = entries_.lower_bound(inside);
        part != entries_.end() && part->first.starts_with(inside); ++part)
     usage_.read(part->second->name);
-  if (poisoned_.contains(name)) return {};
+  if (failed_.contains(name)) return {};
   if (const auto copy = owners_.find(name + suffix); copy != owners_.end()) return copy->second;
   if (const auto owner = owners_.find(name); owner != owners_.end()) return owner->second;
-  if (!entry.poisoned)
+  if (!entry.has_error)
     reader_
         .error(Diagnosis::kUnknownTensor, entry.variables->span,
                fmt::format("{}: `{}` has no variables to share", entry.name.text,
@@ -150,7 +150,7 @@ std::optional<std::string> Instance::owner_of(const Entry& entry, const std::str
 ir::ValueId Instance::call(const Call& call, const Scope& scope) {
   // Operands are looked at in any case, so that their errors are reported and they count as read.
   auto arguments = arguments_of(call, scope);
-  if (call.entry.poisoned || !arguments) return {};
+  if (call.entry.has_error || !arguments) return {};
   return call.entry.network ? call_network(call, *arguments, scope)
                             : call_op(call, std::move(*arguments), scope);
 }
@@ -235,12 +235,12 @@ std::optional<std::vector<Instance::Argument>> Instance::arguments_of(const Call
     mark_read(scope.prefix + operand.text, scope.prefix);
     arguments[i].value = found.value;
     good = good && found.value.valid();
-    if (found.value.valid() || found.poisoned || entry.poisoned || reported == operand.span)
+    if (found.value.valid() || found.has_error || entry.has_error || reported == operand.span)
       continue;
     report_unknown({operand.text, operand.span}, entry.name.text, scope);
     reported = operand.span;
   }
-  if (!good || entry.poisoned) return {};
+  if (!good || entry.has_error) return {};
   return arguments;
 }
 
@@ -307,7 +307,7 @@ Resolved Instance::resolve(std::string_view text, const Scope& scope) const {
   const auto left_out = [&](const std::string& broken) {
     return name.starts_with(broken) || broken.starts_with(scope.prefix + first + "/");
   };
-  return {{}, std::ranges::any_of(poisoned_, left_out)};
+  return {{}, std::ranges::any_of(failed_, left_out)};
 }
 
 /// `x.values` is `x` where the op calls its first result so.
@@ -340,7 +340,7 @@ Resolved Instance::find(std::string_view name) const { return resolve(name, scop
 Resolved Instance::require(const Name& name, std::string_view what) {
   const Resolved found = find(name.text);
   mark_read(name.text);
-  if (!found.value.valid() && !found.poisoned) report_unknown(name, what, scope_);
+  if (!found.value.valid() && !found.has_error) report_unknown(name, what, scope_);
   return found;
 }
 

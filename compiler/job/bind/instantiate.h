@@ -31,7 +31,7 @@ class Usage {
 /// What a name refers to: a value, something unknown after an earlier error, or nothing.
 struct Resolved {
   ir::ValueId value;
-  bool poisoned = false;
+  bool has_error = false;
 };
 
 /// A job's graph as its author sees it.
@@ -54,7 +54,7 @@ class Instance {
 
   ir::Graph graph;  // each node placed
   /// A part of the graph is missing after an error.
-  bool poisoned() const { return !poisoned_.empty(); }
+  bool has_error() const { return !failed_.empty(); }
 
  private:
   /// The names that entries of one graph may use.
@@ -112,7 +112,7 @@ class Instance {
   Usage& usage_;
   ir::Builder builder_;
   Scope scope_;
-  std::set<std::string> poisoned_;                            // full names of entries
+  std::set<std::string> failed_;                              // full names of entries
   std::map<std::string, const Entry*, std::less<>> entries_;  // by full name
   std::map<std::string, std::string> owners_;  // entries, by full name: whose variables they use
 };

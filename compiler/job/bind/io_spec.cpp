@@ -51,9 +51,9 @@ void check_channels_of(Reader& reader, const Column& column, const Input& input)
   check("std", column.std_span, column.plan.std.size());
 }
 
-class Drive {
+class IoSpecWriter {
  public:
-  Drive(const Reader& reader, const ir::Graph& graph, const Lowered& lowered)
+  IoSpecWriter(const Reader& reader, const ir::Graph& graph, const Lowered& lowered)
       : reader_(reader), graph_(graph), lowered_(lowered) {}
 
   plan::TensorId tensor(ir::ValueId value) const {
@@ -125,9 +125,9 @@ class Drive {
 
 }  // namespace
 
-void write_drive(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
-                 const Bindings& bindings, const Lowered& lowered, plan::Job& made) {
-  const Drive drive(reader, graph, lowered);
+void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
+                   const Bindings& bindings, const Lowered& lowered, plan::Job& made) {
+  const IoSpecWriter writer(reader, graph, lowered);
   made.name = job.name.text;
   made.train = job.train;
   made.precision = job.precision;
@@ -136,22 +136,22 @@ void write_drive(Reader& reader, const File& file, const Job& job, const ir::Gra
   made.run = job.run;
   made.where = reader.sources.where(job.name.span);
   made.datasets = read_datasets(reader, file, job);
-  made.inputs = drive.inputs(job);
+  made.inputs = writer.inputs(job);
   if (job.returns) {
     size_t next = 0;
     made.returns = {job.returns->type, job.returns->callback,
-                    drive.return_value(job.returns->value, bindings.returned, next),
+                    writer.return_value(job.returns->value, bindings.returned, next),
                     job.returns->sinks, reader.sources.where(job.returns->span)};
   }
   const auto& training = bindings.context.training;
   for (const Watched& watched : bindings.watched)
-    made.hooks.push_back(drive.hook(watched, bindings.context));
+    made.hooks.push_back(writer.hook(watched, bindings.context));
   if (training)
     made.optimizer = {job.optimizer->type,
                       job.optimizer->learning_rate,
-                      drive.tensor(bindings.context.mean_loss),
+                      writer.tensor(bindings.context.mean_loss),
                       training->loss_name(),
-                      drive.loss_scale(bindings.context),
+                      writer.loss_scale(bindings.context),
                       reader.sources.where(job.optimizer->span)};
 }
 
@@ -159,7 +159,7 @@ void check_implied_rows(Reader& reader, const File& file, const Job& job) {
   std::map<const Column*, const Input*> readers;
   for (const Input& input : job.inputs) {
     const auto* from = std::get_if<plan::FromDataset>(&input.source);
-    if (!from || input.poisoned) continue;
+    if (!from || input.has_error) continue;
     const Column* column = column_of(file.datasets, *from);
     if (!column || column->has_shape) continue;
     const auto [first, fresh] = readers.try_emplace(column, &input);

@@ -9,8 +9,8 @@
 namespace flow::job {
 
 /// Fills everything of `made` but tensors, variables and steps, which `lowered` describes.
-void write_drive(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
-                 const Bindings& bindings, const Lowered& lowered, plan::Job& made);
+void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::Graph& graph,
+                   const Bindings& bindings, const Lowered& lowered, plan::Job& made);
 
 /// The column of a dataset without `shape:` has the rows of the input that reads it; two inputs
 /// that disagree are an error.

@@ -174,7 +174,7 @@ void read_attribute(Reader& reader, const yaml::Node& node, const ops::Attribute
   entry.spans.spans.emplace_back(def.name, node.span);
   const size_t before = reader.diags.error_count();
   if (reader.diags.is_silenced(node.span)) {
-    entry.poisoned = true;  // any text in brackets is an index
+    entry.has_error = true;  // any text in brackets is an index
   } else if (def.type == ops::AttributeType::kInitializer) {
     if (auto initializer = read_initializer(reader, node, fmt::format("`{}`", def.name)))
       entry.initializers.emplace_back(def.name, std::move(*initializer));
@@ -183,7 +183,7 @@ void read_attribute(Reader& reader, const yaml::Node& node, const ops::Attribute
   } else if (auto value = read_value(reader, node, def)) {
     entry.attributes.set(def.name, std::move(*value));
   }
-  if (reader.diags.error_count() > before) entry.poisoned = true;
+  if (reader.diags.error_count() > before) entry.has_error = true;
 }
 
 }  // namespace flow::job

@@ -78,7 +78,7 @@ class EntryReader {
   }
 
   Diag& error(Diagnosis diagnosis, Span span, std::string_view message) {
-    entry_.poisoned = true;
+    entry_.has_error = true;
     return reader_.error(diagnosis, span, fmt::format("{}: {}", entry_.name.text, message));
   }
 
@@ -105,7 +105,7 @@ class EntryReader {
     if (reader_.expect(node, yaml::Kind::kScalar, fmt::format("`{}`", key),
                        "write the name of an entry, and give the op its own entry"))
       return Operand{node.scalar, node.span};
-    entry_.poisoned = true;
+    entry_.has_error = true;
     return {};
   }
 
@@ -159,7 +159,7 @@ class EntryReader {
       }
     }
     if (next < in_.size()) too_many();
-    if (!missing.empty() && !entry_.poisoned) too_few(missing);
+    if (!missing.empty() && !entry_.has_error) too_few(missing);
     while (!bound.empty() && !bound.back().given) bound.pop_back();
     entry_.operands = std::move(bound);
     for (const Operand& operand : entry_.operands) entry_.spans.operands.push_back(operand.span);
@@ -238,7 +238,7 @@ class EntryReader {
     if (const auto name = read_text(reader_, *node, "`variables`"))
       entry_.variables = Name{*name, node->span};
     else
-      entry_.poisoned = true;
+      entry_.has_error = true;
     for (const yaml::Entry& field : node_.entries)
       if (is_of_variables(field.key))
         error(
@@ -270,10 +270,10 @@ class EntryReader {
             .label(param.name.span, "the param");
     }
     for (const auto& [name, value] : arguments)
-      if (reader_.diags.is_silenced(value.span)) entry_.poisoned = true;
-    if (entry_.poisoned) return;
+      if (reader_.diags.is_silenced(value.span)) entry_.has_error = true;
+    if (entry_.has_error) return;
     entry_.network = networks.call(entry_.op, arguments);
-    entry_.poisoned = !entry_.network;
+    entry_.has_error = !entry_.network;
   }
 
   Reader& reader_;
@@ -294,7 +294,7 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   Entry entry;
   entry.name = {field.key, field.key_span};
   entry.op.span = entry.spans.op = field.key_span;
-  entry.poisoned = true;
+  entry.has_error = true;
   const std::string& word = field.value.scalar;
   if (!reader.expect(field.value, yaml::Kind::kMapping, "an entry",
                      is_name(word) ? fmt::format("write `{{op: {}}}`", word) : std::string()))
@@ -316,7 +316,7 @@ Entry read_entry(Reader& reader, const yaml::Entry& field, Networks& networks,
   entry.spans.op = op->span;
   const Signature* network = find_callee(reader, *op, networks, entry);
   if (!entry.def && !network) return entry;
-  entry.poisoned = false;
+  entry.has_error = false;
   EntryReader(reader, field, entry, network).read(networks, fallback);
   return entry;
 }

@@ -107,7 +107,7 @@ File read_file(Reader& reader, yaml::Node& node) {
   if (file.jobs.empty())
     reader.error(Diagnosis::kMissingKey, fields.key_span("jobs"),
                  "`jobs` is empty; expected a job");
-  check_also_names(reader, file);
+  check_sub_job_names(reader, file);
   if (!reader.diags.has_errors()) variables.warn_of_unused();
   return file;
 }

@@ -51,12 +51,12 @@ class GraphReader {
     for (int64_t i = 0; i < count.value_or(1); ++i) {
       if (!networks_.variables().may_copy(field.value, field.key_span)) break;
       copies.push_back(read_copy(field, i, above));
-      if (copies.back().poisoned) break;  // the others would be wrong likewise
+      if (copies.back().has_error) break;  // the others would be wrong likewise
     }
     Entry entry = copies.empty() ? Entry{} : copies.front();
     entry.name = {field.key, field.key_span};
-    entry.poisoned = !count || copies.empty() || copies.back().poisoned;
-    if (!entry.poisoned) check_chain(entry, repeat.span);
+    entry.has_error = !count || copies.empty() || copies.back().has_error;
+    if (!entry.has_error) check_chain(entry, repeat.span);
     entry.copies = std::move(copies);
     return entry;
   }
@@ -88,7 +88,7 @@ class GraphReader {
       if (star == std::string::npos)
         operands.push_back(operand);
       else if (!add_copies(entry, operand, star, operands))
-        entry.poisoned = true;
+        entry.has_error = true;
     }
     entry.operands = std::move(operands);
     entry.spans.operands.clear();
@@ -132,7 +132,7 @@ class GraphReader {
 
   void check_chain(Entry& entry, Span repeat) {
     if (!entry.operands.empty() && entry.operands[0].given) return;
-    entry.poisoned = true;
+    entry.has_error = true;
     reader_
         .error(Diagnosis::kOperandCount, repeat,
                fmt::format("{}: `repeat` requires a first operand to chain the copies",

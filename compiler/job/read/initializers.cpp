@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
@@ -14,10 +14,10 @@ std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::No
   if (node.is_scalar())
     if (const auto value = parse_number(node.scalar))
       return plan::Initializer{std::string(initializers().number), {{"value", *value}}, {}};
-  const Given given(reader, node, node.span, what, initializers());
-  if (!given.variety()) return {};
-  VarietyValues values = read_values(given.fields(), *given.variety());
-  plan::Initializer made{std::string(given.variety()->type), std::move(values.numbers), {}};
+  const ParsedVariant given(reader, node, node.span, what, initializers());
+  if (!given.variant()) return {};
+  VariantValues values = read_values(given.fields(), *given.variant());
+  plan::Initializer made{std::string(given.variant()->type), std::move(values.numbers), {}};
   for (const auto& [key, text] : values.texts) {
     if (key == "path")
       made.path = text;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "compiler/job/text/values.h"
 #include "runtime/plan/model/generators.h"
@@ -24,7 +24,7 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
                fmt::format("unknown source `{}`; expected a dataset column, a generator or a file",
                            text))
         .with_hint(is_file ? fmt::format("write the file as `{{npy: {}}}`", text)
-                   : find_variety(generators(), text)
+                   : find_variant(generators(), text)
                        ? fmt::format("write the generator as `{{type: {}}}`", text)
                        : "write `dataset.column`, `{npy: PATH}` or `{type: GENERATOR}`");
     return nullptr;
@@ -74,13 +74,13 @@ void read_column_source(Reader& reader, const yaml::Node& node,
   if (!column) return;
   const size_t dot = node.scalar.find('.');
   input.source = plan::FromDataset{node.scalar.substr(0, dot), node.scalar.substr(dot + 1)};
-  if (input.poisoned) return;
+  if (input.has_error) return;
   if (input.shape.rank() == 0) {
     reader
         .error(Diagnosis::kRowShape, input.shape_span,
                fmt::format("`{}` has shape []; expected a batch dimension", input.name.text))
         .with_hint("write the batch size first: `shape: [100]`");
-    input.poisoned = true;
+    input.has_error = true;
     return;
   }
   check_row_shape(reader, input, *column);
@@ -102,7 +102,7 @@ Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
 void check_generator(Reader& reader, const yaml::Node& node, const Fields& fields,
                      const plan::FromGenerator& made, const Input& input) {
   // What is not known must not be what is wrong.
-  const DType dtype = input.poisoned ? DType::kFloat64 : input.dtype;
+  const DType dtype = input.has_error ? DType::kFloat64 : input.dtype;
   for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape)) {
     const yaml::Node* number = fault.number.empty() ? nullptr : fields.find(fault.number);
     reader.error(diagnosis_of(fault.kind), number ? *number : node, fault.message)
@@ -111,10 +111,10 @@ void check_generator(Reader& reader, const yaml::Node& node, const Fields& field
 }
 
 void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
-  const Given given(reader, node, node.span, "`from`", generators());
-  if (!given.variety()) return;
-  const VarietyValues values = read_values(given.fields(), *given.variety());
-  plan::FromGenerator made{std::string(given.variety()->type), values.numbers};
+  const ParsedVariant given(reader, node, node.span, "`from`", generators());
+  if (!given.variant()) return;
+  const VariantValues values = read_values(given.fields(), *given.variant());
+  plan::FromGenerator made{std::string(given.variant()->type), values.numbers};
   check_generator(reader, node, given.fields(), made, input);
   input.source = std::move(made);
 }
@@ -143,7 +143,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
   const yaml::Node *shape = fields.require("shape"), *dtype = fields.require("dtype");
   const auto read_extents = shape ? read_shape(reader, *shape, "`shape`") : std::nullopt;
   const auto read_type = dtype ? read_dtype(reader, *dtype, "`dtype`") : std::nullopt;
-  input.poisoned = !read_extents || !read_type;
+  input.has_error = !read_extents || !read_type;
   input.shape = read_extents.value_or(Shape{});
   input.dtype = read_type.value_or(DType::kFloat32);
   input.shape_span = shape ? shape->span : entry.key_span;
@@ -161,7 +161,7 @@ Input read_input(Reader& reader, const yaml::Entry& entry, const std::vector<Dat
 void check_batches(Reader& reader, const std::vector<Input>& inputs) {
   const Input* first = nullptr;
   for (const Input& input : inputs) {
-    if (input.poisoned || !std::holds_alternative<plan::FromDataset>(input.source)) continue;
+    if (input.has_error || !std::holds_alternative<plan::FromDataset>(input.source)) continue;
     if (!first) first = &input;
     if (input.shape[0] == first->shape[0]) continue;
     reader

@@ -59,7 +59,7 @@ struct Entry {
   /// `repeat:` - the copies, each reading the one before as its first operand; the members above
   /// are those of the first, but for the operands: all that any copy reads.
   std::vector<Entry> copies;
-  bool poisoned = false;  // an error was reported: its result is not known
+  bool has_error = false;  // an error was reported: its result is not known
 };
 
 /// Entries in an order in which each comes after those it reads.
@@ -82,7 +82,7 @@ struct Input {
   bool rows = true;  // the leading axis carries rows
   plan::InputSource source;
   Span shape_span, from_span;  // from_span: invalid where `from:` is absent
-  bool poisoned = false;
+  bool has_error = false;
 };
 
 struct Optimizer {
@@ -94,7 +94,7 @@ struct Optimizer {
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm, clip_value;
-  std::map<std::string, double> loss_scale;  // the numbers of its variety; empty: none
+  std::map<std::string, double> loss_scale;  // the numbers of its variant; empty: none
   Span span;
   bool complete = true;  // false after an error
 };

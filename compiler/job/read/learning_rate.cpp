@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
@@ -23,7 +23,7 @@ void check_boundaries(Reader& reader, const yaml::Node& node,
 
 /// The rates or factors of `key`, as many as its pieces: `more` than boundaries.
 void read_pieces(const Fields& fields, std::string_view key, size_t more,
-                 const VarietyValues& values, plan::Schedule& schedule) {
+                 const VariantValues& values, plan::Schedule& schedule) {
   const auto steps = values.boundaries.find("boundaries");
   const auto rates = values.lists.find(std::string(key));
   if (steps == values.boundaries.end() || rates == values.lists.end()) return;
@@ -43,30 +43,30 @@ void read_pieces(const Fields& fields, std::string_view key, size_t more,
 }
 
 std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, Span key) {
-  if (!expect_variety(reader, node, "`warmup`", warmups())) return {};
-  const Variety* variety = pick_variety(reader, node, key, "`warmup`", warmups());
+  if (!expect_variant(reader, node, "`warmup`", warmups())) return {};
+  const Variant* variant = pick_variant(reader, node, key, "`warmup`", warmups());
   const Fields fields(reader, node, key,
-                      variety ? fmt::format("the warm-up `{}`", variety->type) : "`warmup`",
-                      keys_of(warmups(), variety));
-  if (!variety) return {};
-  const VarietyValues values = read_values(fields, *variety);
-  const bool linear = variety->type == "linear";
+                      variant ? fmt::format("the warm-up `{}`", variant->type) : "`warmup`",
+                      keys_of(warmups(), variant));
+  if (!variant) return {};
+  const VariantValues values = read_values(fields, *variant);
+  const bool linear = variant->type == "linear";
   const auto steps = values.number("steps");
   const auto share = values.number(linear ? "start_multiplier" : "multiplier");
   if (!steps || !share) return {};
-  return plan::Warmup{std::string(variety->type), static_cast<int64_t>(*steps), *share};
+  return plan::Warmup{std::string(variant->type), static_cast<int64_t>(*steps), *share};
 }
 
 plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
   plan::Schedule schedule;
-  const Variety* variety = pick_variety(reader, node, key, "`learning_rate`", learning_rates());
+  const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
   const Fields fields(
       reader, node, key,
-      variety ? fmt::format("the learning rate `{}`", variety->type) : "`learning_rate`",
-      keys_of(learning_rates(), variety));
-  if (!variety) return schedule;
-  const VarietyValues values = read_values(fields, *variety);
-  schedule.type = variety->type;
+      variant ? fmt::format("the learning rate `{}`", variant->type) : "`learning_rate`",
+      keys_of(learning_rates(), variant));
+  if (!variant) return schedule;
+  const VariantValues values = read_values(fields, *variant);
+  schedule.type = variant->type;
   schedule.values = values.numbers;
   read_pieces(fields, "values", 1, values, schedule);
   read_pieces(fields, "scale", 0, values, schedule);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/optimizer_table.h"
 #include "compiler/job/text/values.h"
 #include "runtime/plan/model/precision.h"
@@ -33,11 +33,11 @@ std::vector<Name> read_losses(Reader& reader, const yaml::Node& node) {
 }
 
 void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& optimizer) {
-  if (!expect_variety(reader, node, "`grad_clipping`", grad_clippings())) return;
-  const Variety* variety = pick_variety(reader, node, key, "`grad_clipping`", grad_clippings());
-  const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variety));
-  if (!variety) return;
-  const VarietyValues values = read_values(fields, *variety);
+  if (!expect_variant(reader, node, "`grad_clipping`", grad_clippings())) return;
+  const Variant* variant = pick_variant(reader, node, key, "`grad_clipping`", grad_clippings());
+  const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variant));
+  if (!variant) return;
+  const VariantValues values = read_values(fields, *variant);
   optimizer.clip_norm = values.number("clip_norm");
   optimizer.clip_value = values.number("clip_value");
 }
@@ -63,23 +63,23 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
   return scales;
 }
 
-/// The numbers of its variety. Only 16-bit floats lose what a scale would keep.
+/// The numbers of its variant. Only 16-bit floats lose what a scale would keep.
 std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
                                               std::string_view precision) {
-  if (!expect_variety(reader, node, "`loss_scale`", loss_scales())) return {};
-  const Variety* variety = pick_variety(reader, node, key, "`loss_scale`", loss_scales());
-  const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variety));
+  if (!expect_variant(reader, node, "`loss_scale`", loss_scales())) return {};
+  const Variant* variant = pick_variant(reader, node, key, "`loss_scale`", loss_scales());
+  const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variant));
   if (!plan::narrow_of(precision))
     reader.error(
         Diagnosis::kLossScale, key,
         fmt::format(
             "`loss_scale` with `precision: {}`; expected `mixed_float16` or `mixed_bfloat16`",
             precision));
-  return variety ? read_values(fields, *variety).numbers : std::map<std::string, double>();
+  return variant ? read_values(fields, *variant).numbers : std::map<std::string, double>();
 }
 
 /// Keys that do not go together.
-void check_together(const Fields& fields, const VarietyValues& values) {
+void check_together(const Fields& fields, const VariantValues& values) {
   Reader& reader = fields.reader();
   const yaml::Node* nesterov = fields.find("nesterov");
   if (nesterov && values.number("nesterov") == 1 && values.number("momentum") == 0)
@@ -91,10 +91,10 @@ void check_together(const Fields& fields, const VarietyValues& values) {
         .label(fields.key_span("includes"), "also set here");
 }
 
-void read_own_keys(const Fields& fields, const Variety& variety, Optimizer& optimizer) {
-  const VarietyValues values = read_values(fields, variety);
+void read_own_keys(const Fields& fields, const Variant& variant, Optimizer& optimizer) {
+  const VariantValues values = read_values(fields, variant);
   check_together(fields, values);
-  optimizer.type = variety.type;
+  optimizer.type = variant.type;
   optimizer.numbers = values.numbers;
   optimizer.includes = values.list_of_globs("includes");
   optimizer.excludes = values.list_of_globs("excludes");
@@ -121,15 +121,15 @@ void read_common_keys(const Fields& fields, std::string_view precision, Optimize
 
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,
                                         std::string_view precision) {
-  if (!expect_variety(reader, node, "`optimizer`", optimizers())) return {};
+  if (!expect_variant(reader, node, "`optimizer`", optimizers())) return {};
   const size_t errors = reader.diags.error_count();
   Optimizer optimizer;
   optimizer.span = key;
-  const Variety* variety = pick_variety(reader, node, key, "`optimizer`", optimizers());
+  const Variant* variant = pick_variant(reader, node, key, "`optimizer`", optimizers());
   const Fields fields(reader, node, key,
-                      variety ? fmt::format("the optimizer `{}`", variety->type) : "`optimizer`",
-                      keys_of(optimizers(), variety));
-  if (variety) read_own_keys(fields, *variety, optimizer);
+                      variant ? fmt::format("the optimizer `{}`", variant->type) : "`optimizer`",
+                      keys_of(optimizers(), variant));
+  if (variant) read_own_keys(fields, *variant, optimizer);
   read_common_keys(fields, precision, optimizer);
   optimizer.complete = reader.diags.error_count() == errors;
   return optimizer;

@@ -58,7 +58,7 @@ class Sorter {
       return;
     }
     Entry& entry = graph_.entries[reader_entry];
-    entry.poisoned = true;
+    entry.has_error = true;
     std::vector<std::string> others;
     for (const auto& [name, index] : index_)
       if (index != reader_entry) others.push_back(name);
@@ -80,7 +80,7 @@ class Sorter {
       return;
     }
     Entry& entry = graph_.entries[reader_entry];
-    entry.poisoned = true;
+    entry.has_error = true;
     if (input) {
       reader_.error(Diagnosis::kUnknownTensor, operand.span,
                     fmt::format("{}: unknown tensor `{}`; `{}` is an input", entry.name.text,
@@ -128,7 +128,7 @@ class Sorter {
     const auto start = std::ranges::find(stack, read.entry, [](const auto& s) { return s.first; });
     for (auto at = start; at != stack.end(); ++at) {
       cycle.push_back(graph_.entries[at->first].name.text);
-      graph_.entries[at->first].poisoned = true;
+      graph_.entries[at->first].has_error = true;
     }
     cycle.push_back(cycle.front());
     reader_.error(Diagnosis::kCycle, read.span,

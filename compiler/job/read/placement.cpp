@@ -81,7 +81,7 @@ void place(Reader& reader, const Job& job, const Target& target, plan::Job& made
   made.devices = placement.devices;
   check_ids(reader, placement, made.device);
   for (const Input& input : job.inputs)
-    if (!input.poisoned && input.rows && input.shape.rank() > 0 &&
+    if (!input.has_error && input.rows && input.shape.rank() > 0 &&
         input.shape[0] % placement.devices != 0)
       reader
           .error(Diagnosis::kPlacement, input.shape_span,

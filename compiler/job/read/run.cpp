@@ -98,7 +98,7 @@ void read_run(Reader& reader, const yaml::Node& node, Span key, Job& job) {
   if (const yaml::Node* checkpoint = fields.find("checkpoint"))
     run.checkpoint =
         read_checkpoint(reader, *checkpoint, fields.key_span("checkpoint"), job.train, has_dataset);
-  if (const yaml::Node* also = fields.find("also")) read_also(reader, *also, has_dataset, job);
+  if (const yaml::Node* also = fields.find("also")) read_sub_jobs(reader, *also, has_dataset, job);
 }
 
 }  // namespace flow::job

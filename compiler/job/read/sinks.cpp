@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
 #include "runtime/base/number_format.h"
 
@@ -28,10 +28,11 @@ plan::Sink read_print(const Fields& fields) {
 }
 
 std::optional<plan::Sink> read_sink(Reader& reader, const yaml::Node& node) {
-  const Given given(reader, node, node.span, node.is_mapping() ? "a sink" : "`to`", sinks());
-  if (!given.variety()) return {};
+  const ParsedVariant given(reader, node, node.span, node.is_mapping() ? "a sink" : "`to`",
+                            sinks());
+  if (!given.variant()) return {};
   const Fields& fields = given.fields();
-  const std::string_view type = given.variety()->type;
+  const std::string_view type = given.variant()->type;
   if (type == "npy") return plan::NpySink{fields.word("layout") == "per_step"};
   if (type == "print") return read_print(fields);
   if (type == "command") return read_command(fields);

@@ -14,9 +14,9 @@ namespace {
 
 void read_item(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
   const Span start{node.span.source, node.span.begin, node.span.begin + 1};
-  const Fields fields(reader, node, start, also_section());
+  const Fields fields(reader, node, start, sub_jobs_section());
   const auto text = fields.text("job");
-  plan::Also also;
+  plan::SubJob also;
   if (const yaml::Node* every = fields.require("every")) {
     const Period period = read_period(fields, *every, has_dataset);
     also.every_steps = period.steps;
@@ -37,12 +37,12 @@ const plan::Job* find_made(const std::vector<plan::Job>& made, std::string_view 
 
 }  // namespace
 
-void read_also(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
+void read_sub_jobs(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job) {
   if (!reader.expect(node, yaml::Kind::kList, "`also`", hint_for_item(node))) return;
   for (const yaml::Node& item : node.items) read_item(reader, item, has_dataset, job);
 }
 
-void check_also_names(Reader& reader, const File& file) {
+void check_sub_job_names(Reader& reader, const File& file) {
   std::vector<std::string> names;
   for (const Job& job : file.jobs) names.push_back(job.name.text);
   for (const Job& job : file.jobs) {
@@ -62,7 +62,7 @@ void check_also_names(Reader& reader, const File& file) {
   }
 }
 
-void check_also_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made) {
+void check_sub_job_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made) {
   for (const Job& job : file.jobs) {
     const plan::Job* main = find_made(made, job.name.text);
     if (!main) continue;
@@ -86,7 +86,7 @@ void check_also_plans(Reader& reader, const File& file, const std::vector<plan::
 }
 
 bool calls(const Job& job, std::string_view name) {
-  return std::ranges::any_of(job.run.also, [&](const plan::Also& a) { return a.job == name; });
+  return std::ranges::any_of(job.run.also, [&](const plan::SubJob& a) { return a.job == name; });
 }
 
 }  // namespace flow::job

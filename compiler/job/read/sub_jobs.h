@@ -10,14 +10,14 @@
 namespace flow::job {
 
 /// Reads `also:` of a run section into `job`. `has_dataset`: an epoch is known.
-void read_also(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job);
+void read_sub_jobs(Reader& reader, const yaml::Node& node, bool has_dataset, Job& job);
 
 /// Reports unknown jobs, the job itself, and duplicates.
-void check_also_names(Reader& reader, const File& file);
+void check_sub_job_names(Reader& reader, const File& file);
 
 /// Reports jobs that cannot share their variables with the job that calls them. `made`: the plans
 /// of the jobs that were compiled.
-void check_also_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made);
+void check_sub_job_plans(Reader& reader, const File& file, const std::vector<plan::Job>& made);
 
 /// Does `job` call the job of that name?
 bool calls(const Job& job, std::string_view name);

@@ -25,13 +25,13 @@ class OwnerSearch {
     if (section.each) look_behind(*section.each);
   }
 
-  void look_into(const VarietyKind& kind) {
+  void look_into(const VariantKind& kind) {
     if (!seen_.insert(&kind).second) return;
     look_into(kind.common, fmt::format("`{}`", kind.key));
     std::vector<std::string> owners;
-    for (const Variety& variety : kind.varieties) {
-      if (find_key(variety.keys, key_)) owners.emplace_back(variety.type);
-      for (const KeyDef& key : variety.keys) look_behind(key);
+    for (const Variant& variant : kind.variants) {
+      if (find_key(variant.keys, key_)) owners.emplace_back(variant.type);
+      for (const KeyDef& key : variant.keys) look_behind(key);
     }
     if (!owners.empty())
       found_.push_back(
@@ -45,7 +45,7 @@ class OwnerSearch {
 
   void look_behind(const KeyDef& key) {
     if (key.section) look_into(*key.section);
-    if (key.varieties) look_into(*key.varieties);
+    if (key.variants) look_into(*key.variants);
     if (key.type == KeyType::kHooks)
       for (const Section& hook : hook_sections())
         look_into(hook, fmt::format("a `{}` hook", hook.keys.front().name));

@@ -17,10 +17,15 @@ std::vector<bool> find_trained(const ir::Graph& graph, const std::vector<ir::Val
     const bool any = std::ranges::any_of(
         node.operands, [&](ir::ValueId id) { return id.valid() && trained[id.index()]; });
     for (const ir::ValueId result : node.results)
-      trained[result.index()] =
-          any && node.op->name != "stop_gradient" && is_float(graph[result].dtype);
+      trained[result.index()] = any && !node.op->dropped && is_float(graph[result].dtype);
   }
   return trained;
+}
+
+/// Both floats, so that nothing but their meaning tells them apart.
+bool takes_labels_and_logits(const ops::OpSpec& op) {
+  return op.operands.size() == 2 && op.operands[0].name == "labels" &&
+         op.operands[1].name == "logits" && op.operands[0].accepts == op.operands[1].accepts;
 }
 
 /// The entry whose result it is: `net` for "net/bias_add".
@@ -35,9 +40,7 @@ void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
                             const std::vector<ir::ValueId>& variables) {
   const std::vector<bool> trained = find_trained(graph, variables);
   for (const ir::Node& node : graph.nodes) {
-    if (node.op->name != "softmax_cross_entropy_with_logits" &&
-        node.op->name != "sigmoid_cross_entropy_with_logits")
-      continue;
+    if (!takes_labels_and_logits(*node.op)) continue;
     if (!trained[node.operands[0].index()] || trained[node.operands[1].index()]) continue;
     reader.diags
         .warning(Diagnosis::kSwappedLabels, node.span,

@@ -5,7 +5,7 @@
 
 #include "compiler/job/read/callee.h"
 #include "compiler/job/read/sections.h"
-#include "compiler/job/read/tagged_config.h"
+#include "compiler/job/read/variant.h"
 #include "compiler/job/tables/default_values.h"
 #include "compiler/job/tables/tables.h"
 
@@ -34,14 +34,14 @@ class Defaults {
       case KeyType::kSections:
         for (yaml::Node& item : node.items) visit_section(item, *def.section);
         return;
-      case KeyType::kVariety:
-        return visit_variety(node, *def.varieties);
-      case KeyType::kVarieties:
-        if (!node.is_list()) return visit_variety(node, *def.varieties);
-        for (yaml::Node& item : node.items) visit_variety(item, *def.varieties);
+      case KeyType::kVariant:
+        return visit_variant(node, *def.variants);
+      case KeyType::kVariants:
+        if (!node.is_list()) return visit_variant(node, *def.variants);
+        for (yaml::Node& item : node.items) visit_variant(item, *def.variants);
         return;
       case KeyType::kSource:
-        if (node.find("type")) visit_variety(node, *def.varieties);
+        if (node.find("type")) visit_variant(node, *def.variants);
         return;
       case KeyType::kHooks:
         for (yaml::Node& item : node.items) visit_hook(item);
@@ -104,23 +104,23 @@ class Defaults {
     return made;
   }
 
-  void visit_variety(yaml::Node& node, const VarietyKind& kind) {
+  void visit_variant(yaml::Node& node, const VariantKind& kind) {
     const yaml::Node* type = node.is_scalar() ? &node : node.find("type");
-    const Variety* variety = type ? find_variety(kind, type->scalar) : nullptr;
-    if (!variety) return;
+    const Variant* variant = type ? find_variant(kind, type->scalar) : nullptr;
+    if (!variant) return;
     if (node.is_scalar() && writes_) node = yaml::mapping_node({{"type", {}, node}});
     if (!node.is_mapping()) return;
-    visit_keys(node, keys_of(kind, variety));
-    shorten(node, kind, *variety);
+    visit_keys(node, keys_of(kind, variant));
+    shorten(node, kind, *variant);
   }
 
   /// A mapping with only a type becomes a word; one with only the number becomes the number.
-  static void shorten(yaml::Node& node, const VarietyKind& kind, const Variety& variety) {
+  static void shorten(yaml::Node& node, const VariantKind& kind, const Variant& variant) {
     const bool alone = node.entries.size() == 1;
-    const bool number = node.entries.size() == 2 && variety.type == kind.number &&
-                        node.find(variety.keys.front().name);
+    const bool number = node.entries.size() == 2 && variant.type == kind.number &&
+                        node.find(variant.keys.front().name);
     if (!(alone && kind.by_word) && !number) return;
-    yaml::Node short_form = *node.find(alone ? "type" : variety.keys.front().name);
+    yaml::Node short_form = *node.find(alone ? "type" : variant.keys.front().name);
     node = std::move(short_form);
   }
 
@@ -150,7 +150,7 @@ class Defaults {
           insert_key(node, def.name, std::move(*value), order);
       given = node.find(def.name);
       if (given && def.type == ops::AttributeType::kInitializer)
-        visit_variety(*given, initializers());
+        visit_variant(*given, initializers());
       if (!given || writes_) continue;
       const auto fallback = default_of(op, def, node);
       if (fallback && same_value(*given, *fallback)) node.erase(def.name);

@@ -150,10 +150,10 @@ const Section& job_section() {
                "entries by name; each reads the entry above unless `in:` names its operands",
                graph_section()),
        {.name = "optimizer",
-        .type = KeyType::kVariety,
+        .type = KeyType::kVariant,
         .fallback = "",
         .doc = "optimizer that trains the variables",
-        .varieties = &optimizers(),
+        .variants = &optimizers(),
         .train_only = true},
        section("returns", "none", "values to return in each step", returns_section()),
        {"hooks", KeyType::kHooks, "none",
@@ -200,7 +200,7 @@ const Section& input_section() {
         .doc = "source of the values: dataset.column, {npy: PATH} or a generator; default: --input "
                "NAME=...",
         .section = &npy_section(),
-        .varieties = &generators(),
+        .variants = &generators(),
         .pattern = R"(^\w+\.\w+$)"},
        {"rows", KeyType::kBool, "true",
         "treat the leading axis as the batch; false for a tensor without a batch axis"}}};
@@ -215,8 +215,8 @@ const Section& npy_section() {
   return kSection;
 }
 
-const VarietyKind& generators() {
-  static const VarietyKind kKind{"from",
+const VariantKind& generators() {
+  static const VariantKind kKind{"from",
                                  "generator",
                                  {{"random_uniform",
                                    "Uniform random numbers in [low, high).",

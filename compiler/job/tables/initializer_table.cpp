@@ -11,7 +11,7 @@ KeyDef distribution(std::vector<std::string_view> words) {
   return word("distribution", first, "distribution to draw from", std::move(words));
 }
 
-std::vector<Variety> make_initializers() {
+std::vector<Variant> make_initializers() {
   const std::vector<KeyDef> normal = {{"mean", kNumber, "0", "mean"},
                                       {"stddev", kNumber, "1", "standard deviation", kNotNegative}};
   const KeyDef mode = word("mode", "fan_in",
@@ -64,10 +64,10 @@ std::vector<Variety> make_initializers() {
 
 }  // namespace
 
-const VarietyKind& initializers() {
-  static const VarietyKind kKind{.key = "initializer",
+const VariantKind& initializers() {
+  static const VariantKind kKind{.key = "initializer",
                                  .noun = "initializer",
-                                 .varieties = make_initializers(),
+                                 .variants = make_initializers(),
                                  .common = {},
                                  .by_word = true,
                                  .number = "constant"};

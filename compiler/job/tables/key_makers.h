@@ -34,13 +34,13 @@ inline KeyDef section(std::string_view name, std::string_view fallback, std::str
           .section = &section};
 }
 
-inline KeyDef variety(std::string_view name, std::string_view fallback, std::string_view doc,
-                      const VarietyKind& varieties) {
+inline KeyDef variant(std::string_view name, std::string_view fallback, std::string_view doc,
+                      const VariantKind& variants) {
   return {.name = name,
-          .type = KeyType::kVariety,
+          .type = KeyType::kVariant,
           .fallback = fallback,
           .doc = doc,
-          .varieties = &varieties};
+          .variants = &variants};
 }
 
 }  // namespace flow::job

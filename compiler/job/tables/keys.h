@@ -30,25 +30,25 @@ enum class KeyType {
   kBoundaries,  // a list of steps
   kShape,
   kDType,
-  kTexts,      // a list of names or patterns
-  kGlobs,      // the same, or one
-  kRanges,     // of rows: a list, or one
-  kStepList,   // steps and ranges of them
-  kCommand,    // a line, or a list of words
-  kVersion,    // of the language
-  kSection,    // a mapping: `section`
-  kSections,   // a list of such mappings
-  kVariety,    // one of `varieties`
-  kVarieties,  // the same, or a list of them
-  kSource,     // a column of a dataset, or one of `varieties`, or `section`
-  kHooks,      // a list of hook_sections()
-  kEntry,      // a call of an op or a network
-  kNested,     // names, in lists and mappings as deep as need be
-  kFree        // anything: a value of the user's own
+  kTexts,     // a list of names or patterns
+  kGlobs,     // the same, or one
+  kRanges,    // of rows: a list, or one
+  kStepList,  // steps and ranges of them
+  kCommand,   // a line, or a list of words
+  kVersion,   // of the language
+  kSection,   // a mapping: `section`
+  kSections,  // a list of such mappings
+  kVariant,   // one of `variants`
+  kVariants,  // the same, or a list of them
+  kSource,    // a column of a dataset, or one of `variants`, or `section`
+  kHooks,     // a list of hook_sections()
+  kEntry,     // a call of an op or a network
+  kNested,    // names, in lists and mappings as deep as need be
+  kFree       // anything: a value of the user's own
 };
 
 struct Section;
-struct VarietyKind;
+struct VariantKind;
 
 struct KeyDef {
   std::string_view name;
@@ -59,7 +59,7 @@ struct KeyDef {
   Bounds bounds = {};
   std::vector<std::string_view> words = {};
   const Section* section = nullptr;
-  const VarietyKind* varieties = nullptr;
+  const VariantKind* variants = nullptr;
   /// A regular expression for texts, for the JSON schema.
   std::string_view pattern = {};
   std::vector<std::string_view> unless = {};  // keys that exclude it
@@ -90,7 +90,7 @@ struct Section {
 };
 
 /// One of the mappings that `type:` chooses from.
-struct Variety {
+struct Variant {
   std::string_view type;
   std::string_view doc;      // one sentence
   std::string_view formula;  // what it computes
@@ -98,13 +98,13 @@ struct Variety {
 };
 
 /// What the values of one key of the language may be.
-struct VarietyKind {
+struct VariantKind {
   std::string_view key;   // "learning_rate"
   std::string_view noun;  // "learning rate"
-  std::vector<Variety> varieties;
+  std::vector<Variant> variants;
   std::vector<KeyDef> common;    // keys of all of them, besides their own and `type`
   bool by_word = false;          // `zeros` means {type: zeros}
-  std::string_view number = {};  // the variety whose first key a plain number is
+  std::string_view number = {};  // the variant whose first key a plain number is
 };
 
 /// The definition of that name, or null.
@@ -127,9 +127,9 @@ inline const KeyDef* only_number(const std::vector<KeyDef>& keys) {
   return key.type == KeyType::kInteger || key.type == KeyType::kNumber ? &key : nullptr;
 }
 
-inline const Variety* find_variety(const VarietyKind& kind, std::string_view type) {
-  const auto found = std::ranges::find(kind.varieties, type, &Variety::type);
-  return found == kind.varieties.end() ? nullptr : &*found;
+inline const Variant* find_variant(const VariantKind& kind, std::string_view type) {
+  const auto found = std::ranges::find(kind.variants, type, &Variant::type);
+  return found == kind.variants.end() ? nullptr : &*found;
 }
 
 /// How the plan spells the enumerators of E, in their order.

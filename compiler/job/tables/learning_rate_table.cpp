@@ -26,7 +26,7 @@ std::vector<KeyDef> decay() {
           {"staircase", KeyType::kBool, "false", "decay only at whole periods"}};
 }
 
-std::vector<Variety> make_learning_rates() {
+std::vector<Variant> make_learning_rates() {
   return {
       {"constant", "Constant learning rate.", "base", {base()}},
       {"piecewise_constant",
@@ -74,18 +74,18 @@ std::vector<Variety> make_learning_rates() {
 
 }  // namespace
 
-const VarietyKind& learning_rates() {
-  static const VarietyKind kKind{
+const VariantKind& learning_rates() {
+  static const VariantKind kKind{
       .key = "learning_rate",
       .noun = "learning rate",
-      .varieties = make_learning_rates(),
-      .common = {variety("warmup", "none", "warm-up schedule for the first steps", warmups())},
+      .variants = make_learning_rates(),
+      .common = {variant("warmup", "none", "warm-up schedule for the first steps", warmups())},
       .number = "constant"};
   return kKind;
 }
 
-const VarietyKind& warmups() {
-  static const VarietyKind kKind{
+const VariantKind& warmups() {
+  static const VariantKind kKind{
       "warmup",
       "warm-up",
       {{"constant",

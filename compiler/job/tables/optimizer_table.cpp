@@ -47,7 +47,7 @@ std::vector<KeyDef> with_decay(std::vector<KeyDef> keys, std::string_view fallba
   return keys;
 }
 
-std::vector<Variety> make_optimizers() {
+std::vector<Variant> make_optimizers() {
   const std::vector<KeyDef> adam = {beta1(), beta2(), epsilon("1e-8"), bias_correction()};
   return {
       {"sgd",
@@ -93,12 +93,12 @@ std::vector<Variety> make_optimizers() {
 
 }  // namespace
 
-const VarietyKind& optimizers() {
-  static const VarietyKind kKind{
+const VariantKind& optimizers() {
+  static const VariantKind kKind{
       "optimizer",
       "optimizer",
       make_optimizers(),
-      {variety("learning_rate", "", "learning rate, as a number or a schedule over steps",
+      {variant("learning_rate", "", "learning rate, as a number or a schedule over steps",
                learning_rates()),
        section("learning_rate_scales", "none", "learning rate factors by variable name or glob",
                learning_rate_scales()),
@@ -106,8 +106,8 @@ const VarietyKind& optimizers() {
         "loss to minimize, or list of losses with the same number of elements"},
        {"variables", KeyType::kGlobs, "none",
         "variables to train: a name or glob, or a list; default: all"},
-       variety("grad_clipping", "none", "gradient clipping", grad_clippings()),
-       variety("loss_scale", "none",
+       variant("grad_clipping", "none", "gradient clipping", grad_clippings()),
+       variant("loss_scale", "none",
                "loss scaling, which keeps small float16 gradients from underflowing",
                loss_scales())}};
   return kKind;
@@ -123,8 +123,8 @@ const Section& learning_rate_scales() {
   return kSection;
 }
 
-const VarietyKind& grad_clippings() {
-  static const VarietyKind kKind{
+const VariantKind& grad_clippings() {
+  static const VariantKind kKind{
       "grad_clipping",
       "gradient clipping",
       {{"by_global_norm",
@@ -139,8 +139,8 @@ const VarietyKind& grad_clippings() {
   return kKind;
 }
 
-const VarietyKind& loss_scales() {
-  static const VarietyKind kKind{
+const VariantKind& loss_scales() {
+  static const VariantKind kKind{
       "loss_scale",
       "loss scale",
       {{"dynamic",

@@ -9,11 +9,11 @@
 
 namespace flow::job {
 
-const VarietyKind& optimizers();
-const VarietyKind& learning_rates();
-const VarietyKind& warmups();
-const VarietyKind& grad_clippings();
-const VarietyKind& loss_scales();
+const VariantKind& optimizers();
+const VariantKind& learning_rates();
+const VariantKind& warmups();
+const VariantKind& grad_clippings();
+const VariantKind& loss_scales();
 const Section& learning_rate_scales();
 
 /// The op that updates a variable under the optimizer of that type with those numbers. It takes

@@ -15,10 +15,10 @@ constexpr std::string_view kReturnType =
 /// Where deliveries go.
 KeyDef to() {
   return {.name = "to",
-          .type = KeyType::kVarieties,
+          .type = KeyType::kVariants,
           .fallback = "npy",
           .doc = "sink that receives the values, or list of sinks",
-          .varieties = &sinks()};
+          .variants = &sinks()};
 }
 
 const Section& environment_section() {
@@ -147,7 +147,7 @@ const Section& run_section() {
         .type = KeyType::kSections,
         .fallback = "none",
         .doc = "list of other jobs to call during this one, on the same variables",
-        .section = &also_section()}}};
+        .section = &sub_jobs_section()}}};
   return kSection;
 }
 
@@ -166,7 +166,7 @@ const Section& checkpoint_section() {
   return kSection;
 }
 
-const Section& also_section() {
+const Section& sub_jobs_section() {
   static const Section kSection = {
       "an item of `also`",
       {text("job", "", "job to call"),
@@ -183,30 +183,30 @@ const Section& every_section() {
   return kSection;
 }
 
-const VarietyKind& sinks() {
-  static const VarietyKind kKind{
+const VariantKind& sinks() {
+  static const VariantKind kKind{
       .key = "to",
       .noun = "sink",
-      .varieties = {{"npy",
-                     "Writes NumPy arrays to the run directory.",
-                     "",
-                     {word("layout", "stacked",
-                           "stacked: one array that grows; per_step: one file per step",
-                           {"stacked", "per_step"})}},
-                    {"print",
-                     "Prints lines on standard output.",
-                     "",
-                     {{"label", KeyType::kAnyText, "none", "text before the value"},
-                      word("reduce", "none", "reduction of all elements to one number",
-                           words_of<plan::Reduce>()),
-                      word("over", "step", "span of one line: a step, an epoch or the run",
-                           words_of<plan::Over>()),
-                      {"scale", KeyType::kNumber, "1", "factor on the values"},
-                      text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
-                      {"every", KeyType::kInteger, "1",
-                       "interval in lines: print every Nth line only", kAtLeastOne}}},
-                    {"command", "Streams values to a program.", "", command_keys()},
-                    {"none", "Discards the values.", "", {}}},
+      .variants = {{"npy",
+                    "Writes NumPy arrays to the run directory.",
+                    "",
+                    {word("layout", "stacked",
+                          "stacked: one array that grows; per_step: one file per step",
+                          {"stacked", "per_step"})}},
+                   {"print",
+                    "Prints lines on standard output.",
+                    "",
+                    {{"label", KeyType::kAnyText, "none", "text before the value"},
+                     word("reduce", "none", "reduction of all elements to one number",
+                          words_of<plan::Reduce>()),
+                     word("over", "step", "span of one line: a step, an epoch or the run",
+                          words_of<plan::Over>()),
+                     {"scale", KeyType::kNumber, "1", "factor on the values"},
+                     text("format", "numpy", "number format: numpy, or as in C, such as \"%.6g\""),
+                     {"every", KeyType::kInteger, "1",
+                      "interval in lines: print every Nth line only", kAtLeastOne}}},
+                   {"command", "Streams values to a program.", "", command_keys()},
+                   {"none", "Discards the values.", "", {}}},
       .common = {},
       .by_word = true};
   return kKind;

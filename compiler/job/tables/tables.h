@@ -20,7 +20,7 @@ const Section& placement_section();
 const Section& entry_placement_section();
 const Section& run_section();
 const Section& checkpoint_section();
-const Section& also_section();
+const Section& sub_jobs_section();
 const Section& every_section();
 const Section& regularizer_section();
 /// Keys of every call in a graph, besides `in`, operands and attributes.
@@ -31,8 +31,8 @@ std::vector<KeyDef> training_keys(const ops::OpSpec* op);
 /// The mappings that have this key, in words: "`run`", "a job".
 std::vector<std::string> owners_of(std::string_view key);
 
-const VarietyKind& generators();
-const VarietyKind& sinks();
-const VarietyKind& initializers();
+const VariantKind& generators();
+const VariantKind& sinks();
+const VariantKind& initializers();
 
 }  // namespace flow::job

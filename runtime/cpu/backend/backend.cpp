@@ -34,11 +34,11 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
 
 /// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
 /// differ: that is no stage.
-Stage prepare_with_memory(const StageContext& context, const plan::Step& step) {
+BoundKernel prepare_with_memory(const BindContext& context, const plan::Step& step) {
   errno = 0;
   const auto out_of_memory = [] { return errno == ENOMEM; };
   try {
-    Stage stage = prepare_stage(context, step);
+    BoundKernel stage = bind_kernel(context, step);
     if (!out_of_memory()) return stage;
   } catch (const RunError&) {
     if (!out_of_memory()) throw;
@@ -78,14 +78,15 @@ class CpuBackend : public exec::Backend {
     const std::vector<Layout> layouts = assign_layouts(job, choose_kernels(job, kernels_));
     const std::vector<plan::TensorId> owners = exec::share_memory(
         job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
-    const StageContext context{job, layouts, owners, kernels_, threads};
-    std::vector<Stage> stages;
+    const BindContext context{job, layouts, owners, kernels_, threads};
+    std::vector<BoundKernel> stages;
     std::vector<size_t> workspaces;
     for (const plan::Step& step : job.steps) {
-      stages.push_back(exec::is_view(step, owners) ? Stage{} : prepare_with_memory(context, step));
+      stages.push_back(exec::is_view(step, owners) ? BoundKernel{}
+                                                   : prepare_with_memory(context, step));
       workspaces.push_back(stages.back().workspace);
     }
-    const auto shared = exec::shared_variables(job, options.neighbours);
+    const auto shared = exec::shared_variables(job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = job,
                                                  .owners = owners,
                                                  .workspaces = workspaces,

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/exec/run/backend.h"
 
 namespace flow::cpu {

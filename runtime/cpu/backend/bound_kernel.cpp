@@ -41,12 +41,12 @@ const KernelEntry& choose_kernel(const plan::Job& job, const plan::Step& step,
                                  std::span<const KernelEntry> kernels) {
   const KernelEntry* entry = nullptr;
   if (kernels.empty() && has_float64(job, step)) {
-    entry = find_kernel(double_kernels(), step.op);
+    entry = find_kernel(double_kernels(), step.op.name());
     kernels = reference_kernels();
   }
-  if (!entry) entry = find_kernel(kernels.empty() ? fast_kernels() : kernels, step.op);
+  if (!entry) entry = find_kernel(kernels.empty() ? fast_kernels() : kernels, step.op.name());
   if (!entry)
-    throw RunError(fmt::format("the CPU has no kernel for `{}`", step.op),
+    throw RunError(fmt::format("the CPU has no kernel for `{}`", step.op.name()),
                    "rebuild the plan with this version of flowc");
   return *entry;
 }
@@ -55,14 +55,14 @@ RunError located(const plan::Step& step, const RunError& error) {
   return error.at(fmt::format("{}: step `{}`", step.where, step.name));
 }
 
-class StageBuilder {
+class KernelBinder {
  public:
-  StageBuilder(const StageContext& context, const plan::Step& step)
+  KernelBinder(const BindContext& context, const plan::Step& step)
       : context_(context),
         step_(step),
         threads_(choose_threads(context.job, step, context.threads)) {}
 
-  Stage build() {
+  BoundKernel build() {
     std::vector<Value> inputs, outputs;
     for (TensorId id : step_.inputs) inputs.push_back(value_of(id));
     for (TensorId id : step_.outputs) outputs.push_back(value_of(id));
@@ -158,7 +158,7 @@ class StageBuilder {
            const std::vector<Value>& outputs) {
     const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
     const bool narrow = computes_narrow(step, inputs);
-    if ((narrow && !entry.narrow) || !run_as_given(entry, step, inputs, outputs))
+    if ((narrow && !entry.low_precision) || !run_as_given(entry, step, inputs, outputs))
       run_widened(entry, step, inputs, outputs);
   }
 
@@ -166,11 +166,15 @@ class StageBuilder {
   static bool computes_narrow(const plan::Step& step, const std::vector<Value>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (is_factor(step, inputs, i)) return true;
-    return !step.posts.empty() && step.posts.back().op == "cast";
+    return rounds(step);
+  }
+
+  static bool rounds(const plan::Step& step) {
+    return !step.posts.empty() && step.posts.back().op->epilogue == ops::Epilogue::kCast;
   }
 
   static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
-    return is_narrow(inputs[i].desc.dtype) && ops::find_spec(step.op)->operand(i).low_precision;
+    return is_narrow(inputs[i].desc.dtype) && step.op->operand(i).low_precision;
   }
 
   void run_widened(const KernelEntry& entry, const plan::Step& step, std::vector<Value> inputs,
@@ -188,7 +192,7 @@ class StageBuilder {
     for (Value& value : made)
       if (value.desc.used && is_narrow(value.desc.dtype)) value = wide(value.desc);
     plan::Step widened = step;
-    if (!step.posts.empty() && step.posts.back().op == "cast") widened.posts.pop_back();
+    if (rounds(step)) widened.posts.pop_back();
     FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);
     for (size_t i = 0; i < made.size(); ++i)
       if (moved(outputs[i], made[i])) add_cast(made[i], outputs[i]);
@@ -284,10 +288,10 @@ class StageBuilder {
     add_action(std::move(action), what);
   }
 
-  const StageContext& context_;
+  const BindContext& context_;
   const plan::Step& step_;
   int threads_;
-  Stage stage_;
+  BoundKernel stage_;
 };
 
 }  // namespace
@@ -305,9 +309,9 @@ std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
   return chosen;
 }
 
-Stage prepare_stage(const StageContext& context, const plan::Step& step) {
+BoundKernel bind_kernel(const BindContext& context, const plan::Step& step) {
   try {
-    return StageBuilder(context, step).build();
+    return KernelBinder(context, step).build();
   } catch (const RunError& error) {
     throw located(step, error);
   }

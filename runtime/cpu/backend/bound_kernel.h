@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 
@@ -27,14 +27,14 @@ struct Action {
   size_t workspace = 0;  // offset in the stage's
 };
 
-struct Stage {
+struct BoundKernel {
   std::vector<Action> actions;  // in order; empty where the result is its operand's memory
   size_t workspace = 0;         // bytes, of all actions
   std::string kernel;           // what was chosen: "oneDNN jit:avx512_core, reorder; 2 threads"
 };
 
 /// What preparing a step needs to know of the job.
-struct StageContext {
+struct BindContext {
   const plan::Job& job;
   std::span<const Layout> layouts;         // by tensor
   std::span<const plan::TensorId> owners;  // by tensor: whose memory it lies in
@@ -49,6 +49,6 @@ std::vector<const KernelEntry*> choose_kernels(const plan::Job& job,
                                                std::span<const KernelEntry> kernels);
 
 /// RunError, with the job-file line and the step's name, where the step cannot run here.
-Stage prepare_stage(const StageContext& context, const plan::Step& step);
+BoundKernel bind_kernel(const BindContext& context, const plan::Step& step);
 
 }  // namespace flow::cpu

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/spec.h"
 #include "runtime/base/visit.h"
 #include "runtime/cpu/loops/parallel.h"
 
@@ -21,19 +22,13 @@ void for_each_operand(const plan::Step& step, F f) {
     if (id.valid()) f(id);
 }
 
-/// Calls f for each operand that is best channels-last: activations of convolutions (neither
-/// weights nor their gradient) and what is pooled.
+/// Calls f for each operand and result that the op's record says is `images`.
 template <typename F>
-void for_each_seed(const plan::Step& step, F f) {
-  if (step.op == "convolution" || step.op == "convolution_grad_data") {
-    f(step.inputs[0]);
-    f(step.outputs[0]);
-  } else if (step.op == "convolution_grad_weight") {
-    f(step.inputs[0]);
-    f(step.inputs[1]);
-  } else if (step.op.starts_with("max_pool2d") || step.op.starts_with("avg_pool2d")) {
-    for_each_operand(step, f);
-  }
+void for_each_of(ops::Images images, const plan::Step& step, F f) {
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (step.op->operand(i).images == images) f(step.inputs[i]);
+  for (size_t i = 0; i < step.outputs.size(); ++i)
+    if (step.outputs[i].valid() && step.op->result(i).images == images) f(step.outputs[i]);
 }
 
 /// Makes all free 4-D operands of the step channels-last if one of them is.
@@ -75,15 +70,12 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
   std::vector<bool> free(job.tensors.size());
   for (size_t i = 0; i < free.size(); ++i)
     free[i] = job.tensors[i].role == plan::Role::kResult && job.tensors[i].shape.rank() == 4;
-  for (const plan::Step& step : job.steps) {
-    if (step.op == "convolution" || step.op == "convolution_grad_data")
-      free[step.inputs[1].index()] = false;
-    if (step.op == "convolution_grad_weight") free[step.outputs[0].index()] = false;
-  }
+  for (const plan::Step& step : job.steps)
+    for_each_of(ops::Images::kFilters, step, [&](TensorId id) { free[id.index()] = false; });
   std::vector<Layout> layouts(job.tensors.size(), Layout::kPlain);
   for (size_t i = 0; i < job.steps.size(); ++i) {
     if (kernels[i]->layouts == Layouts::kPlain || job.steps[i].tap) continue;
-    for_each_seed(job.steps[i], [&](TensorId id) {
+    for_each_of(ops::Images::kActivations, job.steps[i], [&](TensorId id) {
       if (free[id.index()]) layouts[id.index()] = Layout::kChannelsLast;
     });
   }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

@@ -33,7 +33,7 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 }
 
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
-                       std::span<const Layout> layouts, std::vector<Stage> stages,
+                       std::span<const Layout> layouts, std::vector<BoundKernel> stages,
                        exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared,
                        int threads)
     : threads_(threads),
@@ -55,9 +55,10 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   arena_ = AlignedBytes(report_.arena, false);
   faults_.resize(output_slots);
   for (const exec::SharedVariable& variable : shared)
-    neighbours_.push_back(
+    shared_.push_back(
         static_cast<const CpuProgram*>(variable.program)->address(variable.theirs, 0));
-  for (const exec::PassedTensor& passed : options.passed) passed_.push_back(passed.memory);
+  for (const exec::TransferredTensor& passed : options.passed)
+    transferred_.push_back(passed.memory);
   segments_ = options.segments;
   if (segments_.empty()) segments_.push_back(stages_.size());
   if (options.profile) prepare_timing(job, stages);
@@ -85,12 +86,12 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOption
   }
 }
 
-void CpuProgram::prepare_timing(const plan::Job& job, std::span<const Stage> stages) {
+void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKernel> stages) {
   timed_steps_.push_back({"inputs and variables", "deliver", ""});
   size_t segment = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     while (segments_[segment] <= i) ++segment;
-    timed_steps_.push_back({job.steps[i].name, job.steps[i].op,
+    timed_steps_.push_back({job.steps[i].name, job.steps[i].op.name(),
                             stages[i].actions.empty() ? "none: a view" : stages[i].kernel,
                             segment});
   }
@@ -106,10 +107,10 @@ std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
       return inputs_.data() + input_slot * input_stride_ + place.offset;
     case Pool::kArena:
       return arena_.data() + place.offset;
-    case Pool::kNeighbours:
-      return neighbours_[place.offset];
-    case Pool::kPassed:
-      return passed_[place.offset];
+    case Pool::kShared:
+      return shared_[place.offset];
+    case Pool::kTransferred:
+      return transferred_[place.offset];
     case Pool::kNone:
       break;
   }
@@ -129,7 +130,7 @@ std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
   return pointers;
 }
 
-void CpuProgram::bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces) {
+void CpuProgram::bind(std::vector<BoundKernel> stages, const std::vector<size_t>& workspaces) {
   for (size_t i = 0; i < stages.size(); ++i) {
     std::byte* workspace = arena_.data() + workspaces[i];
     for (Action& action : stages[i].actions) {
@@ -148,7 +149,7 @@ void CpuProgram::bind(std::vector<Stage> stages, const std::vector<size_t>& work
   }
 }
 
-void CpuProgram::collect_input_pointers(const Stage& stage, BoundStage& bound) {
+void CpuProgram::collect_input_pointers(const BoundKernel& stage, BoundStage& bound) {
   const auto collect = [this](const std::vector<Operand>& operands,
                               std::vector<std::byte*>& pointers) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -227,9 +228,9 @@ void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t
   }
 }
 
-void CpuProgram::deliver(const std::vector<Delivery>& deliveries, const exec::Call& call,
+void CpuProgram::deliver(const std::vector<CopyOut>& deliveries, const exec::Call& call,
                          size_t input_slot, size_t output_slot) const {
-  for (const Delivery& delivery : deliveries) {
+  for (const CopyOut& delivery : deliveries) {
     if (!call.wanted[delivery.index]) continue;
     const TensorInfo& tensor = tensors_[delivery.tensor.index()];
     reorder(threads_, size_of(tensor.dtype), tensor.shape, layouts_[delivery.tensor.index()],

@@ -37,8 +37,8 @@ class CpuProgram : public exec::Program {
   /// `stages`: one for each step of the job. Calls that are cut into segments go through them in
   /// order.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
-             std::span<const Layout> layouts, std::vector<Stage> stages, exec::MemoryPlan memory,
-             std::span<const exec::SharedVariable> shared, int threads);
+             std::span<const Layout> layouts, std::vector<BoundKernel> stages,
+             exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
   int threads() const override { return threads_; }
@@ -65,14 +65,14 @@ class CpuProgram : public exec::Program {
     std::byte* workspace = nullptr;
   };
   /// A tensor to be copied out where Call::wanted[index] says so.
-  struct Delivery {
+  struct CopyOut {
     size_t index;
     plan::TensorId tensor;
     size_t offset;  // in an output slot
   };
   struct BoundStage {
     std::vector<BoundAction> actions;
-    std::vector<Delivery> deliveries;
+    std::vector<CopyOut> deliveries;
     bool tap = false;
     std::vector<size_t> wanted_by;  // of a tap: the deliverables that need it
   };
@@ -85,12 +85,12 @@ class CpuProgram : public exec::Program {
   template <bool kTimed>
   void launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot);
   std::byte* address(plan::TensorId tensor, size_t input_slot) const;
-  void bind(std::vector<Stage> stages, const std::vector<size_t>& workspaces);
+  void bind(std::vector<BoundKernel> stages, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
-  void prepare_timing(const plan::Job& job, std::span<const Stage> stages);
-  void collect_input_pointers(const Stage& stage, BoundStage& bound);
+  void prepare_timing(const plan::Job& job, std::span<const BoundKernel> stages);
+  void collect_input_pointers(const BoundKernel& stage, BoundStage& bound);
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
-  void deliver(const std::vector<Delivery>& deliveries, const exec::Call& call, size_t input_slot,
+  void deliver(const std::vector<CopyOut>& deliveries, const exec::Call& call, size_t input_slot,
                size_t output_slot) const;
 
   int threads_;
@@ -102,11 +102,11 @@ class CpuProgram : public exec::Program {
   AlignedBytes variables_, inputs_, outputs_, arena_;
   std::vector<BoundStage> stages_;
   std::vector<InputPointer> input_pointers_;
-  std::vector<Delivery> early_;  // inputs and variables: before the first step
+  std::vector<CopyOut> early_;  // inputs and variables: before the first step
   std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
-  std::vector<std::byte*> neighbours_;              // variables of other programs
-  std::vector<std::byte*> passed_;                  // tensors that go to or come from other devices
+  std::vector<std::byte*> shared_;                  // variables of other programs
+  std::vector<std::byte*> transferred_;             // tensors that go to or come from other devices
   std::vector<size_t> segments_;                    // the stage behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
   std::vector<std::vector<int64_t>> times_;         // by output slot

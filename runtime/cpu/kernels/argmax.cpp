@@ -5,6 +5,7 @@
 
 #include "runtime/base/order.h"
 #include "runtime/base/vectorised.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
@@ -107,8 +108,12 @@ Kernel places(const Request& request) {
 
 }  // namespace
 
-Kernel argmax(const Request& request) { return places<true>(request); }
-
-Kernel argmin(const Request& request) { return places<false>(request); }
+std::span<const KernelEntry> argmax() {
+  static constexpr KernelEntry kKernels[] = {
+      {"argmax", places<true>},
+      {"argmin", places<false>},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cpu::fast

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/cpu/kernels/attention_grad.h"
 #include "runtime/cpu/kernels/attention_tile.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
 
@@ -90,9 +92,7 @@ class Forward {
   int threads_;
 };
 
-}  // namespace
-
-Kernel scaled_dot_product_attention(const Request& request) {
+Kernel prepare_attention(const Request& request) {
   Forward forward(request);
   Kernel kernel;
   kernel.workspace = forward.workspace();
@@ -100,6 +100,16 @@ Kernel scaled_dot_product_attention(const Request& request) {
     forward.launch(buffers);
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> attention() {
+  static constexpr KernelEntry kKernels[] = {
+      {"scaled_dot_product_attention", prepare_attention},
+      {"scaled_dot_product_attention_grad", prepare_attention_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -2,6 +2,8 @@
 // their sums, which is faster than to keep them. What keys and values get is the sum over tiles of
 // queries: where batches are few, the tiles are dealt out to several parts, each with sums of its
 // own, which are added in order. Parts depend on shapes alone.
+#include "runtime/cpu/kernels/attention_grad.h"
+
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/kernels/attention_tile.h"
 #include "runtime/cpu/loops/operands.h"
@@ -118,7 +120,7 @@ class Backward {
 
 }  // namespace
 
-Kernel scaled_dot_product_attention_grad(const Request& request) {
+Kernel prepare_attention_grad(const Request& request) {
   Backward backward(request);
   Kernel kernel;
   kernel.workspace = backward.workspace();

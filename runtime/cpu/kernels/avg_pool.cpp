@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/window.h"
@@ -105,9 +106,7 @@ FLOW_VECTORISED void spread_row_of_one(const Window& w, int64_t row, const float
   }
 }
 
-}  // namespace
-
-Kernel avg_pool2d(const Request& request) {
+Kernel prepare_avg_pool2d(const Request& request) {
   Kernel kernel;
   kernel.launch = [threads = request.threads,
                    p = Pooling(request, request.inputs[0], request.outputs[0])](
@@ -129,7 +128,7 @@ Kernel avg_pool2d(const Request& request) {
   return kernel;
 }
 
-Kernel avg_pool2d_grad(const Request& request) {
+Kernel prepare_avg_pool2d_grad(const Request& request) {
   Kernel kernel;
   kernel.launch = [threads = request.threads,
                    p = Pooling(request, request.outputs[0], request.inputs[0])](
@@ -152,6 +151,16 @@ Kernel avg_pool2d_grad(const Request& request) {
                });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> avg_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"avg_pool2d", prepare_avg_pool2d, Layouts::kSame},
+      {"avg_pool2d_grad", prepare_avg_pool2d_grad, Layouts::kSame},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -3,7 +3,9 @@
 // in float64.
 #include <cmath>
 
+#include "ops/spec.h"
 #include "runtime/cpu/kernels/batch_norm_loops.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
@@ -93,7 +95,7 @@ double total(const Normalisation& n, const double* partials, int64_t c) {
 
 /// A relu behind it is done on the way.
 bool starts_with_relu(const Request& request) {
-  return !request.step.posts.empty() && request.step.posts[0].op == "relu";
+  return !request.step.posts.empty() && request.step.posts[0].op->epilogue == ops::Epilogue::kRelu;
 }
 
 void normalise_all(const Normalisation& n, const PerChannel& k, bool rectify, const float* x,
@@ -117,9 +119,7 @@ void set_normal(const Normalisation& n, const PerChannel& k, const Buffers& b, s
 
 bool is_rectified(const Request& request) { return request.step.attributes.get<bool>("rectified"); }
 
-}  // namespace
-
-Kernel batch_norm(const Request& request) {
+Kernel prepare_batch_norm(const Request& request) {
   const Normalisation n(request);
   const bool rectify = starts_with_relu(request);
   Kernel kernel;
@@ -148,7 +148,7 @@ Kernel batch_norm(const Request& request) {
   return kernel;
 }
 
-Kernel batch_norm_predict(const Request& request) {
+Kernel prepare_batch_norm_predict(const Request& request) {
   const Normalisation n(request);
   const bool rectify = starts_with_relu(request);
   Kernel kernel;
@@ -162,7 +162,7 @@ Kernel batch_norm_predict(const Request& request) {
   return kernel;
 }
 
-Kernel batch_norm_grad_affine(const Request& request) {
+Kernel prepare_batch_norm_grad_affine(const Request& request) {
   const Normalisation n(request);
   Kernel kernel;
   kernel.workspace = n.workspace();
@@ -186,7 +186,7 @@ Kernel batch_norm_grad_affine(const Request& request) {
   return kernel;
 }
 
-Kernel batch_norm_grad(const Request& request) {
+Kernel prepare_batch_norm_grad(const Request& request) {
   const Normalisation n(request);
   Kernel kernel;
   kernel.workspace = n.workspace();
@@ -209,6 +209,39 @@ Kernel batch_norm_grad(const Request& request) {
     });
   };
   return kernel;
+}
+
+/// Moving averages take in the statistics of one batch.
+Kernel prepare_move_statistics(const Request& request) {
+  const double momentum = request.step.attributes.get<double>("momentum");
+  const double unbias = request.step.attributes.get<double>("unbias");
+  Kernel kernel;
+  kernel.launch = [=, n = request.inputs[0].shape.elements()](const Buffers& b, const CallState&) {
+    const auto moved = [momentum](float moving, double batch) {
+      return static_cast<float>(momentum * static_cast<double>(moving) + (1 - momentum) * batch);
+    };
+    for (int64_t c = 0; c < n; ++c) {
+      const float mean = moved(input<float>(b, 2)[c], static_cast<double>(input<float>(b, 0)[c]));
+      const float variance =
+          moved(input<float>(b, 3)[c], unbias * static_cast<double>(input<float>(b, 1)[c]));
+      output<float>(b, 0)[c] = mean;
+      output<float>(b, 1)[c] = variance;
+    }
+  };
+  return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> batch_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"batch_norm", prepare_batch_norm, Layouts::kSame},
+      {"batch_norm_predict", prepare_batch_norm_predict, Layouts::kSame},
+      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine, Layouts::kSame},
+      {"batch_norm_grad", prepare_batch_norm_grad, Layouts::kSame},
+      {"move_statistics", prepare_move_statistics},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,5 +1,6 @@
 // bias_add: y = x + bias along one axis, which is the innermost one of a channels-last tensor.
 // bias_add_grad: the sum of dy over all other axes.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/channels.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
@@ -23,9 +24,7 @@ FLOW_VECTORISED void add_bias_to_run(const float* x, float bias, float* y, int64
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] + bias;
 }
 
-}  // namespace
-
-Kernel bias_add(const Request& request) {
+Kernel prepare_bias_add(const Request& request) {
   const ChannelView v = view_along(request.inputs[0], axis_of(request));
   const int64_t row = v.channels * v.inner;
   const int64_t rows_a_piece = std::max<int64_t>(1, kPiece / row);
@@ -45,7 +44,7 @@ Kernel bias_add(const Request& request) {
   return kernel;
 }
 
-Kernel bias_add_grad(const Request& request) {
+Kernel prepare_bias_add_grad(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
   if (dtype == DType::kFloat16) return {};
   const int axis = axis_of(request);
@@ -63,6 +62,19 @@ Kernel bias_add_grad(const Request& request) {
   kernel.launch =
       narrow ? sum(static_cast<const uint16_t*>(nullptr)) : sum(static_cast<const float*>(nullptr));
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> bias_add() {
+  static constexpr KernelEntry kKernels[] = {
+      {"bias_add", prepare_bias_add, Layouts::kSame},
+      {.op = "bias_add_grad",
+       .prepare = prepare_bias_add_grad,
+       .layouts = Layouts::kSame,
+       .low_precision = true},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,5 +1,6 @@
 // cast: every dtype to every other; convert.h says what each value becomes.
 #include "runtime/base/convert.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/low_precision.h"
 #include "runtime/cpu/loops/operands.h"
@@ -35,9 +36,7 @@ Kernel cast_with(const Request& request, void (*piece)(const From*, To*, int64_t
   return kernel;
 }
 
-}  // namespace
-
-Kernel cast(const Request& request) {
+Kernel prepare_cast(const Request& request) {
   const DType from = request.inputs[0].dtype, to = request.outputs[0].dtype;
   if (from == DType::kUInt8 && to == DType::kFloat32) return cast_with(request, widen_bytes);
   if (from == DType::kFloat32 && to == DType::kBFloat16) return cast_with(request, round_floats);
@@ -46,6 +45,13 @@ Kernel cast(const Request& request) {
     return visit_dtype(
         to, [&]<typename To>(To) { return cast_with<From, To>(request, cast_piece<From, To>); });
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> cast() {
+  static constexpr KernelEntry kKernels[] = {{"cast", prepare_cast, Layouts::kSame}};
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -80,26 +81,7 @@ Kernel choose(const Request& request) {
   });
 }
 
-}  // namespace
-
-#define FLOW_NUMBER_PAIR(op, Function)
-#define FLOW_PAIR(op, Function, ...)
-#define FLOW_TRIPLE(op, Function, ...)
-#define FLOW_COMPARISON(op, Function) \
-  Kernel op(const Request& request) { return compare<functions::Function>(request); }
-#include "ops/binary.def"
-#undef FLOW_NUMBER_PAIR
-#undef FLOW_PAIR
-#undef FLOW_TRIPLE
-#undef FLOW_COMPARISON
-
-Kernel logical_and(const Request& request) {
-  return compare_as<functions::And, bool, bool>(request);
-}
-
-Kernel logical_or(const Request& request) { return compare_as<functions::Or, bool, bool>(request); }
-
-Kernel logical_not(const Request& request) {
+Kernel prepare_logical_not(const Request& request) {
   Kernel kernel;
   kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements()](
                       const Buffers& buffers, const CallState&) {
@@ -111,9 +93,27 @@ Kernel logical_not(const Request& request) {
   return kernel;
 }
 
-Kernel where(const Request& request) {
+Kernel prepare_where(const Request& request) {
   return visit_size(size_of(request.outputs[0].dtype),
                     [&]<typename T>(T) -> Kernel { return choose<T>(request); });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> comparison() {
+  static constexpr KernelEntry kKernels[] = {
+      {"equal", compare<functions::Equal>, Layouts::kSame},
+      {"not_equal", compare<functions::NotEqual>, Layouts::kSame},
+      {"greater", compare<functions::Greater>, Layouts::kSame},
+      {"greater_equal", compare<functions::GreaterEqual>, Layouts::kSame},
+      {"less", compare<functions::Less>, Layouts::kSame},
+      {"less_equal", compare<functions::LessEqual>, Layouts::kSame},
+      {"logical_and", compare_as<functions::And, bool, bool>, Layouts::kSame},
+      {"logical_or", compare_as<functions::Or, bool, bool>, Layouts::kSame},
+      {"logical_not", prepare_logical_not, Layouts::kSame},
+      {.op = "where", .prepare = prepare_where, .layouts = Layouts::kSame, .any_dtype = true},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

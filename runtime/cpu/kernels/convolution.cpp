@@ -7,11 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "ops/spec.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/kernels/convolution_pass.h"
+#include "runtime/cpu/kernels/double_convolution.h"
 #include "runtime/cpu/kernels/epilogue.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/low_precision_convolution.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/cpu/loops/vectors.h"
@@ -242,9 +245,10 @@ Kernel make_convolution(const Request& request) {
   Kernel kernel;
   bool relu = false;
   for (const plan::Post& post : request.step.posts) {
-    if (post.op == "bias_add" && kernel.fused == 0 && post.attributes.get<int64_t>("axis") == 1)
+    if (post.op->epilogue == ops::Epilogue::kBias && kernel.fused == 0 &&
+        post.attributes.get<int64_t>("axis") == 1)
       geometry.bias = true;
-    else if (post.op == "relu" && !relu)
+    else if (post.op->epilogue == ops::Epilogue::kRelu && !relu)
       relu = true;
     else
       break;
@@ -264,10 +268,25 @@ Kernel make_convolution(const Request& request) {
 
 }  // namespace
 
-Kernel convolution(const Request& request) { return make_convolution(request); }
-
-Kernel convolution_grad_data(const Request& request) { return make_convolution(request); }
-
-Kernel convolution_grad_weight(const Request& request) { return make_convolution(request); }
+std::span<const KernelEntry> convolution() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "convolution",
+       .prepare = make_convolution,
+       .layouts = Layouts::kEach,
+       .low_precision = true,
+       .float64 = double_convolution},
+      {.op = "convolution_grad_data",
+       .prepare = make_convolution,
+       .layouts = Layouts::kEach,
+       .low_precision = true,
+       .float64 = double_convolution},
+      {.op = "convolution_grad_weight",
+       .prepare = make_convolution,
+       .layouts = Layouts::kEach,
+       .low_precision = true,
+       .float64 = double_convolution},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cpu::fast

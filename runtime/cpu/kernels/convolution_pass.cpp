@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ops/known.h"
 #include "runtime/base/error.h"
 
 namespace flow::cpu {
@@ -157,9 +158,9 @@ ConvolutionGeometry convolution_geometry(const Request& request) {
     g.y = y.shape, g.y_layout = y.layout;
     g.weight = weight.shape;
   };
-  if (request.step.op == "convolution") {
+  if (request.step.op == ops::kConvolution) {
     set(first, result, second);
-  } else if (request.step.op == "convolution_grad_data") {
+  } else if (request.step.op == ops::kConvolutionGradData) {
     g.direction = Direction::kGradData;
     set(result, first, second);
   } else {

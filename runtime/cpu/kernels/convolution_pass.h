@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

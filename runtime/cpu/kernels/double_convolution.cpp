@@ -4,12 +4,15 @@
 //   data:    P = W^T dy, spread back over dx
 //   weight:  dW = dy P^T, over chunks of images that depend on shapes alone, summed in order
 // P is cut and used some rows of results at a time, so that it stays in the cache.
+#include "runtime/cpu/kernels/double_convolution.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/kernels/convolution_pass.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/double_products.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/vectors.h"
@@ -168,13 +171,15 @@ class DoubleConvolution {
   int threads_;
 };
 
-Kernel make_convolution(const Request& request, Prepare reference) {
+}  // namespace
+
+Kernel double_convolution(const Request& request) {
   const ConvolutionGeometry geometry = convolution_geometry(request);
   // A group of few filters is no product that pays.
   constexpr int64_t kFilters = 4;
   if (geometry.x.elements() == 0 || geometry.y.elements() == 0 || geometry.weight.elements() == 0 ||
       (geometry.groups > 1 && geometry.weight[0] / geometry.groups < kFilters))
-    return reference(request);
+    return find_kernel(reference::convolution(), request.step.op.name())->prepare(request);
   DoubleConvolution convolution(geometry, request.threads);
   Kernel kernel;
   kernel.workspace = convolution.workspace(geometry.direction == Direction::kGradWeight);
@@ -193,23 +198,5 @@ Kernel make_convolution(const Request& request, Prepare reference) {
   };
   return kernel;
 }
-
-}  // namespace
-
-namespace doubles {
-
-Kernel convolution(const Request& request) {
-  return make_convolution(request, reference::convolution);
-}
-
-Kernel convolution_grad_data(const Request& request) {
-  return make_convolution(request, reference::convolution_grad_data);
-}
-
-Kernel convolution_grad_weight(const Request& request) {
-  return make_convolution(request, reference::convolution_grad_weight);
-}
-
-}  // namespace doubles
 
 }  // namespace flow::cpu

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "runtime/base/philox.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -66,9 +67,7 @@ float factor_of(const Request& request) {
   return static_cast<float>(dropout_factor(request.step.attributes.get<double>("rate")));
 }
 
-}  // namespace
-
-Kernel dropout(const Request& request) {
+Kernel prepare_dropout(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   Kernel kernel;
   kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
@@ -93,7 +92,7 @@ Kernel dropout(const Request& request) {
   return kernel;
 }
 
-Kernel dropout_grad(const Request& request) {
+Kernel prepare_dropout_grad(const Request& request) {
   Kernel kernel;
   kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
                    factor = factor_of(request)](const Buffers& buffers, const CallState&) {
@@ -103,6 +102,16 @@ Kernel dropout_grad(const Request& request) {
     });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> dropout() {
+  static constexpr KernelEntry kKernels[] = {
+      {"dropout", prepare_dropout},
+      {"dropout_grad", prepare_dropout_grad, Layouts::kSame},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

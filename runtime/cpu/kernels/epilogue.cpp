@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "ops/spec.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/low_precision.h"
 
@@ -29,12 +30,13 @@ FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
 Epilogue Epilogue::of(const Request& request, int axis) {
   Epilogue epilogue;
   for (const plan::Post& post : request.step.posts) {
-    if (post.op == "bias_add" && epilogue.fused == 0 &&
+    const ops::Epilogue next = post.op->epilogue;
+    if (next == ops::Epilogue::kBias && epilogue.fused == 0 &&
         post.attributes.get<int64_t>("axis") == axis)
       epilogue.bias = true;
-    else if (post.op == "relu" && !epilogue.relu && !epilogue.narrow)
+    else if (next == ops::Epilogue::kRelu && !epilogue.relu && !epilogue.narrow)
       epilogue.relu = true;
-    else if (post.op == "cast" && !epilogue.narrow)
+    else if (next == ops::Epilogue::kCast && !epilogue.narrow)
       epilogue.narrow = true;
     else
       break;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

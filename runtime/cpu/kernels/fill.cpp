@@ -1,6 +1,6 @@
-// fill: a constant. broadcast_to: one operand repeated to a larger shape.
+// fill: a constant.
 #include "runtime/base/convert.h"
-#include "runtime/cpu/loops/broadcast.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
@@ -18,23 +18,17 @@ Kernel fill_with(const Request& request, T value) {
   return kernel;
 }
 
-struct First {
-  FLOW_INLINE float operator()(float a, float) const { return a; }
-};
-
-}  // namespace
-
-Kernel fill(const Request& request) {
+Kernel prepare_fill(const Request& request) {
   const double value = request.step.attributes.get<double>("value");
   const DType dtype = request.outputs[0].dtype;
   return visit_dtype(dtype, [&]<typename T>(T) { return fill_with(request, convert<T>(value)); });
 }
 
-Kernel broadcast_to(const Request& request) {
-  return broadcast_kernel(request, [](const Broadcast::Block& block, const Buffers& buffers) {
-    const float* from = input<float>(buffers, 0);
-    apply_block(First{}, block, from, from, output<float>(buffers, 0));
-  });
+}  // namespace
+
+std::span<const KernelEntry> fill() {
+  static constexpr KernelEntry kKernels[] = {{"fill", prepare_fill, Layouts::kSame}};
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

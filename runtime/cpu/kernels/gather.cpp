@@ -5,6 +5,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/labels.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -107,9 +108,7 @@ Kernel one_hot_with(const Request& request, T on, T off) {
   return kernel;
 }
 
-}  // namespace
-
-Kernel gather(const Request& request) {
+Kernel prepare_gather(const Request& request) {
   const int axis = axis_of(request);
   const GatherSizes sizes =
       sizes_of(request.inputs[0].shape, axis, request.inputs[1].shape.elements());
@@ -117,7 +116,7 @@ Kernel gather(const Request& request) {
                     [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
 
-Kernel gather_grad(const Request& request) {
+Kernel prepare_gather_grad(const Request& request) {
   const int axis = axis_of(request);
   const TensorDesc& indices = request.inputs[0];
   const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
@@ -137,12 +136,23 @@ Kernel gather_grad(const Request& request) {
   return kernel;
 }
 
-Kernel one_hot(const Request& request) {
+Kernel prepare_one_hot(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
     return one_hot_with(request, convert<T>(attributes.get<double>("on_value")),
                         convert<T>(attributes.get<double>("off_value")));
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> gather() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "gather", .prepare = prepare_gather, .any_dtype = true},
+      {"gather_grad", prepare_gather_grad},
+      {"one_hot", prepare_one_hot},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

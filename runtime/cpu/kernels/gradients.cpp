@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/base/loss_scale.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::fast {
@@ -73,9 +74,7 @@ Kernel kernel_of_squares(const Request& request, size_t first_operand, FactorOf 
   return kernel;
 }
 
-}  // namespace
-
-Kernel regularize(const Request& request) {
+Kernel prepare_regularize(const Request& request) {
   const auto l1 = static_cast<float>(request.step.attributes.get<double>("l1"));
   const auto l2 = static_cast<float>(request.step.attributes.get<double>("l2"));
   Kernel kernel;
@@ -90,14 +89,14 @@ Kernel regularize(const Request& request) {
   return kernel;
 }
 
-Kernel clip_factor(const Request& request) {
+Kernel prepare_clip_factor(const Request& request) {
   return kernel_of_squares(
       request, 0,
       [scale = number(request, "scale"), limit = number(request, "clip_norm")](
           const Buffers&, double squares) { return flow::clip_factor(squares, scale, limit); });
 }
 
-Kernel unscale_factor(const Request& request) {
+Kernel prepare_unscale_factor(const Request& request) {
   return kernel_of_squares(request, 1,
                            [scale = number(request, "scale"), limit = number(request, "clip_norm")](
                                const Buffers& buffers, double squares) {
@@ -107,7 +106,7 @@ Kernel unscale_factor(const Request& request) {
                            });
 }
 
-Kernel move_loss_scale(const Request& request) {
+Kernel prepare_move_loss_scale(const Request& request) {
   Kernel kernel;
   kernel.launch = [rule = LossScaleRule::of(request.step.attributes)](const Buffers& buffers,
                                                                       const CallState&) {
@@ -118,6 +117,18 @@ Kernel move_loss_scale(const Request& request) {
     *output<float>(buffers, 1) = finite_steps;
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> gradients() {
+  static constexpr KernelEntry kKernels[] = {
+      {"regularize", prepare_regularize},
+      {"clip_factor", prepare_clip_factor},
+      {"unscale_factor", prepare_unscale_factor},
+      {"move_loss_scale", prepare_move_loss_scale},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
@@ -217,9 +218,7 @@ void add_images(const Groups& g, const ChannelSums& found, int64_t first, int64_
   }
 }
 
-}  // namespace
-
-Kernel group_normalize(const Request& request) {
+Kernel prepare_group_normalize(const Request& request) {
   const Groups g(request);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(g.rows()) *
@@ -252,7 +251,7 @@ Kernel group_normalize(const Request& request) {
   return kernel;
 }
 
-Kernel group_normalize_grad(const Request& request) {
+Kernel prepare_group_normalize_grad(const Request& request) {
   const Groups g(request);
   Kernel kernel;
   kernel.workspace = ChannelSums::bytes(g);
@@ -281,6 +280,16 @@ Kernel group_normalize_grad(const Request& request) {
     });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> group_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"group_normalize", prepare_group_normalize},
+      {"group_normalize_grad", prepare_group_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,5 +1,6 @@
 // LARS and LAMB: updates whose rate for a variable depends on norms of the whole of it. One pass
 // for the norms, in pieces that are summed in order, and one that moves the variable.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::fast {
@@ -109,9 +110,7 @@ FLOW_VECTORISED void lamb_piece(const UpdateArrays<3>& arrays, const LambRates& 
   for (int64_t i = 0; i < n; ++i) next_w[i] = w[i] + negative_rate * movement(r, w[i], m[i], v[i]);
 }
 
-}  // namespace
-
-Kernel lars_update(const Request& request) {
+Kernel prepare_lars_update(const Request& request) {
   const int64_t n = request.outputs[0].shape.elements();
   Kernel kernel;
   kernel.workspace = bytes_of_sums(n);
@@ -140,7 +139,7 @@ Kernel lars_update(const Request& request) {
   return kernel;
 }
 
-Kernel lamb_update(const Request& request) {
+Kernel prepare_lamb_update(const Request& request) {
   const int64_t n = request.outputs[0].shape.elements();
   Kernel kernel;
   kernel.workspace = bytes_of_sums(n);
@@ -174,6 +173,16 @@ Kernel lamb_update(const Request& request) {
     });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> lars_lamb() {
+  static constexpr KernelEntry kKernels[] = {
+      {"lars_update", prepare_lars_update},
+      {"lamb_update", prepare_lamb_update},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
@@ -97,9 +98,7 @@ FLOW_VECTORISED void add_parts(const float* parts, int64_t chunks, int64_t n, in
   }
 }
 
-}  // namespace
-
-Kernel layer_normalize(const Request& request) {
+Kernel prepare_layer_normalize(const Request& request) {
   Kernel kernel;
   kernel.launch = [r = Rows(request), threads = request.threads](const Buffers& b,
                                                                  const CallState&) {
@@ -114,7 +113,7 @@ Kernel layer_normalize(const Request& request) {
   return kernel;
 }
 
-Kernel layer_normalize_grad(const Request& request) {
+Kernel prepare_layer_normalize_grad(const Request& request) {
   const Rows r(request);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(2 * r.chunks() * r.features) * sizeof(float);
@@ -136,6 +135,16 @@ Kernel layer_normalize_grad(const Request& request) {
     });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> layer_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"layer_normalize", prepare_layer_normalize},
+      {"layer_normalize_grad", prepare_layer_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

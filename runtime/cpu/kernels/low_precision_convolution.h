@@ -1,7 +1,7 @@
 // Convolutions of bfloat16 images by products of matrices.
 #pragma once
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

@@ -14,10 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/spec.h"
 #include "runtime/base/ceil_div.h"
-#include "runtime/cpu/backend/kernel.h"
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/kernels/epilogue.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/double_products.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/low_precision_products.h"
@@ -299,7 +300,7 @@ class Product {
 /// The update that is the only post, where it is.
 std::optional<SgdScales> sgd_scales_of(const Request& request) {
   const std::vector<plan::Post>& posts = request.step.posts;
-  if (posts.size() != 1 || posts.front().op != "sgd_update") return {};
+  if (posts.size() != 1 || posts.front().op->epilogue != ops::Epilogue::kUpdate) return {};
   const plan::Attributes& attributes = posts.front().attributes;
   return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale")};
 }
@@ -314,9 +315,7 @@ Kernel launch_of(Product<T> product) {
   return kernel;
 }
 
-}  // namespace
-
-Kernel fast::matmul(const Request& request) {
+Kernel prepare_matmul(const Request& request) {
   const bool narrow = is_narrow(request.inputs[0].dtype);
   if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
   const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
@@ -329,8 +328,20 @@ Kernel fast::matmul(const Request& request) {
   return kernel;
 }
 
-Kernel doubles::matmul(const Request& request) {
+Kernel prepare_double_matmul(const Request& request) {
   return launch_of(Product<double>(request, {}, {}));
+}
+
+}  // namespace
+
+std::span<const KernelEntry> fast::matmul() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "matmul",
+       .prepare = prepare_matmul,
+       .low_precision = true,
+       .float64 = prepare_double_matmul},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/low_precision.h"
 #include "runtime/cpu/loops/operands.h"
@@ -270,18 +271,32 @@ Kernel pool_of(const Request& request) {
   return pool<T, int32_t>(request);
 }
 
-}  // namespace
-
-Kernel max_pool2d(const Request& request) {
+Kernel prepare_max_pool2d(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
   if (!is_narrow(dtype)) return pool_of<float>(request);
   return dtype == DType::kBFloat16 ? pool_of<uint16_t>(request) : Kernel{};
 }
 
-Kernel max_pool2d_grad(const Request& request) {
+Kernel prepare_max_pool2d_grad(const Request& request) {
   if (!is_narrow(request.inputs[0].dtype)) return spread_of<float>(request);
   const Window window(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
   return window.overlap() ? Kernel{} : spread_of<uint16_t>(request);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> max_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "max_pool2d",
+       .prepare = prepare_max_pool2d,
+       .layouts = Layouts::kSame,
+       .low_precision = true},
+      {.op = "max_pool2d_grad",
+       .prepare = prepare_max_pool2d_grad,
+       .layouts = Layouts::kSame,
+       .low_precision = true},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,4 +1,5 @@
 // The optimizers' updates, in place: one pass over a gradient and what it moves.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/update.h"
 
 namespace flow::cpu::fast {
@@ -115,9 +116,7 @@ auto rmsprop_rates(const Request& request) {
   };
 }
 
-}  // namespace
-
-Kernel sgd_update(const Request& request) {
+Kernel prepare_sgd_update(const Request& request) {
   return update_kernel<1>(
       request,
       [](double scale, const CallState& state) {
@@ -126,7 +125,7 @@ Kernel sgd_update(const Request& request) {
       sgd_piece);
 }
 
-Kernel momentum_update(const Request& request) {
+Kernel prepare_momentum_update(const Request& request) {
   const auto rates = [momentum = number(request, "momentum"),
                       weight_decay = number(request, "weight_decay")](double scale,
                                                                       const CallState& state) {
@@ -139,7 +138,7 @@ Kernel momentum_update(const Request& request) {
       request.step.attributes.get<bool>("nesterov") ? nesterov_piece : momentum_piece);
 }
 
-Kernel adam_update(const Request& request) {
+Kernel prepare_adam_update(const Request& request) {
   const auto rates = [beta1 = number(request, "beta1"), beta2 = number(request, "beta2"),
                       epsilon = number(request, "epsilon"),
                       weight_decay = number(request, "weight_decay"),
@@ -159,12 +158,25 @@ Kernel adam_update(const Request& request) {
   return update_kernel<3>(request, rates, adam_piece);
 }
 
-Kernel rmsprop_update(const Request& request) {
+Kernel prepare_rmsprop_update(const Request& request) {
   return update_kernel<2>(request, rmsprop_rates(request), rmsprop_piece);
 }
 
-Kernel centered_rmsprop_update(const Request& request) {
+Kernel prepare_centered_rmsprop_update(const Request& request) {
   return update_kernel<3>(request, rmsprop_rates(request), centered_rmsprop_piece);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> optimizer() {
+  static constexpr KernelEntry kKernels[] = {
+      {"sgd_update", prepare_sgd_update},
+      {"momentum_update", prepare_momentum_update},
+      {"adam_update", prepare_adam_update},
+      {"rmsprop_update", prepare_rmsprop_update},
+      {"centered_rmsprop_update", prepare_centered_rmsprop_update},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

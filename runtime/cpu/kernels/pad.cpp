@@ -5,6 +5,7 @@
 
 #include "runtime/base/convert.h"
 #include "runtime/base/padding.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/broadcast.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -25,8 +26,8 @@ struct PadAxis : PaddedAxis {
 };
 
 /// In the order in which the larger lies in memory, which the smaller shares; at least one.
-std::vector<PadAxis> axes_of(const Request& request, const TensorDesc& small,
-                             const TensorDesc& large) {
+std::vector<PadAxis> pad_axes(const Request& request, const TensorDesc& small,
+                              const TensorDesc& large) {
   const auto& paddings = request.step.attributes.get<Integers>("paddings");
   const PadMode mode = mode_of(request);
   const Integers strides = strides_of(small);
@@ -76,7 +77,7 @@ template <typename T>
 Kernel pad_with(const Request& request, T value) {
   Kernel kernel;
   kernel.launch = [value, threads = request.threads,
-                   axes = axes_of(request, request.inputs[0], request.outputs[0]),
+                   axes = pad_axes(request, request.inputs[0], request.outputs[0]),
                    n = request.outputs[0].shape.elements()](const Buffers& buffers,
                                                             const CallState&) {
     const PadAxis& last = axes.back();
@@ -117,18 +118,16 @@ void add_rows(PadMode mode, const std::vector<PadAxis>& axes, const int64_t* pla
              row * axes[axis].large + axes[axis].copy(mode, place[axis], i), dy, dx);
 }
 
-}  // namespace
-
-Kernel pad(const Request& request) {
+Kernel prepare_pad(const Request& request) {
   const double value = request.step.attributes.get<double>("value");
   return visit_dtype(request.inputs[0].dtype,
                      [&]<typename T>(T) { return pad_with(request, convert<T>(value)); });
 }
 
-Kernel pad_grad(const Request& request) {
+Kernel prepare_pad_grad(const Request& request) {
   Kernel kernel;
   kernel.launch = [mode = mode_of(request), threads = request.threads,
-                   axes = axes_of(request, request.outputs[0], request.inputs[0]),
+                   axes = pad_axes(request, request.outputs[0], request.inputs[0]),
                    n = request.outputs[0].shape.elements()](const Buffers& buffers,
                                                             const CallState&) {
     const float* dy = input<float>(buffers, 0);
@@ -147,6 +146,16 @@ Kernel pad_grad(const Request& request) {
                });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> pad() {
+  static constexpr KernelEntry kKernels[] = {
+      {"pad", prepare_pad, Layouts::kSame},
+      {"pad_grad", prepare_pad_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

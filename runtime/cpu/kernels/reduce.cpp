@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "ops/binary.h"
+#include "runtime/cpu/kernels/families.h"
+#include "runtime/cpu/kernels/reduce_grad.h"
 #include "runtime/cpu/kernels/softmax_row.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/reduced_axes.h"
@@ -113,26 +115,18 @@ Kernel number_fold(const Request& request) {
   return visit_integer(dtype, [&]<typename T>(T) { return fold_kernel<T>(request, Fold<T>{}); });
 }
 
-}  // namespace
-
-Kernel reduce_sum(const Request& request) {
+Kernel prepare_reduce_sum(const Request& request) {
   if (is_integer(request.inputs[0].dtype)) return number_fold<IntegerSum>(request);
   return float_sum(request, false);
 }
 
-Kernel reduce_mean(const Request& request) { return float_sum(request, true); }
+Kernel prepare_reduce_mean(const Request& request) { return float_sum(request, true); }
 
-Kernel reduce_max(const Request& request) { return number_fold<Largest>(request); }
+Kernel prepare_reduce_any(const Request& request) { return fold_kernel<bool>(request, Any{}); }
 
-Kernel reduce_min(const Request& request) { return number_fold<Smallest>(request); }
+Kernel prepare_reduce_all(const Request& request) { return fold_kernel<bool>(request, All{}); }
 
-Kernel reduce_prod(const Request& request) { return number_fold<ProductFold>(request); }
-
-Kernel reduce_any(const Request& request) { return fold_kernel<bool>(request, Any{}); }
-
-Kernel reduce_all(const Request& request) { return fold_kernel<bool>(request, All{}); }
-
-Kernel logsumexp(const Request& request) {
+Kernel prepare_logsumexp(const Request& request) {
   const ReducedAxes axes(request);
   if (axes.of_rows()) {
     Kernel kernel;
@@ -158,6 +152,24 @@ Kernel logsumexp(const Request& request) {
     fold_axes(LogSumExp{max}, axes, threads, x, output<float>(buffers, 0), buffers.workspace);
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> reduce() {
+  static constexpr KernelEntry kKernels[] = {
+      {"reduce_sum", prepare_reduce_sum},
+      {"reduce_mean", prepare_reduce_mean},
+      {"reduce_max", number_fold<Largest>},
+      {"reduce_min", number_fold<Smallest>},
+      {"reduce_prod", number_fold<ProductFold>},
+      {"reduce_any", prepare_reduce_any},
+      {"reduce_all", prepare_reduce_all},
+      {"logsumexp", prepare_logsumexp},
+      {"reduce_extreme_grad", prepare_reduce_extreme_grad},
+      {"reduce_prod_grad", prepare_reduce_prod_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,5 +1,7 @@
 // Gradients of reductions that look at the elements again: of the largest and the smallest, and of
 // products.
+#include "runtime/cpu/kernels/reduce_grad.h"
+
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/reduced_axes.h"
@@ -94,8 +96,12 @@ Kernel gradient_kernel(const Request& request) {
 
 }  // namespace
 
-Kernel reduce_extreme_grad(const Request& request) { return gradient_kernel<FirstEqual>(request); }
+Kernel prepare_reduce_extreme_grad(const Request& request) {
+  return gradient_kernel<FirstEqual>(request);
+}
 
-Kernel reduce_prod_grad(const Request& request) { return gradient_kernel<OtherFactors>(request); }
+Kernel prepare_reduce_prod_grad(const Request& request) {
+  return gradient_kernel<OtherFactors>(request);
+}
 
 }  // namespace flow::cpu::fast

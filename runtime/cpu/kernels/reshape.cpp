@@ -1,11 +1,13 @@
 // reshape: the same elements in C order under another shape. A copy, or the reorder that brings a
 // channels-last operand into C order; where both are plain the backend mostly shares the memory.
-// copy: the same into memory that another device reaches.
+#include "runtime/cpu/kernels/reshape.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cpu/backend/layout.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/parallel.h"
 
 namespace flow::cpu::fast {
@@ -26,7 +28,7 @@ void copy_bytes(int threads, size_t bytes, const std::byte* in, std::byte* out) 
 
 }  // namespace
 
-Kernel reshape(const Request& request) {
+Kernel prepare_reshape(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   const size_t element = size_of(x.dtype);
   const size_t bytes = static_cast<size_t>(x.shape.elements()) * element;
@@ -54,6 +56,11 @@ Kernel reshape(const Request& request) {
   return kernel;
 }
 
-Kernel copy(const Request& request) { return reshape(request); }
+std::span<const KernelEntry> reshape() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "reshape", .prepare = prepare_reshape, .layouts = Layouts::kEach, .any_dtype = true},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cpu::fast

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/kernels/softmax_row.h"
 #include "runtime/cpu/loops/block_sums.h"
 #include "runtime/cpu/loops/features.h"
@@ -103,9 +104,7 @@ FLOW_VECTORISED void log_softmax_grad_beside(const float* dy, const float* y, fl
   });
 }
 
-}  // namespace
-
-Kernel softmax(const Request& request) {
+Kernel prepare_softmax(const Request& request) {
   return rows_kernel(
       request, axis_of(request),
       [](const float* x, const float*, float* y, int64_t n) { softmax_row(x, y, n); },
@@ -114,7 +113,7 @@ Kernel softmax(const Request& request) {
       });
 }
 
-Kernel softmax_grad(const Request& request) {
+Kernel prepare_softmax_grad(const Request& request) {
   return rows_kernel(
       request, axis_of(request),
       [](const float* dy, const float* y, float* dx, int64_t n) {
@@ -123,7 +122,7 @@ Kernel softmax_grad(const Request& request) {
       softmax_grad_beside);
 }
 
-Kernel log_softmax(const Request& request) {
+Kernel prepare_log_softmax(const Request& request) {
   return rows_kernel(
       request, axis_of(request),
       [](const float* x, const float*, float* y, int64_t n) { log_softmax_row(x, y, n); },
@@ -132,13 +131,25 @@ Kernel log_softmax(const Request& request) {
       });
 }
 
-Kernel log_softmax_grad(const Request& request) {
+Kernel prepare_log_softmax_grad(const Request& request) {
   return rows_kernel(
       request, axis_of(request),
       [](const float* dy, const float* y, float* dx, int64_t n) {
         log_softmax_grad_with(dy, y, static_cast<float>(sum_in_blocks(dy, n)), dx, n);
       },
       log_softmax_grad_beside);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> softmax() {
+  static constexpr KernelEntry kKernels[] = {
+      {"softmax", prepare_softmax},
+      {"softmax_grad", prepare_softmax_grad},
+      {"log_softmax", prepare_log_softmax},
+      {"log_softmax_grad", prepare_log_softmax_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -10,6 +10,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/order.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
@@ -114,9 +115,7 @@ TopKSizes sizes_of(const Request& request, const Shape& whole, int64_t k) {
   return {n, k, whole.elements(axis + 1, whole.rank()), whole.elements() / n};
 }
 
-}  // namespace
-
-Kernel top_k(const Request& request) {
+Kernel prepare_top_k(const Request& request) {
   const TopKSizes sizes =
       sizes_of(request, request.inputs[0].shape, request.step.attributes.get<int64_t>("k"));
   const auto orders = static_cast<size_t>(request.threads);
@@ -137,7 +136,7 @@ Kernel top_k(const Request& request) {
   return kernel;
 }
 
-Kernel top_k_grad(const Request& request) {
+Kernel prepare_top_k_grad(const Request& request) {
   const int axis = axis_of(request);
   const TopKSizes sizes =
       sizes_of(request, request.outputs[0].shape, request.inputs[0].shape[axis]);
@@ -160,6 +159,16 @@ Kernel top_k_grad(const Request& request) {
                });
   };
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> top_k() {
+  static constexpr KernelEntry kKernels[] = {
+      {"top_k", prepare_top_k},
+      {"top_k_grad", prepare_top_k_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -1,6 +1,7 @@
 // tril, triu: one side of a diagonal of each matrix, zeros on the other.
 #include <cstring>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
@@ -35,9 +36,17 @@ Kernel keeping(const Request& request, bool lower) {
   return kernel;
 }
 
+Kernel prepare_tril(const Request& request) { return keeping(request, true); }
+Kernel prepare_triu(const Request& request) { return keeping(request, false); }
+
 }  // namespace
 
-Kernel tril(const Request& request) { return keeping(request, true); }
-Kernel triu(const Request& request) { return keeping(request, false); }
+std::span<const KernelEntry> tril_triu() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "tril", .prepare = prepare_tril, .any_dtype = true},
+      {.op = "triu", .prepare = prepare_triu, .any_dtype = true},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cpu::fast

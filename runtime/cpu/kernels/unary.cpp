@@ -2,6 +2,7 @@
 // lies, so any layout will do that all operands share.
 #include "ops/unary.h"
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/low_precision.h"
 #include "runtime/cpu/loops/operands.h"
@@ -126,21 +127,19 @@ bool approximates_by_tanh(const Request& request) {
   return request.step.attributes.get<std::string>("approximate") == "tanh";
 }
 
-}  // namespace
-
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                           \
-  Kernel op(const Request& request) {                                     \
+  Kernel prepare_##op(const Request& request) {                           \
     if (is_integer(request.inputs[0].dtype))                              \
       return kernel_of_integers<functions::Function>(request);            \
     return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                 \
-  Kernel op(const Request& request) {                                                    \
+  Kernel prepare_##op(const Request& request) {                                          \
     const auto f =                                                                       \
         functions::with_attributes<functions::Function, float>(request.step.attributes); \
     return map_kernel(request, f, op##_piece);                                           \
   }                                                                                      \
-  Kernel op##_grad(const Request& request) {                                             \
+  Kernel prepare_##op##_grad(const Request& request) {                                   \
     const auto f =                                                                       \
         functions::with_attributes<functions::Function, float>(request.step.attributes); \
     if (is_narrow(request.inputs[0].dtype))                                              \
@@ -149,12 +148,25 @@ bool approximates_by_tanh(const Request& request) {
   }
 #include "ops/unary.def"
 
-Kernel gelu(const Request& request) {
-  return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);
+Kernel prepare_gelu(const Request& request) {
+  return approximates_by_tanh(request) ? prepare_gelu_tanh(request) : prepare_gelu_erf(request);
 }
 
-Kernel gelu_grad(const Request& request) {
-  return approximates_by_tanh(request) ? gelu_tanh_grad(request) : gelu_erf_grad(request);
+Kernel prepare_gelu_grad(const Request& request) {
+  return approximates_by_tanh(request) ? prepare_gelu_tanh_grad(request)
+                                       : prepare_gelu_erf_grad(request);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> unary() {
+  static constexpr KernelEntry kKernels[] = {
+#define FLOW_UNARY_NUMBER_SPEC(op, ...) {#op, prepare_##op, Layouts::kSame},
+#define FLOW_UNARY_SPEC(op, ...) \
+  {#op, prepare_##op, Layouts::kSame}, {#op "_grad", prepare_##op##_grad, Layouts::kSame, true},
+#include "ops/unary.def"
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::fast

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/vector_math.h"
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/parallel.h"
 
 namespace flow::cpu {

@@ -7,7 +7,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/visit.h"
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/parallel.h"
 
 namespace flow::cpu {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 #include "runtime/cpu/loops/reduced_axes.h"
 
 namespace flow::cpu {

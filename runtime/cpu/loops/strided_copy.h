@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

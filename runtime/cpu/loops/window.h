@@ -8,7 +8,7 @@
 #include "ops/attributes.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/shape.h"
-#include "runtime/cpu/backend/kernel.h"
+#include "runtime/cpu/kernel.h"
 
 namespace flow::cpu {
 

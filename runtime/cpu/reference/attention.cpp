@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
@@ -129,9 +130,7 @@ void attend_back(const Attended& at, const Buffers& buffers, int64_t batch, doub
   store(dvalues, output<T>(buffers, 2) + first_key * at.value_depth, at.keys * at.value_depth);
 }
 
-}  // namespace
-
-Kernel scaled_dot_product_attention(const Request& request) {
+Kernel prepare_scaled_dot_product_attention(const Request& request) {
   Kernel kernel;
   const Attended attention(request, 0, 3);
   const int64_t space = attention.keys + attention.value_depth;
@@ -148,7 +147,7 @@ Kernel scaled_dot_product_attention(const Request& request) {
   return kernel;
 }
 
-Kernel scaled_dot_product_attention_grad(const Request& request) {
+Kernel prepare_scaled_dot_product_attention_grad(const Request& request) {
   Kernel kernel;
   const Attended attention(request, 1, 6);
   const int64_t space =
@@ -164,6 +163,16 @@ Kernel scaled_dot_product_attention_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> attention() {
+  static constexpr KernelEntry kKernels[] = {
+      {"scaled_dot_product_attention", prepare_scaled_dot_product_attention},
+      {"scaled_dot_product_attention_grad", prepare_scaled_dot_product_attention_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

@@ -1,4 +1,5 @@
 // Reference: average pooling, whose padding does not count, and its gradient.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/window.h"
 
@@ -21,9 +22,7 @@ void for_each_window(const Window& w, F f) {
     f(i, i / w.columns.output, i % w.columns.output);
 }
 
-}  // namespace
-
-Kernel avg_pool2d(const Request& request) {
+Kernel prepare_avg_pool2d(const Request& request) {
   const Pooling pooling(request, request.inputs[0], request.outputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -45,7 +44,7 @@ Kernel avg_pool2d(const Request& request) {
   return kernel;
 }
 
-Kernel avg_pool2d_grad(const Request& request) {
+Kernel prepare_avg_pool2d_grad(const Request& request) {
   const Pooling pooling(request, request.outputs[0], request.inputs[0]);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(pooling.input_plane()) * sizeof(double);
@@ -67,6 +66,16 @@ Kernel avg_pool2d_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> avg_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"avg_pool2d", prepare_avg_pool2d},
+      {"avg_pool2d_grad", prepare_avg_pool2d_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

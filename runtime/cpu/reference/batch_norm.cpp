@@ -1,6 +1,7 @@
 // Reference: batch normalization over [outer, channels, inner], its gradients, moving statistics.
 #include <cmath>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/channels.h"
 #include "runtime/cpu/loops/operands.h"
 
@@ -51,9 +52,7 @@ Kernel for_each_channel(const Request& request, Body body) {
   return kernel;
 }
 
-}  // namespace
-
-Kernel batch_norm(const Request& request) {
+Kernel prepare_batch_norm(const Request& request) {
   return for_each_channel(
       request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
         const auto count = static_cast<double>(n.view.count());
@@ -71,7 +70,7 @@ Kernel batch_norm(const Request& request) {
       });
 }
 
-Kernel batch_norm_predict(const Request& request) {
+Kernel prepare_batch_norm_predict(const Request& request) {
   return for_each_channel(
       request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
         n.for_channel(c, [&](int64_t i) {
@@ -82,7 +81,7 @@ Kernel batch_norm_predict(const Request& request) {
       });
 }
 
-Kernel batch_norm_grad_affine(const Request& request) {
+Kernel prepare_batch_norm_grad_affine(const Request& request) {
   return for_each_channel(
       request, []<typename T>(const Normalisation& n, T, const Buffers& b, int64_t c) {
         double dgamma = 0, dbeta = 0;
@@ -96,7 +95,7 @@ Kernel batch_norm_grad_affine(const Request& request) {
       });
 }
 
-Kernel batch_norm_grad(const Request& request) {
+Kernel prepare_batch_norm_grad(const Request& request) {
   return for_each_channel(request, []<typename T>(const Normalisation& n, T, const Buffers& b,
                                                   int64_t c) {
     const double inverse = n.inverse(double_at<T>(b, 5, c));
@@ -110,7 +109,7 @@ Kernel batch_norm_grad(const Request& request) {
   });
 }
 
-Kernel move_statistics(const Request& request) {
+Kernel prepare_move_statistics(const Request& request) {
   const double momentum = request.step.attributes.get<double>("momentum");
   const double unbias = request.step.attributes.get<double>("unbias");
   Kernel kernel;
@@ -128,6 +127,19 @@ Kernel move_statistics(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> batch_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"batch_norm", prepare_batch_norm},
+      {"batch_norm_predict", prepare_batch_norm_predict},
+      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine},
+      {"batch_norm_grad", prepare_batch_norm_grad},
+      {"move_statistics", prepare_move_statistics},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

@@ -1,4 +1,5 @@
 // Reference: a bias along one axis, and its gradient.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/reference/around.h"
 
@@ -7,9 +8,7 @@ namespace {
 
 Around channels_of(const Request& request) { return {request.inputs[0].shape, axis_of(request)}; }
 
-}  // namespace
-
-Kernel bias_add(const Request& request) {
+Kernel prepare_bias_add(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [v = channels_of(request)](const Buffers& buffers, const CallState&) {
@@ -24,7 +23,7 @@ Kernel bias_add(const Request& request) {
   return kernel;
 }
 
-Kernel bias_add_grad(const Request& request) {
+Kernel prepare_bias_add_grad(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [v = channels_of(request)](const Buffers& buffers, const CallState&) {
@@ -40,6 +39,16 @@ Kernel bias_add_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> bias_add() {
+  static constexpr KernelEntry kKernels[] = {
+      {"bias_add", prepare_bias_add},
+      {"bias_add_grad", prepare_bias_add_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

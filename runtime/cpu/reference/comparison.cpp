@@ -1,13 +1,15 @@
 // Reference: comparisons, what connects bools, and where.
 #include <functional>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/reference/map.h"
 
 namespace flow::cpu::reference {
 namespace {
 
 template <typename F>
-Kernel compare(const Request& request, F f) {
+Kernel compare(const Request& request) {
+  const F f{};
   const DType a = request.inputs[0].dtype, b = request.inputs[1].dtype;
   if (a == DType::kBool) return map_pairs<bool, bool, bool>(request, f);
   if (is_float(a))
@@ -23,25 +25,7 @@ Kernel compare(const Request& request, F f) {
   return kernel;
 }
 
-}  // namespace
-
-Kernel equal(const Request& request) { return compare(request, std::equal_to<>()); }
-
-Kernel not_equal(const Request& request) { return compare(request, std::not_equal_to<>()); }
-
-Kernel greater(const Request& request) { return compare(request, std::greater<>()); }
-
-Kernel greater_equal(const Request& request) { return compare(request, std::greater_equal<>()); }
-
-Kernel less(const Request& request) { return compare(request, std::less<>()); }
-
-Kernel less_equal(const Request& request) { return compare(request, std::less_equal<>()); }
-
-Kernel logical_and(const Request& request) { return compare(request, std::logical_and<>()); }
-
-Kernel logical_or(const Request& request) { return compare(request, std::logical_or<>()); }
-
-Kernel logical_not(const Request& request) {
+Kernel prepare_logical_not(const Request& request) {
   Kernel kernel;
   kernel.launch = [n = request.outputs[0].shape.elements()](const Buffers& buffers,
                                                             const CallState&) {
@@ -50,11 +34,29 @@ Kernel logical_not(const Request& request) {
   return kernel;
 }
 
-Kernel where(const Request& request) {
+Kernel prepare_where(const Request& request) {
   return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) {
     return map_triples<bool, T>(request,
                                 [](bool condition, T x, T y) { return condition ? x : y; });
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> comparison() {
+  static constexpr KernelEntry kKernels[] = {
+      {"equal", compare<std::equal_to<>>},
+      {"not_equal", compare<std::not_equal_to<>>},
+      {"greater", compare<std::greater<>>},
+      {"greater_equal", compare<std::greater_equal<>>},
+      {"less", compare<std::less<>>},
+      {"less_equal", compare<std::less_equal<>>},
+      {"logical_and", compare<std::logical_and<>>},
+      {"logical_or", compare<std::logical_or<>>},
+      {"logical_not", prepare_logical_not},
+      {"where", prepare_where},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

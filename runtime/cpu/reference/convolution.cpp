@@ -2,6 +2,7 @@
 // w[o,c,k,l] * x[n, c, i*stride + k*dilation - pad, ...]. Sums in double, innermost loops along
 // rows of the image, which lie together.
 #include "runtime/base/ceil_div.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
@@ -126,9 +127,7 @@ Kernel for_each_plane(const Request& request, int64_t planes, int64_t size, Body
   return kernel;
 }
 
-}  // namespace
-
-Kernel convolution(const Request& request) {
+Kernel prepare_convolution(const Request& request) {
   const Convolution c(request, request.inputs[0].shape, request.inputs[1].shape,
                       request.outputs[0].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -146,7 +145,7 @@ Kernel convolution(const Request& request) {
   });
 }
 
-Kernel convolution_grad_data(const Request& request) {
+Kernel prepare_convolution_grad_data(const Request& request) {
   const Convolution c(request, request.outputs[0].shape, request.inputs[1].shape,
                       request.inputs[0].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -163,7 +162,7 @@ Kernel convolution_grad_data(const Request& request) {
   });
 }
 
-Kernel convolution_grad_weight(const Request& request) {
+Kernel prepare_convolution_grad_weight(const Request& request) {
   const Convolution c(request, request.inputs[0].shape, request.outputs[0].shape,
                       request.inputs[1].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -183,6 +182,17 @@ Kernel convolution_grad_weight(const Request& request) {
     return for_each_plane(request, c.output_channels() * c.channels,
                           c.kernel_plane() * c.columns.output, kernel_of);
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> convolution() {
+  static constexpr KernelEntry kKernels[] = {
+      {"convolution", prepare_convolution},
+      {"convolution_grad_data", prepare_convolution_grad_data},
+      {"convolution_grad_weight", prepare_convolution_grad_weight},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

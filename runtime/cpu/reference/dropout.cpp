@@ -1,10 +1,12 @@
 // Reference: dropout, one Philox block at a time.
 #include "runtime/base/philox.h"
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
+namespace {
 
-Kernel dropout(const Request& request) {
+Kernel prepare_dropout(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   const double rate = attributes.get<double>("rate");
   const PhiloxKey key = philox_key(request.seed, attributes.get<std::string>("consumer"));
@@ -27,7 +29,7 @@ Kernel dropout(const Request& request) {
   return kernel;
 }
 
-Kernel dropout_grad(const Request& request) {
+Kernel prepare_dropout_grad(const Request& request) {
   const double rate = request.step.attributes.get<double>("rate");
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -41,6 +43,16 @@ Kernel dropout_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> dropout() {
+  static constexpr KernelEntry kKernels[] = {
+      {"dropout", prepare_dropout},
+      {"dropout_grad", prepare_dropout_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

@@ -1,6 +1,7 @@
 // Reference: group normalization of [images, channels, inner] and its gradients.
 #include <cmath>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
@@ -59,9 +60,7 @@ void differentiate_group(const Groups& g, const Buffers& b, int64_t row, Normal 
                                         (scaled(i) - mean - normal(i) * product));
 }
 
-}  // namespace
-
-Kernel group_normalize(const Request& request) {
+Kernel prepare_group_normalize(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [g = Groups(request)](const Buffers& b, const CallState&) {
@@ -71,7 +70,7 @@ Kernel group_normalize(const Request& request) {
   return kernel;
 }
 
-Kernel group_normalize_grad(const Request& request) {
+Kernel prepare_group_normalize_grad(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [g = Groups(request)](const Buffers& b, const CallState&) {
@@ -96,6 +95,16 @@ Kernel group_normalize_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> group_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"group_normalize", prepare_group_normalize},
+      {"group_normalize_grad", prepare_group_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

@@ -1,6 +1,7 @@
 // Reference: layer normalization of [rows, features] and its gradients.
 #include <cmath>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
@@ -53,9 +54,7 @@ void differentiate_row(const Rows& r, const Buffers& b, int64_t row, Normal norm
                                                 (scaled(i) - mean - normal(row, i) * product));
 }
 
-}  // namespace
-
-Kernel layer_normalize(const Request& request) {
+Kernel prepare_layer_normalize(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [r = Rows(request)](const Buffers& b, const CallState&) {
@@ -65,7 +64,7 @@ Kernel layer_normalize(const Request& request) {
   return kernel;
 }
 
-Kernel layer_normalize_grad(const Request& request) {
+Kernel prepare_layer_normalize_grad(const Request& request) {
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [r = Rows(request)](const Buffers& b, const CallState&) {
@@ -86,6 +85,16 @@ Kernel layer_normalize_grad(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> layer_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"layer_normalize", prepare_layer_normalize},
+      {"layer_normalize_grad", prepare_layer_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

@@ -1,4 +1,5 @@
 // Reference: matrix products, leading dimensions broadcast. Sums in double.
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
@@ -35,9 +36,7 @@ void multiply_row(const Product& p, const T* a, const T* b, int64_t i, double* s
 /// The dimensions before the matrix.
 Shape leading(const Shape& shape) { return shape.first(shape.rank() - 2); }
 
-}  // namespace
-
-Kernel matmul(const Request& request) {
+Kernel prepare_matmul(const Request& request) {
   const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape,
               &out = request.outputs[0].shape;
   const plan::Attributes& attributes = request.step.attributes;
@@ -62,6 +61,13 @@ Kernel matmul(const Request& request) {
     };
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> matmul() {
+  static constexpr KernelEntry kKernels[] = {{"matmul", prepare_matmul}};
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

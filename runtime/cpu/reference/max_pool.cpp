@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 #include "runtime/cpu/loops/window.h"
 
@@ -56,9 +57,7 @@ auto visit_place(DType dtype, F f) {
   return dtype == DType::kUInt8 ? f(uint8_t{}) : f(int32_t{});
 }
 
-}  // namespace
-
-Kernel max_pool2d(const Request& request) {
+Kernel prepare_max_pool2d(const Request& request) {
   const Pooling pooling(request, request.inputs[0], request.outputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -76,7 +75,7 @@ Kernel max_pool2d(const Request& request) {
   return kernel;
 }
 
-Kernel max_pool2d_grad(const Request& request) {
+Kernel prepare_max_pool2d_grad(const Request& request) {
   const Pooling pooling(request, request.outputs[0], request.inputs[0]);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -91,6 +90,16 @@ Kernel max_pool2d_grad(const Request& request) {
     });
   });
   return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> max_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"max_pool2d", prepare_max_pool2d},
+      {"max_pool2d_grad", prepare_max_pool2d_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

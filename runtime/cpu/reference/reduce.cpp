@@ -1,7 +1,8 @@
-// Reference: reductions over axes, their gradients, and repetition to a larger shape.
+// Reference: reductions over axes, and their gradients.
 #include <cmath>
 #include <limits>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/reference/index.h"
 
 namespace flow::cpu::reference {
@@ -87,13 +88,11 @@ Kernel gradient(const Request& request, Look look, F f) {
   return kernel;
 }
 
-}  // namespace
-
-Kernel reduce_sum(const Request& request) {
+Kernel prepare_reduce_sum(const Request& request) {
   return fold_numbers(request, 0, [](auto sum, auto x) { return sum + x; });
 }
 
-Kernel reduce_mean(const Request& request) {
+Kernel prepare_reduce_mean(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto count = static_cast<double>(x.elements() / with_ones(x, request).elements());
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
@@ -103,29 +102,29 @@ Kernel reduce_mean(const Request& request) {
   });
 }
 
-Kernel reduce_prod(const Request& request) {
+Kernel prepare_reduce_prod(const Request& request) {
   return fold_numbers(request, 1, [](auto product, auto x) { return product * x; });
 }
 
-Kernel reduce_max(const Request& request) {
+Kernel prepare_reduce_max(const Request& request) {
   return extreme(request, [](auto a, auto b) { return a > b; });
 }
 
-Kernel reduce_min(const Request& request) {
+Kernel prepare_reduce_min(const Request& request) {
   return extreme(request, [](auto a, auto b) { return a < b; });
 }
 
-Kernel reduce_any(const Request& request) {
+Kernel prepare_reduce_any(const Request& request) {
   return fold<bool, bool>(
       request, false, [](bool any, bool x) { return any || x; }, [](bool any) { return any; });
 }
 
-Kernel reduce_all(const Request& request) {
+Kernel prepare_reduce_all(const Request& request) {
   return fold<bool, bool>(
       request, true, [](bool all, bool x) { return all && x; }, [](bool all) { return all; });
 }
 
-Kernel logsumexp(const Request& request) {
+Kernel prepare_logsumexp(const Request& request) {
   struct Sum {
     double max, scaled;  // sum e^x = e^max scaled
   };
@@ -143,7 +142,7 @@ Kernel logsumexp(const Request& request) {
   });
 }
 
-Kernel reduce_extreme_grad(const Request& request) {
+Kernel prepare_reduce_extreme_grad(const Request& request) {
   return gradient<bool>(
       request, [](bool&, double) {},
       [](double dy, double x, double y, bool& found) {
@@ -153,7 +152,7 @@ Kernel reduce_extreme_grad(const Request& request) {
       });
 }
 
-Kernel reduce_prod_grad(const Request& request) {
+Kernel prepare_reduce_prod_grad(const Request& request) {
   struct Factors {
     double product = 1;  // of those that are not 0
     int64_t zeros = 0;
@@ -172,16 +171,22 @@ Kernel reduce_prod_grad(const Request& request) {
       });
 }
 
-Kernel broadcast_to(const Request& request) {
-  Kernel kernel;
-  visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [x = request.inputs[0].shape, out = request.outputs[0].shape](
-                        const Buffers& buffers, const CallState&) {
-      for (int64_t i = 0, n = out.elements(); i < n; ++i)
-        output<T>(buffers, 0)[i] = input<T>(buffers, 0)[operand_index(out, i, x)];
-    };
-  });
-  return kernel;
+}  // namespace
+
+std::span<const KernelEntry> reduce() {
+  static constexpr KernelEntry kKernels[] = {
+      {"reduce_sum", prepare_reduce_sum},
+      {"reduce_mean", prepare_reduce_mean},
+      {"reduce_max", prepare_reduce_max},
+      {"reduce_min", prepare_reduce_min},
+      {"reduce_prod", prepare_reduce_prod},
+      {"reduce_any", prepare_reduce_any},
+      {"reduce_all", prepare_reduce_all},
+      {"logsumexp", prepare_logsumexp},
+      {"reduce_extreme_grad", prepare_reduce_extreme_grad},
+      {"reduce_prod_grad", prepare_reduce_prod_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

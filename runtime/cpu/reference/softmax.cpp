@@ -1,6 +1,7 @@
 // Reference: softmax and log_softmax along an axis, and their gradients.
 #include <cmath>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::reference {
@@ -34,9 +35,7 @@ double log_sum_exp(const T* x, int64_t n, int64_t stride) {
   return max + std::log(sum);
 }
 
-}  // namespace
-
-Kernel softmax(const Request& request) {
+Kernel prepare_softmax(const Request& request) {
   return for_rows(request, []<typename T>(const T* x, const T*, T* y, int64_t n, int64_t stride) {
     const double total = log_sum_exp(x, n, stride);
     for (int64_t i = 0; i < n; ++i)
@@ -44,7 +43,7 @@ Kernel softmax(const Request& request) {
   });
 }
 
-Kernel softmax_grad(const Request& request) {
+Kernel prepare_softmax_grad(const Request& request) {
   return for_rows(
       request, []<typename T>(const T* dy, const T* y, T* dx, int64_t n, int64_t stride) {
         double sum = 0;
@@ -55,7 +54,7 @@ Kernel softmax_grad(const Request& request) {
       });
 }
 
-Kernel log_softmax(const Request& request) {
+Kernel prepare_log_softmax(const Request& request) {
   return for_rows(request, []<typename T>(const T* x, const T*, T* y, int64_t n, int64_t stride) {
     const double total = log_sum_exp(x, n, stride);
     for (int64_t i = 0; i < n * stride; i += stride)
@@ -63,7 +62,7 @@ Kernel log_softmax(const Request& request) {
   });
 }
 
-Kernel log_softmax_grad(const Request& request) {
+Kernel prepare_log_softmax_grad(const Request& request) {
   return for_rows(request, []<typename T>(const T* dy, const T* y, T* dx, int64_t n,
                                           int64_t stride) {
     double sum = 0;
@@ -72,6 +71,18 @@ Kernel log_softmax_grad(const Request& request) {
       dx[i] =
           static_cast<T>(static_cast<double>(dy[i]) - std::exp(static_cast<double>(y[i])) * sum);
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> softmax() {
+  static constexpr KernelEntry kKernels[] = {
+      {"softmax", prepare_softmax},
+      {"softmax_grad", prepare_softmax_grad},
+      {"log_softmax", prepare_log_softmax},
+      {"log_softmax_grad", prepare_log_softmax_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

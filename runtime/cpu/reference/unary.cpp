@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/reference/map.h"
 
 namespace flow::cpu::reference {
@@ -30,73 +31,71 @@ Kernel gradient(const Request& request, F f) {
   return map_float_pairs(request, f);
 }
 
-}  // namespace
-
-Kernel abs(const Request& request) {
+Kernel prepare_abs(const Request& request) {
   return map_numbers(request, [](auto x) { return is_negative(x) ? 0 - x : x; });
 }
 
-Kernel negative(const Request& request) {
+Kernel prepare_negative(const Request& request) {
   return map_numbers(request, [](auto x) { return 0 - x; });
 }
 
-Kernel sign(const Request& request) {
+Kernel prepare_sign(const Request& request) {
   return map_numbers(request, [](auto x) -> decltype(x) {
     if (is_negative(x)) return static_cast<decltype(x)>(-1);
     return x > 0 ? 1 : x;
   });
 }
 
-Kernel square(const Request& request) {
+Kernel prepare_square(const Request& request) {
   return map_numbers(request, [](auto x) { return x * x; });
 }
 
-Kernel clip_by_value(const Request& request) {
+Kernel prepare_clip_by_value(const Request& request) {
   return map(request, [min = number(request, "min"), max = number(request, "max")](double x) {
     return x < min ? min : x > max ? max : x;
   });
 }
 
-Kernel clip_by_value_grad(const Request& request) {
+Kernel prepare_clip_by_value_grad(const Request& request) {
   return gradient(request, [min = number(request, "min"), max = number(request, "max")](
                                double dy, double x) { return min <= x && x <= max ? dy : 0; });
 }
 
-Kernel cos(const Request& request) {
+Kernel prepare_cos(const Request& request) {
   return map(request, [](double x) { return std::cos(x); });
 }
 
-Kernel cos_grad(const Request& request) {
+Kernel prepare_cos_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return -dy * std::sin(x); });
 }
 
-Kernel elu(const Request& request) {
+Kernel prepare_elu(const Request& request) {
   return map(request, [alpha = number(request, "alpha")](double x) {
     return x > 0 ? x : alpha * std::expm1(x);
   });
 }
 
-Kernel elu_grad(const Request& request) {
+Kernel prepare_elu_grad(const Request& request) {
   return gradient(request, [alpha = number(request, "alpha")](double dy, double x) {
     return x > 0 ? dy : dy * alpha * std::exp(x);
   });
 }
 
-Kernel exp(const Request& request) {
+Kernel prepare_exp(const Request& request) {
   return map(request, [](double x) { return std::exp(x); });
 }
 
-Kernel exp_grad(const Request& request) {
+Kernel prepare_exp_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return dy * y; });
 }
 
-Kernel gelu(const Request& request) {
+Kernel prepare_gelu(const Request& request) {
   if (approximates_by_tanh(request))
     return map(request, [](double x) { return x / 2 * (1 + std::tanh(cubic(x))); });
   return map(request, [](double x) { return x * share(x); });
 }
 
-Kernel gelu_grad(const Request& request) {
+Kernel prepare_gelu_grad(const Request& request) {
   if (!approximates_by_tanh(request))
     return gradient(request, [](double dy, double x) { return dy * (share(x) + x * density(x)); });
   return gradient(request, [](double dy, double x) {
@@ -106,105 +105,116 @@ Kernel gelu_grad(const Request& request) {
   });
 }
 
-Kernel hardswish(const Request& request) {
+Kernel prepare_hardswish(const Request& request) {
   return map(request, [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; });
 }
 
-Kernel hardswish_grad(const Request& request) {
+Kernel prepare_hardswish_grad(const Request& request) {
   return gradient(request, [](double dy, double x) {
     return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + 0.5);
   });
 }
 
-Kernel leaky_relu(const Request& request) {
+Kernel prepare_leaky_relu(const Request& request) {
   return map(request,
              [alpha = number(request, "alpha")](double x) { return x > 0 ? x : alpha * x; });
 }
 
-Kernel leaky_relu_grad(const Request& request) {
+Kernel prepare_leaky_relu_grad(const Request& request) {
   return gradient(request, [alpha = number(request, "alpha")](double dy, double x) {
     return x > 0 ? dy : alpha * dy;
   });
 }
 
-Kernel log(const Request& request) {
+Kernel prepare_log(const Request& request) {
   return map(request, [](double x) { return std::log(x); });
 }
 
-Kernel log_grad(const Request& request) {
+Kernel prepare_log_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return dy / x; });
 }
 
-Kernel relu(const Request& request) {
+Kernel prepare_relu(const Request& request) {
   return map(request, [](double x) { return x <= 0 ? 0.0 : x; });
 }
 
-Kernel relu_grad(const Request& request) {
+Kernel prepare_relu_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return y <= 0 ? 0.0 : dy; });
 }
 
-Kernel relu6(const Request& request) {
+Kernel prepare_relu6(const Request& request) {
   return map(request, [](double x) { return x < 0 ? 0 : x > 6 ? 6 : x; });
 }
 
-Kernel relu6_grad(const Request& request) {
+Kernel prepare_relu6_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return 0 < x && x < 6 ? dy : 0; });
 }
 
-Kernel rsqrt(const Request& request) {
+Kernel prepare_rsqrt(const Request& request) {
   return map(request, [](double x) { return 1 / std::sqrt(x); });
 }
 
-Kernel rsqrt_grad(const Request& request) {
+Kernel prepare_rsqrt_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return -dy / 2 * y * y * y; });
 }
 
-Kernel sigmoid(const Request& request) { return map(request, sigmoid_of); }
+Kernel prepare_sigmoid(const Request& request) { return map(request, sigmoid_of); }
 
-Kernel sigmoid_grad(const Request& request) {
+Kernel prepare_sigmoid_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return dy * y * (1 - y); });
 }
 
-Kernel silu(const Request& request) {
+Kernel prepare_silu(const Request& request) {
   return map(request, [](double x) { return x * sigmoid_of(x); });
 }
 
-Kernel silu_grad(const Request& request) {
+Kernel prepare_silu_grad(const Request& request) {
   return gradient(
       request, [](double dy, double x) { return dy * sigmoid_of(x) * (1 + x * sigmoid_of(-x)); });
 }
 
-Kernel sin(const Request& request) {
+Kernel prepare_sin(const Request& request) {
   return map(request, [](double x) { return std::sin(x); });
 }
 
-Kernel sin_grad(const Request& request) {
+Kernel prepare_sin_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return dy * std::cos(x); });
 }
 
-Kernel softplus(const Request& request) {
+Kernel prepare_softplus(const Request& request) {
   return map(request,
              [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); });
 }
 
-Kernel softplus_grad(const Request& request) {
+Kernel prepare_softplus_grad(const Request& request) {
   return gradient(request, [](double dy, double x) { return dy * sigmoid_of(x); });
 }
 
-Kernel sqrt(const Request& request) {
+Kernel prepare_sqrt(const Request& request) {
   return map(request, [](double x) { return std::sqrt(x); });
 }
 
-Kernel sqrt_grad(const Request& request) {
+Kernel prepare_sqrt_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return dy / (2 * y); });
 }
 
-Kernel tanh(const Request& request) {
+Kernel prepare_tanh(const Request& request) {
   return map(request, [](double x) { return std::tanh(x); });
 }
 
-Kernel tanh_grad(const Request& request) {
+Kernel prepare_tanh_grad(const Request& request) {
   return gradient(request, [](double dy, double y) { return dy * (1 - y * y); });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> unary() {
+  static constexpr KernelEntry kKernels[] = {
+#define FLOW_UNARY_NUMBER_SPEC(op, ...) {#op, prepare_##op},
+#define FLOW_UNARY_SPEC(op, ...) {#op, prepare_##op}, {#op "_grad", prepare_##op##_grad},
+#include "ops/unary.def"
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cpu::reference

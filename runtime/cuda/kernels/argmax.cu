@@ -1,6 +1,7 @@
 // argmax and argmin: the place of the largest or smallest element along an axis, the first on ties.
 // A NaN comes before any number, as in NumPy.
 #include "runtime/base/order.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -74,8 +75,12 @@ Kernel places(const Request& request) {
 
 }  // namespace
 
-Kernel argmax(const Request& request) { return places<true>(request); }
-
-Kernel argmin(const Request& request) { return places<false>(request); }
+std::span<const KernelEntry> kernels::argmax() {
+  static constexpr KernelEntry kKernels[] = {
+      {"argmax", places<true>},
+      {"argmin", places<false>},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cuda

@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "runtime/cuda/kernels/attention_grad.h"
 #include "runtime/cuda/kernels/attention_request.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -99,9 +101,7 @@ __global__ void attend(Attention at, const T* query, const T* key, const T* valu
   store_part(results, rows, at.value_depth, place.column, out + first * at.value_depth);
 }
 
-}  // namespace
-
-Kernel scaled_dot_product_attention(const Request& request) {
+Kernel prepare_scaled_dot_product_attention(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {
         [extents = attention_of(request, 0, 3)](const Buffers& buffers, const LaunchState& state) {
@@ -112,6 +112,16 @@ Kernel scaled_dot_product_attention(const Request& request) {
                  output<T>(buffers, 0), output<T>(buffers, 1));
         }};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::attention() {
+  static constexpr KernelEntry kKernels[] = {
+      {"scaled_dot_product_attention", prepare_scaled_dot_product_attention},
+      {"scaled_dot_product_attention_grad", prepare_scaled_dot_product_attention_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -1,10 +1,11 @@
 // The gradients of attention, weights computed again from the scores and the logarithms of their
 // sums: a block for each tile of queries, which sums over keys, and one for each tile of keys,
 // which sums over queries. Nothing is added from several blocks, so that bits repeat.
-#include "runtime/cuda/kernels/attention.cuh"
+#include "runtime/cuda/kernels/attention_grad.h"
 
 #include <cmath>
 
+#include "runtime/cuda/kernels/attention.cuh"
 #include "runtime/cuda/kernels/attention_request.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -124,7 +125,7 @@ void launch_gradients(const Attention& at, const Buffers& buffers, const LaunchS
 
 }  // namespace
 
-Kernel scaled_dot_product_attention_grad(const Request& request) {
+Kernel prepare_scaled_dot_product_attention_grad(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const Attention extents = attention_of(request, 1, 6);
     return {[extents](const Buffers& buffers, const LaunchState& state) {

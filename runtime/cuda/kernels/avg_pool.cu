@@ -1,4 +1,5 @@
 // avg_pool2d, whose padding does not count, and its gradient.
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 #include "runtime/cuda/loops/window.h"
@@ -41,9 +42,7 @@ __global__ void share_out(Window<Index> w, const T* dy, T* dx, int64_t n) {
   }
 }
 
-}  // namespace
-
-Kernel avg_pool2d(const Request& request) {
+Kernel prepare_avg_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   return visit_window(
       request.step.attributes, x.shape, y.shape, [&]<typename Index>(const Window<Index>& window) {
@@ -56,7 +55,7 @@ Kernel avg_pool2d(const Request& request) {
       });
 }
 
-Kernel avg_pool2d_grad(const Request& request) {
+Kernel prepare_avg_pool2d_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   return visit_window(
       request.step.attributes, dx.shape, dy.shape,
@@ -68,6 +67,16 @@ Kernel avg_pool2d_grad(const Request& request) {
           }};
         });
       });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::avg_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"avg_pool2d", prepare_avg_pool2d},
+      {"avg_pool2d_grad", prepare_avg_pool2d_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

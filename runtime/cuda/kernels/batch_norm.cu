@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/statistics.h"
 #include "runtime/cuda/loops/channels.cuh"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
@@ -271,9 +273,7 @@ Kernel for_step(const Request& request, Body body) {
   });
 }
 
-}  // namespace
-
-Kernel batch_norm(const Request& request) {
+Kernel prepare_batch_norm(const Request& request) {
   return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
                                           const LaunchState& state) {
     const T* x = input<T>(b, 0);
@@ -287,7 +287,7 @@ Kernel batch_norm(const Request& request) {
   });
 }
 
-Kernel batch_norm_predict(const Request& request) {
+Kernel prepare_batch_norm_predict(const Request& request) {
   return for_step(request, []<typename T>(T, const Normalisation& n, const Buffers& b,
                                           const LaunchState& state) {
     const Operands<T> from{input<T>(b, 1), input<T>(b, 2), input<T>(b, 3),
@@ -297,7 +297,7 @@ Kernel batch_norm_predict(const Request& request) {
   });
 }
 
-Kernel batch_norm_grad_affine(const Request& request) {
+Kernel prepare_batch_norm_grad_affine(const Request& request) {
   const bool rectified = attribute<bool>(request, "rectified");
   return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
                                            const LaunchState& state) {
@@ -311,7 +311,7 @@ Kernel batch_norm_grad_affine(const Request& request) {
   });
 }
 
-Kernel batch_norm_grad(const Request& request) {
+Kernel prepare_batch_norm_grad(const Request& request) {
   const bool rectified = attribute<bool>(request, "rectified");
   return for_step(request, [=]<typename T>(T, const Normalisation& n, const Buffers& b,
                                            const LaunchState& state) {
@@ -320,6 +320,19 @@ Kernel batch_norm_grad(const Request& request) {
     const PerChannel<T> k = n.prepare(state, from, b.workspace);
     n.run(state, output<T>(b, 0), Differentiate<T>{input<T>(b, 0), input<T>(b, 1), k, rectified});
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::batch_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"batch_norm", prepare_batch_norm},
+      {"batch_norm_predict", prepare_batch_norm_predict},
+      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine},
+      {"batch_norm_grad", prepare_batch_norm_grad},
+      {.op = "move_statistics", .prepare_updates = prepare_move_statistics},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

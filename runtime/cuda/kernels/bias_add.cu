@@ -1,5 +1,6 @@
 // bias_add: y = x + bias along one axis. bias_add_grad: the sum of dy over all other axes.
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/reduction.h"
@@ -14,9 +15,7 @@ struct AddBias {
   }
 };
 
-}  // namespace
-
-Kernel bias_add(const Request& request) {
+Kernel prepare_bias_add(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
   Loops<2> loops;
@@ -30,12 +29,22 @@ Kernel bias_add(const Request& request) {
   });
 }
 
-Kernel bias_add_grad(const Request& request) {
+Kernel prepare_bias_add_grad(const Request& request) {
   const TensorDesc& dy = request.inputs[0];
   std::vector<bool> reduced(static_cast<size_t>(dy.shape.rank()), true);
   reduced[static_cast<size_t>(attribute<int64_t>(request, "axis"))] = false;
   const Reduction reduction(dy, reduced);
   return {reduction.sum(1), reduction.workspace()};
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::bias_add() {
+  static constexpr KernelEntry kKernels[] = {
+      {"bias_add", prepare_bias_add},
+      {"bias_add_grad", prepare_bias_add_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

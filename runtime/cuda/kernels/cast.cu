@@ -1,6 +1,7 @@
 // cast: every dtype to every other; runtime/base/convert.h says what each value becomes.
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -53,9 +54,7 @@ __global__ void cast_from(const From* x, std::byte* y, DType to, int64_t n) {
   }
 }
 
-}  // namespace
-
-Kernel cast(const Request& request) {
+Kernel prepare_cast(const Request& request) {
   const DType to = request.outputs[0].dtype;
   return visit_dtype(request.inputs[0].dtype, [&]<typename From>(From) -> Kernel {
     return {[to, n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
@@ -63,6 +62,15 @@ Kernel cast(const Request& request) {
              input<From>(buffers, 0), buffers.outputs[0], to, n);
     }};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::cast() {
+  static constexpr KernelEntry kKernels[] = {
+      {"cast", prepare_cast},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -1,6 +1,7 @@
 // Comparisons of two floats of one dtype, two integers of any dtypes, or two bools -> bool; what
 // connects bools; and where, which chooses by them.
 #include "ops/binary.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/map.cuh"
 
@@ -62,34 +63,52 @@ Kernel choose(const Request& request) {
   return {map_triples_launch<bool, T>("where", request, Choose{})};
 }
 
-}  // namespace
-
 #define FLOW_NUMBER_PAIR(op, Function)
 #define FLOW_PAIR(op, Function, ...)
 #define FLOW_TRIPLE(op, Function, ...)
-#define FLOW_COMPARISON(op, Function) \
-  Kernel op(const Request& request) { return compare(#op, request, functions::Function{}); }
+#define FLOW_COMPARISON(op, Function)                    \
+  Kernel prepare_##op(const Request& request) {          \
+    return compare(#op, request, functions::Function{}); \
+  }
 #include "ops/binary.def"
 #undef FLOW_NUMBER_PAIR
 #undef FLOW_PAIR
 #undef FLOW_TRIPLE
 #undef FLOW_COMPARISON
 
-Kernel logical_and(const Request& request) {
+Kernel prepare_logical_and(const Request& request) {
   return compare_as<bool>("logical_and", request, functions::And{});
 }
 
-Kernel logical_or(const Request& request) {
+Kernel prepare_logical_or(const Request& request) {
   return compare_as<bool>("logical_or", request, functions::Or{});
 }
 
-Kernel logical_not(const Request& request) {
+Kernel prepare_logical_not(const Request& request) {
   return {map_launch<bool>("logical_not", request, Not{})};
 }
 
-Kernel where(const Request& request) {
+Kernel prepare_where(const Request& request) {
   return visit_size(size_of(request.outputs[0].dtype),
                     [&]<typename T>(T) -> Kernel { return choose<T>(request); });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::comparison() {
+  static constexpr KernelEntry kKernels[] = {
+      {"equal", prepare_equal},
+      {"not_equal", prepare_not_equal},
+      {"greater", prepare_greater},
+      {"greater_equal", prepare_greater_equal},
+      {"less", prepare_less},
+      {"less_equal", prepare_less_equal},
+      {"logical_and", prepare_logical_and},
+      {"logical_or", prepare_logical_or},
+      {"logical_not", prepare_logical_not},
+      {"where", prepare_where},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/cuda/kernels/epilogue.h"
+#include "runtime/cuda/kernels/families.h"
 
 namespace flow::cuda {
 namespace {
@@ -20,7 +21,7 @@ ConvolutionSpec spec_of(const Request& request, Pass pass, const Shape& x, const
   spec.dilation = list("dilation");
   spec.pads = {pads[0], pads[2], pads[1], pads[3]};
   spec.groups = request.step.attributes.get<int64_t>("groups");
-  spec.leeway = request.leeway;
+  spec.math_mode = request.math_mode;
   return spec;
 }
 
@@ -43,21 +44,30 @@ Kernel prepare(const Request& request, const ConvolutionSpec& spec) {
   });
 }
 
-}  // namespace
-
-Kernel convolution(const Request& request) {
+Kernel prepare_convolution(const Request& request) {
   return prepare(request, spec_of(request, Pass::kForward, request.inputs[0].shape,
                                   request.inputs[1].shape, request.outputs[0].shape));
 }
 
-Kernel convolution_grad_data(const Request& request) {
+Kernel prepare_convolution_grad_data(const Request& request) {
   return prepare(request, spec_of(request, Pass::kGradData, request.outputs[0].shape,
                                   request.inputs[1].shape, request.inputs[0].shape));
 }
 
-Kernel convolution_grad_weight(const Request& request) {
+Kernel prepare_convolution_grad_weight(const Request& request) {
   return prepare(request, spec_of(request, Pass::kGradWeight, request.inputs[0].shape,
                                   request.outputs[0].shape, request.inputs[1].shape));
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::convolution() {
+  static constexpr KernelEntry kKernels[] = {
+      {"convolution", prepare_convolution, Posts::kBiasRelu},
+      {"convolution_grad_data", prepare_convolution_grad_data},
+      {"convolution_grad_weight", prepare_convolution_grad_weight},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

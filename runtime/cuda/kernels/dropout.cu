@@ -2,6 +2,7 @@
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/philox.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
 
@@ -64,9 +65,7 @@ T factor_of(const Request& request) {
   return static_cast<T>(dropout_factor(attribute<double>(request, "rate")));
 }
 
-}  // namespace
-
-Kernel dropout(const Request& request) {
+Kernel prepare_dropout(const Request& request) {
   const PhiloxKey key = philox_key(request.seed, attribute<std::string>(request, "consumer"));
   const uint64_t threshold = dropout_threshold(attribute<double>(request, "rate"));
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -79,7 +78,7 @@ Kernel dropout(const Request& request) {
   });
 }
 
-Kernel dropout_grad(const Request& request) {
+Kernel prepare_dropout_grad(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[n = result_elements(request), factor = factor_of<T>(request)](
                 const Buffers& buffers, const LaunchState& state) {
@@ -87,6 +86,16 @@ Kernel dropout_grad(const Request& request) {
              input<T>(buffers, 0), input<bool>(buffers, 1), output<T>(buffers, 0), n, factor);
     }};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::dropout() {
+  static constexpr KernelEntry kKernels[] = {
+      {"dropout", prepare_dropout},
+      {"dropout_grad", prepare_dropout_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

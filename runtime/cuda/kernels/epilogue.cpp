@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/spec.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
@@ -15,9 +16,9 @@ size_t expressible(const plan::Step& step, int bias_axis) {
   size_t count = 0;
   bool relu = false;
   for (const plan::Post& post : step.posts) {
-    const bool bias =
-        post.op == "bias_add" && count == 0 && post.attributes.get<int64_t>("axis") == bias_axis;
-    if (!bias && (post.op != "relu" || relu)) break;
+    const bool bias = post.op->epilogue == ops::Epilogue::kBias && count == 0 &&
+                      post.attributes.get<int64_t>("axis") == bias_axis;
+    if (!bias && (post.op->epilogue != ops::Epilogue::kRelu || relu)) break;
     relu = !bias;
     ++count;
   }
@@ -26,8 +27,10 @@ size_t expressible(const plan::Step& step, int bias_axis) {
 
 Epilogue epilogue_of(const plan::Step& step, size_t count) {
   Epilogue epilogue;
-  for (size_t i = 0; i < count; ++i)
-    (step.posts[i].op == "relu" ? epilogue.relu : epilogue.bias) = true;
+  for (size_t i = 0; i < count; ++i) {
+    const bool relu = step.posts[i].op->epilogue == ops::Epilogue::kRelu;
+    (relu ? epilogue.relu : epilogue.bias) = true;
+  }
   return epilogue;
 }
 
@@ -43,10 +46,10 @@ Kernel prepare_post(const Request& request, size_t index) {
   const std::vector<TensorDesc>& operands = request.post_operands[index];
   inputs.insert(inputs.end(), operands.begin(), operands.end());
   const Request apart{step,          std::move(inputs), request.outputs, {},
-                      request.seed,  request.leeway,    request.driver,  request.libraries,
+                      request.seed,  request.math_mode, request.driver,  request.libraries,
                       request.checks};
-  const KernelEntry* entry = find_kernel(post.op);
-  FLOW_CHECK(entry, "no kernel for post {}", post.op);
+  const KernelEntry* entry = find_kernel(post.op.name());
+  FLOW_CHECK(entry, "no kernel for post {}", post.op.name());
   return entry->prepare(apart);
 }
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "runtime/cuda/program/kernel.h"
+#include "runtime/cuda/kernel.h"
 
 namespace flow::cuda {
 

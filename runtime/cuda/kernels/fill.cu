@@ -1,5 +1,6 @@
 // fill: a constant of any dtype.
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -21,9 +22,7 @@ Kernel fill_bits(T value, int64_t n) {
   }};
 }
 
-}  // namespace
-
-Kernel fill(const Request& request) {
+Kernel prepare_fill(const Request& request) {
   const auto value = attribute<double>(request, "value");
   const int64_t n = result_elements(request);
   return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -33,6 +32,15 @@ Kernel fill(const Request& request) {
     if constexpr (sizeof(T) == 4) return fill_bits<uint32_t>(element, n);
     if constexpr (sizeof(T) == 8) return fill_bits<uint64_t>(element, n);
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::fill() {
+  static constexpr KernelEntry kKernels[] = {
+      {"fill", prepare_fill},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -1,87 +1,236 @@
-// Batches taken from a dataset on the device: rows as they are, or bytes looked up in a table.
-#include "runtime/cuda/kernels/gather.h"
-
-#include "runtime/cuda/loops/threads.cuh"
+// gather, its gradient, and one_hot: elements picked by indices.
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/loops/check_range.cuh"
+#include "runtime/cuda/loops/operands.h"
 
 namespace flow::cuda {
 namespace {
 
-template <typename T, int kCount>
-struct alignas(kCount * sizeof(T)) Pack {
-  T values[kCount];
+/// An array [outer, extent, inner], and how many of its extent are picked.
+struct Sizes {
+  int64_t outer, extent, inner, count;
 };
 
-/// out[i, e] = rows[indices[i], e], for n packs of elements, `row` of them in a row.
+Sizes sizes_of(const Request& request, const Shape& whole, int64_t count) {
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  return {whole.elements(0, axis), whole[axis], whole.elements(axis + 1, whole.rank()), count};
+}
+
+__global__ void check_indices(Integers indices, int64_t count, int64_t limit, int32_t check,
+                              FaultBlock* fault) {
+  check_range(indices, count, limit, check, fault);
+}
+
+/// Stops the run where an integer of operand `i` is outside [0, limit).
+Launch check_launch(const Request& request, size_t i, int64_t limit) {
+  const TensorDesc& indices = request.inputs[i];
+  request.checks.push_back({request.step.where, std::string(indices.name), limit});
+  const auto check = static_cast<int32_t>(request.checks.size());
+  const LaunchShape shape{{1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
+  return [=, dtype = indices.dtype, count = indices.shape.elements()](const Buffers& buffers,
+                                                                      const LaunchState& state) {
+    launch(state.driver, state.stream, "check_indices", shape, check_indices,
+           Integers{buffers.inputs[i], dtype}, count, limit, check, state.fault);
+  };
+}
+
+/// out[o, i, k] = params[o, indices[i], k]; zero where the index is out of range. n elements.
 template <typename T>
-__global__ void copy_rows(const T* rows, const int64_t* indices, int64_t row, T* out, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t at = i / row;
-    out[i] = rows[indices[at] * row + (i - at * row)];
+__global__ void gather_elements(Integers indices, const T* params, Sizes sizes, T* out, int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t row = at / sizes.inner, o = row / sizes.count;
+    const int64_t index = indices[row - o * sizes.count];
+    const bool known = 0 <= index && index < sizes.extent;
+    out[at] = known ? params[(o * sizes.extent + index) * sizes.inner + at % sizes.inner] : T{0};
   }
 }
 
-/// out[i, c, e] = table[c, rows[indices[i], c, e]], for n packs of kCount elements, `row` of them
-/// in a row and `channel` in a channel.
-template <typename T, int kCount>
-__global__ void look_up_rows(const Pack<uint8_t, kCount>* rows, const int64_t* indices, int64_t row,
-                             int64_t channel, const T* table, Pack<T, kCount>* out, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_step()) {
-    const int64_t at = i / row, own = i - at * row;
-    const Pack<uint8_t, kCount> bytes = rows[indices[at] * row + own];
-    const T* meanings = table + own / channel * 256;
-    Pack<T, kCount> pack;
-    for (int k = 0; k < kCount; ++k) pack.values[k] = meanings[bytes.values[k]];
-    out[i] = pack;
+template <typename T>
+Launch gather_launch(const Request& request, const Sizes& sizes) {
+  return [=, check = check_launch(request, 1, sizes.extent), dtype = request.inputs[1].dtype,
+          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    check(buffers, state);
+    launch(state.driver, state.stream, "gather", shape_for(n), gather_elements<T>,
+           Integers{buffers.inputs[1], dtype}, input<T>(buffers, 0), sizes, output<T>(buffers, 0),
+           n);
+  };
+}
+
+/// Where each place of the extent was picked: places[begins[j]] ... places[begins[j + 1]), in
+/// order.
+struct Picks {
+  int32_t* begins;     // [extent + 1]
+  int32_t* filled;     // [extent]: places written so far
+  int32_t* unordered;  // [count]: the places of each j as they came
+  int32_t* places;     // [count]
+};
+
+__device__ inline bool is_within(int64_t index, const Sizes& sizes) {
+  return 0 <= index && index < sizes.extent;
+}
+
+/// begins[j + 1] = how often j was picked. REQUIRES: begins is zero.
+__global__ void count_picks(Integers indices, Sizes sizes, Picks picks) {
+  for (int64_t i = first_index(); i < sizes.count; i += index_step())
+    if (const int64_t index = indices[i]; is_within(index, sizes))
+      atomicAdd(picks.begins + index + 1, 1);
+}
+
+/// Sums of all before, by one block: each thread has a stretch of its own.
+__global__ void sum_picks(Sizes sizes, Picks picks) {
+  int32_t* sums = shared<int32_t>();
+  const int64_t stretch = ceil_div(sizes.extent, blockDim.x);
+  const int64_t first = 1 + threadIdx.x * stretch;
+  const int64_t end = first + stretch < sizes.extent + 1 ? first + stretch : sizes.extent + 1;
+  int32_t own = 0;
+  for (int64_t j = first; j < end; ++j) own += picks.begins[j];
+  sums[threadIdx.x] = own;
+  __syncthreads();
+  int32_t before = 0;
+  for (unsigned k = 0; k < threadIdx.x; ++k) before += sums[k];
+  for (int64_t j = first; j < end; ++j) picks.begins[j] = before += picks.begins[j];
+}
+
+/// In any order, which differs from call to call. REQUIRES: filled is zero.
+__global__ void write_picks(Integers indices, Sizes sizes, Picks picks) {
+  for (int64_t i = first_index(); i < sizes.count; i += index_step())
+    if (const int64_t index = indices[i]; is_within(index, sizes))
+      picks.unordered[picks.begins[index] + atomicAdd(picks.filled + index, 1)] =
+          static_cast<int32_t>(i);
+}
+
+/// So many places of one index are put in order by comparing each with all.
+constexpr int32_t kFew = 512;
+
+/// The places of each index in order, so that sums do not depend on who came first. Each place
+/// counts those of its index that come before it: adjacent threads read the same ones.
+__global__ void order_picks(Integers indices, Sizes sizes, Picks picks) {
+  const int32_t all = picks.begins[sizes.extent];
+  for (int64_t at = first_index(); at < all; at += index_step()) {
+    const int32_t place = picks.unordered[at];
+    const int64_t index = indices[place];
+    const int32_t begin = picks.begins[index], end = picks.begins[index + 1];
+    if (end - begin > kFew) continue;
+    int32_t before = 0;
+    for (int32_t other = begin; other < end; ++other)
+      before += picks.unordered[other] < place ? 1 : 0;
+    picks.places[begin + before] = place;
   }
 }
 
-/// Rows of `bytes` bytes, in elements of sizeof(T).
-template <typename T>
-void launch_copy(const ResidentColumn& column, int64_t bytes, const int64_t* indices, int64_t count,
-                 std::byte* out, const LaunchState& state) {
-  const auto row = bytes / static_cast<int64_t>(sizeof(T));
-  launch(state.driver, state.stream, "gather_rows", shape_for(row * count), copy_rows<T>,
-         reinterpret_cast<const T*>(column.rows), indices, row, reinterpret_cast<T*>(out),
-         row * count);
+/// The same of indices with more: a block goes over all places, each thread over a stretch of them,
+/// and writes those of the index behind what the threads before it write.
+__global__ void order_many_picks(Integers indices, Sizes sizes, Picks picks) {
+  int32_t* counts = shared<int32_t>();
+  const int64_t stretch = ceil_div(sizes.count, blockDim.x), first = threadIdx.x * stretch;
+  const int64_t end = first + stretch < sizes.count ? first + stretch : sizes.count;
+  for (int64_t j = blockIdx.x; j < sizes.extent; j += gridDim.x) {
+    if (picks.begins[j + 1] - picks.begins[j] <= kFew) continue;
+    int32_t own = 0;
+    for (int64_t i = first; i < end; ++i) own += indices[i] == j ? 1 : 0;
+    __syncthreads();  // whoever reads what was shared before
+    counts[threadIdx.x] = own;
+    __syncthreads();
+    int32_t at = picks.begins[j];
+    for (unsigned k = 0; k < threadIdx.x; ++k) at += counts[k];
+    for (int64_t i = first; i < end; ++i)
+      if (indices[i] == j) picks.places[at++] = static_cast<int32_t>(i);
+  }
 }
 
-template <typename T, int kCount>
-void launch_look_up(const ResidentColumn& column, const int64_t* indices, int64_t count,
-                    std::byte* out, const LaunchState& state) {
-  const int64_t row = column.row_elements / kCount;
-  launch(state.driver, state.stream, "gather_rows", shape_for(row * count), look_up_rows<T, kCount>,
-         reinterpret_cast<const Pack<uint8_t, kCount>*>(column.rows), indices, row,
-         row / column.channels, reinterpret_cast<const T*>(column.table),
-         reinterpret_cast<Pack<T, kCount>*>(out), row * count);
+/// dx[o, j, k] = sum of dy[o, i, k] over the places i of j, in their order. n elements.
+template <typename T>
+__global__ void add_picks(Picks picks, const T* dy, Sizes sizes, T* dx, int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
+    const T* from = dy + o * sizes.count * sizes.inner + at % sizes.inner;
+    constexpr int kAhead = 8;  // loads that do not wait for each other
+    T sum = 0;
+    for (int32_t p = picks.begins[j], end = picks.begins[j + 1]; p < end; p += kAhead) {
+      T ahead[kAhead];
+      for (int k = 0; k < kAhead; ++k)
+        ahead[k] = p + k < end ? from[picks.places[p + k] * sizes.inner] : T{0};
+      for (int k = 0; k < kAhead; ++k)
+        if (p + k < end) sum += ahead[k];
+    }
+    dx[at] = sum;
+  }
 }
 
-/// T: any type of the size of what the table holds.
 template <typename T>
-void look_up(const ResidentColumn& column, const int64_t* indices, int64_t count, std::byte* out,
-             const LaunchState& state) {
-  constexpr int kCount = sizeof(T) <= 4 ? 4 : 2;
-  const bool packs = column.row_elements / column.channels % kCount == 0;
-  const auto run = packs ? launch_look_up<T, kCount> : launch_look_up<T, 1>;
-  run(column, indices, count, out, state);
+Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
+  return [=](const Buffers& buffers, const LaunchState& state) {
+    auto* begins = reinterpret_cast<int32_t*>(buffers.workspace);
+    auto* unordered = begins + 2 * sizes.extent + 1;
+    const Picks picks{begins, begins + sizes.extent + 1, unordered, unordered + sizes.count};
+    const Integers indices{buffers.inputs[0], dtype};
+    const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
+                         const auto&... arguments) {
+      launch(state.driver, state.stream, name, shape, kernel, arguments...);
+    };
+    state.driver.clear(begins, static_cast<size_t>(2 * sizes.extent + 1) * sizeof(int32_t),
+                       state.stream);
+    run("count_picks", shape_for(sizes.count), count_picks, indices, sizes, picks);
+    run("sum_picks", {{1}, {kThreads}, kThreads * sizeof(int32_t)}, sum_picks, sizes, picks);
+    run("write_picks", shape_for(sizes.count), write_picks, indices, sizes, picks);
+    run("order_picks", shape_for(sizes.count), order_picks, indices, sizes, picks);
+    if (sizes.count > kFew)
+      run("order_many_picks", {{blocks_for(sizes.extent)}, {kThreads}, kThreads * sizeof(int32_t)},
+          order_many_picks, indices, sizes, picks);
+    run("gather_grad", shape_for(n), add_picks<T>, picks, input<T>(buffers, 1), sizes,
+        output<T>(buffers, 0), n);
+  };
+}
+
+/// out[i, k] = on where indices[i] = k, else off; n elements.
+template <typename T>
+__global__ void one_hot_elements(Integers indices, int64_t depth, T on, T off, T* out, int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step())
+    out[at] = indices[at / depth] == at % depth ? on : off;
+}
+
+Kernel prepare_gather(const Request& request) {
+  const TensorDesc& params = request.inputs[0];
+  const Sizes sizes = sizes_of(request, params.shape, request.inputs[1].shape.elements());
+  return visit_size(size_of(params.dtype),
+                    [&]<typename T>(T) -> Kernel { return {gather_launch<T>(request, sizes)}; });
+}
+
+Kernel prepare_gather_grad(const Request& request) {
+  const TensorDesc& indices = request.inputs[0];
+  const Sizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
+  const int64_t workspace = 2 * sizes.extent + 1 + 2 * sizes.count;
+  return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
+    return {gather_grad_launch<T>(sizes, indices.dtype, result_elements(request)),
+            static_cast<size_t>(workspace) * sizeof(int32_t)};
+  });
+}
+
+Kernel prepare_one_hot(const Request& request) {
+  const auto depth = attribute<int64_t>(request, "depth");
+  return visit_dtype(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {[depth, check = check_launch(request, 0, depth), dtype = request.inputs[0].dtype,
+             on = convert<T>(attribute<double>(request, "on_value")),
+             off = convert<T>(attribute<double>(request, "off_value")),
+             n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+      check(buffers, state);
+      launch(state.driver, state.stream, "one_hot", shape_for(n), one_hot_elements<T>,
+             Integers{buffers.inputs[0], dtype}, depth, on, off, output<T>(buffers, 0), n);
+    }};
+  });
 }
 
 }  // namespace
 
-void gather_rows(const ResidentColumn& column, const int64_t* indices, int64_t count,
-                 std::byte* out, const LaunchState& state) {
-  const size_t size = size_of(column.wanted);
-  if (column.table) {
-    const auto run = size == 1   ? look_up<uint8_t>
-                     : size == 2 ? look_up<uint16_t>
-                     : size == 4 ? look_up<uint32_t>
-                                 : look_up<uint64_t>;
-    return run(column, indices, count, out, state);
-  }
-  const int64_t bytes = column.row_elements * static_cast<int64_t>(size);
-  const auto run = bytes % 16 == 0  ? launch_copy<Pack<uint32_t, 4>>
-                   : bytes % 4 == 0 ? launch_copy<uint32_t>
-                                    : launch_copy<uint8_t>;
-  run(column, bytes, indices, count, out, state);
+std::span<const KernelEntry> kernels::gather() {
+  static constexpr KernelEntry kKernels[] = {
+      {"gather", prepare_gather},
+      {"gather_grad", prepare_gather_grad},
+      {"one_hot", prepare_one_hot},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -3,6 +3,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/loss_scale.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -136,9 +137,7 @@ Kernel factor_kernel(const Request& request, size_t first, RuleOf rule_of) {
   });
 }
 
-}  // namespace
-
-Kernel regularize(const Request& request) {
+Kernel prepare_regularize(const Request& request) {
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const Regularize<T> rule{static_cast<T>(attribute<double>(request, "l1")),
                              static_cast<T>(attribute<double>(request, "l2"))};
@@ -150,13 +149,13 @@ Kernel regularize(const Request& request) {
   });
 }
 
-Kernel clip_factor(const Request& request) {
+Kernel prepare_clip_factor(const Request& request) {
   const ClipFactor rule{attribute<double>(request, "scale"),
                         attribute<double>(request, "clip_norm")};
   return factor_kernel(request, 0, [rule]<typename T>(T, const Buffers&) { return rule; });
 }
 
-Kernel unscale_factor(const Request& request) {
+Kernel prepare_unscale_factor(const Request& request) {
   return factor_kernel(
       request, 1,
       [scale = attribute<double>(request, "scale"),
@@ -165,7 +164,7 @@ Kernel unscale_factor(const Request& request) {
       });
 }
 
-Kernel move_loss_scale(const Request& request) {
+Kernel prepare_move_loss_scale(const Request& request) {
   const auto rule = LossScaleRule::of(request.step.attributes);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[rule](const Buffers& buffers, const LaunchState& state) {
@@ -174,6 +173,18 @@ Kernel move_loss_scale(const Request& request) {
              output<T>(buffers, 0), output<T>(buffers, 1));
     }};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::gradients() {
+  static constexpr KernelEntry kKernels[] = {
+      {"regularize", prepare_regularize},
+      {"clip_factor", prepare_clip_factor},
+      {"unscale_factor", prepare_unscale_factor},
+      {"move_loss_scale", prepare_move_loss_scale},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

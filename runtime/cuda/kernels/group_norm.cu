@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/channels.cuh"
 #include "runtime/cuda/loops/operands.h"
 
@@ -196,9 +197,7 @@ LaunchShape team_shape(int64_t rows, int64_t parts, int64_t elements) {
           threads / kWarp * sizeof(double)};
 }
 
-}  // namespace
-
-Kernel group_normalize(const Request& request) {
+Kernel prepare_group_normalize(const Request& request) {
   const Groups g = groups_of(request);
   const bool whole = g.parts == 1;
   const size_t workspace = whole ? 0 : static_cast<size_t>(g.rows * g.parts) * sizeof(Pair);
@@ -220,7 +219,7 @@ Kernel group_normalize(const Request& request) {
   });
 }
 
-Kernel group_normalize_grad(const Request& request) {
+Kernel prepare_group_normalize_grad(const Request& request) {
   const Groups g = groups_of(request);
   const int64_t channels = g.images * g.channels;
   const size_t workspace = static_cast<size_t>(channels * g.chunks) * sizeof(Pair);
@@ -250,6 +249,16 @@ Kernel group_normalize_grad(const Request& request) {
             },
             workspace};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::group_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"group_normalize", prepare_group_normalize},
+      {"group_normalize_grad", prepare_group_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -2,6 +2,7 @@
 // sums squares for each chunk, one finds the rate of each variable, one moves all of them.
 #include <cmath>
 
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/update.cuh"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -213,14 +214,22 @@ Updates layerwise(const char* name, std::span<const Request> requests) {
   });
 }
 
-}  // namespace
-
-Updates lars_update(std::span<const Request> requests) {
+Updates prepare_lars_update(std::span<const Request> requests) {
   return layerwise<LarsRule>("lars_update", requests);
 }
 
-Updates lamb_update(std::span<const Request> requests) {
+Updates prepare_lamb_update(std::span<const Request> requests) {
   return layerwise<LambRule>("lamb_update", requests);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::lars_lamb() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "lars_update", .prepare_updates = prepare_lars_update},
+      {.op = "lamb_update", .prepare_updates = prepare_lamb_update},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

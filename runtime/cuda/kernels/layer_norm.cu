@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/ceil_div.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
 
@@ -145,9 +146,7 @@ LaunchShape feature_shape(const Rows& r) {
           kColumns * kRowsOfThreads * sizeof(FeatureSums)};
 }
 
-}  // namespace
-
-Kernel layer_normalize(const Request& request) {
+Kernel prepare_layer_normalize(const Request& request) {
   const Rows r = rows_of(request);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {[r](const Buffers& b, const LaunchState& state) {
@@ -158,7 +157,7 @@ Kernel layer_normalize(const Request& request) {
   });
 }
 
-Kernel layer_normalize_grad(const Request& request) {
+Kernel prepare_layer_normalize_grad(const Request& request) {
   const Rows r = rows_of(request);
   const size_t workspace = static_cast<size_t>(r.chunks * r.features) * sizeof(FeatureSums);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -179,6 +178,16 @@ Kernel layer_normalize_grad(const Request& request) {
             },
             workspace};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::layer_norm() {
+  static constexpr KernelEntry kKernels[] = {
+      {"layer_normalize", prepare_layer_normalize},
+      {"layer_normalize_grad", prepare_layer_normalize_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

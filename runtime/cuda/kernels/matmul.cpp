@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/cuda/kernels/epilogue.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
 
 namespace flow::cuda {
@@ -58,7 +59,7 @@ FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
   FusedKernel kernel;
   kernel.workspace = library.workspace;
   if (spec.aside == Aside::kNothing)  // others were tried when they were fused
-    kernel.keeps_nan = [=, &driver] { return passes_trial(library, spec, driver); };
+    kernel.keeps_nan = [=, &driver] { return passes_validation(library, spec, driver); };
   kernel.launch = [run = library.run, starts = products.starts,
                    operand = static_cast<int64_t>(size_of(spec.dtype)),
                    result = static_cast<int64_t>(size_of(sum_of(spec.dtype)))](
@@ -74,14 +75,24 @@ FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
   return kernel;
 }
 
+Kernel prepare_matmul(const Request& request) {
+  const Shape& out = request.outputs[0].shape;
+  const Products products =
+      products_of(request.step, request.inputs[0].dtype, request.inputs[0].shape,
+                  request.inputs[1].shape, out, request.math_mode);
+  return with_posts(request, out.rank() - 1, [&](const Epilogue& epilogue) {
+    return prepare_products(products, epilogue, request.libraries, request.driver);
+  });
+}
+
 }  // namespace
 
 Products products_of(const plan::Step& step, DType operands, const Shape& a, const Shape& b,
-                     const Shape& out, Leeway leeway) {
+                     const Shape& out, MathMode math_mode) {
   MatmulSpec spec{operands, a, b, out};
   spec.transpose_a = step.attributes.get<bool>("transpose_a");
   spec.transpose_b = step.attributes.get<bool>("transpose_b");
-  spec.leeway = leeway;
+  spec.math_mode = math_mode;
   spec.aside = aside_of(step);
   const int rank = out.rank();
   if (b.rank() == 2 && a.rank() == rank && !spec.transpose_a) {  // one tall product
@@ -108,14 +119,11 @@ void set_aside(plan::Step& step, Aside aside) {
   step.attributes.set(kAside, static_cast<int64_t>(aside));
 }
 
-Kernel matmul(const Request& request) {
-  const Shape& out = request.outputs[0].shape;
-  const Products products =
-      products_of(request.step, request.inputs[0].dtype, request.inputs[0].shape,
-                  request.inputs[1].shape, out, request.leeway);
-  return with_posts(request, out.rank() - 1, [&](const Epilogue& epilogue) {
-    return prepare_products(products, epilogue, request.libraries, request.driver);
-  });
+std::span<const KernelEntry> kernels::matmul() {
+  static constexpr KernelEntry kKernels[] = {
+      {"matmul", prepare_matmul, Posts::kBiasRelu},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

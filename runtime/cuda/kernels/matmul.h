@@ -22,7 +22,7 @@ struct Products {
 /// out[..., M, N] = op(a)[..., M, K] op(b)[..., K, N]; leading axes broadcast. Axes that no operand
 /// repeats are one batched product; those before them a product each.
 Products products_of(const plan::Step& step, DType operands, const Shape& a, const Shape& b,
-                     const Shape& out, Leeway leeway);
+                     const Shape& out, MathMode math_mode);
 
 /// What the step's product stores or reads aside: an attribute that this backend alone sets. It is
 /// the step's second result or, of a mask that is read, its third operand.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 #include "runtime/cuda/loops/window.h"
@@ -105,9 +106,7 @@ Kernel for_windows(const Request& request, const TensorDesc& x, const TensorDesc
   });
 }
 
-}  // namespace
-
-Kernel max_pool2d(const Request& request) {
+Kernel prepare_max_pool2d(const Request& request) {
   const TensorDesc &x = request.inputs[0], &y = request.outputs[0];
   return for_windows(request, x, y, request.outputs[1].dtype,
                      [&]<typename T, typename Place>(const auto& window, T, Place) {
@@ -115,13 +114,23 @@ Kernel max_pool2d(const Request& request) {
                      });
 }
 
-Kernel max_pool2d_grad(const Request& request) {
+Kernel prepare_max_pool2d_grad(const Request& request) {
   const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
   return for_windows(request, dx, dy, request.inputs[1].dtype,
                      [&]<typename T, typename Place>(const auto& window, T, Place) {
                        return spread_launch<T, Place>(window, dx.shape.elements(),
                                                       dy.shape.elements());
                      });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::max_pool() {
+  static constexpr KernelEntry kKernels[] = {
+      {"max_pool2d", prepare_max_pool2d},
+      {"max_pool2d_grad", prepare_max_pool2d_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -3,6 +3,7 @@
 // call. Both round as the CPU's kernels do.
 #include <cmath>
 
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/kernels/update.cuh"
 
 namespace flow::cuda {
@@ -161,26 +162,37 @@ Updates updates_by(const char* name, std::span<const Request> requests) {
   });
 }
 
-}  // namespace
-
-Updates sgd_update(std::span<const Request> requests) {
+Updates prepare_sgd_update(std::span<const Request> requests) {
   return updates_by<SgdRule>("sgd_update", requests);
 }
 
-Updates momentum_update(std::span<const Request> requests) {
+Updates prepare_momentum_update(std::span<const Request> requests) {
   return updates_by<MomentumRule>("momentum_update", requests);
 }
 
-Updates adam_update(std::span<const Request> requests) {
+Updates prepare_adam_update(std::span<const Request> requests) {
   return updates_by<AdamRule>("adam_update", requests);
 }
 
-Updates rmsprop_update(std::span<const Request> requests) {
+Updates prepare_rmsprop_update(std::span<const Request> requests) {
   return updates_by<RmspropRule<false>>("rmsprop_update", requests);
 }
 
-Updates centered_rmsprop_update(std::span<const Request> requests) {
+Updates prepare_centered_rmsprop_update(std::span<const Request> requests) {
   return updates_by<RmspropRule<true>>("centered_rmsprop_update", requests);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::optimizer() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "sgd_update", .prepare_updates = prepare_sgd_update},
+      {.op = "momentum_update", .prepare_updates = prepare_momentum_update},
+      {.op = "adam_update", .prepare_updates = prepare_adam_update},
+      {.op = "rmsprop_update", .prepare_updates = prepare_rmsprop_update},
+      {.op = "centered_rmsprop_update", .prepare_updates = prepare_centered_rmsprop_update},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -1,6 +1,7 @@
 // pad: what stands around an array. pad_grad: sums of what a reflection or an edge has copied.
 #include "runtime/base/convert.h"
 #include "runtime/base/padding.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -71,9 +72,7 @@ __global__ void sum_copies(Padding padding, const T* dy, T* dx, int64_t n) {
   }
 }
 
-}  // namespace
-
-Kernel pad(const Request& request) {
+Kernel prepare_pad(const Request& request) {
   const auto value = attribute<double>(request, "value");
   const Padding padding = padding_of(request, request.inputs[0].shape);
   return visit_dtype(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
@@ -85,7 +84,7 @@ Kernel pad(const Request& request) {
   });
 }
 
-Kernel pad_grad(const Request& request) {
+Kernel prepare_pad_grad(const Request& request) {
   const Padding padding = padding_of(request, request.outputs[0].shape);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     return {
@@ -94,6 +93,16 @@ Kernel pad_grad(const Request& request) {
                  input<T>(buffers, 0), output<T>(buffers, 0), n);
         }};
   });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::pad() {
+  static constexpr KernelEntry kKernels[] = {
+      {"pad", prepare_pad},
+      {"pad_grad", prepare_pad_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -3,6 +3,8 @@
 #include "ops/binary.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
+#include "runtime/cuda/kernels/reduce_grad.h"
 #include "runtime/cuda/loops/reduce_tree.cuh"
 #include "runtime/cuda/loops/reduction.h"
 
@@ -138,43 +140,59 @@ Kernel logsumexp_kernel(const Request& request) {
           parts + static_cast<size_t>(result_elements(request)) * sizeof(T)};
 }
 
-}  // namespace
-
-Kernel reduce_sum(const Request& request) {
+Kernel prepare_reduce_sum(const Request& request) {
   if (is_integer(request.inputs[0].dtype))
     return fold_integers("reduce_sum", request, IntegerSum{});
   const Reduction sums = sums_of(request);
   return {sums.sum(1), sums.workspace()};
 }
 
-Kernel reduce_mean(const Request& request) {
+Kernel prepare_reduce_mean(const Request& request) {
   const Reduction sums = sums_of(request);
   return {sums.sum(1.0 / static_cast<double>(sums.terms())), sums.workspace()};
 }
 
-Kernel reduce_max(const Request& request) {
+Kernel prepare_reduce_max(const Request& request) {
   return fold_numbers("reduce_max", request, []<typename T>(T) { return largest<T>(); });
 }
 
-Kernel reduce_min(const Request& request) {
+Kernel prepare_reduce_min(const Request& request) {
   return fold_numbers("reduce_min", request, []<typename T>(T) { return smallest<T>(); });
 }
 
-Kernel reduce_prod(const Request& request) {
+Kernel prepare_reduce_prod(const Request& request) {
   return fold_numbers("reduce_prod", request, []<typename T>(T) { return Product<T>{}; });
 }
 
-Kernel reduce_any(const Request& request) {
+Kernel prepare_reduce_any(const Request& request) {
   return fold_kernel("reduce_any", request, Truth{false}, bool{});
 }
 
-Kernel reduce_all(const Request& request) {
+Kernel prepare_reduce_all(const Request& request) {
   return fold_kernel("reduce_all", request, Truth{true}, bool{});
 }
 
-Kernel logsumexp(const Request& request) {
+Kernel prepare_logsumexp(const Request& request) {
   return visit_float(request.inputs[0].dtype,
                      [&]<typename T>(T) { return logsumexp_kernel<T>(request); });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::reduce() {
+  static constexpr KernelEntry kKernels[] = {
+      {"reduce_sum", prepare_reduce_sum},
+      {"reduce_mean", prepare_reduce_mean},
+      {"reduce_max", prepare_reduce_max},
+      {"reduce_min", prepare_reduce_min},
+      {"reduce_prod", prepare_reduce_prod},
+      {"reduce_any", prepare_reduce_any},
+      {"reduce_all", prepare_reduce_all},
+      {"logsumexp", prepare_logsumexp},
+      {"reduce_extreme_grad", prepare_reduce_extreme_grad},
+      {"reduce_prod_grad", prepare_reduce_prod_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

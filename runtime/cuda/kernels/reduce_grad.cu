@@ -1,5 +1,7 @@
 // Gradients of reductions that look at the elements again: of the largest and the smallest, and of
 // products. A thread for each result, or a block where there are few results of many elements.
+#include "runtime/cuda/kernels/reduce_grad.h"
+
 #include <algorithm>
 
 #include "runtime/cuda/loops/operands.h"
@@ -102,7 +104,7 @@ void launch_results(const LaunchState& state, const char* name, Function by_thre
 
 }  // namespace
 
-Kernel reduce_extreme_grad(const Request& request) {
+Kernel prepare_reduce_extreme_grad(const Request& request) {
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
     return {[folds = plan_of(request).folds](const Buffers& buffers, const LaunchState& state) {
       launch_results(state, "reduce_extreme_grad", extreme_grad<false, T>, extreme_grad<true, T>,
@@ -112,7 +114,7 @@ Kernel reduce_extreme_grad(const Request& request) {
   });
 }
 
-Kernel reduce_prod_grad(const Request& request) {
+Kernel prepare_reduce_prod_grad(const Request& request) {
   return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
     return {[folds = plan_of(request).folds](const Buffers& buffers, const LaunchState& state) {
       launch_results(state, "reduce_prod_grad", prod_grad<false, T>, prod_grad<true, T>, folds,

@@ -1,11 +1,13 @@
 // reshape: the same elements in the same order, so nothing where the result lies on the operand.
-// copy: the same, between the device and host memory.
+#include "runtime/cuda/kernels/reshape.h"
+
 #include "runtime/base/array.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/operands.h"
 
 namespace flow::cuda {
 
-Kernel reshape(const Request& request) {
+Kernel prepare_reshape(const Request& request) {
   const TensorDesc& x = request.inputs[0];
   const size_t bytes = bytes_of(x.shape, x.dtype);
   return {[bytes](const Buffers& buffers, const LaunchState& state) {
@@ -14,6 +16,11 @@ Kernel reshape(const Request& request) {
   }};
 }
 
-Kernel copy(const Request& request) { return reshape(request); }
+std::span<const KernelEntry> kernels::reshape() {
+  static constexpr KernelEntry kKernels[] = {
+      {"reshape", prepare_reshape},
+  };
+  return kKernels;
+}
 
 }  // namespace flow::cuda

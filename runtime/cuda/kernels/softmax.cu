@@ -1,5 +1,6 @@
 // softmax and log_softmax along an axis, and their gradients: a warp or a block for each row.
 #include "runtime/base/vector_math.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/rows.cuh"
@@ -86,16 +87,28 @@ Kernel backward(const char* name, const Request& request) {
   });
 }
 
+Kernel prepare_softmax(const Request& request) { return forward<false>("softmax", request); }
+
+Kernel prepare_softmax_grad(const Request& request) {
+  return backward<false>("softmax_grad", request);
+}
+
+Kernel prepare_log_softmax(const Request& request) { return forward<true>("log_softmax", request); }
+
+Kernel prepare_log_softmax_grad(const Request& request) {
+  return backward<true>("log_softmax_grad", request);
+}
+
 }  // namespace
 
-Kernel softmax(const Request& request) { return forward<false>("softmax", request); }
-
-Kernel softmax_grad(const Request& request) { return backward<false>("softmax_grad", request); }
-
-Kernel log_softmax(const Request& request) { return forward<true>("log_softmax", request); }
-
-Kernel log_softmax_grad(const Request& request) {
-  return backward<true>("log_softmax_grad", request);
+std::span<const KernelEntry> kernels::softmax() {
+  static constexpr KernelEntry kKernels[] = {
+      {"softmax", prepare_softmax},
+      {"softmax_grad", prepare_softmax_grad},
+      {"log_softmax", prepare_log_softmax},
+      {"log_softmax_grad", prepare_log_softmax_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -1,4 +1,6 @@
 // move_statistics: the moving averages of many layers in one launch.
+#include "runtime/cuda/kernels/statistics.h"
+
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/threads.cuh"
 
@@ -43,7 +45,7 @@ Layer layer_of(const Buffers& b, int64_t channels) {
 
 }  // namespace
 
-Updates move_statistics(std::span<const Request> requests) {
+Updates prepare_move_statistics(std::span<const Request> requests) {
   std::vector<int64_t> channels;
   for (const Request& request : requests) channels.push_back(result_elements(request));
   const double momentum = attribute<double>(requests[0], "momentum");

@@ -1,6 +1,8 @@
 // top_k: the largest elements along an axis and their places, one after another, the first on ties.
-// A NaN is larger than any number, as in NumPy.
+// A NaN is larger than any number, as in NumPy. top_k_grad puts gradients in those places.
+#include "runtime/base/array.h"
 #include "runtime/base/order.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/loops.h"
 #include "runtime/cuda/loops/operands.h"
 #include "runtime/cuda/loops/team.cuh"
@@ -70,13 +72,23 @@ __global__ void take_largest(const T* x, Sizes sizes, T* values, int64_t* indice
   }
 }
 
-}  // namespace
+/// dx[o, indices[o, j, i], i] = dy[o, j, i], j < k; n elements of dy.
+template <typename T>
+__global__ void place_largest(const T* dy, const int64_t* indices, Sizes sizes, T* dx, int64_t n) {
+  for (int64_t at = first_index(); at < n; at += index_step()) {
+    const int64_t o = at / (sizes.k * sizes.inner);
+    dx[(o * sizes.n + indices[at]) * sizes.inner + at % sizes.inner] = dy[at];
+  }
+}
 
-Kernel top_k(const Request& request) {
+Sizes sizes_of(const Shape& x, int axis, int64_t k) {
+  return {x[axis], k, stride_of(x, axis), x.elements() / x[axis]};
+}
+
+Kernel prepare_top_k(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  const Sizes sizes{x[axis], attribute<int64_t>(request, "k"), stride_of(x, axis),
-                    x.elements() / x[axis]};
+  const Sizes sizes = sizes_of(x, axis, attribute<int64_t>(request, "k"));
   const unsigned threads = sizes.n >= kThreads ? kThreads : kWarp;
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
     const LaunchShape shape{{blocks_for(sizes.columns)}, {threads}, threads * sizeof(Best<T>)};
@@ -85,6 +97,31 @@ Kernel top_k(const Request& request) {
              sizes, output<T>(buffers, 0), output<int64_t>(buffers, 1));
     }};
   });
+}
+
+Kernel prepare_top_k_grad(const Request& request) {
+  const TensorDesc &dy = request.inputs[0], &dx = request.outputs[0];
+  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
+  const Sizes sizes = sizes_of(dx.shape, axis, dy.shape[axis]);
+  const size_t bytes = bytes_of(dx.shape, dx.dtype);
+  return visit_float(dy.dtype, [&]<typename T>(T) -> Kernel {
+    return {
+        [sizes, bytes, n = dy.shape.elements()](const Buffers& buffers, const LaunchState& state) {
+          state.driver.clear(buffers.outputs[0], bytes, state.stream);
+          launch(state.driver, state.stream, "top_k_grad", shape_for(n), place_largest<T>,
+                 input<T>(buffers, 0), input<int64_t>(buffers, 1), sizes, output<T>(buffers, 0), n);
+        }};
+  });
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::top_k() {
+  static constexpr KernelEntry kKernels[] = {
+      {"top_k", prepare_top_k},
+      {"top_k_grad", prepare_top_k_grad},
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

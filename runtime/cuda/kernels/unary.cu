@@ -2,6 +2,7 @@
 #include "ops/unary.h"
 
 #include "runtime/base/convert.h"
+#include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 
 namespace flow::cuda {
@@ -40,23 +41,21 @@ bool approximates_by_tanh(const Request& request) {
   return attribute<std::string>(request, "approximate") == "tanh";
 }
 
-}  // namespace
-
 #define FLOW_UNARY_NUMBER_FUNCTOR(op, Function)                                 \
-  Kernel op(const Request& request) {                                           \
+  Kernel prepare_##op(const Request& request) {                                 \
     return visit_number(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel { \
       return {map_launch<T>(#op, request, functions::Function<T>{})};           \
     });                                                                         \
   }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                     \
-  Kernel op(const Request& request) {                                                        \
+  Kernel prepare_##op(const Request& request) {                                              \
     return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
       const auto f =                                                                         \
           functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
       return {map_launch<T>(#op, request, Value<decltype(f)>{f})};                           \
     });                                                                                      \
   }                                                                                          \
-  Kernel op##_grad(const Request& request) {                                                 \
+  Kernel prepare_##op##_grad(const Request& request) {                                       \
     return visit_operands<functions::Function>(request, [&]<typename T>(T) -> Kernel {       \
       const auto f =                                                                         \
           functions::with_attributes<functions::Function, Wide<T>>(request.step.attributes); \
@@ -65,12 +64,24 @@ bool approximates_by_tanh(const Request& request) {
   }
 #include "ops/unary.def"
 
-Kernel gelu(const Request& request) {
-  return approximates_by_tanh(request) ? gelu_tanh(request) : gelu_erf(request);
+Kernel prepare_gelu(const Request& request) {
+  return approximates_by_tanh(request) ? prepare_gelu_tanh(request) : prepare_gelu_erf(request);
 }
 
-Kernel gelu_grad(const Request& request) {
-  return approximates_by_tanh(request) ? gelu_tanh_grad(request) : gelu_erf_grad(request);
+Kernel prepare_gelu_grad(const Request& request) {
+  return approximates_by_tanh(request) ? prepare_gelu_tanh_grad(request)
+                                       : prepare_gelu_erf_grad(request);
+}
+
+}  // namespace
+
+std::span<const KernelEntry> kernels::unary() {
+  static constexpr KernelEntry kKernels[] = {
+#define FLOW_UNARY_NUMBER_SPEC(op, ...) {#op, prepare_##op},
+#define FLOW_UNARY_SPEC(op, ...) {#op, prepare_##op}, {#op "_grad", prepare_##op##_grad},
+#include "ops/unary.def"
+  };
+  return kKernels;
 }
 
 }  // namespace flow::cuda

@@ -28,7 +28,7 @@ Types types_of(const MatmulSpec& spec) {
     case DType::kFloat32:
       // The plain compute type multiplies in float32; TF32 has its own.
       return {CUDA_R_32F, CUDA_R_32F,
-              spec.leeway.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+              spec.math_mode.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
     case DType::kFloat64:
       return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     case DType::kFloat16:

@@ -111,9 +111,9 @@ void deselect_engines(graph::Graph& graph, const ConvolutionSpec& spec) {
   constexpr int64_t kWorkspace = 256 << 20;  // bytes
   using Note = frontend::NumericalNote_t;
   std::vector<Note> unwanted = {Note::REDUCED_PRECISION_REDUCTION};
-  if (!spec.leeway.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
+  if (!spec.math_mode.any_order) unwanted.push_back(Note::NONDETERMINISTIC);
   // Transforms of large tiles lose digits of float32.
-  if (spec.dtype == DType::kFloat32 && !spec.leeway.tf32)
+  if (spec.dtype == DType::kFloat32 && !spec.math_mode.tf32)
     for (const Note note : {Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
                             Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13})
       unwanted.push_back(note);
@@ -138,7 +138,7 @@ std::string description_of(const ConvolutionSpec& spec) {
       "{}, strides {}, dilation {}, pads {}, groups {}, bias {}, relu {}, tf32 {}, "
       "any order {}; format {}, cuDNN {}, front end {}",
       text_of(spec), spec.strides, spec.dilation, spec.pads, spec.groups, spec.epilogue.bias,
-      spec.epilogue.relu, spec.leeway.tf32, spec.leeway.any_order, kFormat, Cudnn::version(),
+      spec.epilogue.relu, spec.math_mode.tf32, spec.math_mode.any_order, kFormat, Cudnn::version(),
       CUDNN_FRONTEND_VERSION);
 }
 
@@ -201,7 +201,7 @@ class Cudnn::Planner {
     }
     throw RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
                                text_of(spec), refusal),
-                   spec.dtype == DType::kFloat32 && !spec.leeway.tf32
+                   spec.dtype == DType::kFloat32 && !spec.math_mode.tf32
                        ? "try `precision: tf32`, which allows more engines"
                        : "");
   }

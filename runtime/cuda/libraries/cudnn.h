@@ -10,7 +10,7 @@
 
 namespace flow::cuda {
 
-/// Chooses cuDNN's plans, within the spec's leeway. A kept plan is for one device, as
+/// Chooses cuDNN's plans, within the spec's math mode. A kept plan is for one device, as
 /// cuDNN describes it, and one version of cuDNN.
 class Cudnn {
  public:

@@ -20,11 +20,11 @@ namespace flow::cuda {
 inline DType sum_of(DType operands) { return is_narrow(operands) ? DType::kFloat32 : operands; }
 
 /// What a library may do for speed.
-struct Leeway {
+struct MathMode {
   bool tf32 = false;       // float32 operands are rounded to TF32
   bool any_order = false;  // sums whose order changes from run to run
 
-  bool operator==(const Leeway&) const = default;
+  bool operator==(const MathMode&) const = default;
 };
 
 /// What is done to a result before it is stored: y = relu(y + bias), each if asked for.
@@ -51,7 +51,7 @@ struct MatmulSpec {
   DType dtype;  // of a and b; out, a bias and sums have that of the sums
   Shape a, b, out;
   bool transpose_a = false, transpose_b = false;
-  Leeway leeway = {};
+  MathMode math_mode = {};
   Epilogue epilogue = {};
   Aside aside = Aside::kNothing;
   uint32_t alignment = 256;  // bytes, of the operands in every run
@@ -77,7 +77,7 @@ struct ConvolutionSpec {
   std::vector<int64_t> strides, dilation;  // of H and W
   std::vector<int64_t> pads;               // top, left, bottom, right (the plan's order differs)
   int64_t groups = 1;
-  Leeway leeway = {};
+  MathMode math_mode = {};
   Epilogue epilogue = {};  // of the forward pass
 };
 

@@ -34,7 +34,7 @@ class NvidiaLibraries : public Libraries {
 
  private:
   /// The libraries work for the device that is the thread's current one.
-  void activate() { check(cudaSetDevice(device().index), "using the GPU", device().name); }
+  void activate() { cuda::check(cudaSetDevice(device().index), "using the GPU", device().name); }
   const DeviceProperties& device() const { return driver_.properties(); }
 
   Driver& driver_;

@@ -129,7 +129,7 @@ bool reads_mask_right(Trial& trial, double product) {
 
 }  // namespace
 
-bool passes_trial(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
+bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
   Trial trial(kernel, spec, driver);
   const auto terms = static_cast<double>(spec.a[spec.transpose_a ? 0 : 1]);
   switch (spec.aside) {

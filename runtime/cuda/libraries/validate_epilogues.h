@@ -12,6 +12,6 @@ namespace flow::cuda {
 /// each of its algorithms may answer on its own, and other code of NVIDIA's takes 0 for positive. A
 /// mask that it reads and sums must be what they are said to be. False, too, where the library does
 /// not run it after all. RunError where the device fails.
-bool passes_trial(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
+bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver);
 
 }  // namespace flow::cuda

@@ -1,9 +1,9 @@
 // Integers that must be in range: labels, indices.
 #pragma once
 
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/team.cuh"
-#include "runtime/cuda/program/kernel.h"
 
 namespace flow::cuda {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/loops/launch.h"
 #include "runtime/cuda/loops/loops.h"
-#include "runtime/cuda/program/kernel.h"
 
 namespace flow::cuda {
 

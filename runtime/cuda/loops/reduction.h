@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/loops/reduce_plan.h"
-#include "runtime/cuda/program/kernel.h"
 
 namespace flow::cuda {
 

@@ -69,7 +69,7 @@ class CudaBackend : public exec::Backend {
     prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
     std::vector<size_t> workspaces;
     for (const Kernel& kernel : prepared.stages.kernels) workspaces.push_back(kernel.workspace);
-    prepared.shared = exec::shared_variables(grouped.job, options.neighbours);
+    prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
                                                  .owners = prepared.owners,
                                                  .workspaces = workspaces,
@@ -99,7 +99,7 @@ class CudaBackend : public exec::Backend {
 
   plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
                   const exec::PrepareOptions& options) {
-    for (const exec::PassedTensor& passed : options.passed) visible.push_back(passed.tensor);
+    for (const exec::TransferredTensor& passed : options.passed) visible.push_back(passed.tensor);
     return named(job, [&] {
       return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
                             *libraries_, *driver_);

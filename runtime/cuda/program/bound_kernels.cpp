@@ -18,7 +18,7 @@ class StagePreparer {
     stages_.kernels.resize(job_.steps.size());
   }
 
-  Stages prepare(std::span<const TensorId> owners) {
+  BoundKernels prepare(std::span<const TensorId> owners) {
     auto group = groups_.begin();
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       const plan::Step& step = job_.steps[i];
@@ -38,9 +38,9 @@ class StagePreparer {
 
  private:
   static const KernelEntry& kernel_of(const plan::Step& step) {
-    const KernelEntry* entry = find_kernel(step.op);
+    const KernelEntry* entry = find_kernel(step.op.name());
     if (!entry)
-      throw RunError(fmt::format("the GPU has no kernel for `{}`", step.op),
+      throw RunError(fmt::format("the GPU has no kernel for `{}`", step.op.name()),
                      "run the job on the CPU: --device cpu");
     return *entry;
   }
@@ -48,7 +48,7 @@ class StagePreparer {
   void add_updates(const UpdateGroup& group) {
     std::vector<Request> requests;
     for (size_t i = group.first; i < group.end; ++i) requests.push_back(request_of(job_.steps[i]));
-    Updates updates = find_update(requests[0].step.op)->prepare(requests);
+    Updates updates = kernel_of(requests[0].step).prepare_updates(requests);
     stages_.kernels[group.first].workspace = updates.workspace;
     stages_.updates.push_back(std::move(updates.launch));
   }
@@ -67,7 +67,7 @@ class StagePreparer {
   }
 
   Request request_of(const plan::Step& step) {
-    Request request{step,          {}, {}, {}, job_.seed, leeway_of(job_), driver_, libraries_,
+    Request request{step,          {}, {}, {}, job_.seed, math_mode_of(job_), driver_, libraries_,
                     stages_.checks};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
@@ -82,13 +82,13 @@ class StagePreparer {
   const std::vector<UpdateGroup>& groups_;
   Driver& driver_;
   Libraries& libraries_;
-  Stages stages_;
+  BoundKernels stages_;
 };
 
 }  // namespace
 
-Stages prepare_stages(const Grouped& grouped, std::span<const TensorId> owners, Driver& driver,
-                      Libraries& libraries) {
+BoundKernels prepare_stages(const Grouped& grouped, std::span<const TensorId> owners,
+                            Driver& driver, Libraries& libraries) {
   return StagePreparer(grouped, driver, libraries).prepare(owners);
 }
 

@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cuda/program/kernel.h"
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/program/lower_epilogues.h"
 
 namespace flow::cuda {
 
-struct Stages {
+struct BoundKernels {
   std::vector<Kernel> kernels;         // by step; no launch: a view, or part of an update, whose
                                        // first step has the workspace of all
   std::vector<LaunchUpdates> updates;  // by group
@@ -18,7 +18,7 @@ struct Stages {
 
 /// RunError, with the job-file line and the step's name, where a step cannot run on this device.
 /// `owners`: by tensor, whose memory it lies in.
-Stages prepare_stages(const Grouped& grouped, std::span<const plan::TensorId> owners,
-                      Driver& driver, Libraries& libraries);
+BoundKernels prepare_stages(const Grouped& grouped, std::span<const plan::TensorId> owners,
+                            Driver& driver, Libraries& libraries);
 
 }  // namespace flow::cuda

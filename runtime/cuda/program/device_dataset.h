@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/kernels/gather.h"
+#include "runtime/cuda/kernels/batch_rows.h"
 #include "runtime/exec/run/backend.h"
 
 namespace flow::cuda {

@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/known.h"
 #include "runtime/base/error.h"
+#include "runtime/cuda/kernel.h"
 #include "runtime/cuda/kernels/epilogue.h"
 #include "runtime/cuda/kernels/matmul.h"
 #include "runtime/cuda/libraries/validate_epilogues.h"
-#include "runtime/cuda/program/kernel.h"
 #include "runtime/plan/model/lifetimes.h"
 
 namespace flow::cuda {
@@ -40,8 +41,8 @@ class GradientFuser {
   plan::Job fuse() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       if (gone_[i] || job_.steps[i].tap || !job_.steps[i].posts.empty()) continue;
-      if (job_.steps[i].op == "relu_grad") fuse_relu_grad(i);
-      if (job_.steps[i].op == "bias_add_grad") fuse_bias_grad(i);
+      if (job_.steps[i].op->gradient_of == ops::Epilogue::kRelu) fuse_relu_grad(i);
+      if (job_.steps[i].op->gradient_of == ops::Epilogue::kBias) fuse_bias_grad(i);
     }
     std::vector<plan::Step> steps = std::exchange(job_.steps, {});
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -76,7 +77,7 @@ class GradientFuser {
     };
     for (const TensorId id : step.inputs) {
       read(id);
-      if (step.op == "matmul") tensors_[id.index()].products.push_back(at);
+      if (step.op == ops::kMatmul) tensors_[id.index()].products.push_back(at);
     }
     for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, read);
     for (const TensorId id : step.outputs)
@@ -88,8 +89,8 @@ class GradientFuser {
   void fuse_relu_grad(size_t at) {
     const plan::Step& gradient = job_.steps[at];
     const TensorId dy = gradient.inputs[0], y = gradient.inputs[1], dx = gradient.outputs[0];
-    const std::optional<size_t> cast = maker_of(dy, "cast");
-    const std::optional<size_t> back = maker_of(cast ? job_.steps[*cast].inputs[0] : dy, "matmul");
+    const std::optional<size_t> cast = cast_to(dy);
+    const std::optional<size_t> back = product_of(cast ? job_.steps[*cast].inputs[0] : dy);
     const std::optional<size_t> forward = product_behind(y);
     if (!back || !forward || *forward > *back || tensors_[dy.index()].readers != 1) return;
     plan::Step &product = job_.steps[*back], &rectified = job_.steps[*forward];
@@ -146,18 +147,30 @@ class GradientFuser {
     }
   }
 
-  /// The step that makes `id` as its first result, if it runs in every call and is of this op.
-  std::optional<size_t> maker_of(TensorId id, std::string_view op) const {
+  /// The step that makes `id` as its first result, if it runs in every call.
+  std::optional<size_t> maker_of(TensorId id) const {
     const std::optional<size_t>& maker = tensors_[id.index()].maker;
     if (!maker) return {};
     const plan::Step& step = job_.steps[*maker];
-    return step.op == op && !step.tap && step.outputs[0] == id ? maker : std::nullopt;
+    return !step.tap && step.outputs[0] == id ? maker : std::nullopt;
+  }
+
+  /// The same, if it is a cast.
+  std::optional<size_t> cast_to(TensorId id) const {
+    const std::optional<size_t> maker = maker_of(id);
+    return maker && job_.steps[*maker].op->epilogue == ops::Epilogue::kCast ? maker : std::nullopt;
+  }
+
+  /// The same, if it is a product of matrices.
+  std::optional<size_t> product_of(TensorId id) const {
+    const std::optional<size_t> maker = maker_of(id);
+    return maker && job_.steps[*maker].op == ops::kMatmul ? maker : std::nullopt;
   }
 
   /// The product that makes `id`, or of which a cast makes it: rounded, what is positive stays so.
   std::optional<size_t> product_behind(TensorId id) const {
-    const std::optional<size_t> cast = maker_of(id, "cast");
-    return maker_of(cast ? job_.steps[*cast].inputs[0] : id, "matmul");
+    const std::optional<size_t> cast = cast_to(id);
+    return product_of(cast ? job_.steps[*cast].inputs[0] : id);
   }
 
   static bool is_plain(const plan::Step& product) {
@@ -176,8 +189,8 @@ class GradientFuser {
   /// Do the libraries have the step, if it is a single product, with `aside`?
   bool has(const plan::Step& step, Aside aside) {
     const plan::Tensor &a = job_[step.inputs[0]], &b = job_[step.inputs[1]];
-    auto [spec, starts] =
-        products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape, leeway_of(job_));
+    auto [spec, starts] = products_of(step, a.dtype, a.shape, b.shape, job_[step.outputs[0]].shape,
+                                      math_mode_of(job_));
     const auto epilogue = whole_epilogue(step, job_[step.outputs[0]].shape.rank() - 1);
     if (!epilogue || (aside == Aside::kStoreMask && !epilogue->relu)) return false;
     if (starts.size() != 1 || spec.out.rank() != 2) return false;
@@ -195,7 +208,7 @@ class GradientFuser {
     } catch (const RunError&) {  // no such product
       return false;
     }
-    return passes_trial(kernel, spec, driver_);
+    return passes_validation(kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.

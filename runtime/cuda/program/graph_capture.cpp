@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/spec.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/run/probes.h"
 
@@ -13,9 +14,9 @@ namespace flow::cuda {
 
 using plan::TensorId;
 
-Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
-                   const KeptColumns& columns, const ProgramMemory& memory,
-                   std::span<const TensorId> deliverables)
+GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job,
+                           const KeptColumns& columns, const ProgramMemory& memory,
+                           std::span<const TensorId> deliverables)
     : driver_(driver),
       stream_(stream),
       columns_(columns),
@@ -41,7 +42,7 @@ Timeline::Timeline(Driver& driver, Stream stream, const PreparedJob& job,
   plan_deliveries(job, deliverables);
 }
 
-void Timeline::end_segments(const PreparedJob& job) {
+void GraphCapture::end_segments(const PreparedJob& job) {
   segments_.resize(job.segment_count);
   for (size_t step = 0; step < item_of_.size(); ++step)
     segments_[job.segments[step]] = item_of_[step] + 1;
@@ -49,7 +50,7 @@ void Timeline::end_segments(const PreparedJob& job) {
     segments_[i] = std::max(segments_[i], segments_[i - 1]);
 }
 
-Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) const {
+GraphCapture::Operands GraphCapture::operands_of(const PreparedJob& job, size_t at) const {
   const plan::Step& step = job.grouped.job.steps[at];
   const auto addresses = [&](const std::vector<TensorId>& ids) {
     std::vector<std::byte*> made;
@@ -72,15 +73,14 @@ Timeline::Operands Timeline::operands_of(const PreparedJob& job, size_t at) cons
 namespace {
 
 bool writes_variable(const plan::Job& job, const plan::Step& step) {
-  return step.op != "reshape" && std::ranges::any_of(step.outputs, [&](TensorId id) {
-           return id.valid() && job[id].alias.valid() &&
-                  job[job[id].alias].role == plan::Role::kVariable;
-         });
+  return !step.op->view && std::ranges::any_of(step.outputs, [&](TensorId id) {
+    return id.valid() && job[id].alias.valid() && job[job[id].alias].role == plan::Role::kVariable;
+  });
 }
 
 }  // namespace
 
-void Timeline::add_step(const PreparedJob& job, size_t step) {
+void GraphCapture::add_step(const PreparedJob& job, size_t step) {
   Item item;
   item.tap = job.grouped.job.steps[step].tap;
   item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
@@ -94,8 +94,8 @@ void Timeline::add_step(const PreparedJob& job, size_t step) {
   finish_item(std::move(item));
 }
 
-void Timeline::add_updates(const PreparedJob& job, const UpdateGroup& group,
-                           const LaunchUpdates& launch) {
+void GraphCapture::add_updates(const PreparedJob& job, const UpdateGroup& group,
+                               const LaunchUpdates& launch) {
   Item item;
   item.launch = launch;
   item.updates = true;
@@ -107,14 +107,14 @@ void Timeline::add_updates(const PreparedJob& job, const UpdateGroup& group,
 }
 
 /// From here on the operands stay where they are.
-void Timeline::finish_item(Item item) {
+void GraphCapture::finish_item(Item item) {
   for (const Operands& o : item.operands)
     item.buffers.push_back({o.inputs, o.outputs, o.post_spans, o.workspace});
   items_.push_back(std::move(item));
 }
 
-void Timeline::plan_deliveries(const PreparedJob& prepared,
-                               std::span<const TensorId> deliverables) {
+void GraphCapture::plan_deliveries(const PreparedJob& prepared,
+                                   std::span<const TensorId> deliverables) {
   const plan::Job& job = prepared.grouped.job;
   std::vector<Item*> maker(job.tensors.size());
   for (size_t i = 0; i < job.steps.size(); ++i)
@@ -123,7 +123,7 @@ void Timeline::plan_deliveries(const PreparedJob& prepared,
   for (size_t i = 0; i < deliverables.size(); ++i) {
     if (!deliverables[i].valid()) continue;
     const size_t tensor = deliverables[i].index();
-    std::vector<Delivery>& deliveries = maker[tensor] ? maker[tensor]->deliveries : outer_;
+    std::vector<CopyOut>& deliveries = maker[tensor] ? maker[tensor]->deliveries : outer_;
     deliveries.push_back({i, memory_.address(prepared.places[tensor]),
                           exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
   }
@@ -133,8 +133,8 @@ void Timeline::plan_deliveries(const PreparedJob& prepared,
     if (job.steps[i].tap) items_[item_of_[i]].wanted_by = taps[i];
 }
 
-void Timeline::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
-                   size_t output_slot) {
+void GraphCapture::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+                       size_t output_slot) {
   const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
   const LaunchState state = launch_state(output_slot);
   if (segment == 0) begin(wanted, input_slot, output_slot);
@@ -157,17 +157,17 @@ void Timeline::put(size_t segment, std::span<const uint8_t> wanted, size_t input
 }
 
 /// What comes before the first item.
-void Timeline::begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
+void GraphCapture::begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
   mark(output_slot, 0);
   put_inputs(input_slot, output_slot);
   deliver(outer_, wanted, output_slot);
   mark(output_slot, 1);
   outer_copying_ = std::ranges::any_of(
-      outer_, [&](const Delivery& delivery) { return wanted[delivery.index] != 0; });
+      outer_, [&](const CopyOut& delivery) { return wanted[delivery.index] != 0; });
   if (outer_copying_) driver_.record(outer_copied_.get(), copies_.get());
 }
 
-void Timeline::rehearse(const PreparedJob& job) {
+void GraphCapture::rehearse(const PreparedJob& job) {
   put_inputs(0, 0);
   for (size_t i = 0; i < item_of_.size(); ++i) {
     const Item& item = items_[item_of_[i]];
@@ -182,7 +182,7 @@ void Timeline::rehearse(const PreparedJob& job) {
   }
 }
 
-void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
+void GraphCapture::take_times(const PreparedJob& job, size_t output_slots) {
   timed_steps_.push_back({"inputs", "copy to the device", ""});
   timed_steps_.resize(1 + items_.size());
   const std::vector<plan::Step>& steps = job.grouped.job.steps;
@@ -191,7 +191,7 @@ void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
     timed.kernel =
         timed.name.empty() ? "" : "with the following steps";  // updates, launched as one
     timed.name = steps[i].name;
-    timed.op = steps[i].op;
+    timed.op = steps[i].op.name();
     timed.segment = job.segments[i];
   }
   timed_steps_.push_back({"outputs", "wait for copies to the host", "", segments_.size() - 1});
@@ -203,13 +203,13 @@ void Timeline::take_times(const PreparedJob& job, size_t output_slots) {
   }
 }
 
-void Timeline::mark(size_t output_slot, size_t time, bool ran) {
+void GraphCapture::mark(size_t output_slot, size_t time, bool ran) {
   if (timed_steps_.empty()) return;
   times_[output_slot].ran[time] = ran;
   if (ran) driver_.record(times_[output_slot].reached[time].get(), stream_);
 }
 
-void Timeline::read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
+void GraphCapture::read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
   const auto& [reached, ran] = times_[output_slot];
   times[0] = begin;
   for (size_t i = 1; i < times.size(); ++i)
@@ -218,17 +218,17 @@ void Timeline::read_times(size_t output_slot, int64_t begin, std::span<int64_t> 
                       : times[i - 1];
 }
 
-void Timeline::put_inputs(size_t input_slot, size_t output_slot) {
+void GraphCapture::put_inputs(size_t input_slot, size_t output_slot) {
   driver_.copy(memory_.device_inputs(), memory_.host_inputs(input_slot),
                memory_.input_layout().copied, stream_);
   for (size_t i = 0; i < columns_.size(); ++i)
     columns_.gather(i, memory_.rows(), column_inputs_[i], launch_state(output_slot));
 }
 
-void Timeline::deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
-                       size_t output_slot) {
+void GraphCapture::deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
+                           size_t output_slot) {
   bool waits = false;
-  for (const Delivery& delivery : deliveries) {
+  for (const CopyOut& delivery : deliveries) {
     if (!wanted[delivery.index]) continue;
     if (!std::exchange(waits, true)) {
       driver_.record(made_.get(), stream_);
@@ -240,14 +240,14 @@ void Timeline::deliver(std::span<const Delivery> deliveries, std::span<const uin
   }
 }
 
-void Timeline::join_copies() {
+void GraphCapture::join_copies() {
   outer_copying_ = false;
   if (!std::exchange(copying_, false)) return;
   driver_.record(copied_.get(), copies_.get());
   driver_.wait(stream_, copied_.get());
 }
 
-void Timeline::abandon() {
+void GraphCapture::abandon() {
   try {
     join_copies();
   } catch (const RunError&) {

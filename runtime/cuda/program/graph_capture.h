@@ -15,22 +15,23 @@ namespace flow::cuda {
 /// A job's steps, prepared, and where their tensors lie.
 struct PreparedJob {
   const Grouped& grouped;
-  Stages stages = {};
+  BoundKernels stages = {};
   std::vector<plan::TensorId> owners = {};  // by tensor: whose memory it lies in
   std::vector<exec::Place> places = {};     // by tensor
   std::vector<size_t> workspaces = {};      // by step: offset in the arena
   std::vector<exec::SharedVariable> shared = {};
-  std::span<const exec::PassedTensor> passed;  // through host memory, to or from another device
-  std::vector<size_t> segments;                // by step: in which it runs
+  std::span<const exec::TransferredTensor>
+      passed;                    // through host memory, to or from another device
+  std::vector<size_t> segments;  // by step: in which it runs
   size_t segment_count = 1;
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow.
-class Timeline {
+class GraphCapture {
  public:
   /// Borrows the driver, the columns and the memory.
-  Timeline(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
-           const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
+  GraphCapture(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
+               const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
 
   /// Puts a segment of a call: `wanted` says for each deliverable whether it is delivered.
   void put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
@@ -52,7 +53,7 @@ class Timeline {
     std::vector<std::span<std::byte* const>> post_spans;
     std::byte* workspace;
   };
-  struct Delivery {
+  struct CopyOut {
     size_t index;  // of the deliverable
     std::byte* from;
     size_t bytes, offset;  // in an output slot
@@ -64,7 +65,7 @@ class Timeline {
     std::vector<Buffers> buffers;       // of `operands`
     bool updates = false, tap = false;  // updates: it writes variables
     std::vector<size_t> wanted_by;      // of a tap: the deliverables that need it
-    std::vector<Delivery> deliveries;
+    std::vector<CopyOut> deliveries;
   };
 
   LaunchState launch_state(size_t output_slot) const {
@@ -78,7 +79,7 @@ class Timeline {
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
   void put_inputs(size_t input_slot, size_t output_slot);
   void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
-  void deliver(std::span<const Delivery> deliveries, std::span<const uint8_t> wanted,
+  void deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
                size_t output_slot);
   void join_copies();
   void mark(size_t output_slot, size_t time, bool ran = true);
@@ -93,7 +94,7 @@ class Timeline {
   std::vector<Item> items_;
   std::vector<size_t> item_of_;               // by step
   std::vector<size_t> segments_;              // the item behind the last of each
-  std::vector<Delivery> outer_;               // inputs and variables: before the first step
+  std::vector<CopyOut> outer_;                // inputs and variables: before the first step
   bool copying_ = false;                      // the stream of copies has not joined the other
   bool outer_copying_ = false;                // and variables may not be written yet
   std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken

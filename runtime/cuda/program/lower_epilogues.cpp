@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ops/spec.h"
-#include "runtime/cuda/program/kernel.h"
+#include "runtime/cuda/kernel.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
 
@@ -21,13 +21,15 @@ using plan::TensorId;
 
 /// How many of the step's posts, from the first on, its kernel takes.
 size_t fused_posts(const plan::Step& step) {
-  const KernelEntry* kernel = find_kernel(step.op);
+  const KernelEntry* kernel = find_kernel(step.op.name());
   if (!kernel || kernel->posts == Posts::kNone) return 0;
   size_t fused = 0;
-  for (const char* op : {"bias_add", "relu"})
-    if (fused < step.posts.size() && step.posts[fused].op == op) ++fused;
+  for (const auto epilogue : {ops::Epilogue::kBias, ops::Epilogue::kRelu})
+    if (fused < step.posts.size() && step.posts[fused].op->epilogue == epilogue) ++fused;
   return fused;
 }
+
+bool is_cast(const plan::Post& post) { return post.op->epilogue == ops::Epilogue::kCast; }
 
 bool contains(const std::vector<TensorId>& ids, TensorId id) {
   return std::ranges::find(ids, id) != ids.end();
@@ -53,7 +55,7 @@ class PostExpander {
     if (const auto narrow = narrow_result(step)) {
       running_dtype = *narrow;
       round_bias(step, *narrow);
-      if (!apart.empty() && apart.front().op == "cast")
+      if (!apart.empty() && is_cast(apart.front()))
         apart.erase(apart.begin());
       else
         apart.insert(apart.begin(), cast(step.name, plan::number_of(job_.precision)));
@@ -79,13 +81,13 @@ class PostExpander {
 
   /// The dtype of what becomes `result` by these posts.
   DType dtype_before(std::span<const plan::Post> posts, TensorId result) const {
-    const bool rounded = std::ranges::find(posts, "cast", &plan::Post::op) != posts.end();
-    return rounded ? plan::number_of(job_.precision) : job_[result].dtype;
+    return std::ranges::any_of(posts, is_cast) ? plan::number_of(job_.precision)
+                                               : job_[result].dtype;
   }
 
   /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
   std::optional<DType> narrow_result(const plan::Step& step) const {
-    if (!step.op.starts_with("convolution")) return {};
+    if (!step.op->convolves()) return {};
     const DType dtype = job_[step.inputs[0]].dtype;
     return is_narrow(dtype) ? std::optional(dtype) : std::nullopt;
   }
@@ -98,7 +100,7 @@ class PostExpander {
 
   /// cuDNN adds a bias of the result's dtype.
   void round_bias(plan::Step& step, DType narrow) {
-    if (step.posts.empty() || step.posts.front().op != "bias_add") return;
+    if (step.posts.empty() || step.posts.front().op->epilogue != ops::Epilogue::kBias) return;
     TensorId& bias = step.posts.front().operands[0];
     const plan::Post post = cast(step.name + "/bias", narrow);
     const TensorId rounded = add_tensor(post.name, bias, narrow, TensorId());
@@ -110,8 +112,7 @@ class PostExpander {
   /// What the result of a post lies on: the variable that it updates, or else the running value.
   static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
     if (taken.valid() && contains(post.operands, taken)) return taken;
-    const ops::OpSpec* spec = ops::find_spec(post.op);
-    const bool in_place = post.op != "cast" && spec && spec->may_overwrite(0);
+    const bool in_place = !is_cast(post) && post.op->may_overwrite(0);
     return in_place ? running : TensorId();
   }
 
@@ -172,7 +173,8 @@ Grouped group_updates(const plan::Job& job) {
   steps.clear();
   std::vector<std::vector<plan::Step>> groups;
   for (const plan::Step& step : job.steps) {
-    const bool update = find_update(step.op) != nullptr;
+    const KernelEntry* kernel = find_kernel(step.op.name());
+    const bool update = kernel && kernel->prepare_updates;
     const bool last = std::ranges::none_of(
         step.outputs, [&](TensorId id) { return id.valid() && read[id.index()]; });
     if (!update || !last) {

@@ -25,15 +25,15 @@ KeptColumns keep(Driver& driver, Stream stream, const plan::Job& job,
 /// Ends a capture on every way out; a graph that was not finished goes.
 class Capture {
  public:
-  Capture(Driver& driver, Stream stream, Timeline& timeline)
-      : driver_(driver), stream_(stream), timeline_(timeline) {
+  Capture(Driver& driver, Stream stream, GraphCapture& graph_capture)
+      : driver_(driver), stream_(stream), graph_capture_(graph_capture) {
     driver.begin_capture(stream);
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
   ~Capture() {
     if (ended_) return;
-    timeline_.abandon();
+    graph_capture_.abandon();
     try {
       driver_.destroy(driver_.end_capture(stream_));
     } catch (const RunError&) {
@@ -48,7 +48,7 @@ class Capture {
  private:
   Driver& driver_;
   Stream stream_;
-  Timeline& timeline_;
+  GraphCapture& graph_capture_;
   bool ended_ = false;
 };
 
@@ -78,14 +78,14 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
   }
   for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
     done_.emplace_back(driver, driver.create_event());
-  timeline_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
+  graph_capture_.emplace(driver, stream_.get(), prepared, columns_, memory_, deliverables_);
   driver.synchronize(stream_.get());
   if (options.profile) {
-    timeline_->take_times(prepared, sizes_.output_slots);
+    graph_capture_->take_times(prepared, sizes_.output_slots);
     times_.resize(sizes_.output_slots);
-    for (Times& times : times_) times.ends.resize(timeline_->timed_steps().size() + 1);
+    for (Times& times : times_) times.ends.resize(graph_capture_->timed_steps().size() + 1);
   } else if (!options.eager) {
-    timeline_->rehearse(prepared);
+    graph_capture_->rehearse(prepared);
     capture_forms(options.always);
   }
 }
@@ -99,9 +99,9 @@ std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVaria
   return made;
 }
 
-std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::PassedTensor> passed) {
+std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::TransferredTensor> passed) {
   std::vector<std::byte*> made;
-  for (const exec::PassedTensor& tensor : passed) made.push_back(tensor.memory);
+  for (const exec::TransferredTensor& tensor : passed) made.push_back(tensor.memory);
   return made;
 }
 
@@ -124,8 +124,8 @@ void CudaProgram::capture_forms(std::vector<uint8_t> always) {
 
 OwnedGraph CudaProgram::capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
                                 size_t output_slot) {
-  Capture capture(driver_, stream_.get(), *timeline_);
-  timeline_->put(segment, wanted, input_slot, output_slot);
+  Capture capture(driver_, stream_.get(), *graph_capture_);
+  graph_capture_->put(segment, wanted, input_slot, output_slot);
   return capture.end();
 }
 
@@ -184,7 +184,7 @@ void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t outpu
   const size_t slots = input_slot * sizes_.output_slots + output_slot;
   try {
     if (forms_.empty()) {
-      timeline_->put(call.segment, call.wanted, input_slot, output_slot);
+      graph_capture_->put(call.segment, call.wanted, input_slot, output_slot);
     } else {
       const OwnedGraph& graph = form_for(call.wanted).graphs[slots * segments_ + call.segment];
       FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
@@ -210,7 +210,7 @@ void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
 /// the one before ended, is as near as the host knows.
 void CudaProgram::read_times(size_t output_slot) {
   Times& times = times_[output_slot];
-  timeline_->read_times(output_slot, std::max(times.launched, last_end_), times.ends);
+  graph_capture_->read_times(output_slot, std::max(times.launched, last_end_), times.ends);
   last_end_ = times.ends.back();
 }
 

@@ -31,7 +31,9 @@ class CudaProgram : public exec::Program {
   void wait_segment(size_t segment, size_t output_slot) override;
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
-  std::vector<exec::TimedStep> timed_steps() const override { return timeline_->timed_steps(); }
+  std::vector<exec::TimedStep> timed_steps() const override {
+    return graph_capture_->timed_steps();
+  }
   std::span<const int64_t> step_times(size_t output_slot) const override {
     return times_[output_slot].ends;
   }
@@ -49,7 +51,7 @@ class CudaProgram : public exec::Program {
   };
 
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
-  static std::vector<std::byte*> addresses(std::span<const exec::PassedTensor> passed);
+  static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> passed);
   void read_times(size_t output_slot);
   void capture_forms(std::vector<uint8_t> always);
   OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
@@ -68,10 +70,10 @@ class CudaProgram : public exec::Program {
   std::vector<OwnedEvent> done_;  // by output slot, then segment
   KeptColumns columns_;
   ProgramMemory memory_;
-  std::optional<Timeline> timeline_;  // once it is known where inputs lie
-  std::vector<Form> forms_;           // none: calls are put step by step
-  std::vector<Times> times_;          // by output slot, where it profiles
-  int64_t last_end_ = 0;              // of the call that was read last
+  std::optional<GraphCapture> graph_capture_;  // once it is known where inputs lie
+  std::vector<Form> forms_;                    // none: calls are put step by step
+  std::vector<Times> times_;                   // by output slot, where it profiles
+  int64_t last_end_ = 0;                       // of the call that was read last
 };
 
 }  // namespace flow::cuda

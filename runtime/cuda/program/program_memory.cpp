@@ -59,7 +59,7 @@ size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs
 }
 
 ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                             OutputLayout outputs, std::vector<std::byte*> neighbours,
+                             OutputLayout outputs, std::vector<std::byte*> variable_sources,
                              std::vector<std::byte*> passed)
     : input_layout_(std::move(inputs)),
       output_layout_(std::move(outputs)),
@@ -68,8 +68,8 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       inputs_(allocate(driver, input_layout_.bytes)),
       host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
       host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
-      neighbours_(std::move(neighbours)),
-      passed_(std::move(passed)) {
+      shared_(std::move(variable_sources)),
+      transferred_(std::move(passed)) {
   if (sizes.variables > 0) driver.clear(variables_.get(), sizes.variables, stream);
 }
 
@@ -81,10 +81,10 @@ std::byte* ProgramMemory::address(const exec::Place& place) const {
       return inputs_.get() + place.offset;
     case exec::Pool::kArena:
       return arena_.get() + place.offset;
-    case exec::Pool::kNeighbours:
-      return neighbours_[place.offset];
-    case exec::Pool::kPassed:
-      return passed_[place.offset];
+    case exec::Pool::kShared:
+      return shared_[place.offset];
+    case exec::Pool::kTransferred:
+      return transferred_[place.offset];
     case exec::Pool::kNone:
       break;
   }

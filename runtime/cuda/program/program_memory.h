@@ -8,7 +8,7 @@
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/cuda/driver/handles.h"
-#include "runtime/cuda/program/kernel.h"
+#include "runtime/cuda/kernel.h"
 #include "runtime/exec/run/memory.h"
 
 namespace flow::cuda {
@@ -45,10 +45,10 @@ class ProgramMemory {
     size_t variables = 0, arena = 0;  // bytes
     size_t input_slots = 1, output_slots = 1;
   };
-  /// `neighbours`: where variables of other programs lie, as Place::offset counts them; `passed`:
-  /// where tensors do that pass through host memory.
+  /// `variable_sources`: where variables of other programs lie, as Place::offset counts them;
+  /// `passed`: where tensors do that pass through host memory.
   ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
-                OutputLayout outputs, std::vector<std::byte*> neighbours,
+                OutputLayout outputs, std::vector<std::byte*> variable_sources,
                 std::vector<std::byte*> passed = {});
   /// What the constructor takes from the device.
   static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
@@ -81,7 +81,7 @@ class ProgramMemory {
   OutputLayout output_layout_;
   DeviceBytes variables_, arena_, inputs_;
   PinnedBytes host_inputs_, host_outputs_;
-  std::vector<std::byte*> neighbours_, passed_;
+  std::vector<std::byte*> shared_, transferred_;
 };
 
 }  // namespace flow::cuda

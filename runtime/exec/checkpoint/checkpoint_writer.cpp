@@ -20,8 +20,10 @@ void NonfiniteWarning::say(int64_t step, const std::string& found) {
                            request_.job.optimizer->where, step, found));
 }
 
-Saver::Saver(const RunRequest& request, const Preparation& prepared, const SameDirectory& home,
-             const std::optional<MetricsLog>& metrics, NonfiniteWarning& warning)
+CheckpointWriter::CheckpointWriter(const RunRequest& request, const Preparation& prepared,
+                                   const SameDirectory& home,
+                                   const std::optional<MetricsLog>& metrics,
+                                   NonfiniteWarning& warning)
     : request_(request),
       job_(request.job),
       prepared_(prepared),
@@ -34,7 +36,7 @@ Saver::Saver(const RunRequest& request, const Preparation& prepared, const SameD
   if (request.resume) kept_ = prepared.first;
 }
 
-bool Saver::wanted_after(int64_t step) const {
+bool CheckpointWriter::wanted_after(int64_t step) const {
   const plan::Checkpointing& wanted = job_.run.checkpoint;
   if (!job_.train) return false;
   if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
@@ -43,7 +45,7 @@ bool Saver::wanted_after(int64_t step) const {
   return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
 }
 
-void Saver::save(int64_t steps, const OutputState& outputs) {
+void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
   check_trained(steps);
   home_.require();
   folder_.clear(steps);
@@ -56,16 +58,17 @@ void Saver::save(int64_t steps, const OutputState& outputs) {
   }
 }
 
-fs::path Saver::save_last(int64_t steps, const OutputState& outputs) {
+fs::path CheckpointWriter::save_last(int64_t steps, const OutputState& outputs) {
   if (kept_ != steps) save(steps, outputs);
   return folder_.at(steps);
 }
 
-void Saver::save_copy(const fs::path& path, int64_t steps, const OutputState& outputs) const {
+void CheckpointWriter::save_copy(const fs::path& path, int64_t steps,
+                                 const OutputState& outputs) const {
   write_checkpoint(path, prepared_.state, record(steps, outputs.sums));
 }
 
-fs::path Saver::rescue(int64_t steps) {
+fs::path CheckpointWriter::rescue(int64_t steps) {
   check_trained(steps);
   home_.require();
   fs::path path = request_.directory / kRescued;
@@ -75,7 +78,7 @@ fs::path Saver::rescue(int64_t steps) {
 
 /// What is trained is looked at before it is kept: a loss need not show what is not finite, for
 /// not every variable is part of it.
-void Saver::check_trained(int64_t steps) {
+void CheckpointWriter::check_trained(int64_t steps) {
   const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
     return variable.trainable && !variable.slot;
   });
@@ -86,7 +89,7 @@ void Saver::check_trained(int64_t steps) {
                  kFindNonfinite, kCheckFailed);
 }
 
-plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
+plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums) const {
   const Position position = prepared_.feed.positions().at(steps);  // of the step to come
   plan::CheckpointRecord record;
   record.job = job_.name;
@@ -105,7 +108,7 @@ plan::CheckpointRecord Saver::record(int64_t steps, const Sums& sums) const {
   return record;
 }
 
-plan::FilesRecord Saver::files(const OutputState& outputs) const {
+plan::FilesRecord CheckpointWriter::files(const OutputState& outputs) const {
   plan::FilesRecord record;
   for (const auto& [name, file] : prepared_.data)
     if (file.stamp) record.data[name] = *file.stamp;

@@ -35,12 +35,13 @@ class NonfiniteWarning {
 
 /// Saves the state of `prepared` as the steps go by; it is the caller who captures it there. What
 /// is not finite is not saved where that fails a run: RunError with kCheckFailed.
-class Saver {
+class CheckpointWriter {
  public:
   /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`: the
   /// run's, as soon as it has some.
-  Saver(const RunRequest& request, const Preparation& prepared, const SameDirectory& home,
-        const std::optional<MetricsLog>& metrics, NonfiniteWarning& warning);
+  CheckpointWriter(const RunRequest& request, const Preparation& prepared,
+                   const SameDirectory& home, const std::optional<MetricsLog>& metrics,
+                   NonfiniteWarning& warning);
 
   /// Is a checkpoint wanted after step `step`?
   bool wanted_after(int64_t step) const;

@@ -65,7 +65,7 @@ std::optional<FirstDifference> search(const fs::path& golden, const io::Comparis
       plan::from_json(read_text(golden / kPlanFile), (golden / kPlanFile).string());
   const plan::Job* job = find_job(plan, golden);
   if (!job) return {};
-  const std::vector<Delivery> deliveries = list_deliveries(*job, Positions());
+  const std::vector<Delivery> deliveries = list_deliveries(*job, StepIndex());
   std::optional<FirstDifference> first;
   std::tuple<int64_t, std::tuple<bool, bool, plan::TensorId>> earliest;
   for (const io::ArrayDifference& array : comparison.arrays) {

@@ -17,7 +17,7 @@ namespace flow::exec {
 namespace {
 
 /// Rows of a tensor that carries some, without those that only fill up the batch.
-int64_t real_rows(const plan::Tensor& tensor, const Positions& positions,
+int64_t real_rows(const plan::Tensor& tensor, const StepIndex& positions,
                   const Position& position) {
   if (!positions.pads() || position.rows == positions.batch()) return tensor.shape[0];
   return tensor.shape[0] / positions.batch() * position.rows;
@@ -38,7 +38,7 @@ bool counts_epochs(const plan::Sink& sink) {
 
 /// In how many epochs that are complete after `end` steps it fired; later ones than kMost, of which
 /// a damaged checkpoint may tell, are not counted.
-int64_t epochs_fired(const Delivery& delivery, const Positions& positions, int64_t end) {
+int64_t epochs_fired(const Delivery& delivery, const StepIndex& positions, int64_t end) {
   constexpr int64_t kMost = 1 << 20;
   const int64_t complete = std::min(positions.epochs_after(end), kMost);
   int64_t epochs = 0;
@@ -51,7 +51,7 @@ int64_t epochs_fired(const Delivery& delivery, const Positions& positions, int64
 }
 
 io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
-                           const Positions& positions, const SinkOptions& options) {
+                           const StepIndex& positions, const SinkOptions& options) {
   const plan::Tensor& tensor = job[delivery.tensor];
   io::SinkContext context;
   context.job = job.name;
@@ -79,7 +79,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
 
 /// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
 void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
-               const Positions& positions, const Position& position) {
+               const StepIndex& positions, const Position& position) {
   if (tensor.rows != 0) return;
   const auto [first, count] = part_of(real_rows(tensor, positions, position), tensor, delivery);
   const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
@@ -97,7 +97,7 @@ std::optional<std::string> check_finite(const Delivery& delivery, const ArrayVie
 
 }  // namespace
 
-Deliverer::Deliverer(const plan::Job& job, const Positions& positions,
+Deliverer::Deliverer(const plan::Job& job, const StepIndex& positions,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
     : positions_(positions), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {

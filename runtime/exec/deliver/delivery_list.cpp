@@ -99,7 +99,7 @@ std::string rows_first(const plan::Tensor& tensor) {
 }
 
 /// Refuses what cannot be trimmed to its real rows.
-void check_rows(const plan::Job& job, const Delivery& delivery, const Positions& positions) {
+void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex& positions) {
   const plan::Tensor& tensor = job[delivery.tensor];
   if (!positions.pads() || tensor.rows == plan::kNoRows) return;
   const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
@@ -168,7 +168,7 @@ int64_t Delivery::count(int64_t end) const {
   return count;
 }
 
-std::vector<Delivery> list_deliveries(const plan::Job& job, const Positions& positions) {
+std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& positions) {
   std::vector<Delivery> list;
   for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},

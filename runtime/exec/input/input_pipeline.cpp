@@ -74,7 +74,8 @@ bool wants_input(const plan::Job& job, std::string_view name) {
   return input && std::holds_alternative<plan::FromCommandLine>(input->source);
 }
 
-Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::string draws)
+InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const Given& given,
+                             std::string draws)
     : job_(job), draws_(std::move(draws)) {
   check_given_names(job, given);
   for (const plan::Input& input : job.inputs) {
@@ -94,8 +95,8 @@ Feed::Feed(const plan::Job& job, const fs::path& root, const Given& given, std::
   look_for_nonfinite(root);
 }
 
-void Feed::add(const plan::Input& input, const plan::InputSource& source, const std::string& where,
-               const fs::path& root) {
+void InputPipeline::add(const plan::Input& input, const plan::InputSource& source,
+                        const std::string& where, const fs::path& root) {
   const plan::Tensor& tensor = job_[input.tensor];
   Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
   if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
@@ -111,7 +112,7 @@ void Feed::add(const plan::Input& input, const plan::InputSource& source, const 
   channels_.push_back(std::move(channel));
 }
 
-io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
+io::Dataset& InputPipeline::open_dataset(std::string_view name, const fs::path& root) {
   for (const auto& dataset : datasets_)
     if (dataset->name() == name) return *dataset;
   const auto found = std::ranges::find(job_.datasets, name, &plan::Dataset::name);
@@ -120,8 +121,8 @@ io::Dataset& Feed::open_dataset(std::string_view name, const fs::path& root) {
   return *datasets_.back();
 }
 
-io::ColumnReader& Feed::open_column(const plan::FromDataset& from, const InputSpec& spec,
-                                    const fs::path& root) {
+io::ColumnReader& InputPipeline::open_column(const plan::FromDataset& from, const InputSpec& spec,
+                                             const fs::path& root) {
   io::ColumnReader& column = open_dataset(from.dataset, root).column(from.column);
   FLOW_CHECK(spec.shape.from(1) == column.row_shape() && (batch_ == 0 || batch_ == spec.shape[0]),
              "input {}", spec.name);
@@ -129,7 +130,7 @@ io::ColumnReader& Feed::open_column(const plan::FromDataset& from, const InputSp
   return column;
 }
 
-void Feed::agree_on_length() {
+void InputPipeline::agree_on_length() {
   if (!datasets_.empty()) {
     const io::Dataset& first = *datasets_.front();
     for (const auto& dataset : datasets_)
@@ -139,7 +140,7 @@ void Feed::agree_on_length() {
                         first.rows(), dataset->name(), dataset->rows()),
             "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
             "repeats some");
-    positions_ = Positions(first.rows(), batch_, job_.train);
+    positions_ = StepIndex(first.rows(), batch_, job_.train);
     if (positions_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
                                      job_.where, first.name(), first.rows(), batch_),
@@ -168,7 +169,7 @@ void Feed::agree_on_length() {
 
 /// Only an integer can turn out not to fit: floats take what the files hold, whose lengths are
 /// checked.
-void Feed::read_integers_once() {
+void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
@@ -184,7 +185,7 @@ void Feed::read_integers_once() {
 }
 
 /// Files of floats are read whole here: what a layer makes of NaN need not show it.
-void Feed::look_for_nonfinite(const fs::path& root) {
+void InputPipeline::look_for_nonfinite(const fs::path& root) {
   for (const auto& dataset : datasets_) {
     const auto planned = std::ranges::find(job_.datasets, dataset->name(), &plan::Dataset::name);
     for (const plan::Column& column : planned->columns) {
@@ -201,34 +202,34 @@ void Feed::look_for_nonfinite(const fs::path& root) {
   }
 }
 
-std::vector<ColumnInput> Feed::columns() const {
+std::vector<ColumnInput> InputPipeline::columns() const {
   std::vector<ColumnInput> columns;
   for (const Channel& channel : channels_)
     if (channel.column) columns.push_back({channel.tensor, channel.column});
   return columns;
 }
 
-bool Feed::is_seen_reading() const {
+bool InputPipeline::is_seen_reading() const {
   return std::ranges::any_of(
       channels_, [](const Channel& channel) { return channel.source->is_seen_reading(); });
 }
 
-bool Feed::varies() const {
+bool InputPipeline::varies() const {
   return std::ranges::any_of(channels_,
                              [](const Channel& channel) { return channel.source->varies(); });
 }
 
-void Feed::prime(Program& program, size_t slot) {
+void InputPipeline::prime(Program& program, size_t slot) {
   for (Channel& channel : channels_)
     if (!channel.source->varies()) channel.source->fill({}, program.input(channel.tensor, slot));
 }
 
-void Feed::draw_order(int64_t epoch, int64_t* order) const {
+void InputPipeline::draw_order(int64_t epoch, int64_t* order) const {
   const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
   draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, positions_.rows());
 }
 
-int64_t Feed::data_row(int64_t step, int64_t row) const {
+int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
   const Position position = positions_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
   if (order_.empty()) return at;
@@ -237,14 +238,14 @@ int64_t Feed::data_row(int64_t step, int64_t row) const {
   return order[static_cast<size_t>(at)];
 }
 
-std::string Feed::row_text(const std::string& input, int64_t step, int64_t row) const {
+std::string InputPipeline::row_text(const std::string& input, int64_t step, int64_t row) const {
   const int64_t of_data = data_row(step, row);
   for (const Channel& channel : channels_)
     if (channel.column && channel.spec.name == input) return channel.column->row_text(of_data);
   return fmt::format("row {} of the data", of_data);
 }
 
-void Feed::find_rows(const Position& position) {
+void InputPipeline::find_rows(const Position& position) {
   if (!order_.empty() && ordered_epoch_ != position.epoch) {
     draw_order(position.epoch, order_.data());
     ordered_epoch_ = position.epoch;
@@ -256,7 +257,8 @@ void Feed::find_rows(const Position& position) {
   }
 }
 
-bool Feed::fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up) {
+bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
+                         const std::function<bool()>& give_up) {
   if (positions_.has_rows()) find_rows(positions_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());

@@ -24,15 +24,16 @@ bool has_input(const plan::Job& job, std::string_view name);
 /// And one that has to be given?
 bool wants_input(const plan::Job& job, std::string_view name);
 
-class Feed {
+class InputPipeline {
  public:
   /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
   /// does not fit the job, RunError where data are missing or damaged; both name the place. `draws`
   /// begins the names of what is drawn at random.
-  Feed(const plan::Job& job, const fs::path& root,
-       const std::vector<std::pair<std::string, std::string>>& given, std::string draws = "");
+  InputPipeline(const plan::Job& job, const fs::path& root,
+                const std::vector<std::pair<std::string, std::string>>& given,
+                std::string draws = "");
 
-  const Positions& positions() const { return positions_; }
+  const StepIndex& positions() const { return positions_; }
   /// Steps until a sliced array ends, where there is one.
   std::optional<int64_t> slices() const { return slices_; }
   /// A line for each column that holds NaN or infinity: file, how many, and the first row.
@@ -77,7 +78,7 @@ class Feed {
   const std::string draws_;
   std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
   std::vector<Channel> channels_;
-  Positions positions_;
+  StepIndex positions_;
   int64_t batch_ = 0;  // 0 until a dataset is read
   std::optional<int64_t> slices_;
   std::vector<std::string> remarks_;

@@ -8,13 +8,13 @@
 
 namespace flow::exec {
 
-Positions::Positions(int64_t rows, int64_t batch, bool drop_incomplete)
+StepIndex::StepIndex(int64_t rows, int64_t batch, bool drop_incomplete)
     : rows_(rows), batch_(batch), drop_incomplete_(drop_incomplete) {
   FLOW_CHECK(rows >= 0 && batch > 0, "{} rows, batch {}", rows, batch);
   steps_per_epoch_ = rows / batch + (!drop_incomplete && rows % batch != 0 ? 1 : 0);
 }
 
-Position Positions::at(int64_t step) const {
+Position StepIndex::at(int64_t step) const {
   if (!has_rows()) return {};
   const int64_t in_epoch = step % steps_per_epoch_;
   const int64_t row = in_epoch * batch_;
@@ -22,7 +22,7 @@ Position Positions::at(int64_t step) const {
           in_epoch + 1 == steps_per_epoch_};
 }
 
-int64_t Positions::epochs_after(int64_t steps) const {
+int64_t StepIndex::epochs_after(int64_t steps) const {
   return has_rows() && steps_per_epoch_ > 0 ? steps / steps_per_epoch_ : 0;
 }
 

@@ -14,13 +14,13 @@ struct Position {
 };
 
 /// How the rows of a dataset are cut into steps.
-class Positions {
+class StepIndex {
  public:
   /// No dataset: everything is epoch 0.
-  Positions() = default;
+  StepIndex() = default;
   /// An incomplete last batch is dropped, or else is a batch with fewer real rows.
   /// REQUIRES: rows >= 0, batch > 0.
-  Positions(int64_t rows, int64_t batch, bool drop_incomplete);
+  StepIndex(int64_t rows, int64_t batch, bool drop_incomplete);
 
   bool has_rows() const { return batch_ > 0; }
   int64_t rows() const { return rows_; }

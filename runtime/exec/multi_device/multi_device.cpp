@@ -15,9 +15,9 @@ namespace {
 
 using plan::DeviceKind;
 
-class MixedBackend : public Backend {
+class MultiDeviceBackend : public Backend {
  public:
-  MixedBackend(std::unique_ptr<Backend> cpu, std::unique_ptr<Backend> gpu)
+  MultiDeviceBackend(std::unique_ptr<Backend> cpu, std::unique_ptr<Backend> gpu)
       : backends_{std::move(cpu), std::move(gpu)} {}
 
   std::string device() const override { return both(&Backend::device); }
@@ -31,8 +31,8 @@ class MixedBackend : public Backend {
 
   std::unique_ptr<Program> prepare(const plan::Job& job, const PrepareOptions& options) override {
     Split parts = split_job(job, options.deliverables);
-    HostMemory memory = memory_for(job, parts.passages);
-    auto program = std::make_unique<MixedProgram>(job, std::move(parts), std::move(memory));
+    HostMemory memory = memory_for(job, parts.transfers);
+    auto program = std::make_unique<MultiDeviceProgram>(job, std::move(parts), std::move(memory));
     for (const DeviceKind device : {DeviceKind::kGpu, DeviceKind::kCpu})
       if (program->has(device))
         program->set(device, backends_[index_of(device)]->prepare(
@@ -49,10 +49,10 @@ class MixedBackend : public Backend {
     return fmt::format("{} and {}", (*backends_[1].*text)(), (*backends_[0].*text)());
   }
 
-  HostMemory memory_for(const plan::Job& job, const std::vector<Passage>& passages) {
-    if (passages.empty()) return nullptr;
+  HostMemory memory_for(const plan::Job& job, const std::vector<Transfer>& transfers) {
+    if (transfers.empty()) return nullptr;
     try {
-      const size_t bytes = MixedProgram::bytes_of(passages);
+      const size_t bytes = MultiDeviceProgram::bytes_of(transfers);
       HostMemory memory = host_memory(bytes);
       // Kernels that are tried before the first call read it: indices, say, must be in range.
       std::memset(memory.get(), 0, bytes);
@@ -67,9 +67,9 @@ class MixedBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_mixed_backend(std::unique_ptr<Backend> cpu,
-                                            std::unique_ptr<Backend> gpu) {
-  return std::make_unique<MixedBackend>(std::move(cpu), std::move(gpu));
+std::unique_ptr<Backend> make_multi_device_backend(std::unique_ptr<Backend> cpu,
+                                                   std::unique_ptr<Backend> gpu) {
+  return std::make_unique<MultiDeviceBackend>(std::move(cpu), std::move(gpu));
 }
 
 }  // namespace flow::exec

@@ -19,53 +19,54 @@ size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
 }  // namespace
 
-MixedProgram::MixedProgram(const plan::Job& job, Split split, HostMemory memory)
+MultiDeviceProgram::MultiDeviceProgram(const plan::Job& job, Split split, HostMemory memory)
     : split_(std::move(split)),
-      passed_bytes_(bytes_of(split_.passages)),
+      transferred_bytes_(bytes_of(split_.transfers)),
       memory_(std::move(memory)) {
   for (const plan::Tensor& tensor : job.tensors) homes_.push_back(job.device_of(tensor));
 }
 
-size_t MixedProgram::bytes_of(const std::vector<Passage>& passages) {
+size_t MultiDeviceProgram::bytes_of(const std::vector<Transfer>& transfers) {
   size_t bytes = 0;
-  for (const Passage& passage : passages) bytes += aligned(passage.bytes);
+  for (const Transfer& transfer : transfers) bytes += aligned(transfer.bytes);
   return bytes;
 }
 
-PrepareOptions MixedProgram::options_for(DeviceKind device, const PrepareOptions& options) const {
+PrepareOptions MultiDeviceProgram::options_for(DeviceKind device,
+                                               const PrepareOptions& options) const {
   PrepareOptions made = options;
   const auto is_elsewhere = [&](TensorId id) { return homes_[id.index()] != device; };
   for (TensorId& id : made.deliverables)
     if (is_elsewhere(id)) id = TensorId();
   // Rows are numbered for one device, which then keeps all of them.
   if (std::ranges::any_of(made.columns, is_elsewhere, &ColumnInput::input)) made.columns.clear();
-  made.neighbours.clear();
-  for (const Neighbour& neighbour : options.neighbours) {
-    const auto& mixed = static_cast<const MixedProgram&>(*neighbour.program);
+  made.variable_sources.clear();
+  for (const VariableSource& source : options.variable_sources) {
+    const auto& mixed = static_cast<const MultiDeviceProgram&>(*source.program);
     if (mixed.has(device))
-      made.neighbours.push_back({&mixed.part(device).job, &mixed.program(device)});
+      made.variable_sources.push_back({&mixed.part(device).job, &mixed.program(device)});
   }
   made.segments = part(device).segments;
   std::byte* memory = memory_.get();
-  for (size_t i = 0; i < split_.passages.size(); ++i) {
-    const Passage& passage = split_.passages[i];
-    made.passed.push_back({part(device).passed[i], memory, passage.wanted_by});
-    memory += aligned(passage.bytes);
+  for (size_t i = 0; i < split_.transfers.size(); ++i) {
+    const Transfer& transfer = split_.transfers[i];
+    made.passed.push_back({part(device).passed[i], memory, transfer.wanted_by});
+    memory += aligned(transfer.bytes);
   }
   return made;
 }
 
-void MixedProgram::set(DeviceKind device, std::unique_ptr<Program> program) {
+void MultiDeviceProgram::set(DeviceKind device, std::unique_ptr<Program> program) {
   programs_[index_of(device)] = std::move(program);
 }
 
-void MixedProgram::begin(const PrepareOptions& options) {
+void MultiDeviceProgram::begin(const PrepareOptions& options) {
   account();
   if (options.profile) plan_timing(std::max<size_t>(1, options.output_slots));
 }
 
-void MixedProgram::account() {
-  report_.pinned = passed_bytes_;
+void MultiDeviceProgram::account() {
+  report_.pinned = transferred_bytes_;
   for (const DeviceKind device : kDevices) {
     if (!has(device)) continue;
     MemoryReport part = program(device).memory();
@@ -80,30 +81,30 @@ void MixedProgram::account() {
   }
 }
 
-int MixedProgram::threads() const {
+int MultiDeviceProgram::threads() const {
   return program(has(DeviceKind::kCpu) ? DeviceKind::kCpu : DeviceKind::kGpu).threads();
 }
 
-void MixedProgram::write_variable(TensorId variable, const ArrayView& value) {
+void MultiDeviceProgram::write_variable(TensorId variable, const ArrayView& value) {
   home_of(variable).write_variable(variable, value);
 }
 
-void MixedProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
+void MultiDeviceProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
   home_of(variable).read_variable(variable, into);
 }
 
-std::span<std::byte> MixedProgram::input(TensorId input, size_t slot) {
+std::span<std::byte> MultiDeviceProgram::input(TensorId input, size_t slot) {
   return home_of(input).input(input, slot);
 }
 
-std::span<int64_t> MixedProgram::rows(size_t slot) {
+std::span<int64_t> MultiDeviceProgram::rows(size_t slot) {
   for (const DeviceKind device : kDevices)
     if (has(device))
       if (const std::span<int64_t> rows = program(device).rows(slot); !rows.empty()) return rows;
   return {};
 }
 
-void MixedProgram::launch(const Call& call, size_t input_slot, size_t output_slot) {
+void MultiDeviceProgram::launch(const Call& call, size_t input_slot, size_t output_slot) {
   Call part = call;
   for (size_t i = 0; i < split_.turns.size(); ++i) {
     const Turn& turn = split_.turns[i];
@@ -116,16 +117,17 @@ void MixedProgram::launch(const Call& call, size_t input_slot, size_t output_slo
   }
 }
 
-void MixedProgram::wait(size_t output_slot) {
+void MultiDeviceProgram::wait(size_t output_slot) {
   for (const DeviceKind device : kDevices)
     if (has(device)) program(device).wait(output_slot);
 }
 
-std::span<const std::byte> MixedProgram::delivered(TensorId tensor, size_t output_slot) const {
+std::span<const std::byte> MultiDeviceProgram::delivered(TensorId tensor,
+                                                         size_t output_slot) const {
   return home_of(tensor).delivered(tensor, output_slot);
 }
 
-std::optional<Fault> MixedProgram::fault(size_t output_slot) const {
+std::optional<Fault> MultiDeviceProgram::fault(size_t output_slot) const {
   for (const DeviceKind device : kDevices)
     if (has(device))
       if (const auto fault = program(device).fault(output_slot)) return fault;
@@ -133,7 +135,7 @@ std::optional<Fault> MixedProgram::fault(size_t output_slot) const {
 }
 
 /// The steps of each turn, behind what it waits for.
-void MixedProgram::plan_timing(size_t output_slots) {
+void MultiDeviceProgram::plan_timing(size_t output_slots) {
   std::array<std::vector<TimedStep>, kDeviceKinds> steps;
   for (const DeviceKind device : kDevices)
     if (has(device)) steps[index_of(device)] = program(device).timed_steps();
@@ -155,10 +157,10 @@ void MixedProgram::plan_timing(size_t output_slots) {
   times_.assign(output_slots, std::vector<int64_t>(timed_steps_.size() + 1));
 }
 
-std::vector<TimedStep> MixedProgram::timed_steps() const { return timed_steps_; }
+std::vector<TimedStep> MultiDeviceProgram::timed_steps() const { return timed_steps_; }
 
 /// In the order of turns. What two devices do at once is counted where it ends later.
-std::span<const int64_t> MixedProgram::step_times(size_t output_slot) const {
+std::span<const int64_t> MultiDeviceProgram::step_times(size_t output_slot) const {
   std::vector<int64_t>& times = times_[output_slot];
   const auto of_program = [&](DeviceKind device) {
     return program(device).step_times(output_slot);

@@ -14,13 +14,13 @@
 
 namespace flow::exec {
 
-class MixedProgram : public Program {
+class MultiDeviceProgram : public Program {
  public:
-  /// `memory`: bytes_of the passages.
-  MixedProgram(const plan::Job& job, Split split, HostMemory memory);
+  /// `memory`: bytes_of the transfers.
+  MultiDeviceProgram(const plan::Job& job, Split split, HostMemory memory);
 
-  /// The host memory that passages need: each has its own.
-  static size_t bytes_of(const std::vector<Passage>& passages);
+  /// The host memory that transfers need: each has its own.
+  static size_t bytes_of(const std::vector<Transfer>& transfers);
 
   // To be called in this order, for each device that has a part.
   bool has(plan::DeviceKind device) const { return !part(device).segments.empty(); }
@@ -56,7 +56,7 @@ class MixedProgram : public Program {
 
   Split split_;
   std::vector<plan::DeviceKind> homes_;  // by tensor of the job
-  size_t passed_bytes_;
+  size_t transferred_bytes_;
   HostMemory memory_;
   std::array<std::unique_ptr<Program>, kDeviceKinds> programs_;  // by DeviceKind
   MemoryReport report_;

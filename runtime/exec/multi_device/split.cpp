@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/spec.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/exec/run/probes.h"
 
@@ -22,7 +23,7 @@ class Splitter {
 
   Split run() {
     for (size_t i = 0; i < job_.steps.size(); ++i)
-      if (job_.steps[i].op == "copy")
+      if (job_.steps[i].op->between_devices)
         pass(job_.steps[i], taps_[i]);
       else
         add(job_.device_of(job_.steps[i]), job_.steps[i]);
@@ -88,7 +89,7 @@ class Splitter {
   void pass(const plan::Step& copy, const std::vector<size_t>& wanted_by) {
     const DeviceKind to = job_.device_of(copy), from = other(to);
     const TensorId result = copy.outputs[0];
-    split_.passages.push_back({bytes_of(job_[result]), wanted_by});
+    split_.transfers.push_back({bytes_of(job_[result]), wanted_by});
     const size_t sent = add(from, copy);
     part(from).passed.push_back(result);
     if (turns_of_[index_of(to)].empty() || turns_of_[index_of(to)].back() < sent) open(to);

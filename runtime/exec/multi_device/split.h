@@ -22,11 +22,11 @@ struct Part {
   /// Tensors have the ids that they have in the job; the other device's are results of no step.
   plan::Job job;
   std::vector<size_t> segments;        // the step behind the last of each; empty: no part
-  std::vector<plan::TensorId> passed;  // by passage: what of it lies in host memory
+  std::vector<plan::TensorId> passed;  // by transfer: what of it lies in host memory
 };
 
 /// A copy from one device to the other, by way of host memory.
-struct Passage {
+struct Transfer {
   size_t bytes;
   std::vector<size_t> wanted_by;  // of a tap: the deliverables for which it is made
 };
@@ -41,7 +41,7 @@ struct Turn {
 
 struct Split {
   std::array<Part, kDeviceKinds> parts;  // by DeviceKind
-  std::vector<Passage> passages;
+  std::vector<Transfer> transfers;
   std::vector<Turn> turns;
 };
 

@@ -44,14 +44,14 @@ struct ColumnInput {
 class Program;
 
 /// A program of the same backend, which outlives what shares its variables.
-struct Neighbour {
+struct VariableSource {
   const plan::Job* job;
   const Program* program;
 };
 
 /// A tensor that goes from one device to the other, by way of host memory: there it lies, in C
 /// order, for both.
-struct PassedTensor {
+struct TransferredTensor {
   plan::TensorId tensor;
   std::byte* memory;
   std::vector<size_t> wanted_by;  // made by a tap: the deliverables for which it is needed
@@ -68,10 +68,10 @@ struct PrepareOptions {
   bool eager = false;    // launch step by step where calls could be launched whole: the same bits
   bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
   /// Whose variables this program's are too, where they have a name in common: in one memory.
-  std::vector<Neighbour> neighbours = {};
+  std::vector<VariableSource> variable_sources = {};
   /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
   std::vector<size_t> segments = {};
-  std::vector<PassedTensor> passed = {};
+  std::vector<TransferredTensor> passed = {};
 };
 
 struct MemoryReport {

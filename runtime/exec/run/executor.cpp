@@ -78,7 +78,7 @@ class PlainArithmetic {
 class Executor {
  public:
   explicit Executor(const Execution& run);
-  Ending execute();
+  RunResult execute();
 
  private:
   void run_stages();
@@ -118,14 +118,14 @@ class Executor {
   StepCounter finished_;  // by deliver: written in the books, checkpoints too
 
   // Of the compute thread.
-  Patience for_inputs_, for_sinks_, for_books_;
+  SpinPolicy for_inputs_, for_sinks_, for_books_;
   std::vector<TensorId> deliverables_;
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
   std::vector<int64_t> delivered_;  // by output slot: steps to be reached before a call uses it
   int64_t saved_ = 0;               // steps of the last captured state
-  Clock::time_point begin_, hurried_;
-  bool interrupted_ = false;
+  Clock::time_point begin_, woken_;
+  Stop stop_ = Stop::kNone;
   std::string loss_failure_;
 
   std::array<StepRecord, kRecords> records_;
@@ -156,7 +156,7 @@ Executor::Executor(const Execution& run)
 
 void Executor::feed() {
   if (!run_.feed.varies()) return;
-  Patience patience;
+  SpinPolicy spin_policy;
   const auto slots = static_cast<int64_t>(input_slots_);
   const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
   for (int64_t step = run_.first; step < run_.end; ++step) {
@@ -164,14 +164,14 @@ void Executor::feed() {
     // are still leaves compute the others.
     const int64_t free_after = in_step_ ? step : step + 1 - slots;
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
-    if (free_after > run_.first && !consumed_.wait(free_after, patience, more)) return;
+    if (free_after > run_.first && !consumed_.wait(free_after, spin_policy, more)) return;
     const Timed timed(run_.profile, Activity::kLoad, step);
     if (!run_.feed.fill(run_.program, step, input_slot(step), give_up)) return;
     filled_.complete(step + 1);
   }
 }
 
-bool Executor::is_stopped() const { return run_.stop_signal && run_.stop_signal() != 0; }
+bool Executor::is_stopped() const { return run_.stop && run_.stop() != Stop::kNone; }
 
 bool Executor::await_inputs(int64_t step) {
   const Timed timed(run_.profile, Activity::kAwaitInputs, step);
@@ -187,8 +187,8 @@ bool Executor::await_sinks(int64_t step) {
 bool Executor::await_turn(int64_t step) {
   const bool ready = await_inputs(step) && await_sinks(step);
   // Asked when the deliveries before have reached their sinks: one of them may be what asks.
-  interrupted_ = is_stopped();
-  return ready && !interrupted_;
+  if (run_.stop) stop_ = run_.stop();
+  return ready && stop_ == Stop::kNone;
 }
 
 void Executor::choose_wanted(int64_t step) {
@@ -210,8 +210,8 @@ void Executor::launch(int64_t step) {
   if (run_.job.optimizer)
     record.learning_rate = plan::learning_rate(run_.job.optimizer->learning_rate, step);
   if (step == run_.first) {
-    hurried_ = Clock::now();
-    begin_ = run_.since.value_or(hurried_);
+    woken_ = Clock::now();
+    begin_ = run_.since.value_or(woken_);
   }
   const Timed timed(run_.profile, Activity::kLaunch, step);
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
@@ -268,10 +268,10 @@ void Executor::settle(int64_t step) {
 }
 
 void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
-  const bool hurry = awaited || in_step_ || now - hurried_ >= kBookedAfter;
-  if (hurry) hurried_ = now;
+  const bool wake = awaited || in_step_ || now - woken_ >= kBookedAfter;
+  if (wake) woken_ = now;
   if (!in_step_) consumed_.complete(step + 1, false);
-  computed_.complete(step + 1, hurry);
+  computed_.complete(step + 1, wake);
 }
 
 /// What is wrong with a call is seen before anything of it is delivered or saved.
@@ -315,8 +315,8 @@ void Executor::compute() {
 }
 
 void Executor::deliver() {
-  Patience patience;
-  for (int64_t step = run_.first; computed_.wait(step + 1, patience, kBookedTogether); ++step) {
+  SpinPolicy spin_policy;
+  for (int64_t step = run_.first; computed_.wait(step + 1, spin_policy, kBookedTogether); ++step) {
     StepRecord record = record_of(step);
     std::optional<std::string> failure;
     if (record.delivers) {
@@ -358,20 +358,20 @@ void Executor::run_stages() {
       stage([this] { compute(); }, compute_error_, {&computed_, &consumed_});
   const std::function<void()> delivering =
       stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_, &consumed_});
-  if (run_.end - run_.first > 1) return run_.crew.run({computing, delivering, feeding});
+  if (run_.end - run_.first > 1) return run_.pool.run({computing, delivering, feeding});
   // A single step has nothing to overlap with, and waking threads costs more than it may take.
   feeding();
-  run_.crew.run({computing});
+  run_.pool.run({computing});
   delivering();
 }
 
-Ending Executor::execute() {
+RunResult Executor::execute() {
   const int64_t begin = Profile::now();
   run_stages();
   if (run_.profile) run_.profile->add_run(begin, Profile::now());
   if (compute_error_) std::rethrow_exception(compute_error_);
 
-  Ending ending;
+  RunResult ending;
   ending.error = deliver_error_ ? deliver_error_ : feed_error_;
   ending.delivered = !deliver_error_;
   ending.since = run_.since;
@@ -383,12 +383,12 @@ Ending Executor::execute() {
   }
   ending.first_call_done = first_call_done_;
   ending.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
-  ending.interrupted = interrupted_ && ending.failure.empty();
+  if (ending.failure.empty()) ending.stop = stop_;
   return ending;
 }
 
 }  // namespace
 
-Ending execute(const Execution& execution) { return Executor(execution).execute(); }
+RunResult execute(const Execution& execution) { return Executor(execution).execute(); }
 
 }  // namespace flow::exec

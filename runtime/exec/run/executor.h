@@ -17,6 +17,7 @@
 #include "runtime/exec/input/input_pipeline.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/profile.h"
+#include "runtime/exec/run/stop.h"
 #include "runtime/exec/run/thread_pool.h"
 #include "runtime/plan/model/plan.h"
 
@@ -47,13 +48,13 @@ struct StepRecord {
   OutputState outputs = {};          // where it saves: what its checkpoint says of them
 };
 
-/// Threads of the crew that execute() takes.
+/// Threads of the pool that execute() takes.
 constexpr size_t kThreads = 3;
 
 struct Execution {
   const plan::Job& job;
   Program& program;
-  Feed& feed;
+  InputPipeline& feed;
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
   int64_t first = 0, end = 0;  // global steps
@@ -61,37 +62,37 @@ struct Execution {
   std::optional<std::chrono::steady_clock::time_point> since = {};
   size_t output_slots = 1;      // that the program was prepared with
   bool launches_ahead = false;  // may a call be launched before the one before it is complete?
-  Crew& crew;
+  ThreadPool& pool;
   /// Called on the compute thread after the steps for which `saves` says so: copies what on_step
   /// may then save. Allocates nothing.
   std::function<void()> capture = {};
   std::function<bool(int64_t step)> saves = {};
   /// Called on the delivery thread after the step's deliveries, in order.
   std::function<void(const StepRecord&)> on_step;
-  /// Asked on the compute thread before each call; not 0: the run ends there. May be empty.
-  std::function<int()> stop_signal;
+  /// Asked on the compute thread before each call: does the run end there? May be empty.
+  std::function<Stop()> stop;
   Profile* profile = nullptr;  // of a program that profiles
 };
 
-struct Ending {
+struct RunResult {
   int64_t steps = 0;  // global step reached: calls that are complete
   std::optional<double> last_loss;
   double seconds = 0;  // of all calls and deliveries, since the first
   std::optional<std::chrono::steady_clock::time_point> since;  // when that began
   std::optional<std::chrono::steady_clock::time_point> first_call_done;
-  bool interrupted = false;
+  Stop stop = Stop::kNone;
   std::string failure;  // a check failed: a non-finite loss or checked tensor
   /// What the feed, a sink or on_step threw. The calls up to `steps` are complete all the same, and
   /// `delivered` all they left, unless it was a sink or on_step.
   std::exception_ptr error;
   bool delivered = true;
 
-  bool cut_short() const { return interrupted || !failure.empty() || error; }
+  bool cut_short() const { return stop != Stop::kNone || !failure.empty() || error; }
 };
 
 /// Runs steps [first, end), or up to where a stream ends; the deliverer is not told that these were
 /// the last. From the second one on the compute thread allocates nothing. Throws RunError: a fault
 /// of a call (naming step, row, value and limit), or the device's failure.
-Ending execute(const Execution& execution);
+RunResult execute(const Execution& execution);
 
 }  // namespace flow::exec

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/spec.h"
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
@@ -59,7 +60,7 @@ class Sharing {
     const std::vector<TensorId> roots = plan::alias_roots(job);
     for (const plan::Step& step : job.steps)
       for (const TensorId id : step.outputs)
-        if (id.valid() && step.op != "reshape" && job[id].alias.valid() &&
+        if (id.valid() && !step.op->view && job[id].alias.valid() &&
             job[roots[id.index()]].role == Role::kVariable)
           owners_[id.index()] = roots[id.index()];
     uses_ = uses_of(job, owners_, kept);
@@ -80,7 +81,7 @@ class Sharing {
     if (!tensor.alias.valid() || owners_[id.index()] != id) return false;
     const TensorId source = tensor.alias, owner = owners_[source.index()];
     if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
-    const bool view = step.op == "reshape" && step.posts.empty();
+    const bool view = step.op->view && step.posts.empty();
     // What a view reads must not be written while the view lives.
     if (job_[owner].role == Role::kVariable) return view && !written_before(owner, id);
     if (job_[owner].role == Role::kInput) return view;
@@ -93,7 +94,7 @@ class Sharing {
     for (size_t i = 0; i <= uses_[reader.index()].last && i < job_.steps.size(); ++i)
       for (TensorId id : job_.steps[i].outputs)
         if (id.valid() && owners_[id.index()] == variable && job_[id].role == Role::kResult &&
-            job_.steps[i].op != "reshape")
+            !job_.steps[i].op->view)
           return true;
     return false;
   }
@@ -114,9 +115,9 @@ class Sharing {
 void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
   const plan::Job& job = request.job;
   for (size_t i = 0; i < request.shared.size(); ++i)
-    memory.tensors[request.shared[i].tensor.index()] = {Pool::kNeighbours, i};
+    memory.tensors[request.shared[i].tensor.index()] = {Pool::kShared, i};
   for (size_t i = 0; i < request.passed.size(); ++i)
-    memory.tensors[request.passed[i].tensor.index()] = {Pool::kPassed, i};
+    memory.tensors[request.passed[i].tensor.index()] = {Pool::kTransferred, i};
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {
@@ -155,7 +156,7 @@ std::vector<TensorId> share_memory(const plan::Job& job, const LieAlike& lie_ali
 const TensorInfo& variable_of(std::span<const TensorInfo> tensors, TensorId id, size_t bytes) {
   const TensorInfo& tensor = tensors[id.index()];
   const Pool pool = tensor.place.pool;
-  FLOW_CHECK((pool == Pool::kVariables || pool == Pool::kNeighbours) && tensor.bytes() == bytes,
+  FLOW_CHECK((pool == Pool::kVariables || pool == Pool::kShared) && tensor.bytes() == bytes,
              "variable {}", id.value);
   return tensor;
 }
@@ -168,18 +169,18 @@ const TensorInfo& variable_of(std::span<const TensorInfo> tensors, TensorId id,
 }
 
 bool is_view(const plan::Step& step, std::span<const TensorId> owners) {
-  return step.op == "reshape" && step.posts.empty() &&
+  return step.op->view && step.posts.empty() &&
          owners[step.inputs[0].index()] == owners[step.outputs[0].index()];
 }
 
 std::vector<SharedVariable> shared_variables(const plan::Job& job,
-                                             std::span<const Neighbour> neighbours) {
+                                             std::span<const VariableSource> variable_sources) {
   std::vector<SharedVariable> shared;
   const auto find = [&](TensorId id) -> std::optional<SharedVariable> {
-    for (const Neighbour& neighbour : neighbours)
-      for (const plan::Variable& variable : neighbour.job->variables)
-        if ((*neighbour.job)[variable.tensor].name == job[id].name)
-          return SharedVariable{id, neighbour.program, variable.tensor};
+    for (const VariableSource& source : variable_sources)
+      for (const plan::Variable& variable : source.job->variables)
+        if ((*source.job)[variable.tensor].name == job[id].name)
+          return SharedVariable{id, source.program, variable.tensor};
     return std::nullopt;
   };
   for (const plan::Variable& variable : job.variables)
@@ -216,7 +217,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   place_outside(request, memory);
   std::vector<Holding> holdings = list_holdings(job, request.owners, request.kept);
   std::erase_if(holdings, [&](const Holding& holding) {
-    return memory.tensors[holding.tensor.index()].pool == Pool::kPassed;
+    return memory.tensors[holding.tensor.index()].pool == Pool::kTransferred;
   });
   std::vector<plan::Block> blocks;
   std::vector<std::string> names;

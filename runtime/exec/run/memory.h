@@ -14,13 +14,13 @@
 namespace flow::exec {
 
 /// Memory of its own kind: variables outlive the call, inputs exist once a slot, the rest is arena;
-/// kNeighbours: a variable that lies in another program's memory; kPassed: a tensor on its way to
+/// kShared: a variable that lies in another program's memory; kTransferred: a tensor on its way to
 /// or from another device, in host memory.
-enum class Pool { kNone, kVariables, kInputs, kArena, kNeighbours, kPassed };
+enum class Pool { kNone, kVariables, kInputs, kArena, kShared, kTransferred };
 
 struct Place {
   Pool pool = Pool::kNone;
-  /// Bytes, a multiple of MemoryRequest::alignment; of kNeighbours and kPassed: which one.
+  /// Bytes, a multiple of MemoryRequest::alignment; of kShared and kTransferred: which one.
   size_t offset = 0;
 };
 
@@ -35,13 +35,13 @@ struct TensorInfo {
   size_t bytes() const { return flow::bytes_of(shape, dtype); }
 };
 
-/// REQUIRES: it is a variable, of this program or of a neighbour, and has so many bytes.
+/// REQUIRES: it is a variable, of this program or of another, and has so many bytes.
 const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id, size_t bytes);
 /// REQUIRES: the same, and `value` is one of it.
 const TensorInfo& variable_of(std::span<const TensorInfo> tensors, plan::TensorId id,
                               const ArrayView& value);
 
-/// A variable that a neighbour has: the first of them that has one of its name.
+/// A variable that another program has: the first of them that has one of its name.
 struct SharedVariable {
   plan::TensorId tensor;
   const Program* program;
@@ -50,7 +50,7 @@ struct SharedVariable {
 
 /// In the order in which Place::offset counts them.
 std::vector<SharedVariable> shared_variables(const plan::Job& job,
-                                             std::span<const Neighbour> neighbours);
+                                             std::span<const VariableSource> variable_sources);
 
 /// Would the elements of two tensors of equal size lie in memory in the same order?
 using LieAlike = std::function<bool(plan::TensorId, plan::TensorId)>;
@@ -70,7 +70,7 @@ struct MemoryRequest {
   std::span<const size_t> workspaces;         // by step: bytes
   std::span<const plan::TensorId> kept = {};  // as in share_memory
   std::span<const SharedVariable> shared = {};
-  std::span<const PassedTensor> passed = {};
+  std::span<const TransferredTensor> passed = {};
   size_t alignment = 64;  // bytes; a multiple of 64
 };
 

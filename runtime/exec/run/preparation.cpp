@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "ops/spec.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -49,13 +50,13 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
 std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs) {
   std::set<std::string_view> names;
   for (const plan::Job* job : jobs) {
-    const auto add = [&](std::string_view op, const std::vector<plan::TensorId>& operands) {
-      if (op.ends_with("_update"))
+    const auto add = [&](const ops::OpSpec& op, const std::vector<plan::TensorId>& operands) {
+      if (op.result(0).updates && !op.for_updates)
         for (const plan::TensorId id : operands) names.insert((*job)[id].name);
     };
     for (const plan::Step& step : job->steps) {
-      add(step.op, step.inputs);
-      for (const plan::Post& post : step.posts) add(post.op, post.operands);
+      add(*step.op, step.inputs);
+      for (const plan::Post& post : step.posts) add(*post.op, post.operands);
     }
   }
   return names;
@@ -67,7 +68,7 @@ bool is_random(const plan::Initializer& initializer) {
 
 /// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
 std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& request) {
-  const std::vector<const plan::Job*> others = plan::also_jobs(request.plan, request.job);
+  const std::vector<const plan::Job*> others = plan::sub_jobs_of(request.plan, request.job);
   std::vector<std::pair<std::string, std::string>> given;
   for (const auto& input : request.inputs) {
     const bool elsewhere = std::ranges::any_of(
@@ -143,8 +144,8 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
   return options;
 }
 
-int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps) {
-  const Positions& positions = feed.positions();
+int64_t end_of_run(const plan::Job& job, const InputPipeline& feed, std::optional<int64_t> steps) {
+  const StepIndex& positions = feed.positions();
   int64_t end = std::numeric_limits<int64_t>::max();
   if (job.run.epochs && !positions.has_rows())
     throw RequestError(fmt::format("{}: job `{}` runs {} epochs, but reads no dataset", job.where,
@@ -161,9 +162,10 @@ int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t
 }
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const Feed& feed,
+                                         const plan::Job& job, const InputPipeline& feed,
                                          const std::vector<Delivery>& deliveries, int64_t first,
-                                         int64_t end, const std::vector<Neighbour>& neighbours) {
+                                         int64_t end,
+                                         const std::vector<VariableSource>& variable_sources) {
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
@@ -172,9 +174,9 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   options.always = list_always(job, deliveries, options.deliverables, first, end);
   options.eager = request.eager;
   options.profile = request.profile;
-  options.neighbours = neighbours;
+  options.variable_sources = variable_sources;
   // Less than an epoch is not worth putting all of a dataset on the device.
-  const Positions& positions = feed.positions();
+  const StepIndex& positions = feed.positions();
   if (positions.has_rows() && end - first >= positions.steps_per_epoch())
     options.columns = feed.columns();
   return backend.prepare(job, options);
@@ -293,7 +295,7 @@ void Preparation::resume_from(const RunRequest& request) {
                     position.row, position.epoch),
         kOtherData);
   end = std::max(first, end);
-  if (const CalledJob* job = called.resume_from(checkpoint.record().also, first))
+  if (const SubJobRun* job = called.resume_from(checkpoint.record().also, first))
     throw RequestError(
         fmt::format("{}: the length of the data of job `{}` changed: {} no longer fill whole calls",
                     newest->string(), job->job().name,
@@ -306,7 +308,7 @@ void Preparation::resume_from(const RunRequest& request) {
 /// Once a column, also where several jobs read it.
 void Preparation::say_nonfinite_data(const RunRequest& request) const {
   std::set<std::string> said;
-  const auto say = [&](const Feed& from) {
+  const auto say = [&](const InputPipeline& from) {
     for (const std::string& remark : from.remarks())
       if (said.insert(remark).second) request.say(remark);
   };
@@ -343,7 +345,7 @@ void Preparation::say_remarks(const RunRequest& request) const {
     say_nonfinite(request);
   else
     say_untrained(request);
-  const Positions& positions = feed.positions();
+  const StepIndex& positions = feed.positions();
   if (request.job.train && positions.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
                             positions.incomplete_rows(), positions.rows(), positions.batch()));

@@ -27,7 +27,7 @@ struct Preparation {
   /// Draws them while the data are opened, where nothing is loaded: each takes a tenth of a second
   /// for MNIST.
   std::future<void> drawn;
-  Feed feed;
+  InputPipeline feed;
   int64_t first = 0;             // the first global step: not 0 in a resumed run
   int64_t end = 0;               // the global step at which the run is complete
   Sums sums;                     // that print sinks of a resumed run go on from
@@ -36,7 +36,7 @@ struct Preparation {
   DataFiles data;                // of train jobs
   std::vector<Delivery> deliveries;
   std::unique_ptr<Program> program;
-  CalledJobs called;
+  SubJobRuns called;
 
   /// Copies the variables of all jobs into `state`. Allocates nothing.
   void capture();
@@ -51,11 +51,12 @@ struct Preparation {
   void say_untrained(const RunRequest& request) const;
 };
 
-/// The program of a job, for steps [first, end), on the variables of its neighbours.
+/// The program of a job, for steps [first, end), on variables that other programs share with it.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const Feed& feed,
+                                         const plan::Job& job, const InputPipeline& feed,
                                          const std::vector<Delivery>& deliveries, int64_t first,
-                                         int64_t end, const std::vector<Neighbour>& neighbours);
+                                         int64_t end,
+                                         const std::vector<VariableSource>& variable_sources);
 
 /// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
 /// it goes on from.
@@ -66,6 +67,6 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
 /// array ends it too where no dataset is read. The largest number where a stream alone does.
 /// RequestError for epochs of a job that reads no dataset.
-int64_t end_of_run(const plan::Job& job, const Feed& feed, std::optional<int64_t> steps);
+int64_t end_of_run(const plan::Job& job, const InputPipeline& feed, std::optional<int64_t> steps);
 
 }  // namespace flow::exec

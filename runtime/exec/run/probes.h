@@ -14,6 +14,6 @@ namespace flow::exec {
 /// here or from what is passed on; nothing for the other steps.
 std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
                                                  std::span<const plan::TensorId> deliverables,
-                                                 std::span<const PassedTensor> passed = {});
+                                                 std::span<const TransferredTensor> passed = {});
 
 }  // namespace flow::exec

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <exception>
 #include <limits>
 #include <string>
@@ -50,25 +49,25 @@ class Run {
   RunOutcome run();
 
  private:
-  Ending execute();
+  RunResult execute();
   /// Metrics, and the sinks of this job and of those that it calls.
   void open_outputs();
-  Ending execute_until(int64_t step, const Ending& before);
+  RunResult execute_until(int64_t step, const RunResult& before);
   bool asked_to_stop() const;
   void end_commands();
   void keep_outputs();
-  int stop_signal() const;
+  Stop stop() const;
   bool saves(int64_t step) const;
   OutputState outputs() const { return with_books(deliverer_->outputs()); }
   OutputState with_books(OutputState outputs) const;
-  bool call_others(Ending& ending);
+  bool call_others(RunResult& ending);
   bool has_metrics() const;
   void keep_books(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
-  void save_last(const Ending& ending);
-  std::string save_after_failure(const Ending& ending);
-  [[noreturn]] void fail(const Ending& ending);
-  void conclude(const Ending& ending);
+  void save_last(const RunResult& ending);
+  std::string save_after_failure(const RunResult& ending);
+  [[noreturn]] void fail(const RunResult& ending);
+  void conclude(const RunResult& ending);
   void record_failure(const std::exception& error);
   void write_record(int exit_status, const std::string& error) const;
   void write_profile();
@@ -77,13 +76,13 @@ class Run {
   const RunRequest& request_;
   const plan::Job& job_;
   Preparation& prepared_;
-  const Positions& positions_;
+  const StepIndex& positions_;
   std::optional<SameDirectory> home_;
   NonfiniteWarning warning_;
-  std::optional<Saver> saver_;
+  std::optional<CheckpointWriter> saver_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
-  std::optional<Crew> crew_;
+  std::optional<ThreadPool> pool_;
   std::optional<Profile> profile_;
   int64_t steps_;  // complete
   RunOutcome outcome_;
@@ -106,10 +105,11 @@ RunOutcome Run::run() {
     if (profile_) write_profile();
     end_commands();
     keep_outputs();
-    const char* how = outcome_.stopped_by_command ? "stopped by a command" : "interrupted";
+    const char* how = outcome_.stop == Stop::kCommand ? "stopped by a command" : "interrupted";
     write_record(outcome_.exit_status,
-                 outcome_.interrupted ? fmt::format("{} after {}", how, steps_text(outcome_.steps))
-                                      : outcome_.error);
+                 outcome_.interrupted()
+                     ? fmt::format("{} after {}", how, steps_text(outcome_.steps))
+                     : outcome_.error);
   } catch (const std::exception& error) {
     record_failure(error);
     throw;
@@ -131,7 +131,7 @@ void Run::record_failure(const std::exception& error) {
   attempt([&] { write_record(exit_status_of(error), error.what()); });
 }
 
-Ending Run::execute() {
+RunResult Run::execute() {
   if (request_.resume) {
     io::CheckpointFolder(request_.directory).remove_leftovers();
     remove_temporaries(request_.directory);
@@ -146,9 +146,9 @@ Ending Run::execute() {
   } else {
     open_outputs();
   }
-  crew_.emplace(kThreads);
+  pool_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
-  Ending ending;
+  RunResult ending;
   ending.steps = prepared_.first;
   bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
   while (goes_on && ending.steps < prepared_.end) {
@@ -183,8 +183,8 @@ bool Run::has_metrics() const {
 }
 
 /// Goes on from where `before` ended.
-Ending Run::execute_until(int64_t step, const Ending& before) {
-  Ending ending =
+RunResult Run::execute_until(int64_t step, const RunResult& before) {
+  RunResult ending =
       exec::execute({.job = job_,
                      .program = *prepared_.program,
                      .feed = prepared_.feed,
@@ -195,11 +195,11 @@ Ending Run::execute_until(int64_t step, const Ending& before) {
                      .since = before.since,
                      .output_slots = output_slots(job_, backend_),
                      .launches_ahead = backend_.asynchronous(),
-                     .crew = *crew_,
+                     .pool = *pool_,
                      .capture = [this] { prepared_.capture(); },
                      .saves = [this](int64_t at) { return saves(at); },
                      .on_step = [this](const StepRecord& record) { keep_books(record); },
-                     .stop_signal = [this] { return stop_signal(); },
+                     .stop = [this] { return stop(); },
                      .profile = profile_ ? &*profile_ : nullptr});
   if (!ending.last_loss) ending.last_loss = before.last_loss;
   if (before.first_call_done) ending.first_call_done = before.first_call_done;
@@ -215,12 +215,12 @@ bool Run::asked_to_stop() const {
 /// Where one of them has failed, those that were not told yet hear it when they are destroyed.
 void Run::end_commands() {
   const bool done = outcome_.exit_status == kDone;
-  const char* status = outcome_.interrupted ? "stopped" : done ? "done" : "failed";
+  const char* status = outcome_.interrupted() ? "stopped" : done ? "done" : "failed";
   try {
     deliverer_->commands().end(status);
     prepared_.called.end(status);
   } catch (const RunError& error) {
-    if (outcome_.interrupted || !done) throw;
+    if (outcome_.interrupted() || !done) throw;
     throw error.hinting(fmt::format("all {} are done{}", steps_text(outcome_.steps),
                                     job_.train ? ", and the last state is saved" : ""));
   }
@@ -235,11 +235,7 @@ void Run::keep_outputs() {
   home_->sync();
 }
 
-/// A command that wants no more stops the run as a signal does.
-int Run::stop_signal() const {
-  if (asked_to_stop()) return SIGTERM;
-  return request_.stop_signal ? request_.stop_signal() : 0;
-}
+Stop Run::stop() const { return asked_to_stop() ? Stop::kCommand : stop_for(request_.stop_signal); }
 
 /// Where others are called after it, the state is whole after their calls.
 bool Run::saves(int64_t step) const {
@@ -255,13 +251,13 @@ OutputState Run::with_books(OutputState outputs) const {
 }
 
 /// Calls what is due after the last step, and saves if that is due too. False when the run ends.
-bool Run::call_others(Ending& ending) {
+bool Run::call_others(RunResult& ending) {
   const int64_t steps = ending.steps;
   if (!prepared_.called.behind_at(steps)) return true;
-  const Ending of_calls =
-      prepared_.called.call_at({steps, positions_.at(steps).epoch, ending.since, *crew_});
+  const RunResult of_calls =
+      prepared_.called.call_at({steps, positions_.at(steps).epoch, ending.since, *pool_});
   saver_->changed();
-  ending.interrupted = of_calls.interrupted;
+  ending.stop = of_calls.stop;
   ending.failure = of_calls.failure;
   ending.error = of_calls.error;
   ending.delivered = !ending.error;  // a call was left in its middle
@@ -301,10 +297,10 @@ void Run::say_skipped(const StepRecord& record) const {
                     job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
-void Run::save_last(const Ending& ending) {
+void Run::save_last(const RunResult& ending) {
   prepared_.capture();
   if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, outputs());
-  if (prepared_.save && (!ending.interrupted || outcome_.stopped_by_command)) {
+  if (prepared_.save && ending.stop != Stop::kSignal) {
     saver_->save_copy(*prepared_.save, ending.steps, outputs());
     outcome_.saved = prepared_.save;
   }
@@ -313,7 +309,7 @@ void Run::save_last(const Ending& ending) {
 /// What failed is no part of the calls, so that the state is worth keeping: where all was
 /// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
 /// be. Says where it is; empty where there is nothing to keep.
-std::string Run::save_after_failure(const Ending& ending) {
+std::string Run::save_after_failure(const RunResult& ending) {
   // After a check that failed beside it the state is not worth keeping.
   if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.first) return {};
   try {
@@ -330,7 +326,7 @@ std::string Run::save_after_failure(const Ending& ending) {
 }
 
 /// Throws it, and says what is left.
-void Run::fail(const Ending& ending) {
+void Run::fail(const RunResult& ending) {
   const std::string left = save_after_failure(ending);
   try {
     std::rethrow_exception(ending.error);
@@ -340,13 +336,12 @@ void Run::fail(const Ending& ending) {
   }
 }
 
-void Run::conclude(const Ending& ending) {
+void Run::conclude(const RunResult& ending) {
   outcome_.steps = ending.steps;
   outcome_.epochs = positions_.epochs_after(ending.steps);
   outcome_.last_loss = ending.last_loss;
   outcome_.seconds = ending.seconds;
-  outcome_.interrupted = ending.interrupted;
-  outcome_.stopped_by_command = ending.interrupted && asked_to_stop();
+  outcome_.stop = ending.stop;
   if (ending.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -
@@ -358,11 +353,11 @@ void Run::conclude(const Ending& ending) {
     outcome_.hint = looked ? kCalmDown : kFindNonfinite;
   if (!ending.failure.empty())
     outcome_.exit_status = kCheckFailed;
-  else if (outcome_.interrupted && !outcome_.stopped_by_command)
-    outcome_.exit_status = 128 + stop_signal();  // as shells call a death of that signal
+  else if (outcome_.stop == Stop::kSignal)
+    outcome_.exit_status = 128 + request_.stop_signal();  // as shells call a death of that signal
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
   if (ending.failure.empty()) save_last(ending);
-  deliverer_->finish(job_.train && outcome_.interrupted && !outcome_.stopped_by_command);
+  deliverer_->finish(job_.train && outcome_.stop == Stop::kSignal);
 }
 
 void Run::write_record(int exit_status, const std::string& error) const {

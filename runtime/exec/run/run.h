@@ -14,6 +14,7 @@
 #include "runtime/base/file.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/profile.h"
+#include "runtime/exec/run/stop.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::io {
@@ -64,13 +65,14 @@ struct RunOutcome {
   int64_t steps = 0;        // global step reached
   int64_t epochs = 0;
   std::optional<double> last_loss;
-  double seconds = 0;                  // of all calls
-  double seconds_to_first_step = 0;    // from the start of the process
-  std::optional<fs::path> checkpoint;  // the last state, where it was left
-  std::optional<fs::path> saved;       // the copy that `save` asked for
-  bool interrupted = false;            // before its end, by a signal or a command
-  bool stopped_by_command = false;
+  double seconds = 0;                        // of all calls
+  double seconds_to_first_step = 0;          // from the start of the process
+  std::optional<fs::path> checkpoint;        // the last state, where it was left
+  std::optional<fs::path> saved;             // the copy that `save` asked for
+  Stop stop = Stop::kNone;                   // what ended it before its last step
   std::vector<ProfileReport> profiles = {};  // where asked for: of the job, of those it called
+
+  bool interrupted() const { return stop != Stop::kNone; }
 };
 
 /// Everything that can be refused is refused before the first step, with DIR left as it was:

@@ -23,13 +23,13 @@ void pause() {
 
 }  // namespace
 
-void StepCounter::complete(int64_t steps, bool hurry) {
+void StepCounter::complete(int64_t steps, bool wake) {
   // Sequentially consistent, as the wake-up looks for sleepers, and at what they wait for, after
   // it.
   const uint64_t more =
       static_cast<uint64_t>(steps) - (state_.load(std::memory_order_relaxed) >> 1);
   state_.fetch_add(more << 1);  // whoever closes it meanwhile is not undone
-  if (hurry || awaited_.load() <= steps) state_.notify_all();
+  if (wake || awaited_.load() <= steps) state_.notify_all();
 }
 
 void StepCounter::close() {
@@ -37,14 +37,14 @@ void StepCounter::close() {
   state_.notify_all();
 }
 
-bool StepCounter::wait(int64_t steps, Patience& patience, int64_t more) {
+bool StepCounter::wait(int64_t steps, SpinPolicy& spin_policy, int64_t more) {
   const uint64_t wanted = static_cast<uint64_t>(steps) << 1;
   uint64_t seen = state_.load(std::memory_order_acquire);
   const auto settled = [&] { return seen >= wanted || (seen & 1) != 0; };
   if (settled()) return seen >= wanted;
 
   const auto begin = Clock::now();
-  const auto limit = begin + (patience.quick_ ? kQuick : kImpatient);
+  const auto limit = begin + (spin_policy.quick_ ? kQuick : kImpatient);
   while (!settled() && Clock::now() < limit) {
     for (int i = 0; i < kPauses && !settled(); ++i) {
       pause();
@@ -60,7 +60,7 @@ bool StepCounter::wait(int64_t steps, Patience& patience, int64_t more) {
     seen = state_.load(std::memory_order_acquire);
   }
   awaited_.store(0);
-  patience.quick_ = Clock::now() - begin < kQuick;
+  spin_policy.quick_ = Clock::now() - begin < kQuick;
   return seen >= wanted;
 }
 

@@ -9,7 +9,7 @@ namespace flow::exec {
 /// What a waiting thread has learnt about its peer: a quick one is awaited spinning, so that the
 /// hand-over costs about a microsecond; a slow one asleep, so that it has the core to itself.
 /// One for each waiting thread and counter.
-class Patience {
+class SpinPolicy {
   friend class StepCounter;
   bool quick_ = true;
 };
@@ -22,15 +22,15 @@ class alignas(64) StepCounter {
 
   int64_t completed() const { return static_cast<int64_t>(state_.load() >> 1); }
   /// What was written before is seen by whoever waited. Wakes a sleeper when there is enough for
-  /// it, or at once if `hurry`. REQUIRES: steps >= completed().
-  void complete(int64_t steps, bool hurry = true);
+  /// it, or at once if `wake`. REQUIRES: steps >= completed().
+  void complete(int64_t steps, bool wake = true);
   /// Waiters for more steps than are complete give up.
   void close();
   bool closed() const { return state_.load() & 1; }
   /// Returns true when `steps` are complete, false when that will not happen. Where they are not
-  /// complete it sleeps until `more` beyond them are, or until someone is in a hurry: being woken
-  /// costs the other thread some 20 us. Allocates nothing.
-  bool wait(int64_t steps, Patience& patience, int64_t more = 0);
+  /// complete it sleeps until `more` beyond them are, or until someone wants to know at once: being
+  /// woken costs the other thread some 20 us. Allocates nothing.
+  bool wait(int64_t steps, SpinPolicy& spin_policy, int64_t more = 0);
 
  private:
   std::atomic<uint64_t> state_;      // steps * 2, + 1 when closed

@@ -44,7 +44,7 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
 
 }  // namespace
 
-CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
+SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
                      const plan::Job& job)
     : also_(also),
       planned_(job),
@@ -62,32 +62,32 @@ CalledJob::CalledJob(Backend& backend, const RunRequest& request, const plan::Al
   steps_a_call_ = end_of_run(job_, feed_, {});
 }
 
-void CalledJob::prepare(Backend& backend, const RunRequest& request,
-                        const std::vector<Neighbour>& neighbours, const State& state) {
+void SubJobRun::prepare(Backend& backend, const RunRequest& request,
+                        const std::vector<VariableSource>& variable_sources, const State& state) {
   program_ =
-      prepare_program(backend, request, job_, feed_, deliveries_, steps_, kNever, neighbours);
+      prepare_program(backend, request, job_, feed_, deliveries_, steps_, kNever, variable_sources);
   state.write_to(planned_, *program_);
   if (request.profile) profile_.emplace(job_.name, *program_, steps_);
 }
 
-bool CalledJob::resume_from(int64_t steps, int64_t calls) {
+bool SubJobRun::resume_from(int64_t steps, int64_t calls) {
   steps_ = steps;
   return steps_of(steps / std::max<int64_t>(1, steps_a_call_)) == steps && steps <= steps_of(calls);
 }
 
-std::vector<std::string> CalledJob::growing_files() const {
+std::vector<std::string> SubJobRun::growing_files() const {
   std::vector<std::string> files = exec::growing_files(deliveries_);
   if (job_.train) files.emplace_back(kMetricsFile);
   for (std::string& file : files) file = (fs::path("also") / job_.name / file).string();
   return files;
 }
 
-void CalledJob::list_files(std::vector<io::GrowingFile>& files) const {
+void SubJobRun::list_files(std::vector<io::GrowingFile>& files) const {
   for (io::GrowingFile& file : deliverer_->outputs().files) files.push_back(std::move(file));
   if (metrics_) files.push_back(metrics_->file());
 }
 
-void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
+void SubJobRun::begin(const RunRequest& request, MetricsLog* of_run) {
   of_run_ = of_run;
   const fs::path directory = request.directory / "also" / job_.name;
   SinkOptions options = sink_options(request, job_, directory, steps_);
@@ -99,19 +99,19 @@ void CalledJob::begin(const RunRequest& request, MetricsLog* of_run) {
   metrics_.emplace(directory / kMetricsFile, steps_);
 }
 
-Ending CalledJob::call_until(int64_t calls, const CallSite& site) {
-  Ending ending;
+RunResult SubJobRun::call_until(int64_t calls, const CallSite& site) {
+  RunResult ending;
   deliverer_->begin_call({site.main_step, site.main_epoch, also_.every_epochs > 0});
   while (steps_ < steps_of(calls) && !ending.cut_short()) {
     const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
     ending = call(site);
     if (!ending.cut_short()) end_call(ending);
-    if (ending.interrupted && of_run_) of_run_->cut(before);
+    if (ending.stop != Stop::kNone && of_run_) of_run_->cut(before);
   }
   return ending;
 }
 
-void CalledJob::end_call(Ending& ending) {
+void SubJobRun::end_call(RunResult& ending) {
   steps_ = ending.steps;
   try {
     deliverer_->end_call(steps_);
@@ -120,12 +120,12 @@ void CalledJob::end_call(Ending& ending) {
   }
 }
 
-void CalledJob::close() {
+void SubJobRun::close() {
   deliverer_->close();
   if (metrics_) metrics_->close();
 }
 
-Ending CalledJob::call(const CallSite& site) {
+RunResult SubJobRun::call(const CallSite& site) {
   const auto keep_books = [&](const StepRecord& record) {
     if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
@@ -140,13 +140,13 @@ Ending CalledJob::call(const CallSite& site) {
                   .since = site.since,
                   .output_slots = output_slots_,
                   .launches_ahead = launches_ahead_,
-                  .crew = site.crew,
+                  .pool = site.pool,
                   .on_step = keep_books,
-                  .stop_signal = job_.train ? std::function<int()>() : stop_signal_,
+                  .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
                   .profile = profile_ ? &*profile_ : nullptr});
 }
 
-void CalledJob::log(const StepRecord& record, const CallSite& site) {
+void SubJobRun::log(const StepRecord& record, const CallSite& site) {
   metrics_->append(plan::Metrics{record.step, feed_.positions().at(record.step).epoch, *record.loss,
                                  record.learning_rate, record.seconds, record.loss_scale,
                                  record.skipped, site.main_step});
@@ -155,60 +155,60 @@ void CalledJob::log(const StepRecord& record, const CallSite& site) {
                                       record.learning_rate});
 }
 
-void CalledJob::say_what_is_awaited(int64_t steps) {
-  if (told_ || !say_ || !stop_signal_ || stop_signal_() == 0 || steps == steps_a_call_) return;
+void SubJobRun::say_what_is_awaited(int64_t steps) {
+  if (told_ || !say_ || stop_for(stop_signal_) == Stop::kNone || steps == steps_a_call_) return;
   told_ = true;
   say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
                    steps_a_call_));
 }
 
 std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
-  std::vector<const plan::Job*> jobs = plan::also_jobs(request.plan, request.job);
+  std::vector<const plan::Job*> jobs = plan::sub_jobs_of(request.plan, request.job);
   jobs.insert(jobs.begin(), &request.job);
   return jobs;
 }
 
-CalledJobs::CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions)
+SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& positions)
     : positions_(positions) {
-  const auto jobs = plan::also_jobs(request.plan, request.job);
+  const auto jobs = plan::sub_jobs_of(request.plan, request.job);
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const plan::Also& also = request.job.run.also[i];
+    const plan::SubJob& also = request.job.run.also[i];
     if (also.every_epochs > 0 && !positions.has_rows())
       throw RequestError(
           fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
                       also.job, request.job.name),
           "use `steps` instead");
-    jobs_.push_back(std::make_unique<CalledJob>(backend, request, also, *jobs[i]));
+    jobs_.push_back(std::make_unique<SubJobRun>(backend, request, also, *jobs[i]));
   }
 }
 
-void CalledJobs::prepare(Backend& backend, const RunRequest& request, const Program& main,
+void SubJobRuns::prepare(Backend& backend, const RunRequest& request, const Program& main,
                          const State& state) {
-  std::vector<Neighbour> neighbours = {{&request.job, &main}};
+  std::vector<VariableSource> variable_sources = {{&request.job, &main}};
   for (const auto& job : jobs_) {
-    job->prepare(backend, request, neighbours, state);
-    neighbours.push_back({&job->job(), &job->program()});
+    job->prepare(backend, request, variable_sources, state);
+    variable_sources.push_back({&job->job(), &job->program()});
   }
 }
 
-int64_t CalledJobs::calls_after(const plan::Also& also, int64_t steps) const {
+int64_t SubJobRuns::calls_after(const plan::SubJob& also, int64_t steps) const {
   return also.every_steps > 0 ? steps / also.every_steps
                               : positions_.epochs_after(steps) / also.every_epochs;
 }
 
-bool CalledJobs::due_at(int64_t steps) const {
+bool SubJobRuns::due_at(int64_t steps) const {
   return steps > 0 && std::ranges::any_of(jobs_, [&](const auto& job) {
            return calls_after(job->also(), steps) > calls_after(job->also(), steps - 1);
          });
 }
 
-bool CalledJobs::behind_at(int64_t steps) const {
+bool SubJobRuns::behind_at(int64_t steps) const {
   return std::ranges::any_of(jobs_, [&](const auto& job) {
     return job->steps() < job->steps_of(calls_after(job->also(), steps));
   });
 }
 
-const CalledJob* CalledJobs::resume_from(const std::map<std::string, int64_t>& own_steps,
+const SubJobRun* SubJobRuns::resume_from(const std::map<std::string, int64_t>& own_steps,
                                          int64_t steps) {
   for (const auto& job : jobs_) {
     const auto own = own_steps.find(job->job().name);
@@ -218,10 +218,10 @@ const CalledJob* CalledJobs::resume_from(const std::map<std::string, int64_t>& o
   return nullptr;
 }
 
-int64_t CalledJobs::next_after(int64_t steps) const {
+int64_t SubJobRuns::next_after(int64_t steps) const {
   int64_t next = kNever;
   for (const auto& job : jobs_) {
-    const plan::Also& also = job->also();
+    const plan::SubJob& also = job->also();
     const int64_t every = also.every_steps > 0
                               ? also.every_steps
                               : steps_of_epochs(also.every_epochs, positions_.steps_per_epoch());
@@ -232,12 +232,12 @@ int64_t CalledJobs::next_after(int64_t steps) const {
   return next;
 }
 
-void CalledJobs::begin(const RunRequest& request, MetricsLog* of_run) {
+void SubJobRuns::begin(const RunRequest& request, MetricsLog* of_run) {
   for (const auto& job : jobs_) job->begin(request, of_run);
 }
 
-Ending CalledJobs::call_at(const CallSite& site) {
-  Ending ending;
+RunResult SubJobRuns::call_at(const CallSite& site) {
+  RunResult ending;
   for (const auto& job : jobs_) {
     const int64_t calls = calls_after(job->also(), site.main_step);
     if (job->steps() >= job->steps_of(calls)) continue;
@@ -247,15 +247,15 @@ Ending CalledJobs::call_at(const CallSite& site) {
   return ending;
 }
 
-bool CalledJobs::asked_to_stop() const {
+bool SubJobRuns::asked_to_stop() const {
   return std::ranges::any_of(jobs_, [](const auto& job) { return job->asked_to_stop(); });
 }
 
-void CalledJobs::end(std::string_view status) {
+void SubJobRuns::end(std::string_view status) {
   for (const auto& job : jobs_) job->end(status);
 }
 
-void CalledJobs::close() {
+void SubJobRuns::close() {
   for (const auto& job : jobs_) job->close();
 }
 

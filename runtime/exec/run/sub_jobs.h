@@ -27,25 +27,25 @@ struct CallSite {
   int64_t main_step = 0;                                       // its steps that are complete
   int64_t main_epoch = 0;                                      // of its next step
   std::optional<std::chrono::steady_clock::time_point> since;  // its first call
-  Crew& crew;
+  ThreadPool& pool;
 };
 
 /// One of them: its data, program and outputs. A call of a predict job is a pass over its data; of
 /// a train job `run.steps` steps, 1 where it says nothing.
-class CalledJob {
+class SubJobRun {
  public:
   /// Opens everything, as Preparation does; writes nothing.
-  CalledJob(Backend& backend, const RunRequest& request, const plan::Also& also,
+  SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
             const plan::Job& job);
-  /// Makes the program, on the variables of its neighbours; those that only it has come from
-  /// `state`.
+  /// Makes the program, on variables that other programs share with it; those that only it has come
+  /// from `state`.
   void prepare(Backend& backend, const RunRequest& request,
-               const std::vector<Neighbour>& neighbours, const State& state);
+               const std::vector<VariableSource>& variable_sources, const State& state);
 
-  const plan::Also& also() const { return also_; }
+  const plan::SubJob& also() const { return also_; }
   const plan::Job& job() const { return job_; }
   const Program& program() const { return *program_; }
-  const Feed& feed() const { return feed_; }
+  const InputPipeline& feed() const { return feed_; }
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.
@@ -67,7 +67,7 @@ class CalledJob {
   /// Makes calls until `calls` are complete. One of a predict job that is interrupted does not
   /// count: nothing is reduced or kept in the metrics of it, and a resumed run makes it whole. One
   /// of a train job is not interrupted.
-  Ending call_until(int64_t calls, const CallSite& site);
+  RunResult call_until(int64_t calls, const CallSite& site);
   /// Has a command of it asked the run to stop?
   bool asked_to_stop() const { return deliverer_->commands().asked_to_stop(); }
   /// Ends its commands, which are told how the run ended: done, stopped or failed.
@@ -76,18 +76,18 @@ class CalledJob {
   void close();
 
  private:
-  Ending call(const CallSite& site);
-  void end_call(Ending& ending);
+  RunResult call(const CallSite& site);
+  void end_call(RunResult& ending);
   void log(const StepRecord& record, const CallSite& site);
   void say_what_is_awaited(int64_t steps);
 
-  const plan::Also& also_;
+  const plan::SubJob& also_;
   const plan::Job& planned_;
   const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
   bool told_ = false;  // what is awaited
-  Feed feed_;
+  InputPipeline feed_;
   std::vector<Delivery> deliveries_;
   std::unique_ptr<Program> program_;
   const size_t output_slots_;
@@ -103,9 +103,9 @@ class CalledJob {
 std::vector<const plan::Job*> jobs_of(const RunRequest& request);
 
 /// All that a job calls, in the order of its list.
-class CalledJobs {
+class SubJobRuns {
  public:
-  CalledJobs(Backend& backend, const RunRequest& request, const Positions& positions);
+  SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& positions);
   /// Makes the programs, on the variables of `main`'s.
   void prepare(Backend& backend, const RunRequest& request, const Program& main,
                const State& state);
@@ -116,25 +116,25 @@ class CalledJobs {
   bool behind_at(int64_t steps) const;
   /// They go on after so many steps of their own, by name. Returns one that has not made so many in
   /// its calls, or null.
-  const CalledJob* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
+  const SubJobRun* resume_from(const std::map<std::string, int64_t>& own_steps, int64_t steps);
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
   void begin(const RunRequest& request, MetricsLog* of_run);
   /// Makes all calls that are due there and that were not made. The ending tells failures and
   /// interruptions.
-  Ending call_at(const CallSite& site);
+  RunResult call_at(const CallSite& site);
   bool asked_to_stop() const;
   void end(std::string_view status);
   void close();
 
-  std::vector<std::unique_ptr<CalledJob>>& jobs() { return jobs_; }
-  const std::vector<std::unique_ptr<CalledJob>>& jobs() const { return jobs_; }
+  std::vector<std::unique_ptr<SubJobRun>>& jobs() { return jobs_; }
+  const std::vector<std::unique_ptr<SubJobRun>>& jobs() const { return jobs_; }
 
  private:
-  int64_t calls_after(const plan::Also& also, int64_t steps) const;
+  int64_t calls_after(const plan::SubJob& also, int64_t steps) const;
 
-  const Positions& positions_;  // of the main job
-  std::vector<std::unique_ptr<CalledJob>> jobs_;
+  const StepIndex& positions_;  // of the main job
+  std::vector<std::unique_ptr<SubJobRun>> jobs_;
 };
 
 }  // namespace flow::exec

@@ -10,7 +10,7 @@
 
 namespace flow::exec {
 
-Crew::Crew(size_t threads) {
+ThreadPool::ThreadPool(size_t threads) {
   try {
     for (size_t i = 0; i < threads; ++i) {
       Member& member = members_.emplace_back();
@@ -22,23 +22,23 @@ Crew::Crew(size_t threads) {
   }
 }
 
-Crew::~Crew() { dismiss(); }
+ThreadPool::~ThreadPool() { dismiss(); }
 
-void Crew::dismiss() {
+void ThreadPool::dismiss() {
   for (Member& member : members_) member.given.close();
   for (Member& member : members_)
     if (member.thread.joinable()) member.thread.join();
 }
 
-void Crew::work(Member& member) {
-  Patience patience;
-  for (int64_t bodies = 1; member.given.wait(bodies, patience); ++bodies) {
+void ThreadPool::work(Member& member) {
+  SpinPolicy spin_policy;
+  for (int64_t bodies = 1; member.given.wait(bodies, spin_policy); ++bodies) {
     member.body();
     member.done.complete(bodies);
   }
 }
 
-void Crew::run(std::vector<std::function<void()>> bodies) {
+void ThreadPool::run(std::vector<std::function<void()>> bodies) {
   FLOW_CHECK(bodies.size() <= members_.size(), "{} bodies", bodies.size());
   for (size_t i = 0; i < bodies.size(); ++i) {
     members_[i].body = std::move(bodies[i]);

@@ -11,13 +11,13 @@
 
 namespace flow::exec {
 
-class Crew {
+class ThreadPool {
  public:
   /// RunError where the system has no thread to spare.
-  explicit Crew(size_t threads);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew();
+  explicit ThreadPool(size_t threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
 
   /// Runs the i-th body on the i-th thread, and returns when all are done. Bodies do not throw.
   /// REQUIRES: no more of them than threads; one call at a time.
@@ -27,7 +27,7 @@ class Crew {
   struct Member {
     std::function<void()> body;
     StepCounter given{0}, done{0};  // bodies
-    Patience for_done;
+    SpinPolicy for_done;
     std::thread thread;
   };
   static void work(Member& member);

@@ -6,9 +6,9 @@
 
 namespace flow::plan {
 
-const ops::OpSpec& spec_of(std::string_view op, const Site& site) {
-  const ops::OpSpec* spec = ops::find_spec(op);
-  site.require(spec && spec->infer && !spec->dropped, "unknown op `{}`", op);
+const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location) {
+  const ops::OpSpec* spec = op.spec();
+  location.require(spec && spec->infer && !spec->dropped, "unknown op `{}`", op.name());
   return *spec;
 }
 
@@ -27,11 +27,11 @@ ops::Operand operand_of(const Tensor& tensor) { return {tensor.dtype, tensor.sha
 
 std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
                                     const Attributes& attributes, const ops::JobTypes& types,
-                                    const Site& site) {
+                                    const Location& location) {
   ops::Call call(std::move(operands), attributes, types);
   ops::check_types(spec, call);
   if (!call.failed()) spec.infer(call);
-  if (call.failed()) site.refuse(call.refusals().front().text);
+  if (call.failed()) location.refuse(call.refusals().front().text);
   return call.results();
 }
 

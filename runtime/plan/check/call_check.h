@@ -1,7 +1,6 @@
 // Calls of ops in plans, checked against the ops' records.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "ops/spec.h"
@@ -10,18 +9,18 @@
 
 namespace flow::plan {
 
-/// The record of the primitive of that name; refuses any other name.
-const ops::OpSpec& spec_of(std::string_view op, const Site& site);
+/// The record of a primitive; refuses any other op.
+const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location);
 
 /// What shape functions know of a job: its dtypes, and the rows of its batch.
 ops::JobTypes types_of(const Job& job);
 
 ops::Operand operand_of(const Tensor& tensor);
 
-/// The results of a call, with everything checked that a kernel relies on. Refuses, at `site`,
+/// The results of a call, with everything checked that a kernel relies on. Refuses, at `location`,
 /// operands and attributes that the record or its shape function refuses.
 std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
                                     const Attributes& attributes, const ops::JobTypes& types,
-                                    const Site& site);
+                                    const Location& location);
 
 }  // namespace flow::plan

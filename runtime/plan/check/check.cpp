@@ -14,42 +14,42 @@
 namespace flow::plan {
 namespace {
 
-void check_lifetimes(const Job& job, const Site& site) {
+void check_lifetimes(const Job& job, const Location& location) {
   Job assigned = job;
   assign_lifetimes(assigned);
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const Tensor &tensor = job.tensors[i], &right = assigned.tensors[i];
-    site.at("tensor", tensor.name)
+    location.at("tensor", tensor.name)
         .require(tensor.first == right.first && tensor.last == right.last,
                  "wrong lifetime: steps {} to {}, expected {} to {}", tensor.first.value,
                  tensor.last.value, right.first.value, right.last.value);
   }
 }
 
-void check_job(const Job& job, const Site& site) {
-  site.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(),
-               "unknown precision `{}`", job.precision);
-  check_ids(job, site);
-  check_tensors(job, site);
-  check_steps(job, site);
-  check_drive(job, site);
-  check_lifetimes(job, site);
+void check_job(const Job& job, const Location& location) {
+  location.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(),
+                   "unknown precision `{}`", job.precision);
+  check_ids(job, location);
+  check_tensors(job, location);
+  check_steps(job, location);
+  check_io(job, location);
+  check_lifetimes(job, location);
 }
 
 /// The called jobs exist, each is called once, and they can share variables.
-void check_also(const Plan& plan, const Job& job, const Site& site) {
+void check_also(const Plan& plan, const Job& job, const Location& location) {
   std::vector<const Job*> together{&job};
-  for (const Also& also : job.run.also) {
+  for (const SubJob& also : job.run.also) {
     const auto other = std::ranges::find(plan.jobs, also.job, &Job::name);
-    site.require(other != plan.jobs.end(), "calls an unknown job `{}`", also.job);
-    site.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
-                     also.every_epochs >= 0,
-                 "invalid schedule for calling `{}`: every {} steps, every {} epochs", also.job,
-                 also.every_steps, also.every_epochs);
+    location.require(other != plan.jobs.end(), "calls an unknown job `{}`", also.job);
+    location.require((also.every_steps > 0) != (also.every_epochs > 0) && also.every_steps >= 0 &&
+                         also.every_epochs >= 0,
+                     "invalid schedule for calling `{}`: every {} steps, every {} epochs", also.job,
+                     also.every_steps, also.every_epochs);
     for (const Job* before : together) {
-      site.require(before != &*other, "calls `{}` twice, or calls itself", also.job);
+      location.require(before != &*other, "calls `{}` twice, or calls itself", also.job);
       const auto conflict = sharing_conflict(*before, *other);
-      site.require(!conflict, "{}", conflict.value_or(""));
+      location.require(!conflict, "{}", conflict.value_or(""));
     }
     together.push_back(&*other);
   }
@@ -58,17 +58,17 @@ void check_also(const Plan& plan, const Job& job, const Site& site) {
 }  // namespace
 
 void check(const Plan& plan, const std::string& path) {
-  const Site site(path);
-  site.require(plan.version == kVersion, "unsupported plan version {}; expected {}", plan.version,
-               kVersion);
-  site.require(!plan.jobs.empty(), "the plan has no jobs");
+  const Location location(path);
+  location.require(plan.version == kVersion, "unsupported plan version {}; expected {}",
+                   plan.version, kVersion);
+  location.require(!plan.jobs.empty(), "the plan has no jobs");
   std::set<std::string_view> names;
   for (const Job& job : plan.jobs) {
-    site.require(is_name(job.name), "invalid job name `{}`", job.name);
-    site.require(names.insert(job.name).second, "duplicate job name `{}`", job.name);
-    check_job(job, site.in_job(job.name));
+    location.require(is_name(job.name), "invalid job name `{}`", job.name);
+    location.require(names.insert(job.name).second, "duplicate job name `{}`", job.name);
+    check_job(job, location.in_job(job.name));
   }
-  for (const Job& job : plan.jobs) check_also(plan, job, site.in_job(job.name));
+  for (const Job& job : plan.jobs) check_also(plan, job, location.in_job(job.name));
 }
 
 }  // namespace flow::plan

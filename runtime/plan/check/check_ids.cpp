@@ -9,11 +9,12 @@ constexpr size_t kMost = size_t{1} << 24;
 
 class IdCheck {
  public:
-  IdCheck(const Job& job, const Site& site) : job_(job), site_(site) {}
+  IdCheck(const Job& job, const Location& location) : job_(job), location_(location) {}
 
   void run() {
-    site_.require(job_.tensors.size() <= kMost && job_.steps.size() <= kMost,
-                  "too many tensors ({}) or steps ({})", job_.tensors.size(), job_.steps.size());
+    location_.require(job_.tensors.size() <= kMost && job_.steps.size() <= kMost,
+                      "too many tensors ({}) or steps ({})", job_.tensors.size(),
+                      job_.steps.size());
     for (const Tensor& tensor : job_.tensors) may_be(tensor.alias, "alias");
     for (const Step& step : job_.steps) in_step(step);
     for (const Variable& variable : job_.variables) must_be(variable.tensor, "variables");
@@ -26,12 +27,12 @@ class IdCheck {
 
  private:
   void may_be(TensorId id, std::string_view what) const {
-    site_.require(!id.valid() || id.index() < job_.tensors.size(), "{}: unknown tensor {}", what,
-                  id.value);
+    location_.require(!id.valid() || id.index() < job_.tensors.size(), "{}: unknown tensor {}",
+                      what, id.value);
   }
   void must_be(TensorId id, std::string_view what) const {
-    site_.require(id.valid() && id.index() < job_.tensors.size(), "{}: unknown tensor {}", what,
-                  id.value);
+    location_.require(id.valid() && id.index() < job_.tensors.size(), "{}: unknown tensor {}", what,
+                      id.value);
   }
   void in_step(const Step& step) const {
     for (const TensorId id : step.inputs) must_be(id, step.name);
@@ -43,16 +44,16 @@ class IdCheck {
     if (value.is_leaf())
       must_be(value.tensor, "returns");
     else
-      site_.require(!value.tensor.valid(), "returns: a nested value names a tensor");
+      location_.require(!value.tensor.valid(), "returns: a nested value names a tensor");
     for (const ReturnValue& item : value.items) in_return(item);
   }
 
   const Job& job_;
-  const Site& site_;
+  const Location& location_;
 };
 
 }  // namespace
 
-void check_ids(const Job& job, const Site& site) { IdCheck(job, site).run(); }
+void check_ids(const Job& job, const Location& location) { IdCheck(job, location).run(); }
 
 }  // namespace flow::plan

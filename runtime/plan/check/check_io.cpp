@@ -33,121 +33,122 @@ std::span<const InitializerType> initializers() {
 
 template <typename Variety>
 void check_variety(std::span<const Variety> all, const std::string& type,
-                   const std::map<std::string, double>& values, const Site& site) {
+                   const std::map<std::string, double>& values, const Location& location) {
   const auto variety = std::ranges::find(all, type, &Variety::type);
-  site.require(variety != all.end(), "unknown type `{}`", type);
+  location.require(variety != all.end(), "unknown type `{}`", type);
   for (const std::string_view number : variety->numbers)
-    site.require(values.contains(std::string(number)), "{}: missing `{}`", type, number);
-  site.require(values.size() == variety->numbers.size(), "{}: expected {} numbers, found {}", type,
-               variety->numbers.size(), values.size());
+    location.require(values.contains(std::string(number)), "{}: missing `{}`", type, number);
+  location.require(values.size() == variety->numbers.size(), "{}: expected {} numbers, found {}",
+                   type, variety->numbers.size(), values.size());
   for (const auto& [name, value] : values) {
-    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", name, value);
-    site.require(name != "stddev" || value >= 0, "`stddev` is {}; expected at least 0", value);
+    location.require(std::isfinite(value), "`{}` is {}; expected a finite number", name, value);
+    location.require(name != "stddev" || value >= 0, "`stddev` is {}; expected at least 0", value);
   }
 }
 
 /// The list contains each tensor of that role exactly once, and no others.
 template <typename Listed>
 void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std::string_view kind,
-                 const Site& site) {
+                 const Location& location) {
   std::vector<bool> seen(job.tensors.size());
   for (const Listed& listed : list) {
     const Tensor& tensor = job[listed.tensor];
-    site.at(kind, tensor.name)
+    location.at(kind, tensor.name)
         .require(tensor.role == role && !seen[listed.tensor.index()],
                  "has another role, or is listed twice");
     seen[listed.tensor.index()] = true;
   }
   for (size_t i = 0; i < job.tensors.size(); ++i)
-    site.at(kind, job.tensors[i].name)
+    location.at(kind, job.tensors[i].name)
         .require(job.tensors[i].role != role || seen[i], "missing in the list of {}s", kind);
 }
 
-void check_variable(const Job& job, const Variable& variable, const Site& site) {
+void check_variable(const Job& job, const Variable& variable, const Location& location) {
   const Initializer& initializer = variable.initializer;
   const DType number = number_of(job.precision);
-  site.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
-               name_of(job[variable.tensor].dtype), name_of(number));
-  check_variety(initializers(), initializer.type, initializer.values, site);
-  site.require((initializer.type == "npy") != initializer.path.empty(),
-               "initializer {}: only npy takes a path, and requires one", initializer.type);
+  location.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
+                   name_of(job[variable.tensor].dtype), name_of(number));
+  check_variety(initializers(), initializer.type, initializer.values, location);
+  location.require((initializer.type == "npy") != initializer.path.empty(),
+                   "initializer {}: only npy takes a path, and requires one", initializer.type);
 }
 
 void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,
-                    const Site& site) {
+                    const Location& location) {
   const Shape& row = column.row_shape;
   const auto channels = row.rank() > 0 ? static_cast<uint64_t>(row[0]) : 1;
-  site.require(values.size() <= 1 || values.size() == channels,
-               "{} values of `{}` for rows of {}; expected 1, or one per channel", values.size(),
-               what, row.str());
+  location.require(values.size() <= 1 || values.size() == channels,
+                   "{} values of `{}` for rows of {}; expected 1, or one per channel",
+                   values.size(), what, row.str());
   for (const double value : values)
-    site.require(std::isfinite(value), "`{}` is {}; expected a finite number", what, value);
+    location.require(std::isfinite(value), "`{}` is {}; expected a finite number", what, value);
 }
 
-void check_column(const Column& column, const Site& site) {
+void check_column(const Column& column, const Location& location) {
   const Shape& row = column.row_shape;
-  site.require(is_name(column.name), "invalid name");
+  location.require(is_name(column.name), "invalid name");
   const bool npz = column.format == "npz";
-  site.require(npz || column.format == "idx" || column.format == "npy", "unknown format `{}`",
-               column.format);
-  site.require(npz == column.array.has_value(),
-               "format {}: only npz takes an array name, and requires one", column.format);
-  site.require(!column.path.empty(), "missing path");
-  site.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0,
-               "invalid row shape {}", row.str());
-  site.require(std::isfinite(column.scale), "scale is {}; expected a finite number", column.scale);
-  check_channels(column, "mean", column.mean, site);
-  check_channels(column, "std", column.std, site);
+  location.require(npz || column.format == "idx" || column.format == "npy", "unknown format `{}`",
+                   column.format);
+  location.require(npz == column.array.has_value(),
+                   "format {}: only npz takes an array name, and requires one", column.format);
+  location.require(!column.path.empty(), "missing path");
+  location.require(row.rank() < kMaxRank && row.checked_elements().value_or(0) > 0,
+                   "invalid row shape {}", row.str());
+  location.require(std::isfinite(column.scale), "scale is {}; expected a finite number",
+                   column.scale);
+  check_channels(column, "mean", column.mean, location);
+  check_channels(column, "std", column.std, location);
   for (const double value : column.std)
-    site.require(value > 0, "`std` is {}; expected a positive number", value);
+    location.require(value > 0, "`std` is {}; expected a positive number", value);
   for (const auto& [first, end] : column.rows)
-    site.require(0 <= first && first < end, "invalid rows {}..{}", first, end);
+    location.require(0 <= first && first < end, "invalid rows {}..{}", first, end);
 }
 
-void check_datasets(const Job& job, const Site& site) {
+void check_datasets(const Job& job, const Location& location) {
   std::set<std::string_view> names;
   for (const Dataset& dataset : job.datasets) {
-    const Site here = site.at("dataset", dataset.name);
+    const Location here = location.at("dataset", dataset.name);
     here.require(is_name(dataset.name), "invalid name");
     here.require(names.insert(dataset.name).second, "duplicate name");
     std::set<std::string_view> columns;
     for (const Column& column : dataset.columns) {
       here.require(columns.insert(column.name).second, "duplicate column `{}`", column.name);
-      check_column(column, site.at("column", column.name));
+      check_column(column, location.at("column", column.name));
     }
   }
 }
 
-const Column& find_column(const Job& job, const FromDataset& source, const Site& site) {
+const Column& find_column(const Job& job, const FromDataset& source, const Location& location) {
   for (const Dataset& dataset : job.datasets)
     for (const Column& column : dataset.columns)
       if (dataset.name == source.dataset && column.name == source.column) return column;
-  site.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
+  location.refuse(fmt::format("unknown column `{}.{}`", source.dataset, source.column));
 }
 
 /// Rows of the input and of its column agree. Returns the batch.
 int64_t check_column_source(const Job& job, const Shape& shape, const FromDataset& source,
-                            const Site& site) {
-  const Column& column = find_column(job, source, site);
-  site.require(shape.rank() > 0, "shape is []; expected a batch axis");
+                            const Location& location) {
+  const Column& column = find_column(job, source, location);
+  location.require(shape.rank() > 0, "shape is []; expected a batch axis");
   const Shape row = shape.from(1);
-  site.require(row == column.row_shape, "shape is {}, but rows of `{}` are {}", shape.str(),
-               column.name, column.row_shape.str());
+  location.require(row == column.row_shape, "shape is {}, but rows of `{}` are {}", shape.str(),
+                   column.name, column.row_shape.str());
   return shape[0];
 }
 
-void check_generator(const Tensor& tensor, const FromGenerator& source, const Site& site) {
-  check_variety(generators(), source.type, source.values, site);
+void check_generator(const Tensor& tensor, const FromGenerator& source, const Location& location) {
+  check_variety(generators(), source.type, source.values, location);
   const std::vector<GeneratorFault> faults = faults_of(source, tensor.dtype, tensor.shape);
-  if (!faults.empty()) site.refuse(faults.front().message);
+  if (!faults.empty()) location.refuse(faults.front().message);
 }
 
-void check_inputs(const Job& job, const Site& site) {
-  site.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
+void check_inputs(const Job& job, const Location& location) {
+  location.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
   std::optional<int64_t> batch;
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];
-    const Site here = site.at("input", tensor.name);
+    const Location here = location.at("input", tensor.name);
     here.require(tensor.rows < 0 || tensor.shape[tensor.rows] % job.devices == 0,
                  "cannot split {} among {} devices", tensor.shape.str(), job.devices);
     if (const auto* column = std::get_if<FromDataset>(&input.source)) {
@@ -169,12 +170,12 @@ bool is_optimizer(std::string_view type) {
   return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
-void check_optimizer(const Job& job, const Site& site) {
-  site.require(job.train == job.optimizer.has_value(),
-               "a train job requires an optimizer; other jobs have none");
+void check_optimizer(const Job& job, const Location& location) {
+  location.require(job.train == job.optimizer.has_value(),
+                   "a train job requires an optimizer; other jobs have none");
   if (!job.optimizer) return;
   const Optimizer& optimizer = *job.optimizer;
-  const Site here = site.at("optimizer", optimizer.type);
+  const Location here = location.at("optimizer", optimizer.type);
   here.require(is_optimizer(optimizer.type), "unknown optimizer");
   check_schedule(optimizer.learning_rate, here);
   const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
@@ -194,31 +195,32 @@ void check_optimizer(const Job& job, const Site& site) {
   check_scalar(optimizer.loss_scale->factor, Role::kResult, "factor of the gradients");
 }
 
-void check_run(const Job& job, const Site& site) {
+void check_run(const Job& job, const Location& location) {
   const Run& run = job.run;
   const Checkpointing& checkpoint = run.checkpoint;
   for (const int64_t count : {run.epochs.value_or(0), run.steps.value_or(0)})
-    site.require(count >= 0 && count <= kMostSteps, "invalid number of steps or epochs: {}", count);
-  site.require(!run.epochs || !job.datasets.empty(), "`epochs` requires a dataset");
-  site.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "invalid pipeline depth {}",
-               run.pipeline);
-  site.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
-                   checkpoint.every_epochs >= 0,
-               "a number in the run section is out of range");
+    location.require(count >= 0 && count <= kMostSteps, "invalid number of steps or epochs: {}",
+                     count);
+  location.require(!run.epochs || !job.datasets.empty(), "`epochs` requires a dataset");
+  location.require(run.pipeline >= 1 && run.pipeline <= kMaxPipeline, "invalid pipeline depth {}",
+                   run.pipeline);
+  location.require(run.log_every >= 1 && checkpoint.keep >= 1 && checkpoint.every_steps >= 0 &&
+                       checkpoint.every_epochs >= 0,
+                   "a number in the run section is out of range");
 }
 
 }  // namespace
 
-void check_drive(const Job& job, const Site& site) {
-  check_roles(job, job.variables, Role::kVariable, "variable", site);
-  check_roles(job, job.inputs, Role::kInput, "input", site);
+void check_io(const Job& job, const Location& location) {
+  check_roles(job, job.variables, Role::kVariable, "variable", location);
+  check_roles(job, job.inputs, Role::kInput, "input", location);
   for (const Variable& variable : job.variables)
-    check_variable(job, variable, site.at("variable", job[variable.tensor].name));
-  check_datasets(job, site);
-  check_inputs(job, site);
-  check_deliveries(job, site);
-  check_optimizer(job, site);
-  check_run(job, site);
+    check_variable(job, variable, location.at("variable", job[variable.tensor].name));
+  check_datasets(job, location);
+  check_inputs(job, location);
+  check_deliveries(job, location);
+  check_optimizer(job, location);
+  check_run(job, location);
 }
 
 }  // namespace flow::plan

@@ -8,23 +8,23 @@
 namespace flow::plan {
 
 /// Every id lies within its vector, or is none where none may stand.
-void check_ids(const Job& job, const Site& site);
+void check_ids(const Job& job, const Location& location);
 
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
-void check_tensors(const Job& job, const Site& site);
+void check_tensors(const Job& job, const Location& location);
 
 /// Types of calls, order (a tensor is made once, before it is read; taps are read by taps), devices
 /// (only a copy reads of another), and updates of variables.
-void check_steps(const Job& job, const Site& site);
+void check_steps(const Job& job, const Location& location);
 
 /// What drives the calls: variables' initial values, inputs, datasets, deliveries, optimizer, run
 /// section.
-void check_drive(const Job& job, const Site& site);
+void check_io(const Job& job, const Location& location);
 
 /// A learning rate: what learning_rate() relies on, and nothing that is not finite.
-void check_schedule(const Schedule& schedule, const Site& site);
+void check_schedule(const Schedule& schedule, const Location& location);
 
 /// Returns, hooks and their sinks.
-void check_deliveries(const Job& job, const Site& site);
+void check_deliveries(const Job& job, const Location& location);
 
 }  // namespace flow::plan

@@ -8,51 +8,53 @@
 namespace flow::plan {
 namespace {
 
-void check_numbers(const Schedule& schedule, const ScheduleType& type, const Site& site) {
+void check_numbers(const Schedule& schedule, const ScheduleType& type, const Location& location) {
   for (const ScheduleNumber& number : type.numbers) {
     const auto found = schedule.values.find(std::string(number.name));
-    site.require(found != schedule.values.end(), "learning rate {}: missing `{}`", type.type,
-                 number.name);
+    location.require(found != schedule.values.end(), "learning rate {}: missing `{}`", type.type,
+                     number.name);
     const double value = found->second;
     // Not a number fails too.
-    site.require(
+    location.require(
         number.min <= value && value <= number.max && (!number.whole || value == std::floor(value)),
         "learning rate: `{}` is {}, out of range", number.name, value);
   }
-  site.require(schedule.values.size() == type.numbers.size(),
-               "learning rate {}: expected {} numbers, found {}", type.type, type.numbers.size(),
-               schedule.values.size());
+  location.require(schedule.values.size() == type.numbers.size(),
+                   "learning rate {}: expected {} numbers, found {}", type.type,
+                   type.numbers.size(), schedule.values.size());
 }
 
-void check_pieces(const Schedule& schedule, const ScheduleType& type, const Site& site) {
+void check_pieces(const Schedule& schedule, const ScheduleType& type, const Location& location) {
   const size_t boundaries = schedule.boundaries.size();
   const size_t rates = type.more_rates == ScheduleType::kNone
                            ? 0
                            : boundaries + static_cast<size_t>(type.more_rates);
-  site.require(type.more_rates != ScheduleType::kNone || boundaries == 0,
-               "learning rate {} takes no boundaries", type.type);
-  site.require(schedule.rates.size() == rates, "learning rate: {} rates do not match {} boundaries",
-               schedule.rates.size(), boundaries);
-  site.require(std::ranges::adjacent_find(schedule.boundaries, std::greater_equal<>()) ==
-                   schedule.boundaries.end(),
-               "learning rate: boundaries must increase");
-  site.require(std::ranges::all_of(schedule.rates, [](double rate) { return std::isfinite(rate); }),
-               "learning rate: a rate is not finite");
+  location.require(type.more_rates != ScheduleType::kNone || boundaries == 0,
+                   "learning rate {} takes no boundaries", type.type);
+  location.require(schedule.rates.size() == rates,
+                   "learning rate: {} rates do not match {} boundaries", schedule.rates.size(),
+                   boundaries);
+  location.require(std::ranges::adjacent_find(schedule.boundaries, std::greater_equal<>()) ==
+                       schedule.boundaries.end(),
+                   "learning rate: boundaries must increase");
+  location.require(
+      std::ranges::all_of(schedule.rates, [](double rate) { return std::isfinite(rate); }),
+      "learning rate: a rate is not finite");
 }
 
 }  // namespace
 
-void check_schedule(const Schedule& schedule, const Site& site) {
+void check_schedule(const Schedule& schedule, const Location& location) {
   const ScheduleType* type = find_schedule_type(schedule.type);
-  site.require(type, "unknown learning rate `{}`", schedule.type);
-  check_numbers(schedule, *type, site);
-  check_pieces(schedule, *type, site);
+  location.require(type, "unknown learning rate `{}`", schedule.type);
+  check_numbers(schedule, *type, location);
+  check_pieces(schedule, *type, location);
   if (!schedule.warmup) return;
   const Warmup& warmup = *schedule.warmup;
-  site.require(warmup.type == "constant" || warmup.type == "linear", "unknown warm-up `{}`",
-               warmup.type);
-  site.require(warmup.steps >= 1 && warmup.multiplier >= 0 && std::isfinite(warmup.multiplier),
-               "invalid warm-up: {} steps from {}", warmup.steps, warmup.multiplier);
+  location.require(warmup.type == "constant" || warmup.type == "linear", "unknown warm-up `{}`",
+                   warmup.type);
+  location.require(warmup.steps >= 1 && warmup.multiplier >= 0 && std::isfinite(warmup.multiplier),
+                   "invalid warm-up: {} steps from {}", warmup.steps, warmup.multiplier);
 }
 
 }  // namespace flow::plan

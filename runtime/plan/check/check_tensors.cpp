@@ -8,34 +8,34 @@
 namespace flow::plan {
 namespace {
 
-void check_shape(const Tensor& tensor, const Site& site) {
+void check_shape(const Tensor& tensor, const Location& location) {
   const Shape& shape = tensor.shape;
-  site.require(shape.rank() <= kMaxRank, "{} dimensions; expected at most {}", shape.rank(),
-               kMaxRank);
+  location.require(shape.rank() <= kMaxRank, "{} dimensions; expected at most {}", shape.rank(),
+                   kMaxRank);
   for (const int64_t extent : shape)
-    site.require(extent >= 1, "extent {} in {}; expected at least 1", extent, shape.str());
-  site.require(shape.checked_elements().has_value(), "{} has too many elements to count",
-               shape.str());
-  site.require(tensor.rows >= kMixedRows && tensor.rows < shape.rank(),
-               "invalid row axis {} for {}", tensor.rows, shape.str());
+    location.require(extent >= 1, "extent {} in {}; expected at least 1", extent, shape.str());
+  location.require(shape.checked_elements().has_value(), "{} has too many elements to count",
+                   shape.str());
+  location.require(tensor.rows >= kMixedRows && tensor.rows < shape.rank(),
+                   "invalid row axis {} for {}", tensor.rows, shape.str());
 }
 
-void check_alias(const Job& job, const Tensor& tensor, const Site& site) {
+void check_alias(const Job& job, const Tensor& tensor, const Location& location) {
   if (!tensor.alias.valid()) return;
   const Tensor& other = job[tensor.alias];
-  site.require(tensor.role == Role::kResult, "only a result can reuse memory");
-  site.require(tensor.dtype == other.dtype && tensor.shape.elements() == other.shape.elements(),
-               "{} {} cannot reuse the memory of `{}`, {} {}", name_of(tensor.dtype),
-               tensor.shape.str(), other.name, name_of(other.dtype), other.shape.str());
+  location.require(tensor.role == Role::kResult, "only a result can reuse memory");
+  location.require(tensor.dtype == other.dtype && tensor.shape.elements() == other.shape.elements(),
+                   "{} {} cannot reuse the memory of `{}`, {} {}", name_of(tensor.dtype),
+                   tensor.shape.str(), other.name, name_of(other.dtype), other.shape.str());
 }
 
 }  // namespace
 
-void check_tensors(const Job& job, const Site& site) {
+void check_tensors(const Job& job, const Location& location) {
   std::set<std::string_view> names;
   uint64_t bytes = 0;
   for (const Tensor& tensor : job.tensors) {
-    const Site here = site.at("tensor", tensor.name);
+    const Location here = location.at("tensor", tensor.name);
     here.require(is_safe_name(tensor.name), "invalid name");
     here.require(names.insert(tensor.name).second, "duplicate name");
     check_shape(tensor, here);
@@ -46,7 +46,8 @@ void check_tensors(const Job& job, const Site& site) {
     here.require(bytes <= kMostBytes, "tensors take {} up to here; expected at most {}",
                  human_bytes(bytes), human_bytes(kMostBytes));
   }
-  for (const Tensor& tensor : job.tensors) check_alias(job, tensor, site.at("tensor", tensor.name));
+  for (const Tensor& tensor : job.tensors)
+    check_alias(job, tensor, location.at("tensor", tensor.name));
 }
 
 }  // namespace flow::plan

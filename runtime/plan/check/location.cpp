@@ -5,7 +5,7 @@
 
 namespace flow::plan {
 
-void Site::refuse(const std::string& what) const {
+void Location::refuse(const std::string& what) const {
   std::string place = *path_ + ": ";
   if (!job_.empty()) place += fmt::format("job `{}`", job_);
   if (!kind_.empty()) place += fmt::format("{}{} `{}`", job_.empty() ? "" : ", ", kind_, name_);

@@ -10,20 +10,20 @@
 namespace flow::plan {
 
 /// A place in a plan: "PATH: job `train`, step `conv1/conv`". Borrows what it is made from.
-class Site {
+class Location {
  public:
-  explicit Site(const std::string& path) : path_(&path) {}
-  Site in_job(std::string_view name) const {
-    Site site = *this;
-    site.job_ = name;
-    return site;
+  explicit Location(const std::string& path) : path_(&path) {}
+  Location in_job(std::string_view name) const {
+    Location location = *this;
+    location.job_ = name;
+    return location;
   }
   /// `kind` is the word for it: "step".
-  Site at(std::string_view kind, std::string_view name) const {
-    Site site = *this;
-    site.kind_ = kind;
-    site.name_ = name;
-    return site;
+  Location at(std::string_view kind, std::string_view name) const {
+    Location location = *this;
+    location.kind_ = kind;
+    location.name_ = name;
+    return location;
   }
 
   /// Throws the RequestError of this place.

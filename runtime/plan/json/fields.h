@@ -261,7 +261,7 @@ void fields(auto& text, Is<Checkpointing> auto& checkpoint) {
   text.remark("save_where", checkpoint.save_where);
 }
 
-void fields(auto& text, Is<Also> auto& also) {
+void fields(auto& text, Is<SubJob> auto& also) {
   text("every_epochs", also.every_epochs);
   text("every_steps", also.every_steps);
   text("job", also.job);

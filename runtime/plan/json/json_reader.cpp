@@ -150,6 +150,12 @@ void JsonReader::read(std::string& out) {
   out = json_.get_ref<const std::string&>();
 }
 
+void JsonReader::read(ops::OpRef& out) {
+  std::string name;
+  read(name);
+  out = std::move(name);
+}
+
 void JsonReader::read(DType& out) {
   expect(json_.is_string(), "a dtype");
   const auto dtype = parse_dtype(json_.get_ref<const std::string&>());

@@ -93,6 +93,7 @@ class JsonReader {
   void read(uint64_t& out);
   void read(double& out);
   void read(std::string& out);
+  void read(ops::OpRef& out);
   void read(DType& out);
   void read(Shape& out);
   void read(TensorId& out) { out.value = read_id(&Ids::tensors, "tensor"); }

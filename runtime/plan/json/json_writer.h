@@ -67,6 +67,7 @@ class JsonWriter {
   void put(double value);
   void put(std::string_view text);
   void put(const std::string& text) { put(std::string_view(text)); }
+  void put(const ops::OpRef& op) { put(op.name()); }
   void put(TensorId id);
   void put(StepId id);
   void put(const Attributes& attributes);

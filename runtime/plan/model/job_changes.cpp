@@ -17,7 +17,7 @@
 namespace flow::plan {
 namespace {
 
-constexpr const char* kNone = "none";
+constexpr const char* kNoneText = "none";
 
 using Parts = std::vector<std::string>;
 
@@ -42,12 +42,12 @@ Parts split_path(std::string_view path) {
 /// nothing too long.
 std::string shown(const std::optional<std::string>& value) {
   constexpr size_t kLongest = 60;
-  if (!value) return kNone;
+  if (!value) return kNoneText;
   Json json = Json::parse(*value);
   for (const char* name : {"op", "path"})
     if (json.is_object() && json.contains(name)) json = Json(json[name]);
   std::string text = json.is_string() ? json.get<std::string>()
-                     : json.is_null() ? kNone
+                     : json.is_null() ? kNoneText
                                       : json.dump();
   if (text.size() <= kLongest) return text;
   size_t end = kLongest;
@@ -69,7 +69,7 @@ std::string shown(const InputSource& source) {
     return column->dataset + "." + column->column;
   if (const auto* npy = std::get_if<FromNpy>(&source)) return npy->path;
   if (const auto* generator = std::get_if<FromGenerator>(&source)) return generator->type;
-  return kNone;
+  return kNoneText;
 }
 
 /// One difference, as told: the smaller the rank, the closer to what a user wrote.
@@ -120,7 +120,7 @@ class Teller {
     const auto source = [&](const Job& job) {
       const auto found = std::ranges::find_if(
           job.inputs, [&](const Input& one) { return job[one.tensor].name == parts[1]; });
-      return found == job.inputs.end() ? kNone : shown(found->source);
+      return found == job.inputs.end() ? kNoneText : shown(found->source);
     };
     if (source(in_run_) == source(now_)) {  // a generator's numbers
       line.key += "." + parts.back();
@@ -154,7 +154,8 @@ class Teller {
     line.rank = kStep;
     if (name.ends_with(":update") && !attribute.empty()) {
       line.key = "optimizer." + attribute;
-      const bool default_value = line.in_run == kNone && (line.now == "false" || line.now == "0.0");
+      const bool default_value =
+          line.in_run == kNoneText && (line.now == "false" || line.now == "0.0");
       line.rank = attribute.ends_with("scale") || default_value ? kDerived : kWritten;
     } else if (name.find(':') != name.npos) {
       line.rank = kDerived;
@@ -201,7 +202,7 @@ Plan compared_part(const Plan& plan, const Job& job) {
       part.jobs.back().run.steps = one.run.steps;
   };
   add(job);
-  for (const Job* called : also_jobs(plan, job)) add(*called);
+  for (const Job* called : sub_jobs_of(plan, job)) add(*called);
   return part;
 }
 
@@ -217,7 +218,8 @@ std::vector<Line> list_lines(const Plan& in_run, const Plan& now) {
     const std::string name = parts.front();
     const Job *before = find(in_run.jobs, name), *after = find(now.jobs, name);
     if (parts.size() < 2 || !before || !after) {
-      lines.push_back({kJob, "job " + name, before ? "called" : kNone, after ? "called" : kNone});
+      lines.push_back(
+          {kJob, "job " + name, before ? "called" : kNoneText, after ? "called" : kNoneText});
       continue;
     }
     parts.erase(parts.begin());

@@ -13,6 +13,7 @@
 
 #include "ops/attributes.h"
 #include "ops/limits.h"
+#include "ops/op_ref.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
@@ -77,14 +78,14 @@ struct Tensor {
 /// An elementwise op fused onto the result of a step, in order: bias_add, relu, sgd_update, ...
 /// Its first operand is the running value, which it replaces.
 struct Post {
-  std::string op;
+  ops::OpRef op;
   std::string name;                // of the primitive: "lenet/conv1/bias_add"
   std::vector<TensorId> operands;  // the others
   Attributes attributes;
 };
 
 struct Step {
-  std::string op;    // a primitive of the kernel lists
+  ops::OpRef op;     // a primitive
   std::string name;  // unique in the job: "lenet/conv1/conv"
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;  // an invalid id: a second result that nobody reads
@@ -278,14 +279,14 @@ struct Checkpointing {
 
 /// Another job that is called while this one runs, on the same variables: when N, 2N, ... steps or
 /// epochs of this one are complete.
-struct Also {
+struct SubJob {
   std::string job;
   int64_t every_steps = 0, every_epochs = 0;  // one of them; 0: not
   std::string where;
 };
 
 struct Run {
-  std::vector<Also> also;
+  std::vector<SubJob> also;
   std::optional<int64_t> epochs, steps;
   bool shuffle = false;
   int64_t pipeline = 4;  // steps under way in an asynchronous job

@@ -52,9 +52,9 @@ std::optional<std::string> sharing_conflict(const Job& a, const Job& b) {
   return {};
 }
 
-std::vector<const Job*> also_jobs(const Plan& plan, const Job& job) {
+std::vector<const Job*> sub_jobs_of(const Plan& plan, const Job& job) {
   std::vector<const Job*> jobs;
-  for (const Also& also : job.run.also) {
+  for (const SubJob& also : job.run.also) {
     const auto found = std::ranges::find(plan.jobs, also.job, &Job::name);
     FLOW_CHECK(found != plan.jobs.end(), "job {}", also.job);
     jobs.push_back(&*found);
@@ -63,7 +63,7 @@ std::vector<const Job*> also_jobs(const Plan& plan, const Job& job) {
 }
 
 std::vector<PlacedCommand> commands_of(const Plan& plan, const Job& job) {
-  std::vector<const Job*> jobs = also_jobs(plan, job);
+  std::vector<const Job*> jobs = sub_jobs_of(plan, job);
   jobs.insert(jobs.begin(), &job);
   std::vector<PlacedCommand> commands;
   const auto add = [&](const std::vector<Sink>& sinks, const std::string& where) {
@@ -79,7 +79,7 @@ std::vector<PlacedCommand> commands_of(const Plan& plan, const Job& job) {
 }
 
 bool needs_two_devices(const Plan& plan, const Job& job) {
-  return has_two_devices(job) || std::ranges::any_of(also_jobs(plan, job), [&](const Job* other) {
+  return has_two_devices(job) || std::ranges::any_of(sub_jobs_of(plan, job), [&](const Job* other) {
            return has_two_devices(*other) || other->device != job.device;
          });
 }
@@ -87,9 +87,9 @@ bool needs_two_devices(const Plan& plan, const Job& job) {
 std::string resume_hash(const Plan& plan, const Job& job) {
   std::string text = resume_hash(job);
   if (job.run.also.empty()) return text;
-  const std::vector<const Job*> called = also_jobs(plan, job);
+  const std::vector<const Job*> called = sub_jobs_of(plan, job);
   for (size_t i = 0; i < called.size(); ++i) {
-    const Also& also = job.run.also[i];
+    const SubJob& also = job.run.also[i];
     text += fmt::format(" {} {} {} {} {}", also.job, also.every_steps, also.every_epochs,
                         resume_hash(*called[i]), called[i]->run.steps.value_or(1));
   }

@@ -15,7 +15,7 @@ namespace flow::plan {
 std::optional<std::string> sharing_conflict(const Job& a, const Job& b);
 
 /// The jobs that `job` calls, in the order of its `also`. REQUIRES: the plan is checked.
-std::vector<const Job*> also_jobs(const Plan& plan, const Job& job);
+std::vector<const Job*> sub_jobs_of(const Plan& plan, const Job& job);
 
 /// A command sink, and the hook or return that it belongs to.
 struct PlacedCommand {

@@ -95,7 +95,7 @@ class Bench {
       WARN(error.what());
       return false;
     }
-    if (!cuda::passes_trial(kernel, spec, device_->driver())) {
+    if (!cuda::passes_validation(kernel, spec, device_->driver())) {
       WARN("a product with something aside does not do as it is told");  // and is not used
       return false;
     }

@@ -118,13 +118,13 @@ class Rig {
 }  // namespace
 
 DeviceRun run_on_device(const KernelCase& one, const DeviceSettings& settings) {
-  const cuda::UpdatesEntry* update = cuda::find_update(one.op);
-  if (update) return {run_updates_on_device({&one, 1}, settings).runs[0], {}};
+  const cuda::KernelEntry& entry = *cuda::find_kernel(one.op);
+  if (entry.prepare_updates) return {run_updates_on_device({&one, 1}, settings).runs[0], {}};
   Rig rig(settings);
   DeviceRun result;
   {
     DeviceCase on_device(one, rig.driver, rig.device->libraries(), rig.checks, rig.stream);
-    const cuda::Kernel kernel = cuda::find_kernel(one.op)->prepare(on_device.request());
+    const cuda::Kernel kernel = entry.prepare(on_device.request());
     std::byte* workspace = kernel.workspace ? on_device.allocate(kernel.workspace) : nullptr;
     rig.run([&](const cuda::LaunchState& state) {
       kernel.launch(on_device.buffers(workspace), state);
@@ -153,7 +153,7 @@ UpdatesRun run_updates_on_device(std::span<const KernelCase> cases,
       requests.push_back(on_device.back().request());
       buffers.push_back(on_device.back().buffers(nullptr));
     }
-    const cuda::Updates updates = cuda::find_update(cases[0].op)->prepare(requests);
+    const cuda::Updates updates = cuda::find_kernel(cases[0].op)->prepare_updates(requests);
     if (updates.workspace) buffers[0].workspace = on_device[0].allocate(updates.workspace);
     rig.run([&](const cuda::LaunchState& state) { updates.launch(buffers, state); });
     for (DeviceCase& one : on_device) result.runs.push_back(one.read());

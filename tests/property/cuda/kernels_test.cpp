@@ -27,8 +27,7 @@ int cases() {
 std::vector<std::string> chosen_ops() {
   if (const char* given = std::getenv("FLOW_OPS")) return split(given, ',');
   std::vector<std::string> ops;
-  for (const cuda::KernelEntry& entry : cuda::kernels()) ops.emplace_back(entry.op);
-  for (const cuda::UpdatesEntry& entry : cuda::updates()) ops.emplace_back(entry.op);
+  for (const cuda::KernelEntry& entry : cuda::all_kernels()) ops.emplace_back(entry.op);
   return ops;
 }
 

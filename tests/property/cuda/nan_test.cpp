@@ -1,5 +1,6 @@
 // NaN stays NaN in CUDA's kernels, as in the CPU's.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "runtime/base/error.h"
 #include "tests/property/cuda/device_case.h"
@@ -52,6 +53,20 @@ TEST_CASE("the statistics of a channel with a NaN are NaN", "[cuda]") {
     for (size_t i = 0; i < 3; ++i) require_same_nans(found.outputs[i], expected.outputs[i]);
     CHECK(is_nan_at(found.outputs[2], one.op == "batch_norm" ? 0 : 4));
   }
+}
+
+TEST_CASE("logsumexp of nothing but infinities is that infinity", "[cuda]") {
+  const DType f = DType::kFloat32;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const KernelCase one{"logsumexp",
+                       {{"axes", std::vector<int64_t>{1}}, {"keepdims", false}},
+                       {array_of<float>({3, 2}, {-infinity, -infinity, 1, infinity, 0, -infinity})},
+                       {{f, {3}}}};
+  INFO(one.str());
+  const Array y = first_on_device(one);
+  CHECK(y.as<float>()[0] == -infinity);
+  CHECK(y.as<float>()[1] == infinity);
+  CHECK(y.as<float>()[2] == 0);
 }
 
 }  // namespace flow::test

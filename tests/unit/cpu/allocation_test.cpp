@@ -54,8 +54,9 @@ TEST_CASE("from the second step on a training step on the CPU allocates nothing"
   REQUIRE(compiled.plan);
   const FreshDirectory home;
   // Another CPU stands for the GPU.
-  const auto backend = mixed ? exec::make_mixed_backend(cpu::make_backend(), cpu::make_backend())
-                             : cpu::make_backend();
+  const auto backend =
+      mixed ? exec::make_multi_device_backend(cpu::make_backend(), cpu::make_backend())
+            : cpu::make_backend();
   std::vector<int64_t> counts;
   counts.reserve(64);
   exec::RunRequest run{.plan = *compiled.plan,

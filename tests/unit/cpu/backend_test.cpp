@@ -147,7 +147,7 @@ TEST_CASE("a tap runs only in calls that want what it makes", "[cpu]") {
   CHECK(test::floats(program->delivered(second, 0)) == std::vector<float>{20, 20});
 }
 
-TEST_CASE("programs that are neighbours have their common variables in one memory", "[cpu]") {
+TEST_CASE("programs that share variables have them in one memory", "[cpu]") {
   JobBuilder b;
   const auto g = b.input("g", {2});
   const auto w = b.variable("w", {2}), v = b.variable("v", {3});
@@ -162,7 +162,7 @@ TEST_CASE("programs that are neighbours have their common variables in one memor
   const auto backend = cpu::make_backend();
   const auto first = backend->prepare(train, {});
   exec::PrepareOptions options{1, 1, 1, {y}};
-  options.neighbours = {{&train, first.get()}};
+  options.variable_sources = {{&train, first.get()}};
   const auto second = backend->prepare(predict, options);
   CHECK(second->memory().variables == 64);  // `own`
   write(*first, g, 0, {2, 4});
@@ -237,13 +237,13 @@ TEST_CASE("a label out of range is a fault of its call alone", "[cpu]") {
 TEST_CASE("a step for which there is no kernel is refused with its line", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {2});
-  b.step("frobnicate", "net/odd", {x}, {}, {2});
+  b.step("stop_gradient", "net/odd", {x}, {}, {2});
   try {
     cpu::make_backend()->prepare(b.build(), {});
     FAIL("prepared");
   } catch (const RunError& error) {
     CHECK(std::string(error.what()) ==
-          "job.yaml:2:1: step `net/odd`: the CPU has no kernel for `frobnicate`");
+          "job.yaml:2:1: step `net/odd`: the CPU has no kernel for `stop_gradient`");
     CHECK(error.exit_status() == 3);
   }
 }

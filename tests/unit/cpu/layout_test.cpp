@@ -15,7 +15,7 @@ namespace {
 std::vector<cpu::Layout> layouts_of(const plan::Job& job) {
   std::vector<const cpu::KernelEntry*> kernels;
   for (const plan::Step& step : job.steps)
-    kernels.push_back(cpu::find_kernel(cpu::fast_kernels(), step.op));
+    kernels.push_back(cpu::find_kernel(cpu::fast_kernels(), step.op.name()));
   return cpu::assign_layouts(job, kernels);
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("the products of a mixed job read 16 bits, each value rounded once", "
   const plan::Job job = mixed_job(nets()[3].shape, nets()[3].graph);
   for (const plan::Step& step : job.steps) {
     INFO(step.name);
-    if (step.op == "matmul" || step.op.starts_with("convolution"))
+    if (step.op == "matmul" || step.op.name().starts_with("convolution"))
       for (const plan::TensorId id : step.inputs) CHECK(job[id].dtype == DType::kBFloat16);
   }
   // The images, three weights, the loss's gradient: all else is rounded where it is made.

@@ -11,19 +11,19 @@
 namespace flow::test {
 namespace {
 
-/// Notes the leeway of each product and convolution.
+/// Notes the math mode of each product and convolution.
 class NotingLibraries : public cuda::NaiveLibraries {
  public:
   using NaiveLibraries::NaiveLibraries;
   cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override {
-    leeways.push_back(spec.leeway);
+    math_modes.push_back(spec.math_mode);
     return NaiveLibraries::prepare(spec);
   }
   cuda::LibraryKernel prepare(const cuda::ConvolutionSpec& spec) override {
-    leeways.push_back(spec.leeway);
+    math_modes.push_back(spec.math_mode);
     return NaiveLibraries::prepare(spec);
   }
-  std::vector<cuda::Leeway> leeways;
+  std::vector<cuda::MathMode> math_modes;
 };
 
 }  // namespace
@@ -39,11 +39,11 @@ TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
   FakeDriver driver;
   NotingLibraries libraries(driver);
   cuda::prepare_stages(grouped, owners, driver, libraries);
-  CHECK(libraries.leeways.size() ==
+  CHECK(libraries.math_modes.size() ==
         11);  // 4 layers, forward and back, but for the images' gradient
-  for (const cuda::Leeway& leeway : libraries.leeways) {
-    CHECK(leeway.tf32 == tf32);
-    CHECK(leeway.any_order == !deterministic);
+  for (const cuda::MathMode& math_mode : libraries.math_modes) {
+    CHECK(math_mode.tf32 == tf32);
+    CHECK(math_mode.any_order == !deterministic);
   }
 }
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/program/kernel.h"
+#include "runtime/cuda/kernel.h"
 #include "tests/support/cuda/deaf_libraries.h"
 #include "tests/support/cuda/fake_driver.h"
 
@@ -49,7 +49,7 @@ Product run_product(FakeDriver& driver, cuda::Libraries& libraries, int64_t axis
   const cuda::Request request{
       step,   {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1, {},
       driver, libraries,        checks};
-  const cuda::Kernel kernel = cuda::matmul(request);
+  const cuda::Kernel kernel = cuda::find_kernel("matmul")->prepare(request);
   const cuda::Stream stream = driver.create_stream();
   const auto upload = [&](std::vector<float> values) {
     std::byte* memory = driver.allocate(values.size() * sizeof(float));

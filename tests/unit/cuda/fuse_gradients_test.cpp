@@ -148,6 +148,11 @@ TEST_CASE("products whose results are rounded keep and read masks before that", 
   const auto dy32 = b.step("matmul", "dy32", {dz, v}, plain, {4, 5});
   const auto dy = b.step("cast", "dy", {dy32}, {{"dtype", narrow}}, {4, 5}, narrow);
   b.step("relu_grad", "dr", {dy, y}, {}, {4, 5}, narrow, dy);
+  if (!seen) {
+    JobBuilder other = b;
+    other.step("scale", "reader", {dy}, {{"factor", 2.0}}, {4, 5}, narrow);
+    CHECK(count(fused(other.build()), "relu_grad") == 1);
+  }
   const plan::Job job =
       fused(b.build(), {}, seen ? std::vector{dy} : std::vector<plan::TensorId>());
   CHECK(count(job, "relu_grad") == 0);
@@ -158,6 +163,16 @@ TEST_CASE("products whose results are rounded keep and read masks before that", 
     if (step.name == "dy32") CHECK(step.outputs == rounded.inputs);
   if (seen) CHECK(maker_of(job, "dy").tap);
   if (seen) CHECK(maker_of(job, "dy32").tap);
+}
+
+TEST_CASE("a sum over columns stays a step beside a product that sums over rows", "[cuda]") {
+  for (const int64_t axis : {0, 1}) {
+    JobBuilder b;
+    const auto x = b.input("x", {4, 4}), dy = b.input("dy", {4, 4});
+    b.step("matmul", "dw", {x, dy}, {{"transpose_a", true}, {"transpose_b", false}}, {4, 4});
+    b.step("bias_add_grad", "sums", {dy}, {{"axis", axis}}, {4});
+    CHECK(count(fused(b.build()), "bias_add_grad") == (axis == 0 ? 1 : 0));
+  }
 }
 
 TEST_CASE("no mask is kept of several products", "[cuda]") {

@@ -45,7 +45,7 @@ struct MixedJob {
 struct MixedGpu {
   FakeGpu gpu;
   std::unique_ptr<exec::Backend> backend =
-      exec::make_mixed_backend(cpu::make_backend(), std::move(gpu.backend));
+      exec::make_multi_device_backend(cpu::make_backend(), std::move(gpu.backend));
 };
 
 void write(exec::Program& program, plan::TensorId input, std::vector<float> values) {

@@ -127,12 +127,12 @@ TEST_CASE("a profiled call is launched step by step, and says when each step end
   CHECK(times.back() - times.front() < whole);
 }
 
-TEST_CASE("programs that are neighbours have their common variables in one memory", "[cuda]") {
+TEST_CASE("programs that share variables have them in one memory", "[cuda]") {
   SmallJob small;
   FakeGpu gpu;
   const auto first = gpu.backend->prepare(small.job, {});
   exec::PrepareOptions options;
-  options.neighbours = {{&small.job, first.get()}};
+  options.variable_sources = {{&small.job, first.get()}};
   const auto second = gpu.backend->prepare(small.job, options);
   CHECK(second->memory().variables == 0);
   Array value(DType::kFloat32, {2});
@@ -321,9 +321,10 @@ TEST_CASE("a part of the free memory is left to kernels and graphs", "[cuda]") {
 
 TEST_CASE("an op that the GPU has no kernel for is named with its line", "[cuda]") {
   JobBuilder b;
-  b.step("erf", "y", {b.input("x", {2})}, {}, {2});
+  b.step("stop_gradient", "y", {b.input("x", {2})}, {}, {2});
   FakeGpu gpu;
-  CHECK(refusal(gpu, b.build()) == "job.yaml:2:1: step `y`: the GPU has no kernel for `erf`");
+  CHECK(refusal(gpu, b.build()) ==
+        "job.yaml:2:1: step `y`: the GPU has no kernel for `stop_gradient`");
 }
 
 TEST_CASE("the backend says what it is", "[cuda]") {

@@ -92,13 +92,14 @@ struct Runs {
     CHECK(gpu.driver->problems().empty());
   }
   /// On it and the CPU.
-  void run_mixed(const std::string& file, const Wanted& wanted, const std::string& out,
-                 const test::FakeDevice& device = {}) {
+  void run_multi_device(const std::string& file, const Wanted& wanted, const std::string& out,
+                        const test::FakeDevice& device = {}) {
     test::FakeGpu gpu(device);
     test::FakeDriver* const driver = gpu.driver;
     {
       // The backend must go before the driver is asked what is left.
-      const auto mixed = exec::make_mixed_backend(cpu::make_backend(), std::move(gpu.backend));
+      const auto mixed =
+          exec::make_multi_device_backend(cpu::make_backend(), std::move(gpu.backend));
       run(*mixed, file, wanted, out);
       CHECK(driver->problems().empty());
     }
@@ -164,15 +165,15 @@ TEST_CASE("LeNet with layers on either device trains as on the CPU, hooks on bot
   for (const char* entry : {"conv2", "drop", "dense2"})
     wanted.sets.push_back(
         fmt::format("+networks.lenet.graph.{}.placement={{device: {}}}", entry, other));
-  runs.run_mixed("lenet.yaml", wanted, "graphs");
+  runs.run_multi_device("lenet.yaml", wanted, "graphs");
   runs.check("cpu", "graphs", 1e-3, 1e-4, 8 + 3 + 5);
   wanted.eager = true;
-  runs.run_mixed("lenet.yaml", wanted, "eager");
+  runs.run_multi_device("lenet.yaml", wanted, "eager");
   runs.check_bits("graphs", "eager");
   test::FakeDevice hasty;
   hasty.timing = test::Timing::kEager;
   wanted.eager = false;
-  runs.run_mixed("lenet.yaml", wanted, "hasty", hasty);
+  runs.run_multi_device("lenet.yaml", wanted, "hasty", hasty);
   runs.check_bits("graphs", "hasty");
 }
 
@@ -183,7 +184,7 @@ TEST_CASE("a perceptron on two devices is clipped, scaled and moved as on the CP
   Wanted wanted = clipped_by(optimizer);
   runs.run(*cpu::make_backend(), "mlp.yaml", wanted, "cpu");
   wanted.sets.push_back("+networks.mlp.graph.hidden.placement={device: gpu}");
-  runs.run_mixed("mlp.yaml", wanted, "mixed");
+  runs.run_multi_device("mlp.yaml", wanted, "mixed");
   runs.check("cpu", "mixed", 1e-9, 1e-9, 4);
 }
 
@@ -269,7 +270,7 @@ TEST_CASE("a loss scale moves as on the CPU, and steps that overflow are skipped
   runs.run_gpu("mlp.yaml", wanted, "gpu");
   runs.run_gpu("mlp.yaml", wanted, "hasty", hasty);
   wanted.sets.push_back("+networks.mlp.graph.hidden.placement={device: gpu}");
-  runs.run_mixed("mlp.yaml", wanted, "mixed");
+  runs.run_multi_device("mlp.yaml", wanted, "mixed");
   const std::vector<std::string> scales = {"262144.0", "131072.0", "65536.0", "65536.0"};
   CHECK(runs.logged("cpu", "loss_scale") == scales);
   const std::vector<std::string> skipped = runs.logged("cpu", "skipped");

@@ -112,8 +112,8 @@ TEST_CASE("masks that call a 0 positive are known from those that do not", "[cud
   test::FakeDriver driver;
   NaiveLibraries strict(driver);
   LooseLibraries loose(driver, 130);
-  CHECK(passes_trial(strict.prepare(spec), spec, driver));
-  CHECK_FALSE(passes_trial(loose.prepare(spec), spec, driver));
+  CHECK(passes_validation(strict.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_validation(loose.prepare(spec), spec, driver));
   CHECK(driver.problems().empty());
 }
 
@@ -135,23 +135,23 @@ TEST_CASE("sums and masked products that are wrong are known from those that are
     };
   };
   SpoiltLibraries wrong_product(driver, one_bit(&LibraryBuffers::out));
-  CHECK(passes_trial(right.prepare(spec), spec, driver));
-  CHECK_FALSE(passes_trial(wrong_product.prepare(spec), spec, driver));
+  CHECK(passes_validation(right.prepare(spec), spec, driver));
+  CHECK_FALSE(passes_validation(wrong_product.prepare(spec), spec, driver));
   if (aside == Aside::kReadMask) {
     SpoiltLibraries lets_nothing_pass(driver, [&](const LibraryBuffers& buffers, Stream stream) {
       driver.clear(buffers.out, bytes_of(spec.out, sum_of(dtype)), stream);
     });
-    CHECK_FALSE(passes_trial(lets_nothing_pass.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(lets_nothing_pass.prepare(spec), spec, driver));
   } else {
     SpoiltLibraries wrong_sums(driver, one_bit(&LibraryBuffers::aside));
-    CHECK_FALSE(passes_trial(wrong_sums.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(wrong_sums.prepare(spec), spec, driver));
     // As if the names of both sums were the wrong way around.
     SpoiltLibraries other_sums(driver, [&](const LibraryBuffers& buffers, Stream stream) {
       const bool of_a = aside == Aside::kSumsOfA;
       const Array others = filled(sum_of(dtype), Shape{spec.out[of_a ? 0 : 1]}, of_a ? 18 : 9);
       driver.copy(buffers.aside, others.bytes().data(), others.bytes().size(), stream);
     });
-    CHECK_FALSE(passes_trial(other_sums.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(other_sums.prepare(spec), spec, driver));
   }
   CHECK(driver.problems().empty());
 }

@@ -67,6 +67,18 @@ TEST_CASE("check: finite names tensor, step, index and the line of the hook", "[
   CHECK(launches == 4);
 }
 
+TEST_CASE("of several checks that fail in a step the first is told", "[exec]") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = checking_job();
+  job.hooks.push_back(job.hooks[0]);
+  job.hooks[1].name = "again";
+  job.hooks[1].where = "job.yaml:99:7";
+  TestRun run(job, home.path());
+  run.backend.nan_step = 3;
+  CHECK_THAT(run.run().error, Catch::StartsWith("job.yaml:11:7: step 3: tensor `y`"));
+}
+
 TEST_CASE("a check that fails in the step that was to be the last is a failure, no interruption",
           "[exec]") {
   const FreshDirectory home;
@@ -78,7 +90,7 @@ TEST_CASE("a check that fails in the step that was to be the last is a failure, 
   run.request.stop_signal = [&] { return asked ? SIGINT : 0; };
   const RunOutcome outcome = run.run();
   CHECK(outcome.exit_status == 1);
-  CHECK_FALSE(outcome.interrupted);
+  CHECK_FALSE(outcome.interrupted());
   CHECK(run.record()["error"] == outcome.error);
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("a stop signal finishes the step, saves, and can be resumed", "[exec]"
   run.request.stop_signal = [&] { return signal.load(); };
   run.request.save = (home / "final").string();
   const RunOutcome outcome = run.run();
-  CHECK(outcome.interrupted);
+  CHECK(outcome.interrupted());
   CHECK(outcome.steps == 5);
   CHECK(outcome.checkpoint == run / "checkpoints/000005");
   CHECK_FALSE(fs::exists(home / "final"));
@@ -352,6 +352,16 @@ TEST_CASE("a run is loaded by its newest checkpoint", "[exec]") {
     CHECK(numbers(run / "watch/net/w/value.npy") ==
           numbers(trained / "checkpoints/000018/net/w.npy"));
   }
+}
+
+TEST_CASE("a variable of another shape is not loaded, though it has as many elements", "[exec]") {
+  const FreshDirectory home;
+  const fs::path trained = train(home, "train", 5);
+  plan::Job job = long_job();
+  job.tensors[kW.index()].shape = {1, 2};
+  TestRun run(job, home.path());
+  run.request.load = trained.string();
+  CHECK_THAT(run.refusal(), Catch::Contains("! net/w [1, 2] float32"));
 }
 
 TEST_CASE("loading converts between float32 and float64", "[exec]") {

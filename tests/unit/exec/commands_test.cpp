@@ -76,8 +76,7 @@ TEST_CASE("a command that asks to stop ends the run after its step, saved and we
   const RunOutcome outcome = run.run();
   CHECK(outcome.steps == 3);
   CHECK(outcome.exit_status == 0);
-  CHECK(outcome.interrupted);
-  CHECK(outcome.stopped_by_command);
+  CHECK(outcome.stop == Stop::kCommand);
   CHECK(fs::exists(run / "checkpoints/000003/checkpoint.json"));
   CHECK(fs::exists(home.directory / "final/checkpoint.json"));
 }
@@ -85,7 +84,7 @@ TEST_CASE("a command that asks to stop ends the run after its step, saved and we
 TEST_CASE("a command that asks to stop in the last step changes nothing", "[exec]") {
   const Home home;
   TestRun run(train_job(until(5, 10)), home.directory.path());
-  CHECK_FALSE(run.run().interrupted);
+  CHECK_FALSE(run.run().interrupted());
 }
 
 TEST_CASE("a command that fails in a step fails the run in that step", "[exec]") {

@@ -164,7 +164,7 @@ TEST_CASE("a state is not captured while the copy before is still being written"
   TestRun run(make_job(true, 2), home.path());
   Preparation prepared(run.backend, run.request);
   Deliverer deliverer(run.request.job, prepared.feed.positions(), prepared.deliveries, {});
-  Crew crew(kThreads);
+  ThreadPool pool(kThreads);
   std::atomic<int> captured = 0, overwritten = 0;
   const auto write_slowly = [&](const StepRecord&) {
     const int before = captured;
@@ -179,11 +179,11 @@ TEST_CASE("a state is not captured while the copy before is still being written"
            .deliverer = deliverer,
            .first = 0,
            .end = 4,
-           .crew = crew,
+           .pool = pool,
            .capture = [&] { ++captured; },
            .saves = [](int64_t) { return true; },
            .on_step = write_slowly,
-           .stop_signal = {}});
+           .stop = {}});
   CHECK(captured == 4);
   CHECK(overwritten == 0);
 }

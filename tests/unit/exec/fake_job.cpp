@@ -23,7 +23,7 @@ class FakeProgram : public Program {
       : job_(job),
         options_(options),
         backend_(backend),
-        shared_(shared_variables(job, options.neighbours)) {
+        shared_(shared_variables(job, options.variable_sources)) {
     for (const plan::Tensor& tensor : job.tensors) values_.emplace_back(tensor.dtype, tensor.shape);
     inputs_.assign(options.input_slots, Array(job[kX].dtype, job[kX].shape));
     launched_.resize(options.output_slots);
@@ -80,7 +80,7 @@ class FakeProgram : public Program {
   }
 
  private:
-  /// Variables that a neighbour has are its own.
+  /// Variables that another program has are its own.
   Array& value_of(plan::TensorId id) const {
     for (const SharedVariable& shared : shared_)
       if (shared.tensor == id)

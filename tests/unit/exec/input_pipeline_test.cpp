@@ -106,6 +106,18 @@ TEST_CASE("a random input is drawn by its name at each step", "[exec]") {
   }
 }
 
+TEST_CASE("a normal input has its mean and its deviation", "[exec]") {
+  const FreshDirectory home;
+  TestRun run(job_of_x(2, plan::FromGenerator{"random_normal", {{"mean", 5}, {"stddev", 3}}}),
+              home.path());
+  run.request.steps = 1;
+  const std::vector<double> x = x_of(run);
+  REQUIRE(x.size() == 4);
+  std::vector<double> drawn(4);
+  draw_normal({1, "x", 0}, drawn.data(), 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(x[i] == static_cast<float>(5 + 3 * drawn[i]));
+}
+
 TEST_CASE("the command line gives an input in place of the file", "[exec]") {
   const FreshDirectory home;
   plan::Job job = job_of_x(2, plan::FromCommandLine{});

@@ -35,7 +35,7 @@ std::string net(const std::string& placement, const std::string& more = "") {
 const std::string kOnGpu = ", placement: {device: gpu}";
 
 std::unique_ptr<Backend> two_cpus() {
-  return make_mixed_backend(cpu::make_backend(), cpu::make_backend());
+  return make_multi_device_backend(cpu::make_backend(), cpu::make_backend());
 }
 
 std::vector<std::string> variables_of(const plan::Job& job) {
@@ -125,8 +125,8 @@ TEST_CASE("the parts of a job have what lies on their device, and both ends of e
   CHECK(cpu.job.variables.size() + gpu.job.variables.size() == plan.jobs[0].variables.size());
   CHECK(gpu.job.variables.size() == 6);  // two, with two slots each
   CHECK(gpu.job.inputs.empty());
-  CHECK(cpu.passed.size() == both.passages.size());
-  CHECK(gpu.passed.size() == both.passages.size());
+  CHECK(cpu.passed.size() == both.transfers.size());
+  CHECK(gpu.passed.size() == both.transfers.size());
   for (const Part& part : both.parts) {
     CHECK(part.segments.back() == part.job.steps.size());
     CHECK(std::ranges::is_sorted(part.segments));
@@ -142,7 +142,7 @@ TEST_CASE("the memory of a job on two devices is that of both, and what lies bet
   REQUIRE(memory.parts.size() == 2);
   CHECK(memory.parts[0].device == "cpu");
   CHECK(memory.total() == memory.parts[0].total() + memory.parts[1].total());
-  CHECK(memory.pinned == split_job(plan.jobs[0], {}).passages.size() * 256);
+  CHECK(memory.pinned == split_job(plan.jobs[0], {}).transfers.size() * 256);
 }
 
 TEST_CASE("a profile of two devices lists the steps of each turn, and times that do not go back",

@@ -1,6 +1,7 @@
 // ListNumpy: an array for each device of the placement.
 #include <catch2/catch.hpp>
 
+#include "runtime/io/npy.h"
 #include "runtime/plan/json/json.h"
 #include "tests/support/fresh_directory.h"
 #include "tests/unit/exec/fake_job.h"
@@ -28,6 +29,20 @@ TEST_CASE("each device's array has its part of the batch, without padded rows", 
   CHECK(numbers(run / "watch/w/1/value.npy") == std::vector<double>{0.5, 0.5});
   REQUIRE(run.said.size() == 1);
   CHECK(run.said[0] == "hooks will write 80 B");  // two halves of [4, 2] twice, [2] twice
+}
+
+TEST_CASE("what a device delivers says its part's shape, also where no row was delivered",
+          "[exec]") {
+  const FreshDirectory home;
+  write_rows(home / "x.npy", 4);
+  plan::Job job = make_job(true, 4);
+  job.devices = 2;
+  job.hooks = {watch(kY, "y", {{0, 100, 1}})};
+  job.hooks[0].per_device = true;
+  TestRun run(job, home.path());
+  run.request.steps = 1;
+  run.run();
+  CHECK(io::read_npy(run / "watch/y/0/value.npy").shape() == Shape{1, 2, 2});
 }
 
 TEST_CASE("a device whose part of the last batch is all padding gets no rows", "[exec]") {

@@ -34,7 +34,7 @@ TEST_CASE("a train run leaves its plan, metrics, outputs, last state and record"
   CHECK(outcome.exit_status == 0);
   CHECK(outcome.steps == 4);
   CHECK(outcome.epochs == 2);
-  CHECK_FALSE(outcome.interrupted);
+  CHECK_FALSE(outcome.interrupted());
   CHECK(outcome.checkpoint == run / "checkpoints/000004");
   CHECK(files_below(run.request.directory) ==
         std::set<std::string>{"plan.json", "run.json", "metrics.jsonl", "returns/loss/value.npy",
@@ -135,7 +135,7 @@ TEST_CASE("a run that is stopped before its first call has made none", "[exec]")
   TestRun run(job, home.path());
   run.request.stop_signal = [] { return SIGTERM; };
   const RunOutcome outcome = run.run();
-  CHECK(outcome.interrupted);
+  CHECK(outcome.interrupted());
   CHECK(outcome.steps == 0);
   CHECK_FALSE(outcome.last_loss);
   CHECK(outcome.seconds == 0);

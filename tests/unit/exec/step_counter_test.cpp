@@ -11,20 +11,20 @@ namespace {
 
 TEST_CASE("steps that are complete are not awaited", "[exec]") {
   StepCounter counter(5);
-  Patience patience;
-  CHECK(counter.wait(5, patience));
+  SpinPolicy spin_policy;
+  CHECK(counter.wait(5, spin_policy));
   CHECK(counter.completed() == 5);
 }
 
 TEST_CASE("a closed counter still has the steps that were complete and no others", "[exec]") {
   StepCounter counter(0);
-  Patience patience;
+  SpinPolicy spin_policy;
   counter.complete(3);
   counter.close();
-  CHECK(counter.wait(3, patience));
-  CHECK_FALSE(counter.wait(4, patience));
+  CHECK(counter.wait(3, spin_policy));
+  CHECK_FALSE(counter.wait(4, spin_policy));
   counter.complete(4);
-  CHECK(counter.wait(4, patience));
+  CHECK(counter.wait(4, spin_policy));
 }
 
 TEST_CASE("what was written before a step is seen after it, twenty thousand times", "[exec]") {
@@ -32,17 +32,17 @@ TEST_CASE("what was written before a step is seen after it, twenty thousand time
   StepCounter there(0), back(0);
   int64_t value = 0;  // handed to and fro, guarded by the counters alone
   std::thread peer([&] {
-    Patience patience;
-    for (int64_t step = 1; there.wait(step, patience); ++step) {
+    SpinPolicy spin_policy;
+    for (int64_t step = 1; there.wait(step, spin_policy); ++step) {
       value += step;
       back.complete(step);
     }
   });
-  Patience patience;
+  SpinPolicy spin_policy;
   bool intact = true;
   for (int64_t step = 1; step <= kSteps; ++step) {
     there.complete(step);
-    back.wait(step, patience);
+    back.wait(step, spin_policy);
     intact &= value == step * (step + 1) / 2;
   }
   there.close();
@@ -54,8 +54,8 @@ TEST_CASE("a waiter that went to sleep is woken by a step and by the end", "[exe
   StepCounter counter(0);
   int64_t seen = 0;
   std::thread waiter([&] {
-    Patience patience;
-    while (counter.wait(seen + 1, patience)) ++seen;
+    SpinPolicy spin_policy;
+    while (counter.wait(seen + 1, spin_policy)) ++seen;
   });
   for (int64_t step = 1; step <= 3; ++step) {
     // Longer than anybody spins; should the waiter be awake all the same, nothing fails.
@@ -67,12 +67,13 @@ TEST_CASE("a waiter that went to sleep is woken by a step and by the end", "[exe
   CHECK(seen == 3);
 }
 
-TEST_CASE("who sleeps for several steps is woken by as many, by hurry, and by the end", "[exec]") {
+TEST_CASE("who sleeps for several steps is woken by as many, at once where asked, and by the end",
+          "[exec]") {
   StepCounter counter(0);
   std::atomic<int64_t> seen{0};
   std::thread waiter([&] {
-    Patience patience;
-    while (counter.wait(seen + 1, patience, 10)) ++seen;
+    SpinPolicy spin_policy;
+    while (counter.wait(seen + 1, spin_policy, 10)) ++seen;
   });
   const auto await = [&](int64_t steps) {
     while (seen != steps) std::this_thread::yield();

@@ -8,7 +8,7 @@ namespace flow::exec {
 namespace {
 
 TEST_CASE("a train job drops the incomplete batch", "[exec]") {
-  const Positions positions(10, 4, true);
+  const StepIndex positions(10, 4, true);
   CHECK(positions.steps_per_epoch() == 2);
   CHECK(positions.incomplete_rows() == 2);
   CHECK_FALSE(positions.pads());
@@ -23,7 +23,7 @@ TEST_CASE("a train job drops the incomplete batch", "[exec]") {
 }
 
 TEST_CASE("a predict job pads it and knows its real rows", "[exec]") {
-  const Positions positions(10, 4, false);
+  const StepIndex positions(10, 4, false);
   CHECK(positions.steps_per_epoch() == 3);
   CHECK(positions.pads());
   CHECK(positions.at(2).row == 8);
@@ -33,7 +33,7 @@ TEST_CASE("a predict job pads it and knows its real rows", "[exec]") {
 }
 
 TEST_CASE("without a dataset everything is epoch 0, which does not end", "[exec]") {
-  const Positions positions;
+  const StepIndex positions;
   CHECK_FALSE(positions.has_rows());
   CHECK(positions.at(1000).epoch == 0);
   CHECK_FALSE(positions.at(1000).last_of_epoch);

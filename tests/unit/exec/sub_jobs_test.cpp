@@ -1,6 +1,7 @@
 // Jobs that are called while another one runs.
 #include "runtime/exec/run/sub_jobs.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <set>
@@ -50,6 +51,35 @@ TEST_CASE("a predict job is called with the variables as they are, and changes n
   CHECK(y[12] > y[24]);
 }
 
+TEST_CASE("a job may be called every few epochs, and a train job takes one step a call", "[exec]") {
+  const Folder folder;
+  plan::Job train = training("eval");
+  train.run.epochs = 5;
+  train.run.also[0].every_epochs = 2;
+  TestRun rare(train, folder.path(), "rare", validation());
+  rare.run();
+  CHECK(numbers(rare / "also/eval/returns/y/value.npy").size() == 2 * 12);
+
+  plan::Job other = make_job(true, 2);
+  other.run = {};
+  other.name = "eval";
+  TestRun trains(training("eval"), folder.path(), "trains", other);
+  trains.run();
+  CHECK(std::ranges::count(read_text(trains / "also/eval/metrics.jsonl"), '\n') == 3);
+}
+
+TEST_CASE("checkpoints are saved whether or not a job is called after their step", "[exec]") {
+  const Folder folder;
+  plan::Job train = training("eval");
+  train.run.checkpoint.every_steps = 1;
+  train.run.checkpoint.keep = 100;
+  TestRun run(train, folder.path(), "out", validation());
+  run.run();
+  size_t saved = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(run / "checkpoints")) ++saved;
+  CHECK(saved == 9);
+}
+
 TEST_CASE("seconds count on over the calls of another job", "[exec]") {
   const Folder folder;
   TestRun run(training("eval"), folder.path(), "out", validation());
@@ -75,7 +105,7 @@ TEST_CASE("a call of a predict job that is interrupted is made again when the ru
   // The first epoch has three steps; the fifth call is the second of the validation.
   parts.request.stop_signal = [&] { return launches >= 5 ? 15 : 0; };
   const RunOutcome stopped = parts.run();
-  CHECK(stopped.interrupted);
+  CHECK(stopped.interrupted());
   CHECK(stopped.steps == 3);
   CHECK(numbers(parts / "also/eval/returns/y/steps.npy") == std::vector<double>{0, 1});
 

@@ -26,7 +26,7 @@ constexpr const char* kTrain =
     "    hooks: [{watch: net}]\n"
     "    run: {steps: 7}\n";
 
-/// The plan of a job, whose places and neighbours do not count.
+/// The plan of a job, whose places and variable sources do not count.
 std::string plan_of_job(const std::string& text, std::vector<std::string> sets = {}) {
   CompileRequest request;
   request.sets = std::move(sets);

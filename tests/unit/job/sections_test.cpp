@@ -233,9 +233,9 @@ TEST_CASE("a learning rate is a number or a schedule", "[job]") {
 
 TEST_CASE("every optimizer and every learning rate of the tables makes a plan that is accepted",
           "[job]") {
-  const auto keys = [](const job::Variety& variety) {
+  const auto keys = [](const job::Variant& variant) {
     std::string text;
-    for (const job::KeyDef& key : variety.keys)
+    for (const job::KeyDef& key : variant.keys)
       if (key.fallback.empty())
         text += fmt::format(", {}: {}", key.name,
                             key.type == job::KeyType::kNumbers      ? "[1, 2]"
@@ -243,8 +243,8 @@ TEST_CASE("every optimizer and every learning rate of the tables makes a plan th
                                                                     : "1");
     return text;
   };
-  for (const job::Variety& optimizer : job::optimizers().varieties)
-    for (const job::Variety& rate : job::learning_rates().varieties) {
+  for (const job::Variant& optimizer : job::optimizers().variants)
+    for (const job::Variant& rate : job::learning_rates().variants) {
       INFO(optimizer.type << " " << rate.type);
       std::string rates = keys(rate);
       if (rate.type == "piecewise_scaling") rates = ", base: 1, boundaries: [3], scale: [1]";

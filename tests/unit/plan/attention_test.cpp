@@ -9,23 +9,25 @@ namespace flow::plan {
 namespace {
 
 const std::string kOp = "scaled_dot_product_attention";
-constexpr DType F = DType::kFloat32, B = DType::kBool;
+constexpr DType kF32 = DType::kFloat32, kMask = DType::kBool;
 using Results = std::vector<std::pair<DType, Shape>>;
 
 /// Of a call with float operands of `shapes` and perhaps a mask.
-Results results_of(const std::string& op, const std::vector<Shape>& shapes,
-                   const std::vector<Shape>& mask = {}) {
+Results attention_of(const std::string& op, const std::vector<Shape>& shapes,
+                     const std::vector<Shape>& mask = {}) {
   std::vector<Tensor> tensors;
-  for (const Shape& shape : shapes) tensors.emplace_back().dtype = F, tensors.back().shape = shape;
-  for (const Shape& shape : mask) tensors.emplace_back().dtype = B, tensors.back().shape = shape;
+  for (const Shape& shape : shapes)
+    tensors.emplace_back().dtype = kF32, tensors.back().shape = shape;
+  for (const Shape& shape : mask)
+    tensors.emplace_back().dtype = kMask, tensors.back().shape = shape;
   std::vector<ops::Operand> operands;
   for (const Tensor& tensor : tensors) operands.push_back(operand_of(tensor));
   const std::string path = "a.plan";
-  const Site site(path);
+  const Location location(path);
   const Attributes attributes = sample::attributes_of({{"causal", false}, {"scale", 1.0}});
   Results results;
-  for (const ops::Result& result :
-       check_call(spec_of(op, site), std::move(operands), attributes, {.compute = F}, site))
+  for (const ops::Result& result : check_call(spec_of(op, location), std::move(operands),
+                                              attributes, {.compute = kF32}, location))
     results.emplace_back(result.dtype, result.shape);
   return results;
 }
@@ -33,7 +35,7 @@ Results results_of(const std::string& op, const std::vector<Shape>& shapes,
 bool refuses(const std::string& op, const std::vector<Shape>& shapes,
              const std::vector<Shape>& mask = {}) {
   try {
-    results_of(op, shapes, mask);
+    attention_of(op, shapes, mask);
     return false;
   } catch (const RequestError&) {
     return true;
@@ -45,9 +47,9 @@ const Shape kQ{2, 4, 5}, kK{2, 6, 5}, kV{2, 6, 7}, kY{2, 4, 7}, kRows{2, 4};
 }  // namespace
 
 TEST_CASE("attention: lengths and the value's depth are their own, all else fits", "[plan]") {
-  CHECK(results_of(kOp, {kQ, kK, kV}) == Results{{F, kY}, {F, kRows}});
+  CHECK(attention_of(kOp, {kQ, kK, kV}) == Results{{kF32, kY}, {kF32, kRows}});
   for (const Shape& mask : {Shape{}, Shape{6}, Shape{4, 1}, Shape{2, 4, 6}})
-    CHECK(results_of(kOp, {kQ, kK, kV}, {mask}).size() == 2);
+    CHECK(attention_of(kOp, {kQ, kK, kV}, {mask}).size() == 2);
   CHECK(refuses(kOp, {kQ, kK}));
   CHECK(refuses(kOp, {{5}, {5}, {5}}));
   CHECK(refuses(kOp, {kQ, {2, 6, 4}, kV}));
@@ -61,8 +63,9 @@ TEST_CASE("attention: lengths and the value's depth are their own, all else fits
 
 TEST_CASE("attention's gradients have the shapes of what they are of", "[plan]") {
   const std::string op = kOp + "_grad";
-  CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}) == Results{{F, kQ}, {F, kK}, {F, kV}});
-  CHECK(results_of(op, {kY, kQ, kK, kV, kY, kRows}, {{4, 6}}).size() == 3);
+  CHECK(attention_of(op, {kY, kQ, kK, kV, kY, kRows}) ==
+        Results{{kF32, kQ}, {kF32, kK}, {kF32, kV}});
+  CHECK(attention_of(op, {kY, kQ, kK, kV, kY, kRows}, {{4, 6}}).size() == 3);
   CHECK(refuses(op, {kQ, kQ, kK, kV, kY, kRows}));
   CHECK(refuses(op, {kY, kQ, kK, kV, kQ, kRows}));
   CHECK(refuses(op, {kY, kQ, kK, kV, kY, {4}}));

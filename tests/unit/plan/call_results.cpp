@@ -12,11 +12,11 @@ Results results_of(std::string_view op, const std::vector<Operand>& operands,
   std::vector<ops::Operand> types;
   for (const Operand& operand : operands) types.push_back({operand.dtype, operand.shape});
   const std::string path = "a.plan";
-  const Site site(path);
+  const Location location(path);
   const Attributes attributes = attributes_of(entries);
   Results results;
-  for (const ops::Result& result :
-       check_call(spec_of(op, site), std::move(types), attributes, {.compute = compute}, site))
+  for (const ops::Result& result : check_call(spec_of(op, location), std::move(types), attributes,
+                                              {.compute = compute}, location))
     results.emplace_back(result.dtype, result.shape);
   return results;
 }

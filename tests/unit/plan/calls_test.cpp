@@ -1,6 +1,5 @@
 // The list of records, and the shape rules of products, windows and layers, by example.
 #include <catch2/catch.hpp>
-#include <set>
 
 #include "ops/spec.h"
 #include "tests/unit/plan/call_results.h"
@@ -23,16 +22,7 @@ Entries convolution(Integers strides, Integers padding, Integers dilation, int64
 
 }  // namespace
 
-TEST_CASE("each kernel has a record, and each primitive's record a kernel", "[plan]") {
-  std::set<std::string_view> kernels = {
-#define FLOW_CPU_KERNEL(op, layouts) #op,
-#include "runtime/cpu/kernels/kernels.def"
-#undef FLOW_CPU_KERNEL
-  };
-  std::set<std::string_view> primitives;
-  for (const ops::OpSpec* spec : ops::all_specs())
-    if (spec->infer && !spec->dropped) primitives.insert(spec->name);
-  CHECK(primitives == kernels);
+TEST_CASE("operands that kernels may overwrite are those that records name", "[plan]") {
   CHECK_FALSE(ops::find_spec("convolution")->may_overwrite(0));
   CHECK(ops::find_spec("relu_grad")->may_overwrite(1));
 }

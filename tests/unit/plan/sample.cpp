@@ -72,11 +72,11 @@ std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& n
   step.where = "job.yaml:9:14";
   std::vector<ops::Operand> operands;
   for (const TensorId id : step.inputs) operands.push_back(operand_of(job[id]));
-  const Site site = Site(kPath).at("step", name);
-  const ops::OpSpec& spec = spec_of(op, site);
-  auto results = check_call(spec, std::move(operands), step.attributes, types_of(job), site);
+  const Location location = Location(kPath).at("step", name);
+  const ops::OpSpec& spec = spec_of(op, location);
+  auto results = check_call(spec, std::move(operands), step.attributes, types_of(job), location);
   for (const Post& post : step.posts)  // an updated variable has no batch axis
-    if (spec_of(post.op, site).result(0).updates) results[0].batch_axis = kNoRows;
+    if (spec_of(post.op, location).result(0).updates) results[0].batch_axis = kNoRows;
   for (size_t i = 0; i < results.size(); ++i) {
     const ops::ResultSpec& result = spec.result(i);
     std::string port(result.name.substr(0, result.name.find('*')));
@@ -336,7 +336,7 @@ Plan random_plan(uint64_t seed) {
       default:
         made = b.one("multiply", name, {x, x});
     }
-    const std::string& op = b.job.steps.back().op;
+    const std::string& op = b.job.steps.back().op.name();
     if (below(2) == 0 && b.job[x].role == Role::kResult &&
         (op == "relu" || op == "scale" || op == "reshape"))
       b.alias(made, x);

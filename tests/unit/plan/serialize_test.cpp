@@ -71,6 +71,11 @@ TEST_CASE("random plans come back from their text as they were", "[plan]") {
   }
 }
 
+TEST_CASE("an integer beyond 64 bits with a sign is refused as such", "[plan]") {
+  CHECK_THAT(refusal(edited("\"log_every\":", "\"log_every\":1844674407370955161")),
+             Catch::Matchers::Contains("a 64-bit integer"));
+}
+
 TEST_CASE("numbers come back bit for bit", "[plan]") {
   using Limits = std::numeric_limits<double>;
   for (const double value : {0.1, -0.0, 1.0, 1e22, 5e-324, Limits::max(), Limits::min(), 2.0 / 3,

@@ -1,0 +1,18 @@
+// What rules of pools have in common.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/grad/rules.h"
+
+namespace flow::grad {
+
+/// The op `op`, the gradient of a pool, of these operands.
+std::vector<ir::ValueId> pool_gradient(GradientContext& context, std::string_view op,
+                                       std::vector<ir::ValueId> operands);
+
+/// [N, C, L] as images of height 1, pooled by `op`; invalid after an error.
+ir::ValueId expand_pool1d(LayerContext& context, std::string_view op);
+
+}  // namespace flow::grad

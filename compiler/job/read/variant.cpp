@@ -1,0 +1,171 @@
+// Reads variants by their tables.
+#include "compiler/job/read/variant.h"
+
+#include <fmt/format.h>
+
+#include "compiler/job/text/values.h"
+#include "runtime/base/text.h"
+
+namespace flow::job {
+namespace {
+
+void read_value(const Fields& fields, const KeyDef& def, const yaml::Node& node,
+                VariantValues& values) {
+  Reader& reader = fields.reader();
+  const std::string key(def.name), what = fmt::format("`{}`", def.name);
+  switch (def.type) {
+    case KeyType::kNumber:
+      if (const auto value = read_number(reader, node, what, def.bounds))
+        values.numbers[key] = *value;
+      break;
+    case KeyType::kInteger:
+      if (const auto value = read_integer(reader, node, what, def.bounds))
+        values.numbers[key] = static_cast<double>(*value);
+      break;
+    case KeyType::kBool:
+      if (const auto value = read_bool(reader, node, what)) values.numbers[key] = *value ? 1 : 0;
+      break;
+    case KeyType::kNumbers:
+      if (auto value = read_numbers(reader, node, what, def.bounds))
+        values.lists[key] = std::move(*value);
+      break;
+    case KeyType::kBoundaries:
+      if (!reader.expect(node, yaml::Kind::kList, what)) break;
+      if (auto value = read_integers(reader, node, what, def.bounds))
+        values.boundaries[key] = std::move(*value);
+      break;
+    case KeyType::kGlobs:
+      if (auto value = read_globs(reader, node, what)) values.globs[key] = std::move(*value);
+      break;
+    case KeyType::kWord:
+      if (auto value = read_choice(reader, node, what, def.words))
+        values.texts[key] = std::move(*value);
+      break;
+    case KeyType::kText:
+      if (auto value = read_text(reader, node, what)) values.texts[key] = std::move(*value);
+      break;
+    default:  // by the section's own reader
+      break;
+  }
+}
+
+void take_default(const KeyDef& def, VariantValues& values) {
+  const std::string key(def.name);
+  if (def.type == KeyType::kWord)
+    values.texts[key] = def.fallback;
+  else
+    values.numbers[key] = def.type == KeyType::kBool ? (def.fallback == "true" ? 1 : 0)
+                                                     : parse_number(def.fallback).value();
+}
+
+template <typename T>
+std::optional<T> value_at(const std::map<std::string, T>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> types_of(const VariantKind& kind) {
+  std::vector<std::string> types;
+  for (const Variant& variant : kind.variants) types.emplace_back(variant.type);
+  return types;
+}
+
+/// The variant that a word names; reports an unknown one and returns null.
+const Variant* named_variant(Reader& reader, const yaml::Node& word, const VariantKind& kind) {
+  if (const Variant* found = find_variant(kind, word.scalar)) return found;
+  reader
+      .error(Diagnosis::kUnknownChoice, word,
+             fmt::format("unknown {} `{}`", kind.noun, word.scalar))
+      .with_hint(suggestion(word.scalar, types_of(kind), "valid types:"));
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<double> VariantValues::number(const std::string& key) const {
+  return value_at(numbers, key);
+}
+
+std::optional<std::vector<Name>> VariantValues::list_of_globs(const std::string& key) const {
+  return value_at(globs, key);
+}
+
+bool expect_variant(Reader& reader, const yaml::Node& node, std::string_view what,
+                    const VariantKind& kind) {
+  std::string form;  // of a number: the first variant that is made of one
+  if (node.is_scalar() && parse_number(node.scalar))
+    for (const Variant& variant : kind.variants)
+      if (const KeyDef* number = only_number(variant.keys); number && form.empty())
+        form = fmt::format("{{type: {}, {}: {}}}", variant.type, number->name, node.scalar);
+  if (node.is_scalar() && is_name(node.scalar)) form = fmt::format("{{type: {}}}", node.scalar);
+  return reader.expect(node, yaml::Kind::kMapping, what,
+                       form.empty() ? form : fmt::format("write `{}`", form));
+}
+
+const Variant* pick_variant(Reader& reader, const yaml::Node& node, Span key, std::string_view what,
+                            const VariantKind& kind) {
+  const yaml::Node* type = node.find("type");
+  if (!type) {
+    reader.error(Diagnosis::kMissingKey, key, fmt::format("{} requires `type`", what))
+        .with_hint(listed("valid types:", types_of(kind)));
+    return nullptr;
+  }
+  if (!reader.expect(*type, yaml::Kind::kScalar, "`type`")) return nullptr;
+  return named_variant(reader, *type, kind);
+}
+
+ParsedVariant::ParsedVariant(Reader& reader, const yaml::Node& node, Span owner,
+                             std::string_view what, const VariantKind& kind) {
+  static const yaml::Node kNoKeys = yaml::mapping_node();
+  const bool word = kind.by_word && node.is_scalar();
+  if (!word && !expect_variant(reader, node, what, kind)) return;
+  variant_ =
+      word ? named_variant(reader, node, kind) : pick_variant(reader, node, owner, what, kind);
+  if (!variant_) return;
+  fields_.emplace(reader, word ? kNoKeys : node, word ? node.span : node.find("type")->span,
+                  fmt::format("the {} `{}`", kind.noun, variant_->type), keys_of(kind, variant_));
+}
+
+std::vector<KeyDef> keys_of(const VariantKind& kind, const Variant* variant) {
+  KeyDef type{"type", KeyType::kWord, "", kind.noun};
+  for (const Variant& one : kind.variants) type.words.push_back(one.type);
+  std::vector<KeyDef> keys{std::move(type)};
+  const auto add = [&keys](const std::vector<KeyDef>& defs) {
+    for (const KeyDef& def : defs)
+      if (!find_key(keys, def.name)) keys.push_back(def);
+  };
+  for (const Variant& other : kind.variants)
+    if (!variant || variant == &other) add(other.keys);
+  add(kind.common);
+  return keys;
+}
+
+VariantValues read_values(const Fields& fields, const Variant& variant) {
+  VariantValues values;
+  for (const KeyDef& def : variant.keys) {
+    const yaml::Node* given = def.required() ? fields.require(def.name) : fields.find(def.name);
+    if (given)
+      read_value(fields, def, *given, values);
+    else if (def.has_default())
+      take_default(def, values);
+  }
+  return values;
+}
+
+std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,
+                                            std::string_view what) {
+  std::vector<Name> globs;
+  bool good = true;
+  for (const yaml::Node& item : yaml::each_of(node)) {
+    if (const auto text = read_text(reader, item, what))
+      globs.push_back({*text, item.span});
+    else
+      good = false;
+  }
+  if (!good) return {};
+  if (!globs.empty()) return globs;
+  reader.error(Diagnosis::kBadScalar, node, fmt::format("{} is empty; expected a pattern", what));
+  return {};
+}
+
+}  // namespace flow::job

@@ -1,0 +1,210 @@
+// Batch normalization: the layer and its primitives, one for train jobs with its gradients, one for
+// predict jobs.
+#include "ops/axes.h"
+#include "ops/families.h"
+#include "ops/normalization.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_batch_norm(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand& x = call.operand(0);
+  const Shape channels{x.shape[*axis]};
+  if (!call.have_shape(1, 3, channels)) return;
+  call.result(x.dtype, x.shape, batch_along(x.batch_axis, *axis));
+  for (int i = 0; i < 2; ++i) call.result(x.dtype, channels, batch_of_vector(x.batch_axis, *axis));
+}
+
+void infer_batch_norm_predict(Call& call) {
+  const auto axis = axis_of(call);
+  if (axis && call.have_shape(1, 5, {call.shape(0)[*axis]})) infer_like_operand(call);
+}
+
+/// dy and x of one shape, then vectors along the channels.
+std::optional<int> axis_of_batch_norm_grad(Call& call, size_t operands) {
+  const auto axis = axis_of(call);
+  if (!axis || !call.have_shape(1, 2, call.shape(0)) ||
+      !call.have_shape(2, operands, {call.shape(0)[*axis]}))
+    return {};
+  return axis;
+}
+
+void infer_batch_norm_grad_affine(Call& call) {
+  const auto axis = axis_of_batch_norm_grad(call, 6);
+  if (!axis) return;
+  const Operand& dy = call.operand(0);
+  for (int i = 0; i < 2; ++i)
+    call.result(dy.dtype, {dy.shape[*axis]}, batch_of_vector(dy.batch_axis, *axis));
+}
+
+void infer_batch_norm_grad(Call& call) {
+  const auto axis = axis_of_batch_norm_grad(call, 8);
+  if (!axis) return;
+  const Operand& dy = call.operand(0);
+  call.result(dy.dtype, dy.shape, batch_along(dy.batch_axis, *axis));
+}
+
+void infer_move_statistics(Call& call) {
+  const Shape& shape = call.shape(0);
+  if (!call.have_shape(1, 4, shape)) return;
+  for (size_t i = 2; i < 4; ++i) call.result(call.dtype(i), shape, kNoBatch);
+}
+
+std::vector<AttributeSpec> batch_norm_attributes() {
+  return {{"axis", AttributeType::kInteger, "1", "channel axis"}, epsilon_attribute("0.001")};
+}
+
+std::vector<AttributeSpec> batch_norm_grad_attributes() {
+  std::vector<AttributeSpec> attributes = batch_norm_attributes();
+  attributes.push_back(
+      {"rectified", AttributeType::kBool, "false",
+       "dy is the gradient of relu(result): it counts as 0 where the result is at most 0"});
+  return attributes;
+}
+
+AttributeSpec momentum_attribute(std::string_view fallback, std::string_view doc) {
+  return {.name = "momentum",
+          .type = AttributeType::kNumber,
+          .fallback = fallback,
+          .doc = doc,
+          .min = 0,
+          .max = 1};
+}
+
+std::vector<OperandSpec> with_statistics(std::vector<OperandSpec> operands) {
+  operands.push_back({"mean", "(C)"});
+  operands.push_back({"variance", "(C), biased"});
+  return operands;
+}
+
+std::vector<OperandSpec> batch_norm_grad_operands() {
+  return with_statistics({{"dy", "any shape that has the axis"},
+                          {"x", "same shape as dy"},
+                          {"gamma", "(C)"},
+                          {"beta", "(C)"}});
+}
+
+std::vector<OperandSpec> with_sums(std::vector<OperandSpec> operands) {
+  operands.push_back({"dgamma", "(C)"});
+  operands.push_back({"dbeta", "(C)"});
+  return operands;
+}
+
+}  // namespace
+
+std::span<const OpSpec> batch_norm() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "batch_normalization",
+          .doc = "Batch normalization (Ioffe and Szegedy, 2015): batch statistics in training, "
+                 "moving averages in inference mode.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"in", "any shape that has the axis"}},
+          .attributes = {{"axis", AttributeType::kInteger, "1", "channel axis"},
+                         momentum_attribute(
+                             "0.99",
+                             "decay of the moving averages: fraction to keep in a train step"),
+                         epsilon_attribute("0.001"),
+                         center_attribute(),
+                         scale_attribute()},
+          .takes_variables = true,
+          .trains_otherwise = true,
+      },
+      {
+          .name = "batch_norm",
+          .doc = "Normalizes each channel by its batch mean and biased variance.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}},
+          .attributes = batch_norm_attributes(),
+          .plan_attributes = {{"axis", Kind::kAxis}, {"epsilon", Kind::kMagnitude}},
+          .results = {{"out"},
+                      {.name = "mean", .optional = true},
+                      {.name = "variance", .optional = true}},
+          .normalise = normalise_axis,
+          .infer = infer_batch_norm,
+          .takes = {Epilogue::kRelu},
+          .layer = "batch_normalization",
+          .flops = {8, Flops::Each::kFirst},
+          .internal = true,
+          .examples = {"batch_norm(f32[4,3,2,2], f32[3], f32[3])",
+                       "batch_norm(f32[7,5], f32[5], f32[5]) epsilon=0.1",
+                       "batch_norm(f32[2,3,5], f32[5], f32[5]) axis=-1",
+                       "batch_norm(f32[2,70,3], f32[2], f32[2]) axis=0"},
+      },
+      {
+          .name = "batch_norm_predict",
+          .doc = "Normalizes each channel by given statistics.",
+          .formula = "y = (x - mean) / sqrt(variance + epsilon) * gamma + beta",
+          .operands = with_statistics(
+              {{"x", "any shape that has the axis"}, {"gamma", "(C)"}, {"beta", "(C)"}}),
+          .attributes = batch_norm_attributes(),
+          .plan_attributes = {{"axis", Kind::kAxis}, {"epsilon", Kind::kMagnitude}},
+          .normalise = normalise_axis,
+          .infer = infer_batch_norm_predict,
+          .in_place = {0},
+          .elementwise = true,
+          .takes = {Epilogue::kRelu},
+          .layer = "batch_normalization",
+          .flops = {4, Flops::Each::kFirst},
+          .internal = true,
+          .examples = {"batch_norm_predict(f32[4,3,2,2], f32[3], f32[3], f32[3], f32[3]) epsilon=2",
+                       "batch_norm_predict(f32[2,70], f32[2], f32[2], f32[2], f32[2]) epsilon=3 "
+                       "axis=0"},
+      },
+      {
+          .name = "batch_norm_grad_affine",
+          .doc = "Gradients of batch_norm with respect to gamma and beta.",
+          .formula = "dgamma = sum dy (x - mean) / sqrt(variance + epsilon), dbeta = sum dy",
+          .operands = batch_norm_grad_operands(),
+          .attributes = batch_norm_grad_attributes(),
+          .plan_attributes = {{"axis", Kind::kAxis},
+                              {"epsilon", Kind::kMagnitude},
+                              {"rectified", Kind::kFlag}},
+          .results = {{"out"}, {"dbeta"}},
+          .normalise = normalise_axis,
+          .infer = infer_batch_norm_grad_affine,
+          .flops = {5, Flops::Each::kFirst},
+          .internal = true,
+      },
+      {
+          .name = "batch_norm_grad",
+          .doc = "Gradient of batch_norm with respect to x.",
+          .formula = "dx = gamma r (dy - dbeta / n - (x - mean) r dgamma / n), "
+                     "r = 1 / sqrt(variance + epsilon)",
+          .operands = with_sums(batch_norm_grad_operands()),
+          .attributes = batch_norm_grad_attributes(),
+          .plan_attributes = {{"axis", Kind::kAxis},
+                              {"epsilon", Kind::kMagnitude},
+                              {"rectified", Kind::kFlag}},
+          .normalise = normalise_axis,
+          .infer = infer_batch_norm_grad,
+          .in_place = {0, 1},
+          .elementwise = true,
+          .flops = {9, Flops::Each::kFirst},
+          .internal = true,
+      },
+      {
+          .name = "move_statistics",
+          .doc = "Updates the moving averages with the statistics of one batch.",
+          .formula = "updated = momentum moving + (1 - momentum) batch, with the batch variance "
+                     "times unbias",
+          .operands = {{"mean", "(C), of the batch"},
+                       {"variance", "(C), of the batch, biased"},
+                       {"moving_mean", "(C)"},
+                       {"moving_variance", "(C)"}},
+          .attributes = {momentum_attribute("", "fraction of the old average to keep"),
+                         {"unbias", AttributeType::kNumber, "",
+                          "n / (n - 1) for a variance over n elements"}},
+          .plan_attributes = {{"momentum", Kind::kFinite}, {"unbias", Kind::kFinite}},
+          .results = {{.name = "out", .moves = 2}, {.name = "updated_variance", .moves = 3}},
+          .infer = infer_move_statistics,
+          .flops = {6},
+          .internal = true,
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

@@ -1,0 +1,41 @@
+// One operand, broadcast to a shape.
+#include <fmt/format.h>
+
+#include "ops/broadcast.h"
+#include "ops/families.h"
+
+namespace flow::ops {
+namespace {
+
+void infer_broadcast_to(Call& call) {
+  const Operand& x = call.operand(0);
+  const Shape shape(call.integers("shape"));
+  if (broadcast(x.shape, shape) == shape)
+    call.result(x.dtype, shape, broadcast_batch(shape, x.shape, x.batch_axis, shape, kNoBatch));
+  else
+    call.bad_attribute("shape", Reason::kShapeMismatch,
+                       fmt::format("{} does not broadcast to {}", x.shape.str(), shape.str()));
+}
+
+}  // namespace
+
+std::span<const OpSpec> broadcast_to() {
+  static const OpSpec kOps[] = {
+      {
+          .name = "broadcast_to",
+          .doc = "Broadcasts along axes of size 1 and new leading axes.",
+          .formula = "y[..., i, ...] = x[..., 0, ...]",
+          .operands = {{"x", "a shape that broadcasts to `shape`"}},
+          .attributes = {{"shape", AttributeType::kIntegers, "", "shape of the result"}},
+          .plan_attributes = {{"shape", Kind::kShape}},
+          .infer = infer_broadcast_to,
+          .flops = {0},
+          .internal = true,
+          .examples = {"broadcast_to(f32[3,1]) shape=[3,4]", "broadcast_to(f32[]) shape=[2,3]",
+                       "broadcast_to(f32[4]) shape=[2,3,4]"},
+      },
+  };
+  return kOps;
+}
+
+}  // namespace flow::ops

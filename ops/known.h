@@ -1,0 +1,20 @@
+// Ops that passes and kernels look for one by one, where they rewrite a pattern. What holds of many
+// ops is a trait in their records.
+#pragma once
+
+#include "ops/spec.h"
+
+namespace flow::ops {
+
+inline const OpSpec* const kAdd = find_spec("add");
+inline const OpSpec* const kBatchNorm = find_spec("batch_norm");
+inline const OpSpec* const kConvolution = find_spec("convolution");
+inline const OpSpec* const kConvolutionGradData = find_spec("convolution_grad_data");
+inline const OpSpec* const kFill = find_spec("fill");
+inline const OpSpec* const kMatmul = find_spec("matmul");
+inline const OpSpec* const kMaxPool2d = find_spec("max_pool2d");
+inline const OpSpec* const kMaxPool2dGrad = find_spec("max_pool2d_grad");
+inline const OpSpec* const kSliceGrad = find_spec("slice_grad");
+inline const OpSpec* const kVariable = find_spec("variable");
+
+}  // namespace flow::ops

@@ -1,0 +1,32 @@
+// What records of updates of variables have in common. Learning rates come from the schedule, at
+// each step, times rate_scale: lr; t is the step counted from 1.
+#pragma once
+
+#include "ops/spec.h"
+
+namespace flow::ops {
+
+/// Reports operands up to `count` that are not of the first one's shape; false if there are any.
+bool fit_gradient(Call& call, size_t count);
+
+/// A variable and that many slots get new values; what may follow is the factor that clips.
+void infer_update(Call& call, size_t slots);
+template <size_t kSlots>
+void infer_update_of(Call& call) {
+  infer_update(call, kSlots);
+}
+
+AttributeSpec required_number(std::string_view name, std::string_view doc);
+AttributeSpec gradient_scale();
+AttributeSpec rate_scale();
+AttributeSpec weight_decay();
+AttributeSpec update_epsilon();
+AttributeSpec beta1();
+AttributeSpec beta2();
+
+/// The gradient, the variable, its slots, the factor.
+std::vector<OperandSpec> with_slots(const std::vector<std::string_view>& slots);
+/// The new values of the variable and its slots.
+std::vector<ResultSpec> updated_with(const std::vector<std::string_view>& slots);
+
+}  // namespace flow::ops

@@ -1,0 +1,99 @@
+// What a CPU kernel is given and what it returns: a prepare that runs once, a Launch that runs
+// every call and allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/exec/run/backend.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::cpu {
+
+/// How the elements of a 4-D activation lie in memory. Logical shapes stay [N, C, H, W].
+enum class Layout : uint8_t { kPlain, kChannelsLast };
+
+/// Which layouts a kernel takes and gives. Operands that are not 4-D are always plain, and so are
+/// variables, convolution weights and their gradients.
+enum class Layouts : uint8_t {
+  kPlain,  // plain alone; the backend reorders what is not
+  kSame,   // all 4-D operands plain, or all of them channels-last
+  kEach,   // each 4-D operand as its own desc says
+};
+
+struct TensorDesc {
+  std::string_view name;
+  DType dtype;
+  Shape shape;  // logical
+  Layout layout = Layout::kPlain;
+  bool used = true;  // false: a second result that nobody reads; its pointer is null
+};
+
+/// A step with its operands described. Posts: `post_operands[i]` belong to step.posts[i].
+/// Lives as long as prepare; a Launch keeps copies of what it needs.
+struct Request {
+  const plan::Step& step;
+  std::vector<TensorDesc> inputs, outputs;
+  std::vector<std::vector<TensorDesc>> post_operands;
+  uint64_t seed = 0;
+  int threads = 1;  // for parallel_for; results must not depend on it
+};
+
+/// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
+/// is every buffer of the arena. Output 0 may lie exactly on the input that the plan's alias names
+/// (elementwise kernels, reshape, updates), never on a part of it.
+struct Buffers {
+  std::span<std::byte*const> inputs, outputs;
+  std::span<const std::span<std::byte* const>> post_operands;
+  std::byte* workspace = nullptr;
+};
+
+/// What changes from call to call, and where a kernel reports a value out of range.
+struct CallState {
+  int64_t step = 0;
+  double learning_rate = 0;
+  std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
+
+  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  CallState at_rate(double scale) const { return {step, learning_rate * scale, fault}; }
+};
+
+using Launch = std::function<void(const Buffers&, const CallState&)>;
+
+struct Kernel {
+  Launch launch;             // none: a narrow kernel that does not pay for this call or on this CPU
+  size_t workspace = 0;      // bytes, for the duration of the step
+  size_t fused = 0;          // how many of the step's posts it does itself (from the first on);
+                             // the backend runs the others apart, in place on output 0
+  std::string library = {};  // what does the work, where it is no loop of ours: "oneDNN jit:avx2"
+};
+
+/// Prepares one step. RunError when it cannot run on this CPU.
+using Prepare = Kernel (*)(const Request&);
+
+/// A kernel of one op.
+struct KernelEntry {
+  std::string_view op;
+  Prepare prepare;
+  Layouts layouts = Layouts::kPlain;  // of reference kernels: plain
+  bool low_precision = false;  // takes and makes 16-bit floats; for others the backend widens them
+  bool any_dtype = false;      // moves elements of any dtype, float64 too
+  /// Computes float64, on plain layouts, where the reference is slow.
+  Prepare float64 = nullptr;
+};
+
+/// Float32 kernels (and integer ones), those of float64 that are no plain loops, and the reference
+/// kernels: plain loops in float64.
+std::span<const KernelEntry> fast_kernels();
+std::span<const KernelEntry> double_kernels();
+std::span<const KernelEntry> reference_kernels();
+/// The entry for `op`, or null.
+const KernelEntry* find_kernel(std::span<const KernelEntry> kernels, std::string_view op);
+
+}  // namespace flow::cpu

@@ -1,0 +1,10 @@
+// What reshape does; copy does it too.
+#pragma once
+
+#include "runtime/cpu/kernel.h"
+
+namespace flow::cpu::fast {
+
+Kernel prepare_reshape(const Request& request);
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,76 @@
+// slice: some elements along each axis. slice_grad: their gradients, zeros elsewhere.
+#include "runtime/cpu/kernels/families.h"
+#include "runtime/cpu/kernels/strided_kernel.h"
+#include "runtime/cpu/loops/broadcast.h"
+#include "runtime/cpu/loops/operands.h"
+
+namespace flow::cpu::fast {
+namespace {
+
+using Integers = std::vector<int64_t>;
+
+using Axis = StridedCopy::Axis;
+
+/// What slice's attributes take of `x`, as loops over it and `part`, whose axes of more than one
+/// element are in the same order.
+struct Taken {
+  std::vector<Axis> axes;
+  int64_t offset = 0;  // in x
+};
+
+Taken taken_of(const Request& request, const TensorDesc& x, const TensorDesc& part) {
+  const Integers &starts = integers(request, "starts"), &steps = integers(request, "steps"),
+                 &counts = integers(request, "counts");
+  const Integers x_strides = strides_of(x), part_strides = strides_of(part);
+  Taken taken;
+  int own = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    taken.offset += starts[i] * x_strides[i];
+    if (counts[i] == 1) continue;
+    while (part.shape[own] == 1) ++own;
+    taken.axes.push_back(
+        {counts[i], steps[i] * x_strides[i], part_strides[static_cast<size_t>(own)]});
+    ++own;
+  }
+  return taken;
+}
+
+Kernel prepare_slice(const Request& request) {
+  Taken taken = taken_of(request, request.inputs[0], request.outputs[0]);
+  return copying(request, std::move(taken.axes), taken.offset);
+}
+
+Kernel prepare_slice_grad(const Request& request) {
+  Taken taken = taken_of(request, request.outputs[0], request.inputs[0]);
+  // A negative distance would be written: walk that axis from its other end.
+  int64_t from_offset = 0;
+  for (Axis& axis : taken.axes) {
+    std::swap(axis.from, axis.to);
+    if (axis.to > 0) continue;
+    taken.offset += (axis.extent - 1) * axis.to;
+    from_offset += (axis.extent - 1) * axis.from;
+    axis = {axis.extent, -axis.from, -axis.to};
+  }
+  Kernel kernel;
+  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
+                   copy = StridedCopy(sizeof(float), std::move(taken.axes), from_offset,
+                                      taken.offset)](const Buffers& buffers, const CallState&) {
+    float* dx = output<float>(buffers, 0);
+    for_pieces(threads, n, kPiece,
+               [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, 0.0f); });
+    copy.run(threads, buffers.inputs[0], buffers.outputs[0]);
+  };
+  return kernel;
+}
+
+}  // namespace
+
+std::span<const KernelEntry> slice() {
+  static constexpr KernelEntry kKernels[] = {
+      {.op = "slice", .prepare = prepare_slice, .layouts = Layouts::kSame, .any_dtype = true},
+      {"slice_grad", prepare_slice_grad},
+  };
+  return kKernels;
+}
+
+}  // namespace flow::cpu::fast

@@ -1,0 +1,120 @@
+// What a CUDA kernel family is given and what it returns: a prepare that runs once, a Launch that
+// is called while a call is captured (or, without graphs, in every call) and allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/host_device.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/libraries/libraries.h"
+#include "runtime/plan/model/plan.h"
+
+namespace flow::cuda {
+
+/// A tensor in device memory, in C order.
+struct TensorDesc {
+  std::string_view name;
+  DType dtype;
+  Shape shape;
+  bool used = true;  // false: a second result that nobody reads; its pointer is null
+};
+
+/// What differs from call to call, in device memory: the first copy of a call puts it there.
+struct CallBlock {
+  int64_t step = 0;
+  double learning_rate = 0;
+
+  /// As an update sees it whose variable has a learning rate `scale` times that of the call.
+  FLOW_HOST_DEVICE CallBlock at_rate(double scale) const { return {step, learning_rate * scale}; }
+};
+
+/// The first value of a call that was out of range, in pinned host memory: the host clears it
+/// before the call, and a kernel reaches over to it where something is wrong alone, so that a call
+/// without a fault pays nothing. A check that finds `check` set leaves the block alone.
+struct FaultBlock {
+  int32_t check = 0;  // 1 + index into Checks; 0: none
+  int64_t row = 0;    // the first one
+  int64_t value = 0;
+};
+
+/// Names what checks on the device can only number.
+struct Check {
+  std::string where, operand;
+  int64_t limit = 0;
+};
+using Checks = std::vector<Check>;
+
+/// A step with its operands described. Posts: `post_operands[i]` belong to step.posts[i], all of
+/// which the kernel does itself (see Posts). Lives as long as prepare; a Launch keeps copies.
+struct Request {
+  const plan::Step& step;
+  std::vector<TensorDesc> inputs, outputs;
+  std::vector<std::vector<TensorDesc>> post_operands;
+  uint64_t seed = 0;
+  MathMode math_mode = {};
+  Driver& driver;        // outlives the Launch
+  Libraries& libraries;  // likewise
+  Checks& checks;        // a kernel that checks values appends here
+};
+
+/// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.
+struct Buffers {
+  std::span<std::byte*const> inputs, outputs;
+  std::span<const std::span<std::byte* const>> post_operands;
+  std::byte* workspace = nullptr;  // 256-byte aligned, as is every buffer
+};
+
+/// What a job lets libraries do.
+inline MathMode math_mode_of(const plan::Job& job) {
+  return {.tf32 = job.precision == "tf32", .any_order = !job.deterministic};
+}
+
+struct LaunchState {
+  Driver& driver;
+  Stream stream;
+  const CallBlock* call;  // on the device
+  FaultBlock* fault;      // pinned
+};
+
+using Launch = std::function<void(const Buffers&, const LaunchState&)>;
+
+struct Kernel {
+  Launch launch;
+  size_t workspace = 0;  // bytes, for the duration of the step
+};
+
+/// Prepares one step. RunError when it cannot run on this device.
+using Prepare = Kernel (*)(const Request&);
+
+/// Updates of several variables in few launches: `buffers[i]` belong to request i.
+using LaunchUpdates = std::function<void(std::span<const Buffers> buffers, const LaunchState&)>;
+struct Updates {
+  LaunchUpdates launch;
+  size_t workspace = 0;  // bytes, of buffers[0], for the duration of all
+};
+/// REQUIRES: steps of one op, with equal attributes and numbers of operands.
+using PrepareUpdates = Updates (*)(std::span<const Request>);
+
+/// How a kernel takes posts: none (the backend makes steps of them), or a bias_add and a relu, in
+/// this order, each optional.
+enum class Posts : uint8_t { kNone, kBiasRelu };
+
+/// A kernel of one op: `prepare`, or of an op that updates variables, `prepare_updates`.
+struct KernelEntry {
+  std::string_view op;
+  Prepare prepare = nullptr;
+  Posts posts = Posts::kNone;
+  PrepareUpdates prepare_updates = nullptr;
+};
+
+std::span<const KernelEntry> all_kernels();
+/// The entry for `op`, or null.
+const KernelEntry* find_kernel(std::string_view op);
+
+}  // namespace flow::cuda

@@ -1,0 +1,10 @@
+// The gradients of attention.
+#pragma once
+
+#include "runtime/cuda/kernel.h"
+
+namespace flow::cuda {
+
+Kernel prepare_scaled_dot_product_attention_grad(const Request& request);
+
+}  // namespace flow::cuda
