@@ -40,8 +40,8 @@ class GradFuser {
   }
 
   static bool is_gradient_of(const ir::Node& node, const ir::Node& norm) {
-    return node.op->attribute("rectified") && node.operands[1] == norm.operands[0] &&
-           node.operands[4] == norm.results[1] && !node.attributes.get<bool>("rectified");
+    if (!node.op->attribute("rectified") || node.attributes.get<bool>("rectified")) return false;
+    return node.operands[1] == norm.operands[0] && node.operands[4] == norm.results[1];
   }
 
   bool fuse(const ir::Node& node) {
