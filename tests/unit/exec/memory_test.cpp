@@ -27,6 +27,20 @@ TEST_CASE("a view shares memory that is read later, and nobody writes over both"
 
 const LieAlike kAlike = [](plan::TensorId, plan::TensorId) { return true; };
 
+TEST_CASE("a view of a variable is a copy where it is read after the variable's update", "[exec]") {
+  for (const bool read_after : {false, true}) {
+    JobBuilder b;
+    const auto g = b.input("g", {4}), w = b.variable("w", {4});
+    const auto view = b.step("reshape", "view", {w}, {}, {2, 2}, DType::kFloat32, w);
+    const auto read = [&] { b.step("scale", "read", {view}, {{"factor", 2.0}}, {2, 2}); };
+    if (!read_after) read();
+    b.step("sgd_update", "w:update", {g, w}, {{"rate_scale", 1.0}, {"scale", 1.0}}, {4},
+           DType::kFloat32, w);
+    if (read_after) read();
+    CHECK(share_memory(b.build(), kAlike)[view.index()] == (read_after ? view : w));
+  }
+}
+
 TEST_CASE("nobody writes over what is delivered, and it keeps its memory to the end", "[exec]") {
   JobBuilder b;
   const auto g = b.input("g", {4});
