@@ -19,6 +19,9 @@ enum class Accepts { kAny, kFloat, kInteger, kBool, kNumber /* float or integer 
 /// What an operand or a result is to layouts of images, where kernels prefer channels innermost.
 enum class Images : uint8_t { kNone, kActivations /* [N, C, H, W] */, kFilters };
 
+/// One past the largest integer that an operand of labels or places may hold.
+using LimitRule = int64_t (*)(std::span<const Shape> operands, const Attributes& attributes);
+
 struct OperandSpec {
   std::string_view name;  // as job files write it: "labels"; the main one is "in"
   std::string_view doc;
@@ -30,6 +33,7 @@ struct OperandSpec {
   /// In a mixed job, passes may give it in the job's 16-bit float dtype.
   bool low_precision = false;
   Images images = Images::kNone;
+  LimitRule limit = nullptr;  // of labels and places, which lie in [0, limit)
 };
 
 /// How an attribute's text is read.
@@ -133,6 +137,14 @@ struct Origin {
   std::string_view expected;  // "the matching top_k"
 };
 
+/// Which numbers tests draw for float operands, so that results and gradients exist and are not all
+/// alike.
+enum class Domain : uint8_t {
+  kUnit,      // [-1, 1]
+  kWide,      // [-8, 8]: functions that bend beyond 1
+  kPositive,  // [0.1, 1.1]: functions undefined or steep at 0
+};
+
 /// Replaces attributes as job files write them by their normalised form: a negative axis by the one
 /// it means, `same` by four pads. Reports what cannot be. `attributes` are those that the call
 /// borrows.
@@ -180,6 +192,10 @@ struct OpSpec {
   std::string_view layer = {};  // whose main op it is: "dense"
   Flops flops = {};
   bool internal = false;  // made by passes; job files cannot name it
+  Domain domain = Domain::kUnit;
+  /// The first result as a NumPy expression of operands and attributes, by their names, in which
+  /// `in` is called x: "np.maximum(x, 0)". Empty: a function of tests/property/numpy_judge.py.
+  std::string_view numpy = {};
   /// Small calls for the property tests: "matmul(f32[3,4], f32[4,2]) transpose_b=false".
   std::vector<std::string_view> examples = {};
 
