@@ -161,8 +161,11 @@ int execute(const Options& options) {
 void declare(CLI::App& app, Options& options) {
   configure(app, "flowdiff");
   app.add_option("GOLDEN", options.golden, "reference: a .npy file, a directory or a run")
-      ->required();
-  app.add_option("OUT", options.out, "what to compare with GOLDEN; the same kind")->required();
+      ->required()
+      ->type_name("");
+  app.add_option("OUT", options.out, "what to compare with GOLDEN; the same kind")
+      ->required()
+      ->type_name("");
   app.add_option("--rtol", options.relative, "relative tolerance for floats, times |GOLDEN|")
       ->type_name("R");
   app.add_option("--atol", options.absolute, "absolute tolerance for floats")->type_name("A");
