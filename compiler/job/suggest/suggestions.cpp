@@ -103,7 +103,6 @@ constexpr Advice kAdvice[] = {
      "2H, 2W]"},
     {"expand broadcastto repeat repeatinterleave", "tile",
      "delete it, because ops broadcast as in NumPy, or use `tile` to repeat"},
-    {"flip reverse", "slice", "use `slice`: `index: \"[:, ::-1]\"` reverses axis 1"},
     {"roll", "slice", "`concat` two slices"},
     {"take indexselect", "gather", "use `gather` with `params`, `indices` and an `axis`"},
     {"takealongaxis", "one_hot",
