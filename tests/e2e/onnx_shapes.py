@@ -126,6 +126,12 @@ def triangle(n):
     return n.add("triu" if n.take("upper", 1) else "tril", n.operand(0), diagonal=int(n.value(1, 0)))
 
 
+@operator("CumSum")
+def cumulative_sum(n):
+    return n.add("cumsum", n.operand(0), axis=int(np.reshape(n.value(1), ())), exclusive=bool(n.take("exclusive", 0)),
+                 reverse=bool(n.take("reverse", 0)))
+
+
 @operator("TopK")
 def top_k(n):
     if not n.take("largest", 1):

@@ -110,6 +110,7 @@ constexpr Term kTerms[] = {
     {"reverse", "flip"},
     {"fliplr", "flip"},
     {"flipud", "flip"},
+    {"cumulativesum", "cumsum"},
     {"zeropad2d", "pad"},
     {"reflectionpad2d", "pad"},
     {"deconv", "conv2d_transpose"},
