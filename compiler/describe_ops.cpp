@@ -5,20 +5,29 @@
 
 #include <algorithm>
 
+#include "compiler/ir/attributes.h"
+#include "ops/check.h"
 #include "runtime/base/text.h"
 
 namespace flow {
-
-std::vector<std::string> activation_names() {
-  std::vector<std::string> names{"none"};
-  for (const ops::OpSpec* op : ops::written_specs())
-    if (op->infer && op->operands.size() == 1 && !op->operands[0].variadic &&
-        std::ranges::none_of(op->attributes, [](const auto& a) { return a.fallback.empty(); }))
-      names.emplace_back(op->name);
-  return names;
-}
-
 namespace {
+
+/// Does the op take one float operand, with all attributes at their defaults?
+bool is_activation(const ops::OpSpec& op) {
+  const ops::JobTypes job;
+  if (!op.infer || op.operands.size() != 1 || op.operands[0].variadic ||
+      !ops::accepts(op.operands[0], job.compute, job))
+    return false;
+  const Sources sources;
+  Diags diags(sources);
+  ir::Attributes attributes;
+  if (!complete_attributes(op, op.name, {}, diags, attributes)) return false;
+  const Shape shape{2, 3};
+  ops::Call call({ops::Operand{job.compute, shape}}, attributes, job);
+  if (op.normalise) op.normalise(call, attributes);
+  if (!call.failed()) op.infer(call);
+  return !call.failed();
+}
 
 std::string_view name_of(ops::Accepts accepts) {
   switch (accepts) {
@@ -116,6 +125,16 @@ std::string section(std::string_view title, const Columns& columns) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& activation_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names{"none"};
+    for (const ops::OpSpec* op : ops::written_specs())
+      if (is_activation(*op)) names.emplace_back(op->name);
+    return names;
+  }();
+  return kNames;
+}
 
 std::string attribute_type(const ops::AttributeSpec& attribute) { return type_of(attribute); }
 

@@ -10,8 +10,8 @@
 
 namespace flow {
 
-/// What `activation:` takes: `none`, and the ops of one operand that need no attribute.
-std::vector<std::string> activation_names();
+/// What `activation:` takes: `none`, and the ops of one float operand that need no attribute.
+const std::vector<std::string>& activation_names();
 
 /// "valid | same", "integer >= 1"
 std::string attribute_type(const ops::AttributeSpec& attribute);

@@ -86,12 +86,22 @@ std::optional<std::string> read_index(Reader& reader, const yaml::Node& node,
 
 std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
                                          const std::string& what) {
-  const std::vector<std::string> names = activation_names();
+  const std::vector<std::string>& names = activation_names();
   if (!reader.expect(
           node, yaml::Kind::kScalar, what,
           "write the name of an op with one operand; an op with attributes needs its own entry"))
     return {};
   if (std::ranges::find(names, node.scalar) != names.end()) return node.scalar;
+  const ops::OpSpec* op = ops::find_written_spec(node.scalar);
+  if (op && op->operands.size() == 1) {
+    reader
+        .error(
+            Diagnosis::kUnknownOp, node,
+            fmt::format("{} is `{}`; expected an op of one float operand that needs no attributes",
+                        what, op->name))
+        .with_hint(fmt::format("give `{}` an entry of its own", op->name));
+    return {};
+  }
   reader
       .error(Diagnosis::kUnknownOp, node,
              fmt::format("{} is `{}`; expected an op with one operand", what, node.scalar))
