@@ -17,6 +17,11 @@ constexpr std::string_view kClassNumbers =
 constexpr std::string_view kDenseLoss = "softmax_cross_entropy_with_logits";
 constexpr std::string_view kDenseLossGrad = "softmax_cross_entropy_with_logits_grad";
 
+/// Labels are classes, which are the last axis of operand 1.
+int64_t class_count(std::span<const Shape> operands, const Attributes&) {
+  return operands[1][operands[1].rank() - 1];
+}
+
 Shape without_classes(const Shape& logits) { return logits.first(logits.rank() - 1); }
 
 /// Each loss reads all classes.
@@ -126,6 +131,13 @@ void infer_dense_loss_grad(Call& call) {
   call.result(prob.dtype, prob.shape, prob.batch_axis);
 }
 
+OperandSpec class_labels() {
+  return {.name = "labels",
+          .doc = "(...), each in [0, C)",
+          .accepts = Accepts::kInteger,
+          .limit = class_count};
+}
+
 }  // namespace
 
 std::span<const OpSpec> cross_entropy() {
@@ -134,8 +146,7 @@ std::span<const OpSpec> cross_entropy() {
           .name = kSparseLoss,
           .doc = "Cross entropy of softmax(logits) against class indices; one loss per row.",
           .formula = "loss = log(sum exp(logits)) - logits[label]",
-          .operands = {{"labels", "(...), each in [0, C)", Accepts::kInteger},
-                       {"logits", "(..., C)"}},
+          .operands = {class_labels(), {"logits", "(..., C)"}},
           .results = {{"out"}, {.name = "prob", .optional = true}},
           .infer = infer_loss,
           .flops = {5, Flops::Each::kSecond},
@@ -171,9 +182,7 @@ std::span<const OpSpec> cross_entropy() {
           .name = kSparseLossGrad,
           .doc = "Gradient of the loss with respect to the logits.",
           .formula = "dlogits = dy (prob - onehot(label))",
-          .operands = {{"labels", "(...), each in [0, C)", Accepts::kInteger},
-                       {"prob", "softmax(logits), (..., C)"},
-                       {"dy", "(...)"}},
+          .operands = {class_labels(), {"prob", "softmax(logits), (..., C)"}, {"dy", "(...)"}},
           .infer = infer_loss_grad,
           .origin = Origin{.operand = 1,
                            .op = kSparseLoss,

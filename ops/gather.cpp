@@ -54,6 +54,20 @@ void infer_one_hot(Call& call) {
   call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
 }
 
+/// Of indices along an axis of the operand beside them.
+int64_t indexed_extent(std::span<const Shape> operands, const Attributes& attributes) {
+  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
+}
+
+/// The same where the operand is not there, but its extent.
+int64_t given_extent(std::span<const Shape>, const Attributes& attributes) {
+  return attributes.get<int64_t>("extent");
+}
+
+int64_t depth_of(std::span<const Shape>, const Attributes& attributes) {
+  return attributes.get<int64_t>("depth");
+}
+
 AttributeSpec size_attribute(std::string_view name, std::string_view doc) {
   return {.name = name,
           .type = AttributeType::kInteger,
@@ -86,8 +100,10 @@ std::span<const OpSpec> gather() {
           .doc = "Gathers slices along an axis by index.",
           .formula = "y[..., i, ...] = params[..., indices[i], ...]",
           .operands = {{"params", "any shape except a scalar", Accepts::kAny},
-                       {"indices", "integers of any shape, in [0, size of the axis)",
-                        Accepts::kInteger}},
+                       {.name = "indices",
+                        .doc = "integers of any shape, in [0, size of the axis)",
+                        .accepts = Accepts::kInteger,
+                        .limit = indexed_extent}},
           .attributes = {{"axis", AttributeType::kInteger, "0", "axis to gather along"}},
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
@@ -102,7 +118,10 @@ std::span<const OpSpec> gather() {
           .name = "gather_grad",
           .doc = "Gradient of gather: adds up the gradients of repeated indices.",
           .formula = "dx[..., j, ...] = sum of dy[..., i, ...] with indices[i] = j",
-          .operands = {{"indices", "indices of the forward op", Accepts::kInteger},
+          .operands = {{.name = "indices",
+                        .doc = "indices of the forward op",
+                        .accepts = Accepts::kInteger,
+                        .limit = given_extent},
                        {"dy", "same shape as the gathered result"}},
           .attributes = {{"axis", AttributeType::kInteger, "", "axis of the slices"},
                          {"extent", AttributeType::kInteger, "", "size of the axis"}},
@@ -117,7 +136,10 @@ std::span<const OpSpec> gather() {
           .name = "one_hot",
           .doc = "One-hot encodes integers along a new last axis.",
           .formula = "y[..., i] = on_value where x[...] = i, else off_value",
-          .operands = {{"in", "integers of any shape, in [0, depth)", Accepts::kInteger}},
+          .operands = {{.name = "in",
+                        .doc = "integers of any shape, in [0, depth)",
+                        .accepts = Accepts::kInteger,
+                        .limit = depth_of}},
           .attributes = {size_attribute("depth", "size of the new last axis"),
                          {"on_value", AttributeType::kNumber, "1", "value at the index"},
                          {"off_value", AttributeType::kNumber, "0", "value elsewhere"},

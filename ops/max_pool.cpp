@@ -34,6 +34,11 @@ void infer_max_pool2d_grad(Call& call) {
     call.result(call.dtype(0), of->x, batch_before(call.operand(0).batch_axis, 2));
 }
 
+int64_t places_of_window(std::span<const Shape>, const Attributes& attributes) {
+  const auto& size = attributes.get<std::vector<int64_t>>("ksize");
+  return size[0] * size[1];
+}
+
 /// Where windows overlap, gradients that meet in an element are added.
 bool windows_are_disjoint(const Attributes& attributes) {
   const auto& size = attributes.get<std::vector<int64_t>>("ksize");
@@ -93,7 +98,8 @@ std::span<const OpSpec> max_pool() {
                        {.name = "argmax",
                         .doc = "offsets within windows, from max_pool2d",
                         .accepts = Accepts::kInteger,
-                        .images = Images::kActivations}},
+                        .images = Images::kActivations,
+                        .limit = places_of_window}},
           .attributes = pool_gradient_attributes(),
           .plan_attributes = {{"input_shape", Kind::kShape},
                               {"ksize", Kind::kSizes},

@@ -47,6 +47,10 @@ void infer_top_k_grad(Call& call) {
     call.result(dy.dtype, with_extent(dy.shape, *axis, extent), batch_beside(dy.batch_axis, *axis));
 }
 
+int64_t searched_extent(std::span<const Shape>, const Attributes& attributes) {
+  return attributes.get<int64_t>("extent");
+}
+
 bool is_top_k_of(const Attributes& gradient, const Attributes& top, const Shape& x) {
   const auto axis = gradient.get<int64_t>("axis");
   return top.get<int64_t>("axis") == axis &&
@@ -82,7 +86,10 @@ std::span<const OpSpec> top_k() {
           .doc = "Gradient of top_k: zero except at the largest elements.",
           .formula = "dx[..., indices[..., j, ...], ...] = dy[..., j, ...]",
           .operands = {{"dy", "same shape as the values"},
-                       {"indices", "same shape as the values", Accepts::kInteger}},
+                       {.name = "indices",
+                        .doc = "same shape as the values",
+                        .accepts = Accepts::kInteger,
+                        .limit = searched_extent}},
           .attributes = {{"axis", AttributeType::kInteger, "", "axis of the forward op"},
                          {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
