@@ -3,13 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
-#include <set>
 
 #include "ops/spec.h"
-#include "runtime/cpu/loops/operands.h"
-#include "tests/property/kernel_case.h"
+#include "tests/property/example_cases.h"
 #include "tests/support/example.h"
-#include "tests/support/run_job.h"
 
 namespace flow::test {
 namespace {
@@ -23,49 +20,10 @@ std::vector<std::string> returned(const plan::Job& job) {
   return names;
 }
 
-/// The largest integer that an integer operand of the op may hold, plus one.
-int64_t integers_below(const plan::Job& job) {
-  const plan::Step& step = job.steps.front();
-  if (step.op == "gather") {
-    const Shape& params = job[step.inputs[0]].shape;
-    return params[static_cast<int>(step.attributes.get<int64_t>("axis"))];
-  }
-  if (step.op.name().starts_with("sparse_softmax")) {
-    const Shape& logits = job[step.inputs[1]].shape;
-    return logits[logits.rank() - 1];
-  }
-  if (step.op != "max_pool2d_grad") return 10;
-  const auto& size = step.attributes.get<std::vector<int64_t>>("ksize");
-  return size[0] * size[1];
-}
-
-/// What is undefined or steep near 0 is given numbers of at least 0.1; functions that bend further
-/// out than at 1, larger ones.
-void adapt(const std::string& op, Array& array) {
-  static const std::set<std::string> kPositive = {"log", "pow", "rsqrt", "sqrt", "divide"},
-                                     kBending = {"elu",  "gelu", "hardswish", "relu6",
-                                                 "silu", "tanh", "softplus"};
-  if (!is_float(array.dtype())) return;
-  cpu::visit_float(array.dtype(), [&]<typename T>(T) {
-    for (T& x : array.as<T>()) {
-      if (kPositive.contains(op)) x = std::abs(x) + T(0.1);
-      if (kBending.contains(op)) x *= 8;
-    }
-  });
-}
-
-Arrays random_inputs(const plan::Job& job) {
+/// The same for every run.
+Arrays inputs_of(const plan::Job& job) {
   Random random(5);
-  Arrays values;
-  for (const plan::Input& input : job.inputs) {
-    const plan::Tensor& tensor = job[input.tensor];
-    Array array = is_integer(tensor.dtype)
-                      ? random_labels(random, tensor.dtype, tensor.shape, integers_below(job))
-                      : random_array(random, tensor.dtype, tensor.shape);
-    if (tensor.name != "in_cotangent") adapt(job.steps.front().op.name(), array);
-    values.emplace(tensor.name, std::move(array));
-  }
-  return values;
+  return random_inputs(job, random);
 }
 
 /// Calls check(example) for every example of every primitive.
@@ -130,7 +88,7 @@ TEST_CASE("every example runs alike on fast kernels and on the reference", "[pro
   for_examples([](std::string_view example) {
     const plan::Job job = has_gradient(example, false) ? gradient_job_of_example(example, false)
                                                        : job_of_example(example, false);
-    const Arrays values = random_inputs(job);
+    const Arrays values = inputs_of(job);
     const std::vector<std::string> names = returned(job);
     const Arrays fast = run(job, values, names, {1, cpu::fast_kernels()});
     const Arrays reference = run(job, values, names, {1, cpu::reference_kernels()});
@@ -145,7 +103,7 @@ TEST_CASE("every gradient agrees with central differences", "[property]") {
   for_examples([](std::string_view example) {
     if (!has_gradient(example, true)) return;
     const plan::Job job = gradient_job_of_example(example, true);
-    const Arrays values = random_inputs(job);
+    const Arrays values = inputs_of(job);
     const std::vector<std::string> names = returned(job);
     const Arrays results = run(job, values, names);
     // The results of the call, then a gradient for each float64 input.

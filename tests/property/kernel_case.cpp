@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ops/spec.h"
 #include "runtime/base/convert.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/loops/operands.h"
@@ -42,8 +43,8 @@ class Memory {
 
 /// Which 4-D operands lie channels-last: activations, not the weights of a convolution.
 bool is_activation(const std::string& op, bool input, size_t i) {
-  if (op == "convolution_grad_weight") return input;
-  return !(input && i == 1 && op.starts_with("convolution"));
+  const ops::OpSpec& spec = *ops::find_spec(op);
+  return (input ? spec.operand(i).images : spec.result(i).images) != ops::Images::kFilters;
 }
 
 cpu::TensorDesc describe(const KernelCase& one, bool input, size_t i, cpu::Layout layout) {
@@ -118,6 +119,11 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings) {
     run.outputs.push_back(std::move(array));
   }
   return run;
+}
+
+bool has_dtype_attribute(const std::string& op) {
+  const auto is_dtype = [](const auto& attribute) { return attribute.kind == ops::Kind::kDType; };
+  return std::ranges::any_of(ops::find_spec(op)->plan_attributes, is_dtype);
 }
 
 bool takes_channels_last(const KernelCase& one) {

@@ -51,6 +51,9 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings);
 /// makes a difference.
 bool takes_channels_last(const KernelCase& one);
 
+/// Does an attribute say the result's dtype? Then it stays what it is in float64.
+bool has_dtype_attribute(const std::string& op);
+
 using Random = std::mt19937;
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

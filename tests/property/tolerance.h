@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/spec.h"
 #include "tests/property/random_cases.h"
 
 namespace flow::test {
@@ -34,7 +35,7 @@ class Tolerance {
     const auto n = static_cast<double>(terms_of(one));
     relative_ = 4 * epsilon;
     absolute_ = n > 1 ? 4 * std::sqrt(n) * epsilon : 0;
-    if (one.op == "matmul" || one.op.starts_with("convolution")) add_chain(one, n, epsilon);
+    if (ops::find_spec(one.op)->product) add_chain(one, n, epsilon);
     // CUDA's powf has up to 4 wrong units; gradients multiply it twice, once by a logarithm.
     if (one.op.starts_with("pow")) relative_ = 8 * epsilon;
     // exp(x - max) for x up to 60 below: the difference is rounded to 4e-6 before it is raised. The

@@ -40,11 +40,13 @@ class Example {
     add_inputs(text.substr(open + 1, close - open - 1));
     results_ = builder_.add(*op_, "out", graph_.inputs, attributes_from(text.substr(close + 1)),
                             AttributeSpans());
-    FLOW_CHECK(!diags_.has_errors(), "`{}`: {}", text, diags_.render());
     for (const ValueId result : results_) returned_.push_back(result);
   }
 
+  bool is_valid() const { return !diags_.has_errors(); }
+
   bool has_gradient() const {
+    require_valid();
     const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.number; };
     return grad::rules_of(*op_).gradient && is_number(results_[0]) &&
            std::ranges::any_of(graph_.inputs, is_number);
@@ -65,13 +67,14 @@ class Example {
     for (const ValueId input : inputs)
       if (graph_[input].dtype == graph_.number) context.training->variables.push_back(input);
     passes::autodiff(graph_, context, diags_);
-    FLOW_CHECK(!diags_.has_errors(), "{}", diags_.render());
+    require_valid();
     for (const ValueId input : context.training->variables)
       if (const ValueId gradient = graph_.gradient_of(input); gradient.valid())
         returned_.push_back(gradient);
   }
 
   plan::Job job() {
+    require_valid();
     graph_.results = returned_;
     passes::Context context;
     passes::drop_stop_gradients(graph_, context, diags_);
@@ -89,6 +92,8 @@ class Example {
   }
 
  private:
+  void require_valid() const { FLOW_CHECK(is_valid(), "{}: {}", op_->name, diags_.render()); }
+
   /// "f32[3,4], i64[]"
   void add_inputs(std::string_view text) {
     while (!text.empty()) {
@@ -156,6 +161,10 @@ class Example {
 
 plan::Job job_of_example(std::string_view example, bool float64) {
   return Example(example, float64).job();
+}
+
+bool is_valid_example(std::string_view example, bool float64) {
+  return Example(example, float64).is_valid();
 }
 
 bool has_gradient(std::string_view example, bool float64) {

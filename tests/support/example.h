@@ -13,6 +13,9 @@ namespace flow::test {
 /// are written as in a job file, lists without spaces.
 plan::Job job_of_example(std::string_view example, bool float64);
 
+/// Do the operands and attributes of the call go together?
+bool is_valid_example(std::string_view example, bool float64);
+
 /// Does the call have a gradient at all, from a result of the job's float dtype to an input of it?
 bool has_gradient(std::string_view example, bool float64);
 

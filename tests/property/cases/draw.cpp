@@ -12,8 +12,7 @@ int64_t extent(Random& random, int64_t largest) {
   return kExtents[random_between(random, 0, end - std::begin(kExtents) - 1)];
 }
 
-Shape any_shape(Random& random, int least_rank) {
-  Integers extents(static_cast<size_t>(random_between(random, least_rank, 4)));
+void draw_extents(Random& random, Integers& extents) {
   for (int64_t& e : extents) e = extent(random, 17);
   if (!extents.empty() && random_between(random, 0, 3) == 0) {
     int64_t others = 1;
@@ -21,6 +20,11 @@ Shape any_shape(Random& random, int least_rank) {
     extents[static_cast<size_t>(random_between(random, 0, std::ssize(extents) - 1))] =
         random_between(random, 20000, 60000) / others;
   }
+}
+
+Shape any_shape(Random& random, int least_rank) {
+  Integers extents(static_cast<size_t>(random_between(random, least_rank, 4)));
+  draw_extents(random, extents);
   return Shape(extents);
 }
 

@@ -1,5 +1,5 @@
-// What random calls are drawn from: extents, shapes, dtypes, windows; and how a family of ops lists
-// its calls.
+// What random calls are drawn from: extents, shapes, dtypes, windows; and how ops list calls that
+// need more than an example with other extents: random attributes, numbers that depend on others.
 #pragma once
 
 #include <span>
@@ -22,12 +22,11 @@ struct CaseMaker {
   int64_t (*terms)(const KernelCase& one) = nullptr;
 };
 
-/// Of which each may be rounded where the other all but takes it away.
-inline int64_t two_terms(const KernelCase&) { return 2; }
-
 /// 1, primes, powers of two and their neighbours.
 int64_t extent(Random& random, int64_t largest);
-/// Mostly small; sometimes one extent that several chunks have to share.
+/// Mostly small ones; sometimes one that several chunks have to share.
+void draw_extents(Random& random, Integers& extents);
+/// Of such extents.
 Shape any_shape(Random& random, int least_rank = 0);
 /// [N, C, H, W]
 Shape image_shape(Random& random);

@@ -1,4 +1,4 @@
-// Random calls: elements moved to other places, put together, taken apart.
+// Random calls: elements moved to other places, taken apart, repeated.
 #include <algorithm>
 #include <numeric>
 
@@ -33,35 +33,6 @@ KernelCase transpose(const std::string& op, Random& random) {
   for (const int64_t axis : perm) extents.push_back(x[static_cast<int>(axis)]);
   const DType dtype = pick_dtype(random);
   return {op, {{"perm", perm}}, {random_array(random, dtype, x)}, {{dtype, Shape(extents)}}};
-}
-
-KernelCase concat(const std::string& op, Random& random) {
-  Shape part = any_shape(random, 1);
-  const auto axis = static_cast<int>(pick_axis(random, part));
-  const DType dtype = pick_dtype(random);
-  KernelCase one{op, {{"axis", int64_t{axis}}}, {}, {}};
-  Shape out = part;
-  out[axis] = 0;
-  for (int64_t left = few(random, part, 4); left > 0; --left) {
-    one.inputs.push_back(random_array(random, dtype, part));
-    out[axis] += part[axis];
-    part[axis] = extent(random, 17);
-  }
-  one.results = {{dtype, out}};
-  return one;
-}
-
-KernelCase stack(const std::string& op, Random& random) {
-  const Shape part = any_shape(random);
-  const int64_t axis = random_between(random, 0, part.rank());
-  const DType dtype = pick_dtype(random);
-  KernelCase one{op, {{"axis", axis}}, {}, {}};
-  for (int64_t left = few(random, part, 4); left > 0; --left)
-    one.inputs.push_back(random_array(random, dtype, part));
-  Integers out = part.extents();
-  out.insert(out.begin() + axis, std::ssize(one.inputs));
-  one.results = {{dtype, Shape(out)}};
-  return one;
 }
 
 KernelCase split(const std::string& op, Random& random) {
@@ -184,8 +155,6 @@ KernelCase tile(const std::string& op, Random& random) {
 std::span<const CaseMaker> move_cases() {
   static constexpr CaseMaker kCases[] = {
       {"transpose", transpose},
-      {"concat", concat},
-      {"stack", stack},
       {"split", split},
       {"slice", slice},
       {"slice_grad", slice_grad},

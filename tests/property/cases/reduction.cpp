@@ -1,4 +1,4 @@
-// Random calls: biases, sums, means, places of maxima.
+// Random calls: sums, means, extremes, products, softmax.
 #include <algorithm>
 #include <cmath>
 
@@ -6,18 +6,6 @@
 
 namespace flow::test {
 namespace {
-
-KernelCase bias(const std::string& op, Random& random) {
-  const Shape x = any_shape(random, 2);
-  const int64_t axis = pick_axis(random, x);
-  const Shape channels = {x[static_cast<int>(axis)]};
-  KernelCase one{op, {{"axis", axis}}, {random_array(random, kF, x)}, {{kF, channels}}};
-  if (op == "bias_add") {
-    one.inputs.push_back(random_array(random, kF, channels));
-    one.results = {{kF, x, static_cast<int>(random_between(random, -1, 0))}};
-  }
-  return one;
-}
 
 KernelCase reduce(const std::string& op, Random& random) {
   const Shape x = any_shape(random);
@@ -76,15 +64,6 @@ KernelCase reduce_grad(const std::string& op, Random& random) {
   return one;
 }
 
-KernelCase argmax(const std::string& op, Random& random) {
-  const Shape x = any_shape(random, 1);
-  const int64_t axis = pick_axis(random, x);
-  Integers out = x.extents();
-  out.erase(out.begin() + axis);
-  const DType dtype = random_between(random, 0, 1) == 0 ? kF : pick_integer(random);
-  return {op, {{"axis", axis}}, {random_array(random, dtype, x)}, {{DType::kInt64, Shape(out)}}};
-}
-
 KernelCase softmax(const std::string& op, Random& random) {
   const Shape drawn = any_shape(random, 1);
   const int64_t axis = pick_axis(random, drawn);
@@ -124,24 +103,13 @@ int64_t summed(const KernelCase& one) {
 
 std::span<const CaseMaker> reduction_cases() {
   static constexpr CaseMaker kCases[] = {
-      {"bias_add", bias},
-      {"bias_add_grad", bias, summed},
-      {"reduce_sum", reduce_numbers, summed},
-      {"reduce_mean", reduce, summed},
-      {"argmax", argmax},
-      {"argmin", argmax},
-      {"logsumexp", reduce, summed},
-      {"reduce_all", reduce_bools},
-      {"reduce_any", reduce_bools},
-      {"reduce_extreme_grad", reduce_grad},
-      {"reduce_max", reduce_numbers},
-      {"reduce_min", reduce_numbers},
-      {"reduce_prod", prod, multiplied},
-      {"reduce_prod_grad", reduce_grad, multiplied},
-      {"log_softmax", softmax, row_of},
-      {"log_softmax_grad", softmax, row_of},
-      {"softmax", softmax, row_of},
-      {"softmax_grad", softmax, row_of},
+      {"reduce_sum", reduce_numbers, summed}, {"reduce_mean", reduce, summed},
+      {"logsumexp", reduce, summed},          {"reduce_all", reduce_bools},
+      {"reduce_any", reduce_bools},           {"reduce_extreme_grad", reduce_grad},
+      {"reduce_max", reduce_numbers},         {"reduce_min", reduce_numbers},
+      {"reduce_prod", prod, multiplied},      {"reduce_prod_grad", reduce_grad, multiplied},
+      {"log_softmax", softmax, row_of},       {"log_softmax_grad", softmax, row_of},
+      {"softmax", softmax, row_of},           {"softmax_grad", softmax, row_of},
   };
   return kCases;
 }

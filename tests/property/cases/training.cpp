@@ -1,4 +1,4 @@
-// Random calls: dropout, losses, updates and what is done to gradients before.
+// Random calls: losses, updates and what is done to gradients before.
 #include <cmath>
 #include <limits>
 
@@ -6,18 +6,6 @@
 
 namespace flow::test {
 namespace {
-
-KernelCase dropout(const std::string& op, Random& random) {
-  const Shape shape = any_shape(random);
-  KernelCase one{op, {{"rate", 0.3}}, {random_array(random, kF, shape)}, {{kF, shape}}};
-  if (op == "dropout") {
-    one.attributes.push_back({"consumer", std::string("net/drop")});
-    one.results.push_back({DType::kBool, shape});
-  } else {
-    one.inputs.push_back(random_array(random, DType::kBool, shape));
-  }
-  return one;
-}
 
 KernelCase loss(const std::string& op, Random& random) {
   const bool wide = random_between(random, 0, 5) == 0;
@@ -166,8 +154,6 @@ int64_t norm_terms(const KernelCase& one) { return 3 + one.inputs[0].shape().ele
 
 std::span<const CaseMaker> training_cases() {
   static constexpr CaseMaker kCases[] = {
-      {"dropout", dropout},
-      {"dropout_grad", dropout},
       {"sparse_softmax_cross_entropy_with_logits", loss},
       {"sparse_softmax_cross_entropy_with_logits_grad", loss},
       {"softmax_cross_entropy_with_logits", dense_loss, logits_terms},

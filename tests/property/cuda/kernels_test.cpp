@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "ops/spec.h"
 #include "runtime/base/convert.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -50,7 +51,7 @@ void for_random_cases(Check check) {
     for (int i = 0; i < cases(); ++i) {
       const KernelCase one = random_case(op, random);
       judge(check, one);
-      if (op != "cast" && op != "fill" && op != "one_hot") judge(check, widened(one));
+      if (!has_dtype_attribute(op)) judge(check, widened(one));
     }
   }
 }
@@ -111,7 +112,9 @@ void require_wide_reference(const KernelCase& one) {
   INFO(one.str());
   const KernelRun expected = run_kernel(in_float32(one), {cpu::reference_kernels()});
   const KernelRun got = run_on_device(one).run;
-  const bool picks = one.op.starts_with("relu") || one.op == "max_pool2d";
+  const ops::OpSpec& spec = *ops::find_spec(one.op);
+  const bool picks =
+      spec.rounds_operands == ops::rounds_always || spec.epilogue == ops::Epilogue::kRelu;
   for (size_t i = 0; i < one.results.size(); ++i) {
     const Tolerance tolerance(one, one.results[i].dtype);
     for (int64_t at = 0; at < one.results[i].shape.elements(); ++at) {
@@ -124,13 +127,18 @@ void require_wide_reference(const KernelCase& one) {
   CHECK(same_bits(got, run_on_device(one, {LaneOrder::kReversed}).run));
 }
 
+/// Do mixed jobs call it on 16 bits?
+bool reads_16_bits(const ops::OpSpec& op) {
+  return op.epilogue == ops::Epilogue::kBias || op.epilogue == ops::Epilogue::kRelu ||
+         std::ranges::any_of(op.operands, &ops::OperandSpec::low_precision);
+}
+
 TEST_CASE("what mixed jobs compute in 16 bits is what the reference gives", "[cuda]") {
-  for (const std::string op : {"bias_add", "bias_add_grad", "convolution", "convolution_grad_data",
-                               "convolution_grad_weight", "matmul", "max_pool2d", "max_pool2d_grad",
-                               "relu", "relu_grad"}) {
+  for (const ops::OpSpec* op : ops::all_specs()) {
+    if (!reads_16_bits(*op)) continue;
     Random random(17);
     for (int i = 0; i < cases(); ++i) {
-      const KernelCase one = random_case(op, random);
+      const KernelCase one = random_case(std::string(op->name), random);
       for (const DType narrow : {DType::kFloat16, DType::kBFloat16})
         judge(require_wide_reference, rounded(one, narrow));
     }
@@ -256,9 +264,9 @@ TEST_CASE("every dtype is cast to every other as the CPU does", "[cuda]") {
 
 TEST_CASE("a second result that nobody reads is not written", "[cuda]") {
   Random random(12);
-  for (const char* op : {"dropout", "max_pool2d", "softmax_cross_entropy_with_logits",
-                         "sparse_softmax_cross_entropy_with_logits"}) {
-    const KernelCase both = random_case(op, random);
+  for (const ops::OpSpec* op : ops::all_specs()) {
+    if (op->results.size() != 2 || !op->results[1].optional) continue;
+    const KernelCase both = random_case(std::string(op->name), random);
     INFO(both.str());
     KernelCase one = both;
     one.results[1].unused = true;
@@ -268,7 +276,11 @@ TEST_CASE("a second result that nobody reads is not written", "[cuda]") {
 
 TEST_CASE("dropout draws anew in every step", "[cuda]") {
   Random random(13);
-  const KernelCase one = random_case("dropout", random);
+  const Shape shape{1000};
+  const KernelCase one{"dropout",
+                       {{"rate", 0.3}, {"consumer", std::string("net/drop")}},
+                       {random_array(random, DType::kFloat32, shape)},
+                       {{DType::kFloat32, shape}, {DType::kBool, shape}}};
   DeviceSettings later;
   later.step = (int64_t{1} << 32) + 5;  // of which 32 bits count
   KernelSettings cpu{cpu::fast_kernels()};
