@@ -1,4 +1,4 @@
-// Elementwise arithmetic.
+// Elementwise arithmetic: the rows of binary.def, and scale.
 #include "ops/broadcast.h"
 #include "ops/families.h"
 
@@ -9,14 +9,17 @@ void infer_arithmetic(Call& call) {
   if (call.same_dtype()) infer_broadcast(call);
 }
 
-OpSpec arithmetic_spec(std::string_view name, std::string_view doc, std::string_view formula,
-                       Accepts accepts, std::vector<std::string_view> examples) {
+OpSpec arithmetic_spec(std::string_view name, Accepts accepts, Domain domain, std::string_view doc,
+                       std::string_view formula, std::string_view numpy,
+                       std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
           .operands = {{"a", "any shape", accepts}, {"b", "any shape, same dtype as a", accepts}},
           .infer = infer_arithmetic,
           .in_place = {0, 1},
+          .domain = domain,
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -35,46 +38,12 @@ OpSpec pow_grad_spec(std::string_view name, std::string_view doc, std::string_vi
 
 std::span<const OpSpec> arithmetic() {
   static const OpSpec kOps[] = {
-      arithmetic_spec(
-          "add", "Adds elementwise; shapes broadcast, integers wrap around.", "y = a + b",
-          Accepts::kNumber,
-          {"add(f32[3,4], f32[3,4])", "add(f32[2,3,4], f32[3,1])", "add(f32[1,4], f32[3,1])",
-           "add(f32[3], f32[])", "add(i32[3,4], i32[4])", "add(u8[5], u8[5])"}),
-      arithmetic_spec(
-          "subtract", "Subtracts elementwise; shapes broadcast, integers wrap around.", "y = a - b",
-          Accepts::kNumber,
-          {"subtract(f32[3,4], f32[3,4])", "subtract(f32[4], f32[3,1])", "subtract(u8[5], u8[5])"}),
-      arithmetic_spec("multiply", "Multiplies elementwise; shapes broadcast, integers wrap around.",
-                      "y = a b", Accepts::kNumber,
-                      {"multiply(f32[3,4], f32[3,4])", "multiply(f32[2,3,4], f32[3,1])",
-                       "multiply(f32[1,4], f32[3,1])", "multiply(f32[3], f32[])",
-                       "multiply(i64[3,4], i64[4])", "multiply(i8[5], i8[5])"}),
-      arithmetic_spec(
-          "divide", "Divides floats elementwise; shapes broadcast.", "y = a / b", Accepts::kFloat,
-          {"divide(f32[3,4], f32[3,4])", "divide(f32[4], f32[3,1])", "divide(f32[], f32[3])"}),
-      arithmetic_spec(
-          "pow",
-          "Raises a to the power b elementwise; shapes broadcast. Integers wrap around; a "
-          "negative integer exponent gives 0, except for the bases 1 and -1.",
-          "y = a^b", Accepts::kNumber,
-          {"pow(f32[3,4], f32[3,4])", "pow(f32[3,4], f32[])", "pow(f32[4], f32[3,1])",
-           "pow(i32[5], i32[5])"}),
-      pow_grad_spec("pow_grad_base", "Gradient of pow with respect to the base.",
-                    "da = dy b a^(b-1)"),
-      pow_grad_spec("pow_grad_exponent", "Gradient of pow with respect to the exponent.",
-                    "db = dy a^b ln a"),
-      arithmetic_spec(
-          "maximum",
-          "Elementwise maximum; shapes broadcast. NaN if either operand is NaN; on ties, the "
-          "first operand receives the gradient.",
-          "y = max(a, b)", Accepts::kNumber,
-          {"maximum(f32[3,4], f32[3,4])", "maximum(f32[4], f32[3,1])", "maximum(i8[5], i8[])"}),
-      arithmetic_spec(
-          "minimum",
-          "Elementwise minimum; shapes broadcast. NaN if either operand is NaN; on ties, the "
-          "first operand receives the gradient.",
-          "y = min(a, b)", Accepts::kNumber,
-          {"minimum(f32[3,4], f32[3,4])", "minimum(f32[4], f32[3,1])", "minimum(i8[5], i8[])"}),
+#define FLOW_ARITHMETIC(op, functor, domain, doc, formula, numpy, ...) \
+  arithmetic_spec(#op, Accepts::kNumber, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_FLOAT_ARITHMETIC(op, functor, domain, doc, formula, numpy, ...) \
+  arithmetic_spec(#op, Accepts::kFloat, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_ARITHMETIC_GRAD(op, functor, doc, formula) pow_grad_spec(#op, doc, formula),
+#include "ops/binary.def"
       {
           .name = "scale",
           .doc = "Multiplies by a constant.",

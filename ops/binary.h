@@ -1,4 +1,5 @@
-// Functions of two or three numbers (binary.def lists them), as loops of every kind inline them.
+// The functors of binary ops and of their gradients (binary.def lists them), as loops of every kind
+// inline them.
 #pragma once
 
 #include "ops/unary.h"

@@ -42,25 +42,16 @@ void infer_where(Call& call) {
         .with_hint(fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(x)));
 }
 
-OpSpec comparison_of(std::string_view name, std::string_view doc, std::string_view formula,
-                     InferRule infer, std::vector<std::string_view> examples) {
+OpSpec comparison_of(std::string_view name, Accepts accepts, InferRule infer, std::string_view doc,
+                     std::string_view formula, std::string_view numpy,
+                     std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
-          .operands = {{"a", "any shape", Accepts::kAny}, {"b", "any shape", Accepts::kAny}},
+          .operands = {{"a", "any shape", accepts}, {"b", "any shape", accepts}},
           .infer = infer,
           .in_place = {0, 1},
-          .examples = std::move(examples)};
-}
-
-OpSpec logical(std::string_view name, std::string_view doc, std::string_view formula,
-               std::vector<std::string_view> examples) {
-  return {.name = name,
-          .doc = doc,
-          .formula = formula,
-          .operands = {{"a", "any shape", Accepts::kBool}, {"b", "any shape", Accepts::kBool}},
-          .infer = infer_logical,
-          .in_place = {0, 1},
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -68,32 +59,11 @@ OpSpec logical(std::string_view name, std::string_view doc, std::string_view for
 
 std::span<const OpSpec> comparison() {
   static const OpSpec kOps[] = {
-      comparison_of(
-          "equal", "True where a and b are equal; shapes broadcast, and integer dtypes can differ.",
-          "y = (a == b)", infer_equality,
-          {"equal(i32[4], i64[4])", "equal(u8[3,4], i8[4])", "equal(i64[7], i64[7])",
-           "equal(f32[3,4], f32[3,4])", "equal(bool[5], bool[5])", "equal(i32[3,1], i32[4])"}),
-      comparison_of("not_equal", "True where a and b differ; same rules as `equal`.",
-                    "y = (a != b)", infer_equality,
-                    {"not_equal(i32[4], i64[4])", "not_equal(bool[5], bool[5])"}),
-      comparison_of(
-          "greater",
-          "True where a is greater than b; shapes broadcast, and integer dtypes can differ.",
-          "y = (a > b)", infer_order, {"greater(f32[3,4], f32[4])", "greater(u8[4], i64[4])"}),
-      comparison_of("greater_equal",
-                    "True where a is greater than or equal to b; same rules as `greater`.",
-                    "y = (a >= b)", infer_order,
-                    {"greater_equal(f32[3,4], f32[4])", "greater_equal(i8[4], u8[4])"}),
-      comparison_of("less", "True where a is less than b; same rules as `greater`.", "y = (a < b)",
-                    infer_order, {"less(f32[3,4], f32[4])", "less(i32[4], i8[])"}),
-      comparison_of("less_equal",
-                    "True where a is less than or equal to b; same rules as `greater`.",
-                    "y = (a <= b)", infer_order,
-                    {"less_equal(f32[3,4], f32[4])", "less_equal(i64[4], i64[4])"}),
-      logical("logical_and", "True where both operands are true; shapes broadcast.",
-              "y = (a and b)", {"logical_and(bool[3,4], bool[4])"}),
-      logical("logical_or", "True where at least one operand is true; shapes broadcast.",
-              "y = (a or b)", {"logical_or(bool[3,4], bool[4])"}),
+#define FLOW_COMPARISON(op, functor, infer, doc, formula, numpy, ...) \
+  comparison_of(#op, Accepts::kAny, infer, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_LOGICAL(op, functor, doc, formula, numpy, ...) \
+  comparison_of(#op, Accepts::kBool, infer_logical, doc, formula, numpy, {__VA_ARGS__}),
+#include "ops/binary.def"
       {
           .name = "logical_not",
           .doc = "True where the operand is false.",
@@ -102,6 +72,7 @@ std::span<const OpSpec> comparison() {
           .infer = infer_like_operand,
           .in_place = {0},
           .elementwise = true,
+          .numpy = "~x",
           .examples = {"logical_not(bool[3,4])"},
       },
       {
@@ -113,6 +84,7 @@ std::span<const OpSpec> comparison() {
                        {"y", "any shape, same dtype as x", Accepts::kAny}},
           .infer = infer_where,
           .in_place = {1, 2},
+          .numpy = "np.where(condition, x, y)",
           .examples = {"where(bool[3,4], f32[3,4], f32[3,4])", "where(bool[3,1], f32[4], f32[])",
                        "where(bool[], f32[2,1,4], f32[3,1])", "where(bool[5], i64[5], i64[])",
                        "where(bool[5], u8[5], u8[5])"},

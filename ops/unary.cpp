@@ -72,7 +72,8 @@ Parameters bounds() {
           infer_clip_grad};
 }
 
-OpSpec number_spec(std::string_view name, std::string_view doc, std::string_view formula,
+OpSpec number_spec(std::string_view name, Domain domain, std::string_view doc,
+                   std::string_view formula, std::string_view numpy,
                    std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
@@ -81,11 +82,14 @@ OpSpec number_spec(std::string_view name, std::string_view doc, std::string_view
           .infer = infer_like_operand,
           .in_place = {0},
           .elementwise = true,
+          .domain = domain,
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
-OpSpec forward(std::string_view name, const Parameters& parameters, std::string_view doc,
-               std::string_view formula, std::vector<std::string_view> examples) {
+OpSpec forward(std::string_view name, Domain domain, const Parameters& parameters,
+               std::string_view doc, std::string_view formula, std::string_view numpy,
+               std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
@@ -96,6 +100,8 @@ OpSpec forward(std::string_view name, const Parameters& parameters, std::string_
           .in_place = {0},
           .elementwise = true,
           .epilogue = parameters.epilogue,
+          .domain = domain,
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -124,15 +130,12 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
 std::span<const OpSpec> unary() {
   constexpr bool kOperand = false, kResult = true;  // read by the gradient
   static const OpSpec kOps[] = {
-#define FLOW_LIST(...) \
-  { __VA_ARGS__ }
-#define FLOW_UNARY_NUMBER_SPEC(op, doc, formula, examples) \
-  number_spec(#op, doc, formula, FLOW_LIST examples),
-#define FLOW_UNARY_SPEC(op, parameters, doc, formula, grad_formula, reads, examples) \
-  forward(#op, parameters, doc, formula, FLOW_LIST examples),                        \
+#define FLOW_UNARY_NUMBER_SPEC(op, domain, doc, formula, numpy, ...) \
+  number_spec(#op, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
+  forward(#op, Domain::domain, parameters, doc, formula, numpy, {__VA_ARGS__}),                \
       backward(#op "_grad", parameters, grad_formula, reads),
 #include "ops/unary.def"
-#undef FLOW_LIST
   };
   return kOps;
 }

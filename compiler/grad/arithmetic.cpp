@@ -80,10 +80,9 @@ std::vector<ValueId> scale_gradient(GradientContext& context) {
 
 std::span<const Rules> arithmetic() {
   static constexpr Rules kRules[] = {
-      {"add", add_gradient},           {"subtract", subtract_gradient},
-      {"multiply", multiply_gradient}, {"divide", divide_gradient},
-      {"pow", pow_gradient},           {"maximum", maximum_gradient},
-      {"minimum", minimum_gradient},   {"scale", scale_gradient},
+#define FLOW_ARITHMETIC(op, ...) {#op, op##_gradient},
+#include "ops/binary.def"
+      {"scale", scale_gradient},
   };
   return kRules;
 }

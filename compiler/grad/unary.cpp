@@ -51,7 +51,8 @@ std::span<const Rules> unary() {
       {"abs", abs_gradient},
       {"sign", sign_gradient},
       {"square", square_gradient},
-#define FLOW_UNARY_SPEC(op, parameters, doc, formula, grad_formula, reads, examples) {#op, reads},
+#define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
+  {#op, reads},
 #include "ops/unary.def"
   };
   return kRules;

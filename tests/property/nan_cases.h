@@ -49,15 +49,8 @@ inline std::vector<KernelCase> function_cases() {
   cases.push_back(nan_case(#op, {numbers_with_nan(random)}));
 #define FLOW_UNARY_FUNCTOR(op, functor) FLOW_UNARY_NUMBER_FUNCTOR(op, functor)
 #include "ops/unary.def"
-#define FLOW_NUMBER_PAIR(op, type) add_pair(#op);
-#define FLOW_PAIR(op, ...) add_pair(#op);
-#define FLOW_TRIPLE(op, ...)
-#define FLOW_COMPARISON(op, type)
+#define FLOW_PAIR_FUNCTOR(op, functor) add_pair(#op);
 #include "ops/binary.def"
-#undef FLOW_NUMBER_PAIR
-#undef FLOW_PAIR
-#undef FLOW_TRIPLE
-#undef FLOW_COMPARISON
   return cases;
 }
 

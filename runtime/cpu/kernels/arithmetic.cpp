@@ -24,15 +24,13 @@ Kernel prepare_scale(const Request& request) {
 
 std::span<const KernelEntry> arithmetic() {
   static constexpr KernelEntry kKernels[] = {
-      {"add", number_pair_kernel<functions::Add>, Layouts::kSame},
-      {"subtract", number_pair_kernel<functions::Subtract>, Layouts::kSame},
-      {"multiply", number_pair_kernel<functions::Multiply>, Layouts::kSame},
-      {"divide", pair_kernel<functions::Divide>, Layouts::kSame},
-      {"pow", number_pair_kernel<functions::Pow>, Layouts::kSame},
-      {"pow_grad_base", triple_kernel<functions::PowGradientBase>, Layouts::kSame},
-      {"pow_grad_exponent", triple_kernel<functions::PowGradientExponent>, Layouts::kSame},
-      {"maximum", number_pair_kernel<functions::Maximum>, Layouts::kSame},
-      {"minimum", number_pair_kernel<functions::Minimum>, Layouts::kSame},
+#define FLOW_ARITHMETIC(op, Function, ...) \
+  {#op, number_pair_kernel<functions::Function>, Layouts::kSame},
+#define FLOW_FLOAT_ARITHMETIC(op, Function, ...) \
+  {#op, pair_kernel<functions::Function>, Layouts::kSame},
+#define FLOW_ARITHMETIC_GRAD(op, Function, ...) \
+  {#op, triple_kernel<functions::Function>, Layouts::kSame},
+#include "ops/binary.def"
       {"scale", prepare_scale, Layouts::kSame},
   };
   return kKernels;

@@ -9,19 +9,13 @@
 namespace flow::cpu::fast {
 
 // run_block(f, block, a, b, y), or with c: y = f(a, b) over a block, compiled for what the CPU has.
-#define FLOW_NUMBER_PAIR(op, Function) FLOW_PAIR(op, Function)
-#define FLOW_PAIR(op, Function)                                                               \
+#define FLOW_PAIR_FUNCTOR(op, Function)                                                       \
   void run_block(functions::Function<float> f, const Broadcast::Block& block, const float* a, \
                  const float* b, float* y);
-#define FLOW_TRIPLE(op, Function)                                                             \
+#define FLOW_TRIPLE_FUNCTOR(op, Function)                                                     \
   void run_block(functions::Function<float> f, const Broadcast::Block& block, const float* a, \
                  const float* b, const float* c, float* y);
-#define FLOW_COMPARISON(op, Function)
 #include "ops/binary.def"
-#undef FLOW_NUMBER_PAIR
-#undef FLOW_PAIR
-#undef FLOW_TRIPLE
-#undef FLOW_COMPARISON
 
 /// Of two floats.
 template <template <typename> class F>

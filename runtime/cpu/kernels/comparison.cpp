@@ -102,14 +102,10 @@ Kernel prepare_where(const Request& request) {
 
 std::span<const KernelEntry> comparison() {
   static constexpr KernelEntry kKernels[] = {
-      {"equal", compare<functions::Equal>, Layouts::kSame},
-      {"not_equal", compare<functions::NotEqual>, Layouts::kSame},
-      {"greater", compare<functions::Greater>, Layouts::kSame},
-      {"greater_equal", compare<functions::GreaterEqual>, Layouts::kSame},
-      {"less", compare<functions::Less>, Layouts::kSame},
-      {"less_equal", compare<functions::LessEqual>, Layouts::kSame},
-      {"logical_and", compare_as<functions::And, bool, bool>, Layouts::kSame},
-      {"logical_or", compare_as<functions::Or, bool, bool>, Layouts::kSame},
+#define FLOW_COMPARISON(op, Function, ...) {#op, compare<functions::Function>, Layouts::kSame},
+#define FLOW_LOGICAL(op, Function, ...) \
+  {#op, compare_as<functions::Function, bool, bool>, Layouts::kSame},
+#include "ops/binary.def"
       {"logical_not", prepare_logical_not, Layouts::kSame},
       {.op = "where", .prepare = prepare_where, .layouts = Layouts::kSame, .any_dtype = true},
   };

@@ -91,15 +91,9 @@ Kernel prepare_pow_grad_exponent(const Request& request) {
 
 std::span<const KernelEntry> arithmetic() {
   static constexpr KernelEntry kKernels[] = {
-      {"add", prepare_add},
-      {"subtract", prepare_subtract},
-      {"multiply", prepare_multiply},
-      {"divide", prepare_divide},
-      {"pow", prepare_pow},
-      {"pow_grad_base", prepare_pow_grad_base},
-      {"pow_grad_exponent", prepare_pow_grad_exponent},
-      {"maximum", prepare_maximum},
-      {"minimum", prepare_minimum},
+#define FLOW_ARITHMETIC(op, ...) {#op, prepare_##op},
+#define FLOW_ARITHMETIC_GRAD FLOW_ARITHMETIC
+#include "ops/binary.def"
       {"scale", prepare_scale},
   };
   return kKernels;

@@ -55,14 +55,8 @@ Kernel prepare_sigmoid_cross_entropy_with_logits_grad(const Request& request) {
 
 std::span<const KernelEntry> elementwise_losses() {
   static constexpr KernelEntry kKernels[] = {
-      {"mse", prepare_mse},
-      {"mse_grad", prepare_mse_grad},
-      {"l1", prepare_l1},
-      {"l1_grad", prepare_l1_grad},
-      {"smooth_l1", prepare_smooth_l1},
-      {"smooth_l1_grad", prepare_smooth_l1_grad},
-      {"sigmoid_cross_entropy_with_logits", prepare_sigmoid_cross_entropy_with_logits},
-      {"sigmoid_cross_entropy_with_logits_grad", prepare_sigmoid_cross_entropy_with_logits_grad},
+#define FLOW_LOSS(op, ...) {#op, prepare_##op}, {#op "_grad", prepare_##op##_grad},
+#include "ops/binary.def"
   };
   return kKernels;
 }

@@ -22,15 +22,10 @@ Kernel prepare_scale(const Request& request) {
 
 std::span<const KernelEntry> kernels::arithmetic() {
   static constexpr KernelEntry kKernels[] = {
-      {"add", number_pair_kernel<functions::Add>},
-      {"subtract", number_pair_kernel<functions::Subtract>},
-      {"multiply", number_pair_kernel<functions::Multiply>},
-      {"divide", pair_kernel<functions::Divide>},
-      {"pow", number_pair_kernel<functions::Pow>},
-      {"pow_grad_base", triple_kernel<functions::PowGradientBase>},
-      {"pow_grad_exponent", triple_kernel<functions::PowGradientExponent>},
-      {"maximum", number_pair_kernel<functions::Maximum>},
-      {"minimum", number_pair_kernel<functions::Minimum>},
+#define FLOW_ARITHMETIC(op, Function, ...) {#op, number_pair_kernel<functions::Function>},
+#define FLOW_FLOAT_ARITHMETIC(op, Function, ...) {#op, pair_kernel<functions::Function>},
+#define FLOW_ARITHMETIC_GRAD(op, Function, ...) {#op, triple_kernel<functions::Function>},
+#include "ops/binary.def"
       {"scale", prepare_scale},
   };
   return kKernels;

@@ -10,17 +10,11 @@ namespace flow::cuda {
 /// The op that a function is; its launches are named so.
 template <template <typename> class F>
 inline constexpr const char* kOp = nullptr;
-#define FLOW_NUMBER_PAIR(op, Function) FLOW_PAIR(op, Function)
-#define FLOW_TRIPLE(op, Function) FLOW_PAIR(op, Function)
-#define FLOW_PAIR(op, Function) \
-  template <>                   \
+#define FLOW_PAIR_FUNCTOR(op, Function) \
+  template <>                           \
   inline constexpr const char* kOp<functions::Function> = #op;
-#define FLOW_COMPARISON(op, Function)
+#define FLOW_TRIPLE_FUNCTOR FLOW_PAIR_FUNCTOR
 #include "ops/binary.def"
-#undef FLOW_NUMBER_PAIR
-#undef FLOW_PAIR
-#undef FLOW_TRIPLE
-#undef FLOW_COMPARISON
 
 /// Of two floats or two integers.
 template <template <typename> class F>

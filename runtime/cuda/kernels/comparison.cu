@@ -63,26 +63,15 @@ Kernel choose(const Request& request) {
   return {map_triples_launch<bool, T>("where", request, Choose{})};
 }
 
-#define FLOW_NUMBER_PAIR(op, Function)
-#define FLOW_PAIR(op, Function, ...)
-#define FLOW_TRIPLE(op, Function, ...)
-#define FLOW_COMPARISON(op, Function)                    \
+#define FLOW_COMPARISON(op, Function, ...)               \
   Kernel prepare_##op(const Request& request) {          \
     return compare(#op, request, functions::Function{}); \
   }
+#define FLOW_LOGICAL(op, Function, ...)                           \
+  Kernel prepare_##op(const Request& request) {                   \
+    return compare_as<bool>(#op, request, functions::Function{}); \
+  }
 #include "ops/binary.def"
-#undef FLOW_NUMBER_PAIR
-#undef FLOW_PAIR
-#undef FLOW_TRIPLE
-#undef FLOW_COMPARISON
-
-Kernel prepare_logical_and(const Request& request) {
-  return compare_as<bool>("logical_and", request, functions::And{});
-}
-
-Kernel prepare_logical_or(const Request& request) {
-  return compare_as<bool>("logical_or", request, functions::Or{});
-}
 
 Kernel prepare_logical_not(const Request& request) {
   return {map_launch<bool>("logical_not", request, Not{})};
@@ -97,14 +86,8 @@ Kernel prepare_where(const Request& request) {
 
 std::span<const KernelEntry> kernels::comparison() {
   static constexpr KernelEntry kKernels[] = {
-      {"equal", prepare_equal},
-      {"not_equal", prepare_not_equal},
-      {"greater", prepare_greater},
-      {"greater_equal", prepare_greater_equal},
-      {"less", prepare_less},
-      {"less_equal", prepare_less_equal},
-      {"logical_and", prepare_logical_and},
-      {"logical_or", prepare_logical_or},
+#define FLOW_COMPARISON(op, ...) {#op, prepare_##op},
+#include "ops/binary.def"
       {"logical_not", prepare_logical_not},
       {"where", prepare_where},
   };

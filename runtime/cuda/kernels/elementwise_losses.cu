@@ -6,15 +6,10 @@ namespace flow::cuda {
 
 std::span<const KernelEntry> kernels::elementwise_losses() {
   static constexpr KernelEntry kKernels[] = {
-      {"mse", pair_kernel<functions::SquaredDifference>},
-      {"mse_grad", triple_kernel<functions::SquaredDifferenceGradient>},
-      {"l1", pair_kernel<functions::AbsoluteDifference>},
-      {"l1_grad", triple_kernel<functions::AbsoluteDifferenceGradient>},
-      {"smooth_l1", pair_kernel<functions::SmoothL1>},
-      {"smooth_l1_grad", triple_kernel<functions::SmoothL1Gradient>},
-      {"sigmoid_cross_entropy_with_logits", pair_kernel<functions::SigmoidCrossEntropy>},
-      {"sigmoid_cross_entropy_with_logits_grad",
-       triple_kernel<functions::SigmoidCrossEntropyGradient>},
+#define FLOW_LOSS(op, Function, ...)       \
+  {#op, pair_kernel<functions::Function>}, \
+      {#op "_grad", triple_kernel<functions::Function##Gradient>},
+#include "ops/binary.def"
   };
   return kKernels;
 }
