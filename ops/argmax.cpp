@@ -17,7 +17,7 @@ void infer_argmax(Call& call) {
 }
 
 OpSpec place_op(std::string_view name, std::string_view doc, std::string_view formula,
-                std::vector<std::string_view> examples) {
+                std::string_view numpy, std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
@@ -27,6 +27,7 @@ OpSpec place_op(std::string_view name, std::string_view doc, std::string_view fo
           .normalise = normalise_axis,
           .infer = infer_argmax,
           .flops = {1, Flops::Each::kFirst},
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -36,12 +37,12 @@ std::span<const OpSpec> argmax() {
   static const OpSpec kOps[] = {
       place_op("argmax",
                "Index of the largest element along an axis, as int64; on ties, the first.",
-               "y = the first i with x[i] = max x",
+               "y = the first i with x[i] = max x", "np.argmax(x, axis)",
                {"argmax(f32[3,4])", "argmax(f32[2,3,4]) axis=1", "argmax(i32[6])",
                 "argmax(u8[3,4]) axis=0"}),
       place_op("argmin",
                "Index of the smallest element along an axis, as int64; on ties, the first.",
-               "y = the first i with x[i] = min x",
+               "y = the first i with x[i] = min x", "np.argmin(x, axis)",
                {"argmin(f32[3,4])", "argmin(f32[2,3,4]) axis=1", "argmin(u8[3,4]) axis=0"}),
   };
   return kOps;

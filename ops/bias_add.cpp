@@ -57,6 +57,7 @@ std::span<const OpSpec> bias_add() {
           .in_place = {0},
           .elementwise = true,
           .epilogue = Epilogue::kBias,
+          .numpy = "np.moveaxis(np.moveaxis(x, axis, -1) + bias, -1, axis)",
           .examples = {"bias_add(f32[3,4], f32[4])", "bias_add(f32[2,3,5,7], f32[3])",
                        "bias_add(f32[2,3,4], f32[4]) axis=-1", "bias_add(f32[5,2], f32[5]) axis=0"},
       },

@@ -112,6 +112,8 @@ std::span<const OpSpec> matmul() {
       .bias_axis = -1,
       .layer = "dense",
       .flops = {.product = matmul_flops},
+      .numpy = "(np.swapaxes(a, -1, -2) if transpose_a else a) @ "
+               "(np.swapaxes(b, -1, -2) if transpose_b else b)",
       .examples = {"matmul(f32[3,4], f32[4,2])", "matmul(f32[4,3], f32[4,2]) transpose_a=true",
                    "matmul(f32[3,4], f32[2,4]) transpose_b=true",
                    "matmul(f32[4,3], f32[2,4]) transpose_a=true transpose_b=true",

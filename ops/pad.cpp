@@ -114,6 +114,9 @@ std::span<const OpSpec> pad() {
                               {"value", Kind::kValue}},
           .infer = infer_pad,
           .flops = {0},
+          .numpy =
+              "np.pad(x, paddings or 0, mode, **({'constant_values': value} if mode == 'constant' "
+              "else {}))",
           .examples = {"pad(f32[3,4]) paddings=[[1,0],[2,3]]",
                        "pad(f32[3,4]) paddings=[[0,0],[1,2]] value=-1.5",
                        "pad(f32[3,4]) paddings=[[2,1],[3,3]] mode=reflect",

@@ -55,7 +55,7 @@ std::vector<PlanAttribute> reduce_plan_attributes() {
 }
 
 OpSpec reduction(std::string_view name, std::string_view doc, std::string_view formula,
-                 Accepts accepts, std::vector<std::string_view> examples) {
+                 std::string_view numpy, Accepts accepts, std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
@@ -65,6 +65,7 @@ OpSpec reduction(std::string_view name, std::string_view doc, std::string_view f
           .normalise = normalise_reduce,
           .infer = infer_reduce,
           .flops = {1, Flops::Each::kFirst},
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -96,40 +97,42 @@ Shape reduced_shape(const Shape& shape, const Integers& axes, bool keepdims) {
 
 std::span<const OpSpec> reduce() {
   static const OpSpec kOps[] = {
-      reduction("reduce_sum", "Sum over axes; integers wrap around.", "y = sum x", Accepts::kNumber,
+      reduction("reduce_sum", "Sum over axes; integers wrap around.", "y = sum x",
+                "np.sum(x, axis, x.dtype, keepdims=keepdims)", Accepts::kNumber,
                 {"reduce_sum(f32[3,4])", "reduce_sum(f32[2,3,4]) axis=1",
                  "reduce_sum(f32[2,3,4]) axis=[0,-1] keepdims=true",
                  "reduce_sum(f32[5000,3]) axis=0", "reduce_sum(u8[40,3]) axis=0"}),
-      reduction("reduce_mean", "Mean over axes.", "y = (sum x) / count", Accepts::kFloat,
+      reduction("reduce_mean", "Mean over axes.", "y = (sum x) / count",
+                "np.mean(x, axis, keepdims=keepdims)", Accepts::kFloat,
                 {"reduce_mean(f32[3,4])", "reduce_mean(f32[2,3,4]) axis=1",
                  "reduce_mean(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_mean(f32[5000])"}),
       reduction("reduce_max",
                 "Maximum over axes; NaN if any element is NaN. On ties, the first element receives "
                 "the gradient.",
-                "y = max x", Accepts::kNumber,
+                "y = max x", "np.max(x, axis, keepdims=keepdims)", Accepts::kNumber,
                 {"reduce_max(f32[3,4])", "reduce_max(f32[2,3,4]) axis=1",
                  "reduce_max(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_max(i8[5,3]) axis=0"}),
       reduction("reduce_min",
                 "Minimum over axes; NaN if any element is NaN. On ties, the first element receives "
                 "the gradient.",
-                "y = min x", Accepts::kNumber,
+                "y = min x", "np.min(x, axis, keepdims=keepdims)", Accepts::kNumber,
                 {"reduce_min(f32[3,4])", "reduce_min(f32[2,3,4]) axis=1", "reduce_min(i64[5])"}),
       reduction(
           "reduce_prod",
           "Product over axes; integers wrap around. The gradient is exact for zeros, too.",
-          "y = prod x", Accepts::kNumber,
+          "y = prod x", "np.prod(x, axis, x.dtype, keepdims=keepdims)", Accepts::kNumber,
           {"reduce_prod(f32[3,4])", "reduce_prod(f32[2,3,4]) axis=1",
            "reduce_prod(f32[2,3,4]) axis=[0,-1] keepdims=true", "reduce_prod(i32[5,3]) axis=0"}),
       reduction("reduce_any", "True if any element along the axes is true.",
-                "y = x[0] or x[1] or ...", Accepts::kBool,
+                "y = x[0] or x[1] or ...", "np.any(x, axis, keepdims=keepdims)", Accepts::kBool,
                 {"reduce_any(bool[3,4])", "reduce_any(bool[2,3,4]) axis=1"}),
       reduction("reduce_all", "True if all elements along the axes are true.",
-                "y = x[0] and x[1] and ...", Accepts::kBool,
+                "y = x[0] and x[1] and ...", "np.all(x, axis, keepdims=keepdims)", Accepts::kBool,
                 {"reduce_all(bool[3,4])", "reduce_all(bool[2,3,4]) axis=[0,2] keepdims=true"}),
       reduction(
           "logsumexp",
           "Logarithm of the sum of exponentials over axes, numerically stable for large inputs.",
-          "y = ln(sum e^x)", Accepts::kFloat,
+          "y = ln(sum e^x)", "np.log(np.sum(np.exp(x), axis, keepdims=keepdims))", Accepts::kFloat,
           {"logsumexp(f32[3,4])", "logsumexp(f32[2,3,4]) axis=1",
            "logsumexp(f32[2,3,4]) axis=[0,-1] keepdims=true", "logsumexp(f32[7000])"}),
       reduction_grad("reduce_extreme_grad", "Gradient of reduce_max and reduce_min.",

@@ -77,6 +77,7 @@ std::span<const OpSpec> reshape() {
           .view = true,
           .rounds_operands = rounds_always,
           .flops = {0},
+          .numpy = "x.reshape(shape)",
           .examples = {"reshape(f32[3,4]) shape=[2,6]", "reshape(f32[2,3,4]) shape=[-1,4]",
                        "reshape(i32[6]) shape=[2,3]", "reshape(f32[1]) shape=[]"},
       },

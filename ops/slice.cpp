@@ -106,6 +106,7 @@ std::span<const OpSpec> slice() {
           .normalise = normalise_slice,
           .infer = infer_slice,
           .flops = {0},
+          .numpy = "x[index]",
           .examples = {"slice(f32[4,5]) index=[1:3,::2]", "slice(f32[4,5]) index=[...,0]",
                        "slice(f32[4,5]) index=[::-1,4:0:-2]", "slice(f32[2,3,4]) index=[1,None]",
                        "slice(f32[7]) index=[-3]", "slice(i64[2,3,4]) index=[:,1:,-2]",

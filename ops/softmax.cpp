@@ -21,7 +21,7 @@ AttributeSpec softmax_axis() {
 }
 
 OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_view formula,
-                       std::vector<std::string_view> examples) {
+                       std::string_view numpy, std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
           .formula = formula,
@@ -31,6 +31,7 @@ OpSpec softmax_forward(std::string_view name, std::string_view doc, std::string_
           .normalise = normalise_axis,
           .infer = infer_softmax,
           .flops = {5},
+          .numpy = numpy,
           .examples = std::move(examples)};
 }
 
@@ -52,13 +53,13 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
 std::span<const OpSpec> softmax() {
   static const OpSpec kOps[] = {
       softmax_forward("softmax", "Softmax along an axis, numerically stable for large inputs.",
-                      "y = e^x / sum e^x",
+                      "y = e^x / sum e^x", "np.exp(x) / np.sum(np.exp(x), axis, keepdims=True)",
                       {"softmax(f32[3,4])", "softmax(f32[3,4,2]) axis=1",
                        "softmax(f32[3,70,20]) axis=-2", "softmax(f32[5,1100])"}),
       softmax_backward("softmax_grad", "dx = y (dy - sum(dy y))"),
       softmax_forward(
           "log_softmax", "Logarithm of softmax, accurate where softmax is almost 0.",
-          "y = x - ln(sum e^x)",
+          "y = x - ln(sum e^x)", "x - np.log(np.sum(np.exp(x), axis, keepdims=True))",
           {"log_softmax(f32[3,4])", "log_softmax(f32[3,4,2]) axis=0", "log_softmax(f32[5,1100])"}),
       softmax_backward("log_softmax_grad", "dx = dy - e^y sum(dy)"),
   };

@@ -53,6 +53,7 @@ std::span<const OpSpec> tile() {
           .plan_attributes = {{"multiples", Kind::kShape}},
           .infer = infer_tile,
           .flops = {0},
+          .numpy = "np.tile(x, multiples)",
           .examples = {"tile(f32[2,3]) multiples=[2,1]", "tile(f32[2,3]) multiples=[3,2]",
                        "tile(f32[2,1,3]) multiples=[2,4,2]", "tile(u8[3]) multiples=[2]",
                        "tile(f32[2]) multiples=[1]", "tile(f32[]) multiples=[]"},

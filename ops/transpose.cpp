@@ -77,6 +77,7 @@ std::span<const OpSpec> transpose() {
       .infer = infer_transpose,
       .rounds_operands = rounds_always,
       .flops = {0},
+      .numpy = "np.transpose(x, perm)",
       .examples = {"transpose(f32[3,4])", "transpose(f32[2,3,4,5]) perm=[0,2,1,3]",
                    "transpose(f32[2,3,4]) perm=[1,-1,0]", "transpose(f32[])", "transpose(i64[3,2])",
                    "transpose(bool[5,3,2]) perm=[0,2,1]"},

@@ -16,7 +16,7 @@ void infer_triangle(Call& call) {
 }
 
 OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view formula,
-                   std::vector<std::string_view> examples) {
+                   std::string_view numpy, std::vector<std::string_view> examples) {
   return {
       .name = name,
       .doc = doc,
@@ -32,6 +32,7 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
       .infer = infer_triangle,
       .in_place = {0},
       .flops = {0},
+      .numpy = numpy,
       .examples = std::move(examples)};
 }
 
@@ -40,11 +41,11 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
 std::span<const OpSpec> tril_triu() {
   static const OpSpec kOps[] = {
       triangle_op("tril", "Lower triangle: keeps elements on and below a diagonal, zero elsewhere.",
-                  "y[i, j] = x[i, j] where j - i <= diagonal, else 0",
+                  "y[i, j] = x[i, j] where j - i <= diagonal, else 0", "np.tril(x, diagonal)",
                   {"tril(f32[4,4])", "tril(f32[2,3,5]) diagonal=1", "tril(f32[5,3]) diagonal=-2",
                    "tril(bool[3,3])", "tril(i64[2,2]) diagonal=-5"}),
       triangle_op("triu", "Upper triangle: keeps elements on and above a diagonal, zero elsewhere.",
-                  "y[i, j] = x[i, j] where j - i >= diagonal, else 0",
+                  "y[i, j] = x[i, j] where j - i >= diagonal, else 0", "np.triu(x, diagonal)",
                   {"triu(f32[4,4])", "triu(f32[2,3,5]) diagonal=1", "triu(f32[5,3]) diagonal=-2",
                    "triu(i32[3,4]) diagonal=9"}),
   };

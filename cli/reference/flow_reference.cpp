@@ -1,5 +1,5 @@
-// flow_reference: writes docs/reference, man pages and completions, or checks that docs/reference
-// is up to date. A program of the build: it is not installed.
+// flow_reference: writes docs/reference, man pages, completions and, for tests, records of ops; or
+// checks that docs/reference is up to date. A program of the build: it is not installed.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -76,11 +76,12 @@ int check(const fs::path& folder, const std::vector<GeneratedFile>& files) {
 
 int run(int argc, char** argv) {
   std::string action, programs, folder;
-  CLI::App app("Writes the reference, man pages and completions.", "flow_reference");
+  CLI::App app("Writes the reference, man pages, completions and records of ops.",
+               "flow_reference");
   configure(app, "flow_reference");
   app.add_option("ACTION", action, "what to do")
       ->required()
-      ->check(CLI::IsMember({"write", "check", "man", "completions"}));
+      ->check(CLI::IsMember({"write", "check", "man", "completions", "records"}));
   app.add_option("PROGRAMS", programs, "the folder of flowc, flowrun and flowdiff")->required();
   app.add_option("FOLDER", folder, "where the files are")->required();
   if (const int status = parse(app, argc, argv); status >= 0) return status;
@@ -88,6 +89,7 @@ int run(int argc, char** argv) {
   if (action == "check") return check(folder, reference(commands));
   write(folder, action == "man"           ? man_pages(commands)
                 : action == "completions" ? completions(commands)
+                : action == "records"     ? op_records()
                                           : reference(commands));
   return kDone;
 }

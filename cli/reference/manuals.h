@@ -1,4 +1,4 @@
-// Man pages and completions.
+// Man pages, completions, and records of ops for tests.
 #pragma once
 
 #include <span>
@@ -18,5 +18,8 @@ std::vector<GeneratedFile> man_pages(std::span<const CommandInfo> programs);
 
 /// Completions of each program: bash/NAME, zsh/_NAME, fish/NAME.fish.
 std::vector<GeneratedFile> completions(std::span<const CommandInfo> programs);
+
+/// ops.json: the primitives that a job file may name, with their examples.
+std::vector<GeneratedFile> op_records();
 
 }  // namespace flow::cli

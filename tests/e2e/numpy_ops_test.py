@@ -1,0 +1,126 @@
+"""NumPy judges ops: their records have an expression of the first result, which the examples are compared with."""
+import ast
+import itertools
+import json
+import math
+import re
+import unittest
+
+import numpy as np
+
+from flow import BIN, SOURCE, FlowTest
+
+DTYPES = {"i8": "int8", "i32": "int32", "i64": "int64", "u8": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
+FLOATS = {"unit": (-1, 1), "wide": (-8, 8), "positive": (0.1, 1.1)}
+WORDS = {"true": True, "false": False, "all": None, "reversed": None, "inf": math.inf, "-inf": -math.inf}
+# What expressions can use besides operands and attributes.
+NAMES = {"np": np, "erf": np.vectorize(math.erf)}
+
+
+def value_of(text, kind):
+    """An attribute as job files write it."""
+    if kind == "index":
+        return eval("np.s_" + text, dict(NAMES))
+    if text in WORDS:
+        return WORDS[text]
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def drawn(random, kind, domain, dtype, shape):
+    """A random operand. Operands of integers only are labels or indices, of which examples have at least 10."""
+    if dtype == "bool":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.startswith("float"):
+        return random.uniform(*FLOATS[domain], shape).astype(dtype)
+    negative = dtype.startswith("int") and kind != "integer" and domain != "positive"
+    return random.integers(-9 if negative else 0, 10, shape).astype(dtype)
+
+
+class Call:
+    """An example of an op, such as "softmax(f32[3,4]) axis=0", as an entry of a job."""
+
+    def __init__(self, record, example, name, random):
+        self.record, self.example, self.name = record, example, name
+        operands, attributes = re.fullmatch(r"\w+\((.*?)\)(.*)", example).groups()
+        types = [operand["type"] for operand in record["operands"]]
+        self.arrays = [np.asarray(drawn(random, types[min(i, len(types) - 1)], record["domain"], DTYPES[dtype], ast.literal_eval(f"[{shape}]")))
+                       for i, (dtype, shape) in enumerate(re.findall(r"(\w+)\[(.*?)\]", operands))]
+        self.attributes = dict(word.split("=", 1) for word in attributes.split())
+
+    def inputs(self):
+        """Names and arrays."""
+        return {f"{self.name}_{i}": array for i, array in enumerate(self.arrays)}
+
+    def by_operand(self, values):
+        """Values of each operand by its name; those of a variadic one are a list."""
+        names = [operand["name"] for operand in self.record["operands"]]
+        if self.record["operands"][-1]["type"].startswith("list of"):
+            return {names[0]: list(values)}
+        return dict(itertools.zip_longest(names, values))
+
+    def entry(self):
+        keys = {"op": self.record["name"]}
+        keys |= {name: str(value).replace("'", "") for name, value in self.by_operand(self.inputs()).items() if value is not None}
+        keys |= {name: f'"{text}"' if name == "index" else text for name, text in self.attributes.items()}
+        return ", ".join(f"{key}: {text}" for key, text in keys.items())
+
+    def expected(self):
+        operands = self.by_operand(array.astype(np.float64) if array.dtype.kind == "f" else array for array in self.arrays)
+        attributes = {attribute["name"]: value_of(self.attributes.get(attribute["name"], attribute["default"]), attribute["type"])
+                      for attribute in self.record["attributes"]}
+        if "in" in operands:
+            operands["x"] = operands.pop("in")
+        return np.asarray(eval(self.record["numpy"], {**NAMES, **operands, **attributes}))
+
+
+class NumpyOps(FlowTest):
+    def records(self):
+        if not (BIN / "flow_reference").exists():
+            self.skipTest("flow_reference is not built")
+        self.call("flow_reference", "records", BIN, self.dir)
+        return json.loads((self.dir / "ops.json").read_text())
+
+    def run_calls(self, calls):
+        """Runs all calls in one job and loads the first result of each."""
+        text = "flow: 1\njobs:\n  j:\n    type: predict\n    run: {steps: 1}\n    inputs:\n"
+        for call in calls:
+            for name, array in call.inputs().items():
+                np.save(self.dir / f"{name}.npy", array)
+                text += f"      {name}: {{shape: {list(array.shape)}, dtype: {array.dtype}, rows: false, from: {{npy: {name}.npy}}}}\n"
+        text += "    graph:\n" + "".join(f"      {call.name}: {{{call.entry()}}}\n" for call in calls)
+        self.write("job.yaml", text + f"    returns: {{value: [{', '.join(call.name for call in calls)}], to: npy}}\n")
+        self.flowrun("j", "job.yaml", "-o", "out", "--quiet")
+        return [self.load(f"out/returns/{call.name}/value.npy")[0] for call in calls]
+
+    def check(self, got, expected):
+        self.assertEqual(got.shape, expected.shape)
+        if expected.dtype.kind != "f":
+            self.assertEqual(got.dtype, expected.dtype)
+            np.testing.assert_array_equal(got, expected)
+        else:
+            self.assertEqual(got.dtype, np.float32)
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+    def test_examples_agree_with_numpy(self):
+        random = np.random.default_rng(7)
+        examples = [(record, example) for record in self.records() if record["numpy"] for example in record["examples"]]
+        calls = [Call(record, example, f"c{i}", random) for i, (record, example) in enumerate(examples)]
+        for call, got in zip(calls, self.run_calls(calls)):
+            with self.subTest(call.example):
+                self.check(got, call.expected())
+
+    def test_every_op_is_judged(self):
+        """By its expression, or by arrays of tests/property/numpy_judge.py, which numpy_test.cpp lists."""
+        goldens = (SOURCE / "tests/property/numpy_test.cpp").read_text()
+        for record in self.records():
+            with self.subTest(record["name"]):
+                self.assertTrue(record["examples"])
+                self.assertTrue(record["numpy"] or f'"{record["name"]}"' in goldens, "neither an expression nor a golden")
+
+
+if __name__ == "__main__":
+    unittest.main()
