@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/ops: small calls of each op, computed by NumPy in float64 and rounded once.
+"""Writes tests/golden/ops: small calls of ops, computed by NumPy in float64 and rounded once.
+
+Ops whose record has an expression (OpSpec::numpy) need only their special values here:
+tests/e2e/numpy_ops_test.py judges the rest.
 
 numpy_test.cpp runs the same calls on the CPU kernels. Run this again after adding a call here, and
 add it to the list there.
 """
-import math
 import os
 import sys
 
@@ -127,51 +129,21 @@ def losses(labels, logits):
     return (np.log(sums) + (top - picked))[..., 0], exps / sums
 
 
-def functions():
-    """Functions of one number: name -> its formula in float64."""
-    erf = np.vectorize(math.erf)
-    root = np.sqrt(2 / np.pi)
-    return {
-        "abs": np.abs, "negative": np.negative, "sign": np.sign, "square": np.square,
-        "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "exp": np.exp, "log": np.log,
-        "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "relu": lambda x: np.maximum(x, 0),
-        "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu6": lambda x: np.clip(x, 0, 6),
-        "gelu": lambda x: x * (1 + erf(x / np.sqrt(2))) / 2,
-        "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(root * (x + 0.044715 * x**3))),
-        "silu": lambda x: x / (1 + np.exp(-x)),
-        "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
-        "softplus": lambda x: np.logaddexp(0, x),
-        "leaky_relu": lambda x: np.where(x > 0, x, 0.3 * x),
-        "elu": lambda x: np.where(x > 0, x, 0.3 * np.expm1(x)),
-        "clip_by_value": lambda x: np.clip(x, -2.5, 3),
-    }
-
-
-def write_functions(draw):
-    for name, function in functions().items():
-        x = draw.uniform(-8, 8, (4, 9)).astype(np.float32)
-        if name in ("sqrt", "rsqrt", "log"):
-            x = np.abs(x)
-        write(name, [x], [function(*wide(x))])
+def write_wrapping():
     least = np.array([-128, -1, 0, 7, 127], np.int8)
-    for name in ("abs", "negative", "sign", "square"):
-        write(name + "_wraps", [least], [functions()[name](least)])
+    functions = {"abs": np.abs, "negative": np.negative, "sign": np.sign, "square": np.square}
+    for name, function in functions.items():
+        write(name + "_wraps", [least], [function(least)])
 
 
 def write_pairs(draw):
     a, b = (draw.uniform(-2, 2, shape).astype(np.float32) for shape in ((3, 1, 4), (2, 1)))
     p, q = wide(a, b)
-    write("subtract", [a, b], [a - b])
-    write("divide", [a, b], [p / q])
     write("pow", [np.abs(a), b], [np.abs(p) ** q])
     nans = a.copy()
     nans[1, 0, 2] = np.nan
     write("maximum", [nans, b], [np.maximum(nans, b)])
     write("minimum", [b, nans], [np.minimum(b, nans)])
-    write("mse", [a, a[0]], [(p - p[0])**2])
-    write("l1", [a, a[0]], [np.abs(p - p[0])])
-    d = np.abs(p - p[0])
-    write("smooth_l1", [a, a[0]], [np.where(d < 0.7, d * d / 1.4, d - 0.35)])
     x = draw.uniform(-40, 40, (3, 1, 4)).astype(np.float32)
     z = draw.uniform(0, 1, x.shape).astype(np.float32)
     write("sigmoid_cross_entropy_with_logits", [z, x],
@@ -185,12 +157,6 @@ def write_pairs(draw):
     for name in ("not_equal", "greater", "greater_equal", "less", "less_equal"):
         write(name, [i, j], [getattr(np, name)(i, j)])
     write("greater_of_nan", [nans, b], [nans > b])
-    c = draw.uniform(0, 1, (3, 1, 4)) < 0.5
-    d = draw.uniform(0, 1, (2, 1)) < 0.5
-    for name in ("logical_and", "logical_or"):
-        write(name, [c, d], [getattr(np, name)(c, d)])
-    write("logical_not", [c], [~c])
-    write("where", [c, b, a], [np.where(c, b, a)])
 
 
 def write_softmax(draw):
@@ -214,12 +180,10 @@ def write_dense_losses(draw):
 
 def write_reductions(draw):
     x = draw.uniform(-2, 2, (3, 5, 7)).astype(np.float32)
-    (w,) = wide(x)
     nans = x.copy()
     nans[1, 2, 3] = np.nan
     write("reduce_max", [nans], [nans.max(axis=(0, 2))])
     write("reduce_min", [nans], [nans.min(axis=1, keepdims=True)])
-    write("reduce_prod", [x], [w.prod(axis=(0, 2))])
     write("logsumexp", [x * np.float32(100)], [np.log(np.exp(wide(x * np.float32(100))[0]).sum(axis=1))])
     i = draw.integers(-100, 100, (4, 6)).astype(np.int8)
     for name in ("sum", "prod"):
@@ -294,7 +258,7 @@ def main():
     write_dense_losses(np.random.default_rng(25))
     write_reductions(np.random.default_rng(24))
     write_softmax(np.random.default_rng(23))
-    write_functions(np.random.default_rng(21))
+    write_wrapping()
     write_pairs(np.random.default_rng(22))
     judge_attention()
     a, b = floats(5, 7), floats(7, 3)
@@ -325,9 +289,7 @@ def main():
     labels = random.integers(0, 4, (2, 3)).astype(np.uint8)
     write("sparse_softmax_cross_entropy_with_logits_large", [labels, logits],
           losses(labels, logits))
-    a, b = floats(2, 1, 4), floats(3, 1)
-    write("add", [a, b], [a + b])
-    write("multiply", [a, b], [a * b])
+    floats(11)  # skipped, so that the arrays below keep their numbers
     a, b = random.integers(-100, 100, (3, 5)).astype(np.int8), np.array([100], np.int8)
     write("add_wraps", [a, b], [a + b])
     a, b = np.array([[1, -2, 3]], np.int8), np.array([[1], [254], [3]], np.uint8)
@@ -385,7 +347,6 @@ def moved():
         dx = np.zeros(12)
         np.add.at(dx, places.ravel(), wide(dy)[0].ravel())
         write(f"pad_grad_{mode}", [dy], [dx.reshape(3, 4)])
-    write("tile", [x], [np.tile(x, (2, 3))])
 
 
 def picked():
@@ -397,7 +358,6 @@ def picked():
         for j in range(4):
             dx[:, indices[i, j]] += wide(dy)[0][:, i, j]
     write("gather_grad", [indices, dy], [dx])
-    write("one_hot", [indices], [np.where(indices[..., None] == np.arange(10), 2, -1).astype(np.int8)])
     x = floats(2, 4, 5)
     write("tril", [x], [np.tril(x, 1)])
     write("triu", [x], [np.triu(x, -1)])
