@@ -83,6 +83,11 @@ int batch_before(int batch_axis, int axis) {
   return batch_axis >= axis ? kBatchReduced : batch_axis;
 }
 
+int batch_from(int batch_axis, int axis) {
+  if (batch_axis == kNoBatch) return kNoBatch;
+  return batch_axis >= axis ? batch_axis - axis : kBatchReduced;
+}
+
 int batch_beside(int batch_axis, int axis) {
   return batch_axis == axis ? kBatchReduced : batch_axis;
 }

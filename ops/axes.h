@@ -39,6 +39,8 @@ int reshaped_batch(const Shape& from, int batch_axis, const Shape& to, int64_t b
 int common_batch(int a, int b);
 /// Kept where it lies before `axis`: what lies from there on is computed together.
 int batch_before(int batch_axis, int axis);
+/// Of the axes from `axis` on, when those before are summed over.
+int batch_from(int batch_axis, int axis);
 /// Kept where it is not `axis`: what lies along that is computed together.
 int batch_beside(int batch_axis, int axis);
 /// Kept where it is `axis`: what lies along all others is computed together.

@@ -25,14 +25,8 @@ void infer_layer_normalize_grad(Call& call) {
       !call.have_shape(3, 5, dy.shape.first(*axis)))
     return;
   call.result(dy.dtype, dy.shape, batch_before(dy.batch_axis, *axis));
-  const int summed = dy.batch_axis == kNoBatch ? kNoBatch
-                     : dy.batch_axis >= *axis  ? dy.batch_axis - *axis
-                                               : kBatchReduced;
+  const int summed = batch_from(dy.batch_axis, *axis);
   for (int i = 0; i < 2; ++i) call.result(dy.dtype, features, summed);
-}
-
-AttributeSpec first_axis_attribute() {
-  return {"axis", AttributeType::kInteger, "-1", "first of the axes to normalize over"};
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 
 namespace flow::ops {
 
+AttributeSpec first_axis_attribute() {
+  return {"axis", AttributeType::kInteger, "-1", "first of the axes to normalize over"};
+}
+
 AttributeSpec epsilon_attribute(std::string_view fallback) {
   return {.name = "epsilon",
           .type = AttributeType::kNumber,

@@ -5,6 +5,7 @@
 
 namespace flow::ops {
 
+AttributeSpec first_axis_attribute();
 AttributeSpec epsilon_attribute(std::string_view fallback);
 AttributeSpec center_attribute();
 AttributeSpec scale_attribute();

@@ -11,17 +11,24 @@ ir::ValueId add_constant(const LayerContext& context, std::string_view part, dou
                      {{"value", value}, {"shape", shape.extents()}, {"dtype", dtype}});
 }
 
+/// The variable `name`, or where it is not wanted, a constant. Either starts at `value`.
+ir::ValueId add_part(const LayerContext& context, std::string_view name, bool wanted, double value,
+                     DType dtype, const Shape& shape) {
+  const std::string_view start = value == 1 ? "ones" : "zeros";
+  if (!wanted) return add_constant(context, start, value, dtype, shape);
+  return context.add_variable(name, {std::string(start), {}, {}}, dtype, shape, context.trainable);
+}
+
 }  // namespace
+
+ir::ValueId add_gamma(const LayerContext& context, DType dtype, const Shape& shape, bool scale) {
+  return add_part(context, "gamma", scale, 1, dtype, shape);
+}
 
 Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, bool scale,
                   bool center) {
-  const auto part = [&](std::string_view name, bool wanted, std::string_view constant,
-                        double value) {
-    if (!wanted) return add_constant(context, constant, value, dtype, shape);
-    return context.add_variable(name, {value == 1 ? "ones" : "zeros", {}, {}}, dtype, shape,
-                                context.trainable);
-  };
-  return {part("gamma", scale, "ones", 1), part("beta", center, "zeros", 0)};
+  const ir::ValueId gamma = add_gamma(context, dtype, shape, scale);
+  return {gamma, add_part(context, "beta", center, 0, dtype, shape)};
 }
 
 }  // namespace flow

@@ -11,6 +11,8 @@ struct Affine {
   ir::ValueId gamma, beta;
 };
 
+/// Adds gamma, of that dtype and shape.
+ir::ValueId add_gamma(const LayerContext& context, DType dtype, const Shape& shape, bool scale);
 /// Adds both, of that dtype and shape.
 Affine add_affine(const LayerContext& context, DType dtype, const Shape& shape, bool scale,
                   bool center);

@@ -111,6 +111,13 @@ def layer_normalize(x, gamma, beta, axis, epsilon):
     return normal * gamma + beta, mean, variance
 
 
+def rms_normalize(x, gamma, axis, epsilon):
+    x, gamma = wide(x, gamma)
+    axes = tuple(range(axis, x.ndim))
+    inverse = 1 / np.sqrt((x * x).mean(axis=axes, keepdims=True) + epsilon)
+    return x * inverse * gamma, inverse.reshape(x.shape[:axis])
+
+
 def group_normalize(x, gamma, beta, groups, epsilon):
     x, gamma, beta = wide(x, gamma, beta)
     rows = x.reshape(x.shape[0], groups, -1)
@@ -317,6 +324,7 @@ def main():
     picked()
     normalization()
     windows()
+    root_mean_square()
 
 
 def moved():
@@ -368,6 +376,12 @@ def picked():
     dx = np.zeros((3, 8, 2), np.float32)
     np.put_along_axis(dx, order, dy, 1)
     write("top_k_grad", [dy, order], [dx])
+
+
+def root_mean_square():
+    seed(26)
+    x, gamma = floats(7, 4, 10), floats(4, 10)
+    write("rms_normalize", [x, gamma], rms_normalize(x, gamma, 1, 1e-3))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ const std::vector<Judged>& judged() {
       {"batch_norm", "batch_norm", {{"axis", int64_t{1}}, {"epsilon", 1e-3}}},
       {"batch_norm_predict", "batch_norm_predict", {{"axis", int64_t{1}}, {"epsilon", 0.5}}},
       {"layer_normalize", "layer_normalize", {{"axis", int64_t{1}}, {"epsilon", 1e-5}}},
+      {"rms_normalize", "rms_normalize", {{"axis", int64_t{1}}, {"epsilon", 1e-3}}},
       {"group_normalize", "group_normalize", {{"groups", int64_t{3}}, {"epsilon", 1e-5}}},
       {"move_statistics", "move_statistics", {{"momentum", 0.75}, {"unbias", 1.5}}},
       {"scale", "scale", {{"factor", 0.25}}},

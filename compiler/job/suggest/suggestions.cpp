@@ -84,9 +84,6 @@ constexpr Advice kAdvice[] = {
     {"norm l2norm normalize l2normalize cosinesimilarity cosineembeddingloss", "rsqrt",
      "to normalize, multiply x by the `rsqrt` of the `reduce_sum` of its `square` with `keepdims: "
      "true`"},
-    {"rmsnorm rmsnormalization", "rsqrt",
-     "multiply x by the `rsqrt` of the `reduce_mean` of its `square` with `keepdims: true`, and by "
-     "a `variable`"},
     {"instancenorm instancenorm1d instancenorm2d instancenormalization", "group_norm",
      "use `group_norm` with as many `groups` as channels"},
     {"upsample upsample2d upsampling2d upsamplingnearest2d interpolate resize", "tile",

@@ -42,6 +42,7 @@ constexpr Term kTerms[] = {
     {"bn", "batch_normalization"},
     {"layernormalization", "layer_norm"},
     {"groupnormalization", "group_norm"},
+    {"rmsnormalization", "rms_norm"},
     {"swish", "silu"},
     {"linear", "none"},
     {"crossentropy", "sparse_softmax_cross_entropy_with_logits"},

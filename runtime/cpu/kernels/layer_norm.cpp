@@ -1,32 +1,15 @@
 // layer_normalize: rows of adjacent features, each normalised by its own mean and variance; and its
 // gradients. The sums over rows are those of chunks of rows, added up in order in float64.
+#include <algorithm>
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/block_sums.h"
+#include "runtime/cpu/loops/feature_rows.h"
 #include "runtime/cpu/loops/features.h"
-#include "runtime/cpu/loops/operands.h"
 
 namespace flow::cpu::fast {
 namespace {
-
-/// x [rows, features]
-struct Rows {
-  explicit Rows(const Request& request) : epsilon(request.step.attributes.get<double>("epsilon")) {
-    const Shape& x = request.inputs[0].shape;
-    const int axis = axis_of(request);
-    rows = x.elements(0, axis);
-    features = x.elements(axis, x.rank());
-    // Rows are read twice, so few at a time; the gradients' sums must be few beside them.
-    chunk = std::clamp<int64_t>(kPiece / features, 16, 1024);
-  }
-
-  int64_t chunks() const { return ceil_div(rows, chunk); }
-
-  int64_t rows, features, chunk;
-  double epsilon;
-};
 
 /// Statistics of rows; may be null.
 struct RowStatistics {
@@ -83,28 +66,13 @@ FLOW_VECTORISED void differentiate_rows(const float* dy, const float* x, int64_t
   }
 }
 
-/// out[i] = the sum of parts[k * n + i], for n of them in all and `count` from here on.
-FLOW_VECTORISED void add_parts(const float* parts, int64_t chunks, int64_t n, int64_t count,
-                               float* out) {
-  constexpr int64_t kBlock = 64;
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const int64_t block = std::min(kBlock, count - first);
-    double sums[kBlock] = {};
-    for (int64_t k = 0; k < chunks; ++k) {
-#pragma omp simd
-      for (int64_t i = 0; i < block; ++i) sums[i] += static_cast<double>(parts[k * n + first + i]);
-    }
-    for (int64_t i = 0; i < block; ++i) out[first + i] = static_cast<float>(sums[i]);
-  }
-}
-
 Kernel prepare_layer_normalize(const Request& request) {
   Kernel kernel;
-  kernel.launch = [r = Rows(request), threads = request.threads](const Buffers& b,
-                                                                 const CallState&) {
+  kernel.launch = [r = FeatureRows(request), epsilon = number(request, "epsilon"),
+                   threads = request.threads](const Buffers& b, const CallState&) {
     float *mean = output<float>(b, 1), *variance = output<float>(b, 2);
-    for_pieces(threads, r.rows, r.chunk, [&](int64_t first, int64_t end) {
-      normalise_rows(input<float>(b, 0) + first * r.features, end - first, r.features, r.epsilon,
+    r.for_chunks(threads, [&](int64_t first, int64_t end) {
+      normalise_rows(input<float>(b, 0) + first * r.features, end - first, r.features, epsilon,
                      input<float>(b, 1), input<float>(b, 2),
                      output<float>(b, 0) + first * r.features,
                      {mean ? mean + first : nullptr, variance ? variance + first : nullptr});
@@ -114,25 +82,23 @@ Kernel prepare_layer_normalize(const Request& request) {
 }
 
 Kernel prepare_layer_normalize_grad(const Request& request) {
-  const Rows r(request);
+  const FeatureRows r(request);
   Kernel kernel;
-  kernel.workspace = static_cast<size_t>(2 * r.chunks() * r.features) * sizeof(float);
-  kernel.launch = [r, threads = request.threads](const Buffers& b, const CallState&) {
+  kernel.workspace = static_cast<size_t>(2 * r.elements_of_parts()) * sizeof(float);
+  kernel.launch = [r, epsilon = number(request, "epsilon"), threads = request.threads](
+                      const Buffers& b, const CallState&) {
     float *dgamma = output<float>(b, 1), *dbeta = output<float>(b, 2);
     float* parts[2] = {reinterpret_cast<float*>(b.workspace),
-                       reinterpret_cast<float*>(b.workspace) + r.chunks() * r.features};
-    for_pieces(threads, r.rows, r.chunk, [&](int64_t first, int64_t end) {
+                       reinterpret_cast<float*>(b.workspace) + r.elements_of_parts()};
+    r.for_chunks(threads, [&](int64_t first, int64_t end) {
       const int64_t at = first * r.features, part = first / r.chunk * r.features;
       differentiate_rows(input<float>(b, 0) + at, input<float>(b, 1) + at, end - first, r.features,
-                         r.epsilon, input<float>(b, 2), input<float>(b, 3) + first,
+                         epsilon, input<float>(b, 2), input<float>(b, 3) + first,
                          input<float>(b, 4) + first, output<float>(b, 0) + at,
                          {dgamma ? parts[0] + part : nullptr, dbeta ? parts[1] + part : nullptr});
     });
-    constexpr int64_t kColumns = 256;
-    for_pieces(threads, r.features, kColumns, [&](int64_t first, int64_t end) {
-      if (dgamma) add_parts(parts[0] + first, r.chunks(), r.features, end - first, dgamma + first);
-      if (dbeta) add_parts(parts[1] + first, r.chunks(), r.features, end - first, dbeta + first);
-    });
+    if (dgamma) r.add_parts(threads, parts[0], dgamma);
+    if (dbeta) r.add_parts(threads, parts[1], dbeta);
   };
   return kernel;
 }

@@ -2,36 +2,20 @@
 // gradients. A team of threads has a row.
 #include <cmath>
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/cuda/kernels/families.h"
-#include "runtime/cuda/loops/operands.h"
-#include "runtime/cuda/loops/team.cuh"
+#include "runtime/cuda/loops/feature_rows.cuh"
 
 namespace flow::cuda {
 namespace {
 
-constexpr int kColumns = 32, kRowsOfThreads = 8;  // of a block that sums over rows
-
-struct Rows {
-  int64_t rows = 1, features = 1;
-  double epsilon = 0;
-  int64_t chunk = 1, chunks = 1;  // rows, of sums over them
-
-  __device__ double inverse(double variance) const { return 1 / ::sqrt(variance + epsilon); }
-};
-
-/// The sum of term(i), i < n, over a team of kTeam threads; every thread gets it.
-template <int kTeam, typename Term>
-__device__ double sum_row(int64_t n, Term term) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < n; i += kTeam) sum += term(i);
-  return over_team<kTeam>(sum, Sum{});
+__device__ double inverse_deviation(double variance, double epsilon) {
+  return 1 / ::sqrt(variance + epsilon);
 }
 
 /// A block of kTeam threads for each row.
 template <int kTeam, typename T>
-__global__ void normalise_rows(Rows r, const T* x, const T* gamma, const T* beta, T* y, T* means,
-                               T* variances) {
+__global__ void normalise_rows(FeatureRows r, double epsilon, const T* x, const T* gamma,
+                               const T* beta, T* y, T* means, T* variances) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T* from = x + row * r.features;
@@ -44,7 +28,8 @@ __global__ void normalise_rows(Rows r, const T* x, const T* gamma, const T* beta
                                              return off * off;
                                            }) /
                             n;
-    const auto center = static_cast<T>(mean), inverse = static_cast<T>(r.inverse(variance));
+    const auto center = static_cast<T>(mean);
+    const auto inverse = static_cast<T>(inverse_deviation(variance, epsilon));
     for (int64_t i = threadIdx.x; i < r.features; i += kTeam)
       to[i] = (from[i] - center) * inverse * gamma[i] + beta[i];
     if (threadIdx.x > 0) continue;
@@ -54,13 +39,13 @@ __global__ void normalise_rows(Rows r, const T* x, const T* gamma, const T* beta
 }
 
 template <int kTeam, typename T>
-__global__ void differentiate_rows(Rows r, const T* dy, const T* x, const T* gamma, const T* means,
-                                   const T* variances, T* dx) {
+__global__ void differentiate_rows(FeatureRows r, double epsilon, const T* dy, const T* x,
+                                   const T* gamma, const T* means, const T* variances, T* dx) {
   const auto n = static_cast<double>(r.features);
   for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
     const T *g = dy + row * r.features, *from = x + row * r.features;
     const T mean = means[row];
-    const double inverse = r.inverse(static_cast<double>(variances[row]));
+    const double inverse = inverse_deviation(static_cast<double>(variances[row]), epsilon);
     const double sum =
         sum_row<kTeam>(r.features, [=](int64_t i) { return static_cast<double>(g[i] * gamma[i]); });
     const double product = sum_row<kTeam>(r.features, [=](int64_t i) {
@@ -76,107 +61,64 @@ __global__ void differentiate_rows(Rows r, const T* dy, const T* x, const T* gam
 /// Sums over rows: of dy times the normalised x, and of dy.
 struct FeatureSums {
   double dgamma, dbeta;
+
+  __device__ FeatureSums& operator+=(const FeatureSums& other) {
+    dgamma += other.dgamma;
+    dbeta += other.dbeta;
+    return *this;
+  }
 };
 
-/// A block of kColumns x kRowsOfThreads threads for kColumns features and a chunk of rows.
+/// Either result may be null.
 template <typename T>
-__global__ void sum_features(Rows r, const T* dy, const T* x, const T* means, const T* variances,
-                             FeatureSums* parts) {
-  FeatureSums* own = shared<FeatureSums>() + threadIdx.x;
-  const int64_t first = blockIdx.y * r.chunk;
-  const int64_t end = first + r.chunk < r.rows ? first + r.chunk : r.rows;
-  for (int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns; column < r.features;
-       column += static_cast<int64_t>(gridDim.x) * kColumns) {
-    const int64_t i = column + threadIdx.x;
-    const bool any = i < r.features;
-    FeatureSums sums{0, 0};
-    for (int64_t row = first + threadIdx.y; any && row < end; row += kRowsOfThreads) {
-      const auto g = static_cast<double>(dy[row * r.features + i]);
-      const auto off = static_cast<double>(x[row * r.features + i] - means[row]);
-      sums.dgamma += g * off * r.inverse(static_cast<double>(variances[row]));
-      sums.dbeta += g;
-    }
-    __syncthreads();  // the sums of the columns before
-    own[threadIdx.y * kColumns] = sums;
-    __syncthreads();
-    if (threadIdx.y > 0 || !any) continue;
-    for (int other = 1; other < kRowsOfThreads; ++other) {
-      sums.dgamma += own[other * kColumns].dgamma;
-      sums.dbeta += own[other * kColumns].dbeta;
-    }
-    parts[blockIdx.y * r.features + i] = sums;
-  }
-}
+struct AffineGradients {
+  using Sums = FeatureSums;
 
-/// A thread for each feature. Either result may be null.
-template <typename T>
-__global__ void add_chunks(Rows r, const FeatureSums* parts, T* dgamma, T* dbeta) {
-  for (int64_t i = first_index(); i < r.features; i += index_step()) {
-    FeatureSums sums{0, 0};
-    for (int64_t chunk = 0; chunk < r.chunks; ++chunk) {
-      sums.dgamma += parts[chunk * r.features + i].dgamma;
-      sums.dbeta += parts[chunk * r.features + i].dbeta;
-    }
+  __device__ Sums term(int64_t row, int64_t at) const {
+    const auto g = static_cast<double>(dy[at]);
+    const auto off = static_cast<double>(x[at] - means[row]);
+    return {g * off * inverse_deviation(static_cast<double>(variances[row]), epsilon), g};
+  }
+  __device__ void store(int64_t i, const Sums& sums) const {
     if (dgamma) dgamma[i] = static_cast<T>(sums.dgamma);
     if (dbeta) dbeta[i] = static_cast<T>(sums.dbeta);
   }
-}
 
-Rows rows_of(const Request& request) {
-  const Shape& x = request.inputs[0].shape;
-  const auto axis = static_cast<int>(attribute<int64_t>(request, "axis"));
-  Rows r{x.elements(0, axis), x.elements(axis, x.rank()), attribute<double>(request, "epsilon")};
-  constexpr int64_t kFull = 1024, kLeast = 32;  // blocks; rows of a chunk
-  const int64_t most = std::max<int64_t>(1, kFull / ceil_div(r.features, kColumns));
-  r.chunk = std::max(kLeast, ceil_div(r.rows, most));
-  r.chunks = ceil_div(r.rows, r.chunk);
-  return r;
-}
-
-bool is_short(const Rows& r) { return r.features <= 1024; }
-
-LaunchShape row_shape(const Rows& r) {
-  const unsigned threads = is_short(r) ? kWarp : kThreads;
-  return {{blocks_for(r.rows)}, {threads}, threads / kWarp * sizeof(double)};
-}
-
-LaunchShape feature_shape(const Rows& r) {
-  return {{blocks_for(ceil_div(r.features, kColumns)), static_cast<unsigned>(r.chunks)},
-          {kColumns, kRowsOfThreads},
-          kColumns * kRowsOfThreads * sizeof(FeatureSums)};
-}
+  double epsilon;
+  const T *dy, *x, *means, *variances;
+  T *dgamma, *dbeta;
+};
 
 Kernel prepare_layer_normalize(const Request& request) {
-  const Rows r = rows_of(request);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[r](const Buffers& b, const LaunchState& state) {
+    return {[r = feature_rows(request), epsilon = attribute<double>(request, "epsilon")](
+                const Buffers& b, const LaunchState& state) {
       const auto kernel = is_short(r) ? normalise_rows<kWarp, T> : normalise_rows<kThreads, T>;
-      launch(state.driver, state.stream, "layer_normalize", row_shape(r), kernel, r, input<T>(b, 0),
-             input<T>(b, 1), input<T>(b, 2), output<T>(b, 0), output<T>(b, 1), output<T>(b, 2));
+      launch(state.driver, state.stream, "layer_normalize", shape_for_teams(r), kernel, r, epsilon,
+             input<T>(b, 0), input<T>(b, 1), input<T>(b, 2), output<T>(b, 0), output<T>(b, 1),
+             output<T>(b, 2));
     }};
   });
 }
 
 Kernel prepare_layer_normalize_grad(const Request& request) {
-  const Rows r = rows_of(request);
-  const size_t workspace = static_cast<size_t>(r.chunks * r.features) * sizeof(FeatureSums);
+  const FeatureRows r = feature_rows(request);
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[r](const Buffers& b, const LaunchState& state) {
-              const T *dy = input<T>(b, 0), *x = input<T>(b, 1);
-              const T *means = input<T>(b, 3), *variances = input<T>(b, 4);
-              T *dgamma = output<T>(b, 1), *dbeta = output<T>(b, 2);
+    return {[r, epsilon = attribute<double>(request, "epsilon")](const Buffers& b,
+                                                                 const LaunchState& state) {
+              const AffineGradients<T> gradients{epsilon,        input<T>(b, 0), input<T>(b, 1),
+                                                 input<T>(b, 3), input<T>(b, 4), output<T>(b, 1),
+                                                 output<T>(b, 2)};
               const auto kernel =
                   is_short(r) ? differentiate_rows<kWarp, T> : differentiate_rows<kThreads, T>;
-              launch(state.driver, state.stream, "layer_normalize_grad", row_shape(r), kernel, r,
-                     dy, x, input<T>(b, 2), means, variances, output<T>(b, 0));
-              if (!dgamma && !dbeta) return;
-              auto* parts = reinterpret_cast<FeatureSums*>(b.workspace);
-              launch(state.driver, state.stream, "layer_normalize_sums", feature_shape(r),
-                     sum_features<T>, r, dy, x, means, variances, parts);
-              launch(state.driver, state.stream, "layer_normalize_chunks", shape_for(r.features),
-                     add_chunks<T>, r, parts, dgamma, dbeta);
+              launch(state.driver, state.stream, "layer_normalize_grad", shape_for_teams(r), kernel,
+                     r, epsilon, gradients.dy, gradients.x, input<T>(b, 2), gradients.means,
+                     gradients.variances, output<T>(b, 0));
+              if (gradients.dgamma || gradients.dbeta)
+                sum_over_rows(state, "layer_normalize_sums", "layer_normalize_chunks", r, gradients,
+                              b.workspace);
             },
-            workspace};
+            workspace_for<AffineGradients<T>>(r)};
   });
 }
 

@@ -20,7 +20,8 @@ double product_flops(const Job& job, const Step& step);
 ///   reductions      1 for each element that they read
 ///   softmax         5 for each element: maximum, subtract, exp, add, divide; its gradient 4
 ///   normalization   8 for each element: 4 for mean and variance, 2 to normalize, 2 for gamma and
-///                   beta; 4 with stored statistics; gradients 9 (batch) and 13 (layer, group)
+///                   beta; 4 with stored statistics or by the root mean square; gradients 9 (batch,
+///                   root mean square) and 13 (layer, group)
 ///   updates         by optimizer, for each element of the variable: sgd 2, momentum 4, adam 12,
 ///   ... all others      1 for each element of the result
 double flops(const Job& job, const Step& step);

@@ -76,6 +76,8 @@ bool rounds_as_the_cpu(const KernelCase& one) {
                                                    "group_normalize_grad",
                                                    "layer_normalize",
                                                    "layer_normalize_grad",
+                                                   "rms_normalize",
+                                                   "rms_normalize_grad",
                                                    "reduce_sum",
                                                    "reduce_prod",
                                                    "reduce_prod_grad",

@@ -107,6 +107,7 @@ TEST_CASE("So does every layer", "[job]") {
        "op: conv2d_transpose, filters: 3, kernel_size: 3, use_bias: true"},
       {"[4, 8, 5, 5], dtype: float32", "op: batch_normalization"},
       {"[4, 8], dtype: float32", "op: layer_norm, epsilon: 0.00001"},
+      {"[4, 8], dtype: float32", "op: rms_norm, axis: 0"},
       {"[4, 8, 5, 5], dtype: float32", "op: group_norm, groups: 2"},
       {"[4, 8], dtype: float32", "op: dropout, rate: 0.5"},
       {"[4, 8], dtype: float32", "op: flatten"},

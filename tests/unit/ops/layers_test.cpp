@@ -184,6 +184,18 @@ TEST_CASE("Layer normalization keeps rows that it does not sum over", "[ops]") {
         ir::kMixedRows);
 }
 
+TEST_CASE("Root mean square normalization is one primitive, with or without a scale", "[ops]") {
+  GraphMaker maker;
+  const ValueId x = maker.input("x", {8, 4, 5});
+  maker.layer("rms_norm", "rn", x, {{"axis", int64_t{1}}});
+  CHECK(maker.nodes() ==
+        "rn/normalize, rn/normalize.inverse_rms = rms_normalize(x, rn/gamma) axis=1 "
+        "epsilon=1e-06: float32[8, 4, 5] rows=0, float32[8] rows=0\n");
+  CHECK(maker.graph[maker.graph.find("rn/gamma")].shape == Shape{4, 5});
+  maker.layer("rms_norm", "plain", x, {{"scale", false}});
+  CHECK(maker.graph.variables.size() == 1);
+}
+
 TEST_CASE("Group normalization is one primitive that keeps rows of images", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 6, 5});

@@ -146,6 +146,12 @@ TEST_CASE("normalising primitives take vectors along their axis, or features fro
   CHECK(results_of("layer_normalize_grad", {x, x, features, row, row}, along) ==
         Results{{F, {2, 3, 4}}, {F, {3, 4}}, {F, {3, 4}}});
   CHECK(refuses("layer_normalize_grad", {x, x, features, row, c}, along));
+  CHECK(results_of("rms_normalize", {x, features}, along) == Results{{F, {2, 3, 4}}, {F, {2}}});
+  CHECK(refuses("rms_normalize", {x, c}, along));
+  const Entries axis{{"axis", int64_t{1}}};
+  CHECK(results_of("rms_normalize_grad", {x, x, features, row}, axis) ==
+        Results{{F, {2, 3, 4}}, {F, {3, 4}}});
+  CHECK(refuses("rms_normalize_grad", {x, x, features, c}, axis));
   const Entries grouped{{"epsilon", 1e-3}, {"groups", int64_t{3}}};
   const Operand image{F, {2, 6, 4}}, each{F, {6}}, group{F, {2, 3}};
   CHECK(results_of("group_normalize", {image, each, each}, grouped) ==
