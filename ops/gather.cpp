@@ -1,4 +1,4 @@
-// Elements picked by indices, and indices as vectors.
+// Elements picked by indices or added up at them, and indices as vectors.
 #include <fmt/format.h>
 
 #include "ops/axes.h"
@@ -27,6 +27,12 @@ void infer_gather(Call& call) {
               common_batch(batch_axis, picked));
 }
 
+/// The batch axis of what is made by adding up along `axis` what has `rank` axes of indices there.
+int batch_of_scattered(int batch_axis, int axis, int rank) {
+  if (batch_axis < axis) return batch_axis;
+  return batch_axis < axis + rank ? kBatchReduced : batch_axis - (rank - 1);
+}
+
 void infer_gather_grad(Call& call) {
   const Operand &indices = call.operand(0), &dy = call.operand(1);
   const auto axis = static_cast<int>(call.attribute<int64_t>("axis"));
@@ -37,12 +43,31 @@ void infer_gather_grad(Call& call) {
                                  dy.shape.str(), indices.shape.str(), axis));
     return;
   }
-  const bool inside = dy.batch_axis >= axis && dy.batch_axis < axis + rank;
-  int batch_axis = inside ? kBatchReduced : dy.batch_axis;
-  if (batch_axis >= axis) batch_axis -= rank - 1;
   call.result(dy.dtype,
               replaced_axes(dy.shape, axis, rank, Shape{call.attribute<int64_t>("extent")}),
-              batch_axis);
+              batch_of_scattered(dy.batch_axis, axis, rank));
+}
+
+void infer_scatter_add(Call& call) {
+  const auto axis = axis_of(call);
+  if (!axis) return;
+  const Operand &in = call.operand(0), &indices = call.operand(1), &updates = call.operand(2);
+  const Shape expected = replaced_axes(in.shape, *axis, 1, indices.shape);
+  if (updates.shape != expected) {
+    call.bad_operand(2, Reason::kShapeMismatch,
+                     fmt::format("the updates are {} for indices {}; expected {}",
+                                 updates.shape.str(), indices.shape.str(), expected.str()));
+    return;
+  }
+  const int added = batch_of_scattered(updates.batch_axis, *axis, indices.shape.rank());
+  const int mixed = indices.batch_axis == kNoBatch ? kNoBatch : kBatchReduced;
+  call.result(in.dtype, in.shape,
+              common_batch(batch_beside(in.batch_axis, *axis), common_batch(added, mixed)));
+}
+
+/// What indices along the attribute `axis` of operand 0 are below.
+int64_t extent_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
+  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
 }
 
 void infer_one_hot(Call& call) {
@@ -132,6 +157,28 @@ std::span<const OpSpec> gather() {
           .internal = true,
           .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",
                        "gather_grad(i64[2,3], f32[4,2,3,2]) axis=1 extent=10"},
+      },
+      {
+          .name = "scatter_add",
+          .doc = "Adds slices along an axis by index, the reverse of gather; repeated indices add "
+                 "up in their order.",
+          .formula = "y = x, then y[..., indices[i], ...] += updates[..., i, ...] for each i",
+          .operands = {{"in", "any shape except a scalar"},
+                       {.name = "indices",
+                        .doc = "integers of any shape, in [0, size of the axis)",
+                        .accepts = Accepts::kInteger,
+                        .limit = extent_of_axis},
+                       {"updates",
+                        "shape of x with the shape of the indices in place of the axis"}},
+          .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_scatter_add,
+          .examples = {"scatter_add(f32[10,3], i32[6], f32[6,3])",
+                       "scatter_add(f32[10,3], i64[2,3], f32[2,3,3])",
+                       "scatter_add(f32[2,10,3], i32[5], f32[2,5,3]) axis=1",
+                       "scatter_add(f32[2,10], u8[40], f32[2,40]) axis=-1",
+                       "scatter_add(f32[10,2], i32[], f32[2])"},
       },
       {
           .name = "one_hot",

@@ -1,4 +1,4 @@
-// The gradient of gather, and embedding.
+// The gradients of gather and scatter_add, and embedding.
 #include "compiler/grad/initializers.h"
 #include "compiler/grad/rules.h"
 
@@ -11,6 +11,15 @@ std::vector<ir::ValueId> gather_gradient(GradientContext& context) {
   const int64_t extent = context.value_of(context.operand(0)).shape[static_cast<int>(axis)];
   gradients[0] = context.add("gather_grad", 0, {context.operand(1), context.gradient()},
                              {{"axis", axis}, {"extent", extent}});
+  return gradients;
+}
+
+std::vector<ir::ValueId> scatter_add_gradient(GradientContext& context) {
+  std::vector<ir::ValueId> gradients(3);
+  if (context.wanted[0]) gradients[0] = context.gradient();
+  if (context.wanted[2])
+    gradients[2] = context.add("gather", 2, {context.gradient(), context.operand(1)},
+                               {{"axis", *context.node.attributes.find("axis")}});
   return gradients;
 }
 
@@ -28,6 +37,7 @@ std::span<const Rules> gather() {
   static constexpr Rules kRules[] = {
       {"embedding", nullptr, expand_embedding},
       {"gather", gather_gradient},
+      {"scatter_add", scatter_add_gradient},
   };
   return kRules;
 }

@@ -108,6 +108,22 @@ def gather(n):
     return n.add("gather", {"params": n.operand(0), "indices": n.operand(1)}, axis=n.take("axis", 0))
 
 
+@operator("ScatterElements", "ScatterND")
+def scatter(n):
+    if n.take("reduction", "none") != "add":
+        raise Left(f"{n.proto.op_type}: sums alone")
+    shape, indices = n.tensor(0).shape, n.value(1)
+    if n.proto.op_type == "ScatterND":
+        axis, of_slices = 0, indices.shape[1:] == (1,)
+    else:
+        axis = n.take("axis", 0)
+        of_slices = indices.size == indices.shape[axis] and np.prod(shape) == shape[axis]
+    if not of_slices or (indices < 0).any():
+        raise Left(f"{n.proto.op_type}: indices of slices, from 0 on")
+    flat = n.add("reshape", n.operand(1), shape=[indices.size])
+    return n.add("scatter_add", {"in": n.operand(0), "indices": flat, "updates": n.operand(2)}, axis=axis)
+
+
 @operator("OneHot")
 def one_hot(n):
     indices, depth, values = n.value(0), int(np.reshape(n.value(1), ())), n.value(2)

@@ -325,6 +325,7 @@ def main():
     normalization()
     windows()
     root_mean_square()
+    scattered()
 
 
 def moved():
@@ -382,6 +383,15 @@ def root_mean_square():
     seed(26)
     x, gamma = floats(7, 4, 10), floats(4, 10)
     write("rms_normalize", [x, gamma], rms_normalize(x, gamma, 1, 1e-3))
+
+
+def scattered():
+    seed(27)
+    x, updates = floats(2, 10, 3), floats(2, 2, 4, 3)
+    indices = np.array([[7, 0, 7, 3], [7, 9, 0, 7]], np.int32)
+    out = wide(x)[0]
+    np.add.at(out, (slice(None), indices), updates)
+    write("scatter_add", [x, indices, updates], [out])
 
 
 if __name__ == "__main__":

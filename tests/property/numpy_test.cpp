@@ -148,6 +148,7 @@ const std::vector<Judged>& judged() {
        {{"paddings", Integers{2, 1, 3, 2}}, {"mode", std::string("edge")}}},
       {"gather", "gather", {{"axis", int64_t{1}}}},
       {"gather_grad", "gather_grad", {{"axis", int64_t{1}}, {"extent", int64_t{10}}}},
+      {"scatter_add", "scatter_add", {{"axis", int64_t{1}}}},
       {"tril", "tril", {{"diagonal", int64_t{1}}}},
       {"triu", "triu", {{"diagonal", int64_t{-1}}}},
       {"top_k", "top_k", {{"axis", int64_t{1}}, {"k", int64_t{3}}}},

@@ -105,9 +105,8 @@ constexpr Advice kAdvice[] = {
     {"takealongaxis", "one_hot",
      "multiply x by the `one_hot` of the indices, and `reduce_sum` the product"},
     {"gathernd", "gather", "`reshape` several axes to one, and `gather` along it"},
-    {"scatter scatteradd indexadd", "one_hot",
-     "use `matmul` with `transpose_a: true` on the `one_hot` of the indices and x to add rows at "
-     "indices"},
+    {"scatter indexadd", "scatter_add",
+     "use `scatter_add` with `in`, `indices`, `updates` and an `axis`"},
     {"embeddingbag", "embedding", "write the `reduce_sum` or `reduce_mean` of the `embedding`"},
     {"zeroslike oneslike fulllike", "constant",
      "write a number as an operand, as in `in: [x, 0]`, or use `constant` with the `shape` of x"},

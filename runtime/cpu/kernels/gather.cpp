@@ -1,5 +1,5 @@
-// gather: rows picked by indices. gather_grad: their gradients summed, in the order of the indices
-// whatever the number of threads. one_hot: a row of two values for each index.
+// gather: rows picked by indices. gather_grad and scatter_add: rows summed, in the order of the
+// indices whatever the number of threads. one_hot: a row of two values for each index.
 #include <algorithm>
 #include <cstring>
 
@@ -71,16 +71,20 @@ struct Pieces {
   }
 };
 
-/// dx[j, :] = sum of dy[i, :] with indices[i] = j, for j in [first, end).
+/// out[j, :] = onto[j, :] plus all rows[i, :] with indices[i] = j, for j in [first, end). Without
+/// `onto`, from zero on.
 template <typename I>
-void add_picked(const GatherSizes& sizes, const I* indices, const float* dy, float* dx,
-                int64_t first, int64_t end) {
-  std::fill(dx + first * sizes.inner, dx + end * sizes.inner, 0.0f);
+void add_picked(const GatherSizes& sizes, const I* indices, const float* rows, const float* onto,
+                float* out, int64_t first, int64_t end) {
+  if (onto)
+    std::copy(onto + first * sizes.inner, onto + end * sizes.inner, out + first * sizes.inner);
+  else
+    std::fill(out + first * sizes.inner, out + end * sizes.inner, 0.0f);
   for (int64_t i = 0; i < sizes.count; ++i) {
     const auto index = static_cast<int64_t>(indices[i]);
     if (index < first || index >= end) continue;
-    const float* from = dy + i * sizes.inner;
-    float* to = dx + index * sizes.inner;
+    const float* from = rows + i * sizes.inner;
+    float* to = out + index * sizes.inner;
 #pragma omp simd
     for (int64_t k = 0; k < sizes.inner; ++k) to[k] += from[k];
   }
@@ -116,19 +120,26 @@ Kernel prepare_gather(const Request& request) {
                     [&]<typename T>(T) -> Kernel { return gather_with<T>(request, sizes); });
 }
 
-Kernel prepare_gather_grad(const Request& request) {
+/// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
+/// checked the indices.
+Kernel prepare_scatter(const Request& request) {
   const int axis = axis_of(request);
-  const TensorDesc& indices = request.inputs[0];
+  const size_t at = request.inputs.size() - 2;  // of the indices
+  const TensorDesc& indices = request.inputs[at];
   const GatherSizes sizes = sizes_of(request.outputs[0].shape, axis, indices.shape.elements());
   Kernel kernel;
   visit_integer(indices.dtype, [&]<typename I>(I) {
-    kernel.launch = [sizes, pieces = Pieces(sizes), threads = request.threads](
-                        const Buffers& buffers, const CallState&) {
+    kernel.launch = [at, sizes, pieces = Pieces(sizes), threads = request.threads,
+                     check = LabelCheck(request, indices, sizes.n)](const Buffers& buffers,
+                                                                    const CallState& state) {
+      const float* onto = at > 0 ? input<float>(buffers, 0) : nullptr;
+      if (onto) check.run(buffers.inputs[at], state);
       parallel_for(threads, sizes.outer * pieces.count, [&](int64_t piece, int) {
         const int64_t o = piece / pieces.count, first = piece % pieces.count * pieces.rows;
-        add_picked(sizes, input<I>(buffers, 0),
-                   input<float>(buffers, 1) + o * sizes.count * sizes.inner,
-                   output<float>(buffers, 0) + o * sizes.n * sizes.inner, first,
+        const int64_t part = o * sizes.n * sizes.inner;
+        add_picked(sizes, input<I>(buffers, at),
+                   input<float>(buffers, at + 1) + o * sizes.count * sizes.inner,
+                   onto ? onto + part : nullptr, output<float>(buffers, 0) + part, first,
                    std::min(sizes.n, first + pieces.rows));
       });
     };
@@ -149,7 +160,8 @@ Kernel prepare_one_hot(const Request& request) {
 std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
       {.op = "gather", .prepare = prepare_gather, .any_dtype = true},
-      {"gather_grad", prepare_gather_grad},
+      {"gather_grad", prepare_scatter},
+      {"scatter_add", prepare_scatter},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

@@ -1,4 +1,4 @@
-// Reference: elements picked by indices, the gradient, and one_hot.
+// Reference: elements picked by indices or added up at them, and one_hot.
 #include <algorithm>
 #include <cstring>
 
@@ -35,21 +35,32 @@ Kernel prepare_gather(const Request& request) {
   return kernel;
 }
 
-Kernel prepare_gather_grad(const Request& request) {
-  const Around dx(request.outputs[0].shape, axis_of(request));
-  const TensorDesc& indices = request.inputs[0];
+/// gather_grad(indices, dy) adds onto zeros, scatter_add(in, indices, updates) onto operand 0. Of
+/// the former, gather has checked the indices.
+Kernel prepare_scatter(const Request& request) {
+  const Around around(request.outputs[0].shape, axis_of(request));
+  const size_t at = request.inputs.size() - 2;  // of the indices
+  const TensorDesc& indices = request.inputs[at];
   Kernel kernel;
-  visit_float(request.inputs[1].dtype, [&]<typename T>(T) {
+  visit_float(request.outputs[0].dtype, [&]<typename T>(T) {
     kernel.launch = [=, dtype = indices.dtype, count = indices.shape.elements(),
-                     n = request.inputs[1].shape.elements()](const Buffers& buffers,
-                                                             const CallState&) {
+                     n = request.inputs[at + 1].shape.elements(),
+                     check = LabelCheck(request, indices, around.extent)](const Buffers& buffers,
+                                                                          const CallState& state) {
       T* out = output<T>(buffers, 0);
-      std::fill_n(out, dx.outer * dx.extent * dx.inner, T{0});
+      const int64_t elements = around.outer * around.extent * around.inner;
+      if (at > 0) {
+        check.run(buffers.inputs[at], state);
+        std::copy_n(input<T>(buffers, 0), elements, out);
+      } else {
+        std::fill_n(out, elements, T{0});
+      }
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t o = i / (count * dx.inner);
-        const int64_t index = integer_at(dtype, buffers.inputs[0], i / dx.inner % count);
-        if (index < 0 || index >= dx.extent) continue;
-        out[(o * dx.extent + index) * dx.inner + i % dx.inner] += input<T>(buffers, 1)[i];
+        const int64_t o = i / (count * around.inner);
+        const int64_t index = integer_at(dtype, buffers.inputs[at], i / around.inner % count);
+        if (index < 0 || index >= around.extent) continue;
+        out[(o * around.extent + index) * around.inner + i % around.inner] +=
+            input<T>(buffers, at + 1)[i];
       }
     };
   });
@@ -81,7 +92,8 @@ Kernel prepare_one_hot(const Request& request) {
 std::span<const KernelEntry> gather() {
   static constexpr KernelEntry kKernels[] = {
       {"gather", prepare_gather},
-      {"gather_grad", prepare_gather_grad},
+      {"gather_grad", prepare_scatter},
+      {"scatter_add", prepare_scatter},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

@@ -1,4 +1,4 @@
-// gather, its gradient, and one_hot: elements picked by indices.
+// gather, its gradient, scatter_add and one_hot: elements picked by indices or added up at them.
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/convert.h"
 #include "runtime/cuda/kernels/families.h"
@@ -140,14 +140,16 @@ __global__ void order_many_picks(Integers indices, Sizes sizes, Picks picks) {
   }
 }
 
-/// dx[o, j, k] = sum of dy[o, i, k] over the places i of j, in their order. n elements.
+/// out[o, j, k] = onto[o, j, k] plus all rows[o, i, k] of the places i of j, in their order.
+/// Without `onto`, from zero on. n elements.
 template <typename T>
-__global__ void add_picks(Picks picks, const T* dy, Sizes sizes, T* dx, int64_t n) {
+__global__ void add_picks(Picks picks, const T* rows, const T* onto, Sizes sizes, T* out,
+                          int64_t n) {
   for (int64_t at = first_index(); at < n; at += index_step()) {
     const int64_t row = at / sizes.inner, o = row / sizes.extent, j = row - o * sizes.extent;
-    const T* from = dy + o * sizes.count * sizes.inner + at % sizes.inner;
+    const T* from = rows + o * sizes.count * sizes.inner + at % sizes.inner;
     constexpr int kAhead = 8;  // loads that do not wait for each other
-    T sum = 0;
+    T sum = onto ? onto[at] : T{0};
     for (int32_t p = picks.begins[j], end = picks.begins[j + 1]; p < end; p += kAhead) {
       T ahead[kAhead];
       for (int k = 0; k < kAhead; ++k)
@@ -155,17 +157,23 @@ __global__ void add_picks(Picks picks, const T* dy, Sizes sizes, T* dx, int64_t 
       for (int k = 0; k < kAhead; ++k)
         if (p + k < end) sum += ahead[k];
     }
-    dx[at] = sum;
+    out[at] = sum;
   }
 }
 
+/// gather_grad(indices, dy), or scatter_add(in, indices, updates). Of the former, gather has
+/// checked the indices.
 template <typename T>
-Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
-  return [=](const Buffers& buffers, const LaunchState& state) {
+Launch scatter_launch(const Request& request, const Sizes& sizes) {
+  const size_t at = request.inputs.size() - 2;  // of the indices
+  return [=, check = at > 0 ? check_launch(request, at, sizes.extent) : Launch(),
+          dtype = request.inputs[at].dtype,
+          n = result_elements(request)](const Buffers& buffers, const LaunchState& state) {
+    if (check) check(buffers, state);
     auto* begins = reinterpret_cast<int32_t*>(buffers.workspace);
     auto* unordered = begins + 2 * sizes.extent + 1;
     const Picks picks{begins, begins + sizes.extent + 1, unordered, unordered + sizes.count};
-    const Integers indices{buffers.inputs[0], dtype};
+    const Integers indices{buffers.inputs[at], dtype};
     const auto run = [&](const char* name, const LaunchShape& shape, auto kernel,
                          const auto&... arguments) {
       launch(state.driver, state.stream, name, shape, kernel, arguments...);
@@ -179,8 +187,8 @@ Launch gather_grad_launch(const Sizes& sizes, DType dtype, int64_t n) {
     if (sizes.count > kFew)
       run("order_many_picks", {{blocks_for(sizes.extent)}, {kThreads}, kThreads * sizeof(int32_t)},
           order_many_picks, indices, sizes, picks);
-    run("gather_grad", shape_for(n), add_picks<T>, picks, input<T>(buffers, 1), sizes,
-        output<T>(buffers, 0), n);
+    run("add_picks", shape_for(n), add_picks<T>, picks, input<T>(buffers, at + 1),
+        at > 0 ? input<T>(buffers, 0) : nullptr, sizes, output<T>(buffers, 0), n);
   };
 }
 
@@ -198,13 +206,12 @@ Kernel prepare_gather(const Request& request) {
                     [&]<typename T>(T) -> Kernel { return {gather_launch<T>(request, sizes)}; });
 }
 
-Kernel prepare_gather_grad(const Request& request) {
-  const TensorDesc& indices = request.inputs[0];
+Kernel prepare_scatter(const Request& request) {
+  const TensorDesc& indices = request.inputs[request.inputs.size() - 2];
   const Sizes sizes = sizes_of(request, request.outputs[0].shape, indices.shape.elements());
   const int64_t workspace = 2 * sizes.extent + 1 + 2 * sizes.count;
-  return visit_float(request.inputs[1].dtype, [&]<typename T>(T) -> Kernel {
-    return {gather_grad_launch<T>(sizes, indices.dtype, result_elements(request)),
-            static_cast<size_t>(workspace) * sizeof(int32_t)};
+  return visit_float(request.outputs[0].dtype, [&]<typename T>(T) -> Kernel {
+    return {scatter_launch<T>(request, sizes), static_cast<size_t>(workspace) * sizeof(int32_t)};
   });
 }
 
@@ -227,7 +234,8 @@ Kernel prepare_one_hot(const Request& request) {
 std::span<const KernelEntry> kernels::gather() {
   static constexpr KernelEntry kKernels[] = {
       {"gather", prepare_gather},
-      {"gather_grad", prepare_gather_grad},
+      {"gather_grad", prepare_scatter},
+      {"scatter_add", prepare_scatter},
       {"one_hot", prepare_one_hot},
   };
   return kKernels;

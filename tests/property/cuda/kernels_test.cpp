@@ -354,6 +354,10 @@ TEST_CASE("what was picked thousands of times is summed in order", "[cuda]") {
   for (size_t i = 0; i < labels.size(); ++i)
     labels[i] = i % 9 == 0 ? static_cast<int32_t>(i % 7) : i < 577 ? 690 : i < 1155 ? 691 : 3;
   check();
+  one.op = "scatter_add";
+  one.attributes = {{"axis", int64_t{0}}};
+  one.inputs.insert(one.inputs.begin(), random_array(random, DType::kFloat32, {700, 2}));
+  check();
 }
 
 TEST_CASE("an earlier check's fault is kept", "[cuda]") {

@@ -58,6 +58,23 @@ TEST_CASE("gradients of indices out of range go nowhere", "[cpu]") {
           });
 }
 
+TEST_CASE("what is scattered adds up, and the first index out of range is a fault", "[cpu]") {
+  KernelCase one{"scatter_add",
+                 {{"axis", int64_t{0}}},
+                 {array_of<float>({2}, {1, 2}), array_of<int32_t>({4}, {1, 0, 1, 1}),
+                  array_of<float>({4}, {1, 2, 4, 8})},
+                 {{DType::kFloat32, {2}}}};
+  const auto require = [&](std::vector<float> expected) {
+    on_both(one, [&](const KernelRun& run) {
+      CHECK(std::ranges::equal(run.outputs[0].as<float>(), expected));
+    });
+  };
+  require({3, 15});
+  one.inputs[1].as<int32_t>()[2] = 2;
+  require_fault(one, 2, 2, 2);
+  require({3, 11});
+}
+
 TEST_CASE("the largest come first, the first of equals before the others, a NaN before all",
           "[cpu]") {
   const float nan = std::nanf("");

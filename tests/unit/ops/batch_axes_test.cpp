@@ -30,6 +30,18 @@ std::vector<int> batch_axes(std::string_view op, const std::vector<Typed>& opera
 
 using Axes = std::vector<int>;
 
+TEST_CASE("scatter_add keeps the batch axis of slices, not that of indices", "[ops]") {
+  const Typed picks{{2, 2}, kNoBatch, I};
+  const auto scattered = [](const Typed& in, const Typed& indices, const Typed& updates) {
+    return batch_axes("scatter_add", {in, indices, updates}, {{"axis", int64_t{1}}});
+  };
+  CHECK(scattered({{8, 5, 3}, 0}, picks, {{8, 2, 2, 3}, 0}) == Axes{0});
+  CHECK(scattered({{3, 5, 8}}, picks, {{3, 2, 2, 8}, 3}) == Axes{2});
+  CHECK(scattered({{3, 8, 5}, 1}, picks, {{3, 2, 2, 5}}) == Axes{kBatchReduced});
+  CHECK(scattered({{3, 5}}, {{8, 2}, 0, I}, {{3, 8, 2}, 1}) == Axes{kBatchReduced});
+  CHECK(scattered({{3, 5}}, {{8}, 0, I}, {{3, 8}}) == Axes{kBatchReduced});
+}
+
 TEST_CASE("gather moves the batch axis by the axes of its indices", "[ops]") {
   const Attributes axis1{{"axis", int64_t{1}}};
   CHECK(batch_axes("gather", {{{8, 5, 3}, 0}, {{2, 2}, kNoBatch, I}}, axis1) == Axes{0});

@@ -137,6 +137,11 @@ TEST_CASE("paddings, copies, indices and ranks are in range", "[plan]") {
   CHECK(refuses("gather_grad", {{I, {2}}, {F, {5, 3, 3}}}, picking(1, 7)));
   CHECK(refuses("gather_grad", {{I, {2, 3}}, {F, {2}}}, picking(0, 7)));
   CHECK(refuses("gather_grad", {{I, {2}}, {F, {2}}}, picking(0, 0)));
+  const Entries axis = {{"axis", int64_t{1}}};
+  CHECK(results_of("scatter_add", {{F, {5, 7, 3}}, {I, {2, 4}}, {F, {5, 2, 4, 3}}}, axis) ==
+        Results{{F, {5, 7, 3}}});
+  CHECK(refuses("scatter_add", {{F, {5, 7, 3}}, {I, {2}}, {F, {5, 7, 3}}}, axis));
+  CHECK(refuses("scatter_add", {{F, {5}}, {I, {2}}, {F, {2}}}, axis));
   const Entries hot = {{"depth", int64_t{4}}, {"dtype", I}, {"on_value", 1.0}, {"off_value", 0.5}};
   CHECK(refuses("one_hot", {{I, {2}}}, hot));
   const auto top = [](int64_t k) { return Entries{{"axis", int64_t{0}}, {"k", k}}; };
