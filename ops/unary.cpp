@@ -132,6 +132,8 @@ std::span<const OpSpec> unary() {
   static const OpSpec kOps[] = {
 #define FLOW_UNARY_NUMBER_SPEC(op, domain, doc, formula, numpy, ...) \
   number_spec(#op, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_STEP_SPEC(op, domain, doc, formula, numpy, ...) \
+  forward(#op, Domain::domain, none(), doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
   forward(#op, Domain::domain, parameters, doc, formula, numpy, {__VA_ARGS__}),                \
       backward(#op "_grad", parameters, grad_formula, reads),

@@ -35,8 +35,8 @@ std::vector<ValueId> square_gradient(GradientContext& context) {
   return {context.add("multiply", 0, {context.gradient(), twice}, {})};
 }
 
-/// The loss does not change with the operand, except at 0.
-std::vector<ValueId> sign_gradient(GradientContext& context) {
+/// Between its steps the function is constant.
+std::vector<ValueId> step_gradient(GradientContext& context) {
   const ir::Value& x = context.value_of(context.operand(0));
   return {context.add("fill", 0, {},
                       {{"value", 0.0}, {"shape", x.shape.extents()}, {"dtype", x.dtype}})};
@@ -49,8 +49,9 @@ std::span<const Rules> unary() {
   static constexpr Rules kRules[] = {
       {"negative", negative_gradient},
       {"abs", abs_gradient},
-      {"sign", sign_gradient},
+      {"sign", step_gradient},
       {"square", square_gradient},
+#define FLOW_UNARY_STEP_SPEC(op, ...) {#op, step_gradient},
 #define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \
   {#op, reads},
 #include "ops/unary.def"

@@ -133,6 +133,10 @@ bool approximates_by_tanh(const Request& request) {
       return kernel_of_integers<functions::Function>(request);            \
     return map_kernel(request, functions::Function<float>{}, op##_piece); \
   }
+#define FLOW_UNARY_STEP_FUNCTOR(op, Function)                             \
+  Kernel prepare_##op(const Request& request) {                           \
+    return map_kernel(request, functions::Function<float>{}, op##_piece); \
+  }
 #define FLOW_UNARY_FUNCTOR(op, Function)                                                 \
   Kernel prepare_##op(const Request& request) {                                          \
     const auto f =                                                                       \
