@@ -74,6 +74,11 @@ struct Square {
   }
 };
 
+template <typename T>
+struct Floor {
+  FLOW_INLINE T operator()(T x) const { return std::floor(x); }
+};
+
 /// v is x.
 template <typename T>
 struct Clip {
