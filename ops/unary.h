@@ -79,6 +79,11 @@ struct Floor {
   FLOW_INLINE T operator()(T x) const { return std::floor(x); }
 };
 
+template <typename T>
+struct Ceil {
+  FLOW_INLINE T operator()(T x) const { return std::ceil(x); }
+};
+
 /// v is x.
 template <typename T>
 struct Clip {

@@ -75,7 +75,7 @@ constexpr Advice kAdvice[] = {
     {"addn", "add", "chain several `add` entries: each takes two operands"},
     {"expm1", "exp", "write the `exp` of x, minus 1"},
     {"isnan", "not_equal", "write `{op: not_equal, in: [x, x]}`: only a NaN differs from itself"},
-    {"trunc ceil round floordiv", "cast", "use `cast` to int32, which truncates toward zero"},
+    {"trunc round floordiv", "cast", "use `cast` to int32, which truncates toward zero"},
     {"mod fmod remainder", "cast",
      "`cast` x / y to int32 and back, multiply by y, and `subtract` the product from x"},
     {"var variance std reducestd reducevar reducevariance", "reduce_mean",
