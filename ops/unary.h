@@ -84,6 +84,11 @@ struct Ceil {
   FLOW_INLINE T operator()(T x) const { return std::ceil(x); }
 };
 
+template <typename T>
+struct Round {
+  FLOW_INLINE T operator()(T x) const { return std::rint(x); }
+};
+
 /// v is x.
 template <typename T>
 struct Clip {

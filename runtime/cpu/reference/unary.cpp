@@ -58,6 +58,10 @@ Kernel prepare_ceil(const Request& request) {
   return map(request, [](double x) { return std::ceil(x); });
 }
 
+Kernel prepare_round(const Request& request) {
+  return map(request, [](double x) { return std::rint(x); });
+}
+
 Kernel prepare_clip_by_value(const Request& request) {
   return map(request, [min = number(request, "min"), max = number(request, "max")](double x) {
     return x < min ? min : x > max ? max : x;
