@@ -141,6 +141,14 @@ struct Elu {
   }
 };
 
+/// v is x.
+template <typename T>
+struct Erf {
+  static constexpr T kSlope = T(1.12837916709551257390);  // 2 / sqrt(pi)
+  FLOW_INLINE T operator()(T x) const { return math::erf(x); }
+  FLOW_INLINE T gradient(T dy, T x) const { return dy * (kSlope * math::exp(-x * x)); }
+};
+
 /// v is y.
 template <typename T>
 struct Exp {

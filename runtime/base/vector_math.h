@@ -149,6 +149,22 @@ FLOW_INLINE Normal<float> normal(float x) {
   return {x < 0.0f ? tail : 1.0f - tail, bell};
 }
 
+/// The error function: near 0 by Taylor (Abramowitz and Stegun, 7.1.5), else 1 - 2 times the share
+/// of the normal distribution below -sqrt(2) |x|.
+FLOW_INLINE float erf(float x) {
+  constexpr float kNear = 0.5f, kRootOf2 = 1.41421356f, kSlope = 1.12837917f;  // 2 / sqrt(pi)
+  const float z = x * x;
+  float p = 1.0f / 9360;
+  p = p * z - 1.0f / 1320;
+  p = p * z + 1.0f / 216;
+  p = p * z - 1.0f / 42;
+  p = p * z + 1.0f / 10;
+  p = p * z - 1.0f / 3;
+  const float near = kSlope * x * (1.0f + z * p);
+  const float far = with_sign(1.0f - 2.0f * normal(-kRootOf2 * magnitude(x)).share, x);
+  return magnitude(x) < kNear ? near : far;
+}
+
 /// 1 / (1 + e^-x)
 FLOW_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 
@@ -215,6 +231,7 @@ FLOW_INLINE double tanh(double x) { return std::tanh(x); }
 FLOW_INLINE Normal<double> normal(double x) {
   return {std::erfc(x * -0.70710678118654752440) / 2, std::exp(x * x / -2)};
 }
+FLOW_INLINE double erf(double x) { return std::erf(x); }
 FLOW_INLINE double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 FLOW_INLINE double softplus(double x) {
   return (x > 0.0 ? x : 0.0) + std::log1p(std::exp(x > 0.0 ? -x : x));

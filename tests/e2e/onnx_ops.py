@@ -27,7 +27,7 @@ def operator(*names):
     return enter
 
 
-ONE = {"Abs": "abs", "Neg": "negative", "Sign": "sign", "Round": "round", "Ceil": "ceil", "Floor": "floor", "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Sin": "sin", "Cos": "cos", "Tanh": "tanh",
+ONE = {"Abs": "abs", "Neg": "negative", "Sign": "sign", "Round": "round", "Ceil": "ceil", "Floor": "floor", "Sqrt": "sqrt", "Erf": "erf", "Exp": "exp", "Log": "log", "Sin": "sin", "Cos": "cos", "Tanh": "tanh",
        "Sigmoid": "sigmoid", "Relu": "relu", "HardSwish": "hardswish", "Softplus": "softplus", "Not": "logical_not", "Identity": "identity"}
 TWO = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Pow": "pow", "Greater": "greater", "GreaterOrEqual": "greater_equal",
        "Less": "less", "LessOrEqual": "less_equal", "Equal": "equal", "And": "logical_and", "Or": "logical_or", "Xor": "not_equal", "MatMul": "matmul"}

@@ -93,6 +93,16 @@ Kernel prepare_elu_grad(const Request& request) {
   });
 }
 
+Kernel prepare_erf(const Request& request) {
+  return map(request, [](double x) { return std::erf(x); });
+}
+
+Kernel prepare_erf_grad(const Request& request) {
+  return gradient(request, [](double dy, double x) {
+    return dy * 2 / std::sqrt(std::numbers::pi) * std::exp(-x * x);
+  });
+}
+
 Kernel prepare_exp(const Request& request) {
   return map(request, [](double x) { return std::exp(x); });
 }

@@ -43,6 +43,7 @@ TEST_CASE("functions of floats are exact to a few units in the last place", "[ba
   CHECK(worst(math::sin, std::sin, -3.4e38f, 3.4e38f) <= 2);
   CHECK(worst(math::cos, std::cos, -3.4e38f, 3.4e38f) <= 2);
   CHECK(worst(math::tanh, std::tanh, -kInfinity, kInfinity) <= 3);
+  CHECK(worst(math::erf, std::erf, -kInfinity, kInfinity) <= 3);
   CHECK(worst([](float x) { return math::normal(x).share; },
               [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }, -1, kInfinity) <= 4);
   CHECK(worst(
@@ -74,6 +75,9 @@ TEST_CASE("functions of floats know zeros, infinities and what is not defined", 
   CHECK(math::tanh(kInfinity) == 1);
   CHECK(math::tanh(-kInfinity) == -1);
   CHECK(std::signbit(math::tanh(-0.0f)));
+  CHECK(math::erf(kInfinity) == 1);
+  CHECK(math::erf(-kInfinity) == -1);
+  CHECK(std::signbit(math::erf(-0.0f)));
   CHECK(math::normal(kInfinity).share == 1);
   CHECK(math::normal(-kInfinity).share == 0);
   CHECK(math::sigmoid(-kInfinity) == 0);
@@ -84,7 +88,8 @@ TEST_CASE("functions of floats know zeros, infinities and what is not defined", 
        {+[](float x) { return math::exp(x); }, +[](float x) { return math::exp_of_nonpositive(x); },
         +[](float x) { return math::expm1(x); }, +[](float x) { return math::log(x); },
         +[](float x) { return math::sin_near(x); }, +[](float x) { return math::cos(x); },
-        +[](float x) { return math::tanh(x); }, +[](float x) { return math::normal(x).share; },
-        +[](float x) { return math::sigmoid(x); }, +[](float x) { return math::softplus(x); }})
+        +[](float x) { return math::tanh(x); }, +[](float x) { return math::erf(x); },
+        +[](float x) { return math::normal(x).share; }, +[](float x) { return math::sigmoid(x); },
+        +[](float x) { return math::softplus(x); }})
     CHECK(std::isnan(f(math::kNaN)));
 }
