@@ -65,11 +65,6 @@ void infer_scatter_add(Call& call) {
               common_batch(batch_beside(in.batch_axis, *axis), common_batch(added, mixed)));
 }
 
-/// What indices along the attribute `axis` of operand 0 are below.
-int64_t extent_of_axis(std::span<const Shape> operands, const Attributes& attributes) {
-  return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
-}
-
 void infer_one_hot(Call& call) {
   const Operand& indices = call.operand(0);
   const auto dtype = call.attribute<DType>("dtype");
@@ -79,7 +74,7 @@ void infer_one_hot(Call& call) {
   call.result(dtype, Shape(std::move(extents)), indices.batch_axis);
 }
 
-/// Of indices along an axis of the operand beside them.
+/// Of indices along an axis of the operand before them.
 int64_t indexed_extent(std::span<const Shape> operands, const Attributes& attributes) {
   return operands[0][static_cast<int>(attributes.get<int64_t>("axis"))];
 }
@@ -167,7 +162,7 @@ std::span<const OpSpec> gather() {
                        {.name = "indices",
                         .doc = "integers of any shape, in [0, size of the axis)",
                         .accepts = Accepts::kInteger,
-                        .limit = extent_of_axis},
+                        .limit = indexed_extent},
                        {"updates",
                         "shape of x with the shape of the indices in place of the axis"}},
           .attributes = {{"axis", AttributeType::kInteger, "0", "axis of the slices"}},
