@@ -7,11 +7,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
-#include "runtime/base/error.h"
-#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
 namespace flow {
@@ -20,12 +19,8 @@ namespace {
 
 /// A field of proc(5)'s stat, by its number there; empty where the system keeps none.
 std::string stat_field(size_t number) {
-  std::string stat;
-  try {
-    stat = read_text("/proc/self/stat");
-  } catch (const RunError&) {
-    return {};
-  }
+  std::ifstream file("/proc/self/stat");
+  const std::string stat(std::istreambuf_iterator<char>(file), {});
   const size_t name_end = stat.rfind(')');  // of field 2, which may hold anything
   if (name_end == std::string::npos) return {};
   const std::vector<std::string> fields = split(stat.substr(name_end), ' ');

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/base/error.h"
+#include "runtime/base/check.h"
 #include "runtime/cuda/libraries/cublas.h"
 
 namespace flow::test {
@@ -197,7 +197,7 @@ TEST_CASE("What a product stores or reads aside is named by its place in cuBLASL
   }
   MatmulSpec spec{DType::kFloat32, {2, 3}, {3, 4}, {2, 4}};
   spec.aside = cuda::Aside::kStoreMask;
-  CHECK_THROWS_AS(cuda::describe(spec), RunError);
+  CHECK_THROWS_AS(cuda::describe(spec), Defect);
 }
 
 }  // namespace

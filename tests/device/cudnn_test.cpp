@@ -29,7 +29,7 @@ TEST_CASE("cuDNN plans every convolution in every type on every device") {
            {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16}) {
         spec.dtype = dtype;
         INFO(device.name << " " << name_of(dtype) << " " << text_of(spec));
-        CHECK_NOTHROW(cudnn.prepare(spec));
+        CHECK(cudnn.find(spec));
       }
     }
   }
@@ -49,7 +49,8 @@ TEST_CASE("A plan that is kept is taken again for the same device and convolutio
   const auto prepare_all = [&](const std::string& device) {
     Cudnn cudnn(device, cuda::PlanCache(home.path()));
     std::vector<size_t> workspaces;
-    for (const ConvolutionSpec& spec : specs) workspaces.push_back(cudnn.prepare(spec).workspace);
+    for (const ConvolutionSpec& spec : specs)
+      workspaces.push_back(cudnn.find(spec).value().workspace);
     return workspaces;
   };
   const auto kept = [&] {  // a plan that is kept anew is another file
@@ -75,7 +76,7 @@ TEST_CASE("A plan that cuDNN does not understand is chosen anew") {
   const auto spec = random_convolutions(5, 1)[0];
   FreshDirectory home;
   const cuda::PlanCache cache(home.path());
-  Cudnn(device, cache).prepare(spec);
+  REQUIRE(Cudnn(device, cache).find(spec));
   const fs::path path = fs::directory_iterator(home.path())->path();
   const std::string text = read_text(path);
   const std::string key = text.substr(16, text.find('\0', 16) - 16);
@@ -84,7 +85,7 @@ TEST_CASE("A plan that cuDNN does not understand is chosen anew") {
     std::vector<uint8_t> part = *cache.find(key);
     part.resize(size);
     cache.store(key, part);
-    CHECK_NOTHROW(Cudnn(device, cache).prepare(spec));
+    CHECK(Cudnn(device, cache).find(spec));
     CHECK(read_text(path) == text);
   }
 }
@@ -93,9 +94,9 @@ TEST_CASE("A convolution that cuDNN refuses is an error that names it") {
   Cudnn cudnn(targets()[0].json);
   ConvolutionSpec spec = random_convolutions(4, 1)[0];
   spec.y[3] += 1;  // does not follow from x, w and the pads
-  CHECK_THROWS_AS(cudnn.prepare(spec), RunError);
-  CHECK_THROWS_WITH(cudnn.prepare(spec),
-                    Catch::Contains(spec.y.str()) && Catch::Contains("float32"));
+  const auto kernel = cudnn.find(spec);
+  REQUIRE_FALSE(kernel);
+  CHECK_THAT(kernel.error().what(), Catch::Contains(spec.y.str()) && Catch::Contains("float32"));
 }
 
 TEST_CASE("What describes no device is an error") {

@@ -25,14 +25,16 @@ ConvolutionSpec spec_of(const Request& request, Pass pass, const Shape& x, const
   return spec;
 }
 
-FusedKernel prepare_pass(ConvolutionSpec spec, const Epilogue& epilogue, Libraries& libraries) {
+Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
+                                Libraries& libraries) {
   spec.epilogue = epilogue;
-  LibraryKernel library = libraries.prepare(spec);
+  const Expected<LibraryKernel> library = libraries.find(spec);
+  if (!library) return library.error();
   FusedKernel kernel;
-  kernel.workspace = library.workspace;
-  kernel.launch = [run = std::move(library.run)](const Buffers& b, const std::byte* bias,
-                                                 const LaunchState& state) {
-    run({b.inputs[0], b.inputs[1], bias, b.outputs[0], b.workspace}, state.stream);
+  kernel.workspace = library->workspace;
+  kernel.launch = [library = *library](const Buffers& b, const std::byte* bias,
+                                       const LaunchState& state) {
+    library.run({b.inputs[0], b.inputs[1], bias, b.outputs[0], b.workspace}, state.stream);
   };
   return kernel;
 }
@@ -40,7 +42,7 @@ FusedKernel prepare_pass(ConvolutionSpec spec, const Epilogue& epilogue, Librari
 Kernel prepare(const Request& request, const ConvolutionSpec& spec) {
   constexpr int kChannels = 1;
   return with_posts(request, kChannels, [&](const Epilogue& epilogue) {
-    return prepare_pass(spec, epilogue, request.libraries);
+    return find_pass(spec, epilogue, request.libraries);
   });
 }
 

@@ -6,7 +6,6 @@
 
 #include "ops/spec.h"
 #include "runtime/base/check.h"
-#include "runtime/base/error.h"
 
 namespace flow::cuda {
 namespace {
@@ -72,20 +71,15 @@ struct ApartPosts {
 };
 
 /// The kernel with as long an epilogue as the library has.
-std::pair<FusedKernel, size_t> prepare_longest(
-    const plan::Step& step, size_t most,
-    const std::function<FusedKernel(const Epilogue&)>& prepare) {
+std::pair<FusedKernel, size_t> find_longest(const plan::Step& step, size_t most,
+                                            const FindFused& find) {
   for (size_t fused = most; fused > 0; --fused) {
     const Epilogue epilogue = epilogue_of(step, fused);
-    FusedKernel kernel;
-    try {
-      kernel = prepare(epilogue);
-    } catch (const RunError&) {  // one post fewer, then
-      continue;
-    }
-    if (!epilogue.relu || !kernel.keeps_nan || kernel.keeps_nan()) return {kernel, fused};
+    const Expected<FusedKernel> kernel = find(epilogue);
+    if (kernel && (!epilogue.relu || !kernel->keeps_nan || kernel->keeps_nan()))
+      return {*kernel, fused};
   }
-  return {prepare({}), 0};
+  return {find({}).value(), 0};
 }
 
 }  // namespace
@@ -95,10 +89,9 @@ std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
   return count == step.posts.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
 }
 
-Kernel with_posts(const Request& request, int bias_axis,
-                  const std::function<FusedKernel(const Epilogue&)>& prepare) {
+Kernel with_posts(const Request& request, int bias_axis, const FindFused& find) {
   const plan::Step& step = request.step;
-  auto [fused_kernel, fused] = prepare_longest(step, expressible(step, bias_axis), prepare);
+  auto [fused_kernel, fused] = find_longest(step, expressible(step, bias_axis), find);
   Kernel kernel;
   kernel.workspace = fused_kernel.workspace;
   ApartPosts posts{fused, {}};

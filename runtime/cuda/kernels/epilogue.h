@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "runtime/base/expected.h"
 #include "runtime/cuda/kernel.h"
 
 namespace flow::cuda {
@@ -21,11 +22,12 @@ struct FusedKernel {
 /// `bias_axis` of the result, a ReLU, each if any.
 std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 
-/// The step with its posts: the first of them in the library's epilogue, as many as `prepare`
-/// takes (it throws RunError for an epilogue that the library has not) and keeps NaN in, the others
-/// as kernels of their own, in place. A bias goes into the epilogue only along `bias_axis` of the
-/// result.
-Kernel with_posts(const Request& request, int bias_axis,
-                  const std::function<FusedKernel(const Epilogue&)>& prepare);
+/// Asks a library for a step with an epilogue.
+using FindFused = std::function<Expected<FusedKernel>(const Epilogue&)>;
+
+/// The step with its posts: the first of them in the library's epilogue, as many as `find` finds
+/// and keeps NaN in, the others as kernels of their own, in place. A bias goes into the epilogue
+/// only along `bias_axis` of the result. RunError where the library has not even the bare step.
+Kernel with_posts(const Request& request, int bias_axis, const FindFused& find);
 
 }  // namespace flow::cuda

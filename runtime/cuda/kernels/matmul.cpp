@@ -50,17 +50,18 @@ uint32_t alignment_of(const std::vector<ProductStart>& starts, const MatmulSpec&
   return static_cast<uint32_t>(bits & -bits);  // the lowest one
 }
 
-FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
-                             Libraries& libraries, Driver& driver) {
+Expected<FusedKernel> find_products(const Products& products, const Epilogue& epilogue,
+                                    Libraries& libraries, Driver& driver) {
   MatmulSpec spec = products.spec;
   spec.epilogue = epilogue;
   FLOW_CHECK(spec.aside == Aside::kNothing || products.starts.size() == 1);
-  LibraryKernel library = libraries.prepare(spec);
+  const Expected<LibraryKernel> library = libraries.find(spec);
+  if (!library) return library.error();
   FusedKernel kernel;
-  kernel.workspace = library.workspace;
+  kernel.workspace = library->workspace;
   if (spec.aside == Aside::kNothing)  // others were tried when they were fused
-    kernel.keeps_nan = [=, &driver] { return passes_validation(library, spec, driver); };
-  kernel.launch = [run = library.run, starts = products.starts,
+    kernel.keeps_nan = [=, &driver] { return passes_validation(*library, spec, driver); };
+  kernel.launch = [library = *library, starts = products.starts,
                    operand = static_cast<int64_t>(size_of(spec.dtype)),
                    result = static_cast<int64_t>(size_of(sum_of(spec.dtype)))](
                       const Buffers& buffers, const std::byte* bias, const LaunchState& state) {
@@ -68,9 +69,9 @@ FusedKernel prepare_products(const Products& products, const Epilogue& epilogue,
                              : buffers.outputs.size() > 1 ? buffers.outputs[1]
                                                           : nullptr;
     for (const ProductStart& start : starts)
-      run({buffers.inputs[0] + start.a * operand, buffers.inputs[1] + start.b * operand, bias,
-           buffers.outputs[0] + start.out * result, buffers.workspace, aside},
-          state.stream);
+      library.run({buffers.inputs[0] + start.a * operand, buffers.inputs[1] + start.b * operand,
+                   bias, buffers.outputs[0] + start.out * result, buffers.workspace, aside},
+                  state.stream);
   };
   return kernel;
 }
@@ -81,7 +82,7 @@ Kernel prepare_matmul(const Request& request) {
       products_of(request.step, request.inputs[0].dtype, request.inputs[0].shape,
                   request.inputs[1].shape, out, request.math_mode);
   return with_posts(request, out.rank() - 1, [&](const Epilogue& epilogue) {
-    return prepare_products(products, epilogue, request.libraries, request.driver);
+    return find_products(products, epilogue, request.libraries, request.driver);
   });
 }
 

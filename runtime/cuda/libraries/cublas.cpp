@@ -9,12 +9,22 @@
 namespace flow::cuda {
 namespace {
 
+RunError error_of(cublasStatus_t status, std::string_view what) {
+  return RunError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)),
+                  status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED
+                      ? "run `nvidia-smi` to see which processes use GPU memory"
+                      : "");
+}
+
 void check(cublasStatus_t status, std::string_view what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw RunError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)),
-                 status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ALLOC_FAILED
-                     ? "run `nvidia-smi` to see which processes use GPU memory"
-                     : "");
+  if (status != CUBLAS_STATUS_SUCCESS) throw error_of(status, what);
+}
+
+/// Does cuBLASLt lack what was asked for (an odd extent under an epilogue, say)? Nothing has failed
+/// then.
+bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 /// The types that go with an operand's; a result has that of the scale.
@@ -48,7 +58,7 @@ cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
       if (bias) return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
       return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
     case Aside::kStoreMask:
-      if (!relu) throw RunError("cuBLASLt supports masks only for ReLU");
+      FLOW_CHECK(relu);
       return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
     case Aside::kReadMask:
       FLOW_CHECK(!bias && !relu);
@@ -157,17 +167,15 @@ Cublas::Cublas() {
 }
 
 /// The best algorithm that the library says it can run: its heuristic lists some that it cannot.
-cublasLtMatmulHeuristicResult_t Cublas::choose(const ProductDescriptors& product,
-                                               const MatmulSpec& spec) const {
+std::optional<cublasLtMatmulHeuristicResult_t> Cublas::choose(
+    const ProductDescriptors& product) const {
   constexpr int kMost = 8;
   cublasLtMatmulHeuristicResult_t choices[kMost] = {};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_.get(), product.desc.get(), product.left.get(), product.right.get(), product.out.get(),
       product.out.get(), product.preference.get(), kMost, choices, &found);
-  // It has none, or (an odd extent under an epilogue, say) none of it can be.
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
-    check(status, "choosing an algorithm");
+  if (!is_refusal(status)) check(status, "choosing an algorithm");
   for (int i = 0; i < found; ++i) {
     cublasLtMatmulHeuristicResult_t checked = {};
     if (choices[i].state == CUBLAS_STATUS_SUCCESS &&
@@ -179,31 +187,37 @@ cublasLtMatmulHeuristicResult_t Cublas::choose(const ProductDescriptors& product
       return choices[i];
     }
   }
-  throw RunError(
-      fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(), text_of(spec)));
+  return std::nullopt;
 }
 
-LibraryKernel Cublas::prepare(const MatmulSpec& spec) {
+Expected<LibraryKernel> Cublas::find(const MatmulSpec& spec) {
+  if (spec.aside == Aside::kStoreMask && !spec.epilogue.relu)
+    return RunError("cuBLASLt supports masks only for ReLU");
   const auto product = std::make_shared<const ProductDescriptors>(describe(spec));
   // The choice is made for vectors that are aligned as any buffer is.
   const auto* aligned = reinterpret_cast<const void*>(256);
   set_pointers(product->desc, spec, aligned, aligned);
-  const cublasLtMatmulHeuristicResult_t choice = choose(*product, spec);
+  const auto choice = choose(*product);
+  if (!choice)
+    return RunError(fmt::format("cuBLASLt {} has no algorithm for the product of {}", version(),
+                                text_of(spec)));
   LibraryKernel kernel;
-  kernel.workspace = choice.workspaceSize;
-  kernel.run = [product, spec, choice, handle = handle_.get()](const LibraryBuffers& b,
-                                                               Stream stream) {
+  kernel.workspace = choice->workspaceSize;
+  kernel.try_run = [product, spec, choice = *choice, handle = handle_.get()](
+                       const LibraryBuffers& b, Stream stream) -> std::optional<RunError> {
     constexpr double kOne = 1, kZero = 0;
     constexpr float kOneFloat = 1, kZeroFloat = 0;
     const bool is_double = spec.dtype == DType::kFloat64;
     const void* one = is_double ? static_cast<const void*>(&kOne) : &kOneFloat;
     const void* zero = is_double ? static_cast<const void*>(&kZero) : &kZeroFloat;
     set_pointers(product->desc, spec, b.bias, b.aside);
-    check(cublasLtMatmul(handle, product->desc.get(), one, b.second, product->left.get(), b.first,
-                         product->right.get(), zero, b.out, product->out.get(), b.out,
-                         product->out.get(), &choice.algo, b.workspace, choice.workspaceSize,
-                         static_cast<cudaStream_t>(stream.handle)),
-          "a product");
+    const cublasStatus_t status = cublasLtMatmul(
+        handle, product->desc.get(), one, b.second, product->left.get(), b.first,
+        product->right.get(), zero, b.out, product->out.get(), b.out, product->out.get(),
+        &choice.algo, b.workspace, choice.workspaceSize, static_cast<cudaStream_t>(stream.handle));
+    if (is_refusal(status)) return error_of(status, "a product");
+    check(status, "a product");
+    return std::nullopt;
   };
   return kernel;
 }

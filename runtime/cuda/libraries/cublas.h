@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/cuda/libraries/libraries.h"
@@ -35,14 +36,13 @@ ProductDescriptors describe(const MatmulSpec& spec);
 class Cublas {
  public:
   Cublas();
-  /// RunError where no algorithm does what the spec says.
-  LibraryKernel prepare(const MatmulSpec& spec);
+  /// Or why no algorithm does what the spec says.
+  Expected<LibraryKernel> find(const MatmulSpec& spec);
   /// "13.0.2"
   static std::string version();
 
  private:
-  cublasLtMatmulHeuristicResult_t choose(const ProductDescriptors& product,
-                                         const MatmulSpec& spec) const;
+  std::optional<cublasLtMatmulHeuristicResult_t> choose(const ProductDescriptors& product) const;
 
   Descriptor<cublasLtHandle_t> handle_;
 };

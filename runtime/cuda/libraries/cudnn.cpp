@@ -142,18 +142,27 @@ std::string description_of(const ConvolutionSpec& spec) {
       CUDNN_FRONTEND_VERSION);
 }
 
+/// cuDNN's JSON of a device that is here.
+frontend::error_t serialize_device(int device, std::vector<uint8_t>& text) {
+  frontend::DeviceProperties properties;
+  properties.set_device_id(device);
+  const frontend::error_t status = properties.build();
+  return status.is_good() ? properties.serialize(text) : status;
+}
+
 void destroy_handle(cudnnHandle_t handle) { cudnnDestroy(handle); }
 
 }  // namespace
 
 class Cudnn::Planner {
  public:
+  using Plan = std::shared_ptr<graph::Graph>;
+
   Planner(int device, PlanCache cache) {
-    try {
-      device_ = Cudnn::describe(device);
+    // Plans are kept by what a device is; without that they are chosen anew in every run.
+    if (std::vector<uint8_t> text; serialize_device(device, text).is_good()) {
+      device_.assign(text.begin(), text.end());
       cache_ = std::move(cache);
-    } catch (const RunError&) {
-      // Plans are kept by what a device is; without that they are chosen anew in every run.
     }
     cudnnHandle_t handle = nullptr;
     const cudnnStatus_t status = cudnnCreate(&handle);
@@ -175,17 +184,17 @@ class Cudnn::Planner {
   cudnnHandle_t handle() const { return handle_.get(); }
 
   /// A built plan: the one that was kept, or else one that is chosen now.
-  std::shared_ptr<graph::Graph> plan(const ConvolutionSpec& spec) const {
+  Expected<Plan> plan(const ConvolutionSpec& spec) const {
     const std::string key = description_of(spec) + "; " + device_;
     if (const auto kept = cache_.find(key))
       if (auto graph = reload(*kept)) return graph;
-    auto graph = choose(spec);
-    keep(*graph, key);
-    return graph;
+    Expected<Plan> chosen = choose(spec);
+    if (chosen) keep(**chosen, key);
+    return chosen;
   }
 
   /// Engines compiled at run time cost a second, so they come last.
-  std::shared_ptr<graph::Graph> choose(const ConvolutionSpec& spec) const {
+  Expected<Plan> choose(const ConvolutionSpec& spec) const {
     std::string refusal;
     for (const bool compiled : {false, true}) {
       auto graph = describe(spec);
@@ -199,11 +208,11 @@ class Cudnn::Planner {
       if (status.is_good()) return graph;
       refusal = status.get_message().substr(0, status.get_message().find('\n'));
     }
-    throw RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
-                               text_of(spec), refusal),
-                   spec.dtype == DType::kFloat32 && !spec.math_mode.tf32
-                       ? "try `precision: tf32`, which allows more engines"
-                       : "");
+    return RunError(fmt::format("cuDNN {} has no engine for the {}: {}", Cudnn::version(),
+                                text_of(spec), refusal),
+                    spec.dtype == DType::kFloat32 && !spec.math_mode.tf32
+                        ? "try `precision: tf32`, which allows more engines"
+                        : "");
   }
 
  private:
@@ -216,7 +225,7 @@ class Cudnn::Planner {
   }
 
   /// Null where cuDNN does not take the text: it may be another build's.
-  std::shared_ptr<graph::Graph> reload(const std::vector<uint8_t>& text) const {
+  Plan reload(const std::vector<uint8_t>& text) const {
     auto graph = std::make_shared<graph::Graph>();
     if (absent_device_) graph->set_device_properties(absent_device_);
     try {
@@ -229,7 +238,7 @@ class Cudnn::Planner {
     return nullptr;
   }
 
-  std::shared_ptr<graph::Graph> describe(const ConvolutionSpec& spec) const {
+  Plan describe(const ConvolutionSpec& spec) const {
     const auto compute = data_type(sum_of(spec.dtype));
     auto graph = std::make_shared<graph::Graph>();
     graph->set_io_data_type(data_type(spec.dtype))
@@ -266,12 +275,13 @@ Cudnn::Cudnn(std::string description, PlanCache cache)
 
 Cudnn::~Cudnn() = default;
 
-LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
+Expected<LibraryKernel> Cudnn::find(const ConvolutionSpec& spec) {
+  const auto plan = planner_->plan(spec);
+  if (!plan) return plan.error();
   LibraryKernel kernel;
-  const auto graph = planner_->plan(spec);
-  kernel.workspace = static_cast<size_t>(graph->get_workspace_size());
-  kernel.run = [graph, handle = planner_->handle(), bias = spec.epilogue.bias](
-                   const LibraryBuffers& buffers, Stream stream) {
+  kernel.workspace = static_cast<size_t>((*plan)->get_workspace_size());
+  kernel.try_run = [graph = *plan, handle = planner_->handle(), bias = spec.epilogue.bias](
+                       const LibraryBuffers& buffers, Stream stream) {
     const auto address = [](const std::byte* memory) {
       return static_cast<void*>(const_cast<std::byte*>(memory));
     };
@@ -281,22 +291,20 @@ LibraryKernel Cudnn::prepare(const ConvolutionSpec& spec) {
     if (cudnnSetStream(handle, static_cast<cudaStream_t>(stream.handle)) != CUDNN_STATUS_SUCCESS)
       throw RunError("cuDNN: choosing a stream failed");
     check(graph->execute(handle, addresses, buffers.workspace), "a convolution");
+    return std::nullopt;
   };
   return kernel;
 }
 
 std::string Cudnn::engine(const ConvolutionSpec& spec) {
   std::string name;
-  check(planner_->choose(spec)->get_plan_name(name), "naming an engine");
+  check(planner_->choose(spec).value()->get_plan_name(name), "naming an engine");
   return name;
 }
 
 std::string Cudnn::describe(int device) {
-  frontend::DeviceProperties properties;
-  properties.set_device_id(device);
   std::vector<uint8_t> text;
-  check(properties.build(), "reading a device's properties");
-  check(properties.serialize(text), "describing a device");
+  check(serialize_device(device, text), "describing a device");
   return {text.begin(), text.end()};
 }
 

@@ -21,10 +21,10 @@ class Cudnn {
   explicit Cudnn(std::string description, PlanCache cache = {});
   ~Cudnn();
 
-  /// RunError where no engine does what the spec says.
-  LibraryKernel prepare(const ConvolutionSpec& spec);
+  /// Or why no engine does what the spec says.
+  Expected<LibraryKernel> find(const ConvolutionSpec& spec);
   /// The engine and knobs that are chosen where no plan is kept, as cuDNN names them:
-  /// "eng44_k2=2_k18=0".
+  /// "eng44_k2=2_k18=0". RunError where there is none.
   std::string engine(const ConvolutionSpec& spec);
 
   /// cuDNN's JSON of a device that is here.

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/expected.h"
 #include "runtime/base/shape.h"
 #include "runtime/cuda/driver/driver.h"
 
@@ -94,16 +96,23 @@ struct LibraryBuffers {
 
 /// Chosen once, run every call: of the same operands the same bits, unless any order was allowed.
 struct LibraryKernel {
-  std::function<void(const LibraryBuffers&, Stream)> run;
+  /// Returns why the library refuses the call after all, or nothing. RunError where the device
+  /// fails.
+  std::function<std::optional<RunError>(const LibraryBuffers&, Stream)> try_run;
   size_t workspace = 0;  // bytes
+
+  /// The same; a refusal is an error.
+  void run(const LibraryBuffers& buffers, Stream stream) const {
+    if (const std::optional<RunError> refusal = try_run(buffers, stream)) throw *refusal;
+  }
 };
 
 class Libraries {
  public:
   virtual ~Libraries() = default;
-  /// RunError where the library has nothing for the spec on this device.
-  virtual LibraryKernel prepare(const MatmulSpec& spec) = 0;
-  virtual LibraryKernel prepare(const ConvolutionSpec& spec) = 0;
+  /// Or why the library has nothing for the spec on this device. RunError where asking fails.
+  virtual Expected<LibraryKernel> find(const MatmulSpec& spec) = 0;
+  virtual Expected<LibraryKernel> find(const ConvolutionSpec& spec) = 0;
   /// "cublas" -> "13.0.2"
   virtual std::map<std::string, std::string> versions() const = 0;
 };

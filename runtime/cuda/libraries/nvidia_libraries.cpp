@@ -16,16 +16,16 @@ class NvidiaLibraries : public Libraries {
  public:
   explicit NvidiaLibraries(Driver& driver) : driver_(driver) {}
 
-  LibraryKernel prepare(const MatmulSpec& spec) override {
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override {
     activate();
     if (!cublas_) cublas_.emplace();
-    return cublas_->prepare(spec);
+    return cublas_->find(spec);
   }
 
-  LibraryKernel prepare(const ConvolutionSpec& spec) override {
+  Expected<LibraryKernel> find(const ConvolutionSpec& spec) override {
     activate();
     if (!cudnn_) cudnn_.emplace(device().index, PlanCache::of_user("cudnn"));
-    return cudnn_->prepare(spec);
+    return cudnn_->find(spec);
   }
 
   std::map<std::string, std::string> versions() const override {

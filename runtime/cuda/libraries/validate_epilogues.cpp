@@ -8,7 +8,6 @@
 
 #include "runtime/base/array.h"
 #include "runtime/base/convert.h"
-#include "runtime/base/error.h"
 #include "runtime/base/visit.h"
 #include "runtime/cuda/program/program_memory.h"
 
@@ -69,17 +68,13 @@ class Trial {
   /// False where the library refuses what it was said to have.
   bool run() {
     std::byte *const a = memory_.get(), *const out = a + out_at();
-    try {
-      kernel_.run({.first = a,
-                   .second = a + aligned(a_bytes_),
-                   .bias = spec_.epilogue.bias ? a : nullptr,
-                   .out = out,
-                   .workspace = a + bytes_,
-                   .aside = left_.empty() ? nullptr : a + aside_at()},
-                  stream_.get());
-    } catch (const RunError&) {
-      return false;
-    }
+    const LibraryBuffers buffers{.first = a,
+                                 .second = a + aligned(a_bytes_),
+                                 .bias = spec_.epilogue.bias ? a : nullptr,
+                                 .out = out,
+                                 .workspace = a + bytes_,
+                                 .aside = left_.empty() ? nullptr : a + aside_at()};
+    if (kernel_.try_run(buffers, stream_.get())) return false;
     driver_.copy(made_.data(), out, made_.size(), stream_.get());
     if (!left_.empty()) driver_.copy(left_.data(), a + aside_at(), left_.size(), stream_.get());
     driver_.synchronize(stream_.get());

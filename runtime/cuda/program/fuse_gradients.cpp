@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "ops/known.h"
-#include "runtime/base/error.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/kernels/epilogue.h"
 #include "runtime/cuda/kernels/matmul.h"
@@ -202,13 +201,8 @@ class GradientFuser {
   }
 
   bool has(const MatmulSpec& spec) {
-    LibraryKernel kernel;
-    try {
-      kernel = libraries_.prepare(spec);
-    } catch (const RunError&) {  // no such product
-      return false;
-    }
-    return passes_validation(kernel, spec, driver_);
+    const Expected<LibraryKernel> kernel = libraries_.find(spec);
+    return kernel && passes_validation(*kernel, spec, driver_);
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.

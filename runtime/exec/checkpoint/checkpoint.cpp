@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 
 #include "runtime/base/digest.h"
 #include "runtime/base/error.h"
@@ -124,11 +126,8 @@ std::optional<plan::FilesRecord> Checkpoint::files() const {
 }
 
 bool Checkpoint::is_replaced() const {
-  try {
-    return read_text(path_ / io::kCheckpointRecord) != text_;
-  } catch (const RunError&) {
-    return true;
-  }
+  std::ifstream record(path_ / io::kCheckpointRecord);  // one that is gone reads as empty
+  return std::string(std::istreambuf_iterator<char>(record), {}) != text_;
 }
 
 std::vector<Checkpoint::Item> Checkpoint::items() const {

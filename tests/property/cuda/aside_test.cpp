@@ -87,20 +87,18 @@ class Bench {
   }
   /// False, with a remark, where the device's library has no such product that is right.
   bool multiply(const MatmulSpec& spec, cuda::LibraryBuffers buffers) {
-    cuda::LibraryKernel kernel;
-    try {
-      kernel = device_->libraries().prepare(spec);
-    } catch (const RunError& error) {
-      CHECK_THAT(error.what(), Catch::Contains("has no algorithm"));
-      WARN(error.what());
+    const Expected<cuda::LibraryKernel> kernel = device_->libraries().find(spec);
+    if (!kernel) {
+      CHECK_THAT(kernel.error().what(), Catch::Contains("has no algorithm"));
+      WARN(kernel.error().what());
       return false;
     }
-    if (!cuda::passes_validation(kernel, spec, device_->driver())) {
+    if (!cuda::passes_validation(*kernel, spec, device_->driver())) {
       WARN("a product with something aside does not do as it is told");  // and is not used
       return false;
     }
-    buffers.workspace = room(kernel.workspace + 1);
-    kernel.run(buffers, stream_);
+    buffers.workspace = room(kernel->workspace + 1);
+    kernel->run(buffers, stream_);
     return true;
   }
 

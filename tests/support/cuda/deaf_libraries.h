@@ -12,22 +12,23 @@ namespace flow::test {
 class DeafLibraries : public cuda::NaiveLibraries {
  public:
   explicit DeafLibraries(cuda::Driver& driver) : NaiveLibraries(driver), driver_(driver) {}
-  using NaiveLibraries::prepare;
-  cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override {
-    cuda::LibraryKernel kernel = NaiveLibraries::prepare(spec);
+  using NaiveLibraries::find;
+  Expected<cuda::LibraryKernel> find(const cuda::MatmulSpec& spec) override {
+    cuda::LibraryKernel kernel = NaiveLibraries::find(spec).value();
     if (!spec.epilogue.relu) return kernel;
-    kernel.run = [this, spec, run = kernel.run](const cuda::LibraryBuffers& b,
-                                                cuda::Stream stream) {
-      run(b, stream);
+    kernel.try_run = [this, spec, kernel](const cuda::LibraryBuffers& b,
+                                          cuda::Stream stream) -> std::optional<RunError> {
+      kernel.run(b, stream);
       Array made(DType::kFloat32, spec.out);
       driver_.copy(made.bytes().data(), b.out, made.bytes().size(), stream);
       driver_.synchronize(stream);
       if (std::ranges::none_of(made.as<float>(), [](float value) { return std::isnan(value); }))
-        return;
+        return {};
       if (b.aside)
         driver_.clear(b.aside, static_cast<size_t>(cuda::mask_shape(spec.out).elements()), stream);
       else
         driver_.clear(b.out, made.bytes().size(), stream);
+      return {};
     };
     return kernel;
   }

@@ -206,9 +206,9 @@ Convolution convolution_of(const ConvolutionSpec& spec) {
 
 /// Calls make(T) for the type of the operands.
 template <typename F>
-LibraryKernel for_dtype(DType dtype, F make) {
+Expected<LibraryKernel> for_dtype(DType dtype, F make) {
   if (is_float(dtype)) return visit_any_float(dtype, make);
-  throw RunError("the plain loops know floats alone");
+  return RunError("the plain loops know floats alone");
 }
 
 template <typename T>
@@ -222,7 +222,7 @@ T* as(std::byte* memory) {
 
 }  // namespace
 
-LibraryKernel NaiveLibraries::prepare(const MatmulSpec& spec) {
+Expected<LibraryKernel> NaiveLibraries::find(const MatmulSpec& spec) {
   return for_dtype(spec.dtype, [&]<typename T>(T) {
     const auto run = [&driver = driver_, p = product_of(spec)](const LibraryBuffers& b,
                                                                Stream stream) {
@@ -232,12 +232,13 @@ LibraryKernel NaiveLibraries::prepare(const MatmulSpec& spec) {
       if (p.aside == Aside::kSumsOfA || p.aside == Aside::kSumsOfB)
         launch(driver, stream, "naive_sums", kOneThread, &naive_sums<T>, p,
                as<T>(p.aside == Aside::kSumsOfA ? b.first : b.second), as<Wide<T>>(b.aside));
+      return std::nullopt;
     };
     return LibraryKernel{run};
   });
 }
 
-LibraryKernel NaiveLibraries::prepare(const ConvolutionSpec& spec) {
+Expected<LibraryKernel> NaiveLibraries::find(const ConvolutionSpec& spec) {
   using Pass = ConvolutionSpec::Pass;
   return for_dtype(spec.dtype, [&]<typename T>(T) {
     const auto run = [&driver = driver_, c = convolution_of(spec), pass = spec.pass](
@@ -253,6 +254,7 @@ LibraryKernel NaiveLibraries::prepare(const ConvolutionSpec& spec) {
       else
         launch(driver, stream, "naive_convolution_grad_weight", kOneThread,
                &naive_convolution_grad_weight<T>, c, first, second, out);
+      return std::nullopt;
     };
     return LibraryKernel{run};
   });

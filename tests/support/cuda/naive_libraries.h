@@ -14,8 +14,8 @@ namespace flow::cuda {
 class NaiveLibraries : public Libraries {
  public:
   explicit NaiveLibraries(Driver& driver) : driver_(driver) {}
-  LibraryKernel prepare(const MatmulSpec& spec) override;
-  LibraryKernel prepare(const ConvolutionSpec& spec) override;
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override;
+  Expected<LibraryKernel> find(const ConvolutionSpec& spec) override;
   std::map<std::string, std::string> versions() const override { return {{"naive", "1"}}; }
 
  private:

@@ -15,13 +15,13 @@ namespace {
 class NotingLibraries : public cuda::NaiveLibraries {
  public:
   using NaiveLibraries::NaiveLibraries;
-  cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override {
+  Expected<cuda::LibraryKernel> find(const cuda::MatmulSpec& spec) override {
     math_modes.push_back(spec.math_mode);
-    return NaiveLibraries::prepare(spec);
+    return NaiveLibraries::find(spec);
   }
-  cuda::LibraryKernel prepare(const cuda::ConvolutionSpec& spec) override {
+  Expected<cuda::LibraryKernel> find(const cuda::ConvolutionSpec& spec) override {
     math_modes.push_back(spec.math_mode);
-    return NaiveLibraries::prepare(spec);
+    return NaiveLibraries::find(spec);
   }
   std::vector<cuda::MathMode> math_modes;
 };

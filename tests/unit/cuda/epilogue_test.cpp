@@ -14,16 +14,18 @@ class PickyLibraries : public cuda::Libraries {
  public:
   PickyLibraries(cuda::Driver& driver, bool bias, bool relu)
       : naive_(driver), bias_(bias), relu_(relu) {}
-  cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override { return pick(spec); }
-  cuda::LibraryKernel prepare(const cuda::ConvolutionSpec& spec) override { return pick(spec); }
+  Expected<cuda::LibraryKernel> find(const cuda::MatmulSpec& spec) override { return pick(spec); }
+  Expected<cuda::LibraryKernel> find(const cuda::ConvolutionSpec& spec) override {
+    return pick(spec);
+  }
   std::map<std::string, std::string> versions() const override { return {}; }
 
  private:
   template <typename Spec>
-  cuda::LibraryKernel pick(const Spec& spec) {
+  Expected<cuda::LibraryKernel> pick(const Spec& spec) {
     if ((spec.epilogue.bias && !bias_) || (spec.epilogue.relu && !relu_))
-      throw RunError("no such epilogue");
-    return naive_.prepare(spec);
+      return RunError("no such epilogue");
+    return naive_.find(spec);
   }
 
   cuda::NaiveLibraries naive_;

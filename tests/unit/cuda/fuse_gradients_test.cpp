@@ -23,9 +23,9 @@ class LackingLibraries : public cuda::NaiveLibraries {
  public:
   LackingLibraries(cuda::Driver& driver, std::optional<Aside> lacks)
       : NaiveLibraries(driver), lacks_(lacks) {}
-  cuda::LibraryKernel prepare(const cuda::MatmulSpec& spec) override {
-    if (spec.aside == lacks_) throw RunError("no such product");
-    return NaiveLibraries::prepare(spec);
+  Expected<cuda::LibraryKernel> find(const cuda::MatmulSpec& spec) override {
+    if (spec.aside == lacks_) return RunError("no such product");
+    return NaiveLibraries::find(spec);
   }
 
  private:

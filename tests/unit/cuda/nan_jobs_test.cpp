@@ -36,8 +36,8 @@ TEST_CASE("a relu that makes 0 of NaN fails its trial, and so does its mask", "[
   FakeDriver driver;
   cuda::NaiveLibraries right(driver);
   DeafLibraries deaf(driver);
-  CHECK(cuda::passes_validation(right.prepare(spec), spec, driver));
-  CHECK_FALSE(cuda::passes_validation(deaf.prepare(spec), spec, driver));
+  CHECK(cuda::passes_validation(right.find(spec).value(), spec, driver));
+  CHECK_FALSE(cuda::passes_validation(deaf.find(spec).value(), spec, driver));
   CHECK(driver.problems().empty());
 }
 

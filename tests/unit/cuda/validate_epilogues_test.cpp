@@ -20,12 +20,13 @@ class LooseLibraries : public NaiveLibraries {
  public:
   LooseLibraries(Driver& driver, int64_t columns)
       : NaiveLibraries(driver), driver_(driver), columns_(columns) {}
-  LibraryKernel prepare(const MatmulSpec& spec) override {
-    LibraryKernel kernel = NaiveLibraries::prepare(spec);
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::find(spec).value();
     if (spec.aside != Aside::kStoreMask || spec.out[1] != columns_) return kernel;
-    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
-      run(buffers, stream);
+    kernel.try_run = [this, kernel](const LibraryBuffers& buffers, Stream stream) {
+      kernel.run(buffers, stream);
       driver_.copy(buffers.aside + 20, &kOne, 1, stream);
+      return std::nullopt;
     };
     return kernel;
   }
@@ -41,11 +42,12 @@ class SpoiltLibraries : public NaiveLibraries {
  public:
   using Spoil = std::function<void(const LibraryBuffers&, Stream)>;
   SpoiltLibraries(Driver& driver, Spoil spoil) : NaiveLibraries(driver), spoil_(std::move(spoil)) {}
-  LibraryKernel prepare(const MatmulSpec& spec) override {
-    LibraryKernel kernel = NaiveLibraries::prepare(spec);
-    kernel.run = [this, run = kernel.run](const LibraryBuffers& buffers, Stream stream) {
-      run(buffers, stream);
+  Expected<LibraryKernel> find(const MatmulSpec& spec) override {
+    LibraryKernel kernel = NaiveLibraries::find(spec).value();
+    kernel.try_run = [this, kernel](const LibraryBuffers& buffers, Stream stream) {
+      kernel.run(buffers, stream);
       spoil_(buffers, stream);
+      return std::nullopt;
     };
     return kernel;
   }
@@ -112,8 +114,8 @@ TEST_CASE("masks that call a 0 positive are known from those that do not", "[cud
   test::FakeDriver driver;
   NaiveLibraries strict(driver);
   LooseLibraries loose(driver, 130);
-  CHECK(passes_validation(strict.prepare(spec), spec, driver));
-  CHECK_FALSE(passes_validation(loose.prepare(spec), spec, driver));
+  CHECK(passes_validation(strict.find(spec).value(), spec, driver));
+  CHECK_FALSE(passes_validation(loose.find(spec).value(), spec, driver));
   CHECK(driver.problems().empty());
 }
 
@@ -135,24 +137,44 @@ TEST_CASE("sums and masked products that are wrong are known from those that are
     };
   };
   SpoiltLibraries wrong_product(driver, one_bit(&LibraryBuffers::out));
-  CHECK(passes_validation(right.prepare(spec), spec, driver));
-  CHECK_FALSE(passes_validation(wrong_product.prepare(spec), spec, driver));
+  CHECK(passes_validation(right.find(spec).value(), spec, driver));
+  CHECK_FALSE(passes_validation(wrong_product.find(spec).value(), spec, driver));
   if (aside == Aside::kReadMask) {
     SpoiltLibraries lets_nothing_pass(driver, [&](const LibraryBuffers& buffers, Stream stream) {
       driver.clear(buffers.out, bytes_of(spec.out, sum_of(dtype)), stream);
     });
-    CHECK_FALSE(passes_validation(lets_nothing_pass.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(lets_nothing_pass.find(spec).value(), spec, driver));
   } else {
     SpoiltLibraries wrong_sums(driver, one_bit(&LibraryBuffers::aside));
-    CHECK_FALSE(passes_validation(wrong_sums.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(wrong_sums.find(spec).value(), spec, driver));
     // As if the names of both sums were the wrong way around.
     SpoiltLibraries other_sums(driver, [&](const LibraryBuffers& buffers, Stream stream) {
       const bool of_a = aside == Aside::kSumsOfA;
       const Array others = filled(sum_of(dtype), Shape{spec.out[of_a ? 0 : 1]}, of_a ? 18 : 9);
       driver.copy(buffers.aside, others.bytes().data(), others.bytes().size(), stream);
     });
-    CHECK_FALSE(passes_validation(other_sums.prepare(spec), spec, driver));
+    CHECK_FALSE(passes_validation(other_sums.find(spec).value(), spec, driver));
   }
+  CHECK(driver.problems().empty());
+}
+
+TEST_CASE("a product that the library refuses to run is not used; a failure is no refusal",
+          "[cuda]") {
+  const MatmulSpec spec{.dtype = DType::kFloat32,
+                        .a = {3, 9},
+                        .b = {9, 130},
+                        .out = {3, 130},
+                        .epilogue = {.relu = true}};
+  test::FakeDriver driver;
+  NaiveLibraries libraries(driver);
+  LibraryKernel refused = libraries.find(spec).value();
+  refused.try_run = [](const LibraryBuffers&, Stream) { return RunError("no such product"); };
+  CHECK_FALSE(passes_validation(refused, spec, driver));
+  CHECK_THROWS_WITH(refused.run({}, {}), "no such product");
+  SpoiltLibraries failing(
+      driver, [](const LibraryBuffers&, Stream) { throw RunError("the device fails"); });
+  CHECK_THROWS_WITH(passes_validation(failing.find(spec).value(), spec, driver),
+                    "the device fails");
   CHECK(driver.problems().empty());
 }
 
