@@ -20,7 +20,7 @@ void NonfiniteWarning::say(int64_t step, const std::string& found) {
                            request_.job.optimizer->where, step, found));
 }
 
-CheckpointWriter::CheckpointWriter(const RunRequest& request, const Preparation& prepared,
+CheckpointWriter::CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                                    const SameDirectory& home,
                                    const std::optional<MetricsLog>& metrics,
                                    NonfiniteWarning& warning)
@@ -33,7 +33,7 @@ CheckpointWriter::CheckpointWriter(const RunRequest& request, const Preparation&
       folder_(request.directory),
       plan_hash_(plan::hash(request.plan)),
       resume_hash_(plan::resume_hash(request.plan, request.job)) {
-  if (request.resume) kept_ = prepared.first;
+  if (request.resume) kept_ = prepared.start.first;
 }
 
 bool CheckpointWriter::wanted_after(int64_t step) const {
@@ -41,7 +41,7 @@ bool CheckpointWriter::wanted_after(int64_t step) const {
   if (!job_.train) return false;
   if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
   if (wanted.every_epochs == 0) return false;
-  const Position position = prepared_.feed.positions().at(step);
+  const Position position = prepared_.feed->positions().at(step);
   return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
 }
 
@@ -49,7 +49,8 @@ void CheckpointWriter::save(int64_t steps, const OutputState& outputs) {
   check_trained(steps);
   home_.require();
   folder_.clear(steps);
-  write_checkpoint(folder_.at(steps), prepared_.state, record(steps, outputs.sums), files(outputs));
+  write_checkpoint(folder_.at(steps), prepared_.start.state, record(steps, outputs.sums),
+                   files(outputs));
   kept_ = steps;
   try {
     folder_.prune(job_.run.checkpoint.keep);
@@ -65,21 +66,21 @@ fs::path CheckpointWriter::save_last(int64_t steps, const OutputState& outputs) 
 
 void CheckpointWriter::save_copy(const fs::path& path, int64_t steps,
                                  const OutputState& outputs) const {
-  write_checkpoint(path, prepared_.state, record(steps, outputs.sums));
+  write_checkpoint(path, prepared_.start.state, record(steps, outputs.sums));
 }
 
 fs::path CheckpointWriter::rescue(int64_t steps) {
   check_trained(steps);
   home_.require();
   fs::path path = request_.directory / kRescued;
-  write_checkpoint(path, prepared_.state, record(steps, {}));
+  write_checkpoint(path, prepared_.start.state, record(steps, {}));
   return path;
 }
 
 /// What is trained is looked at before it is kept: a loss need not show what is not finite, for
 /// not every variable is part of it.
 void CheckpointWriter::check_trained(int64_t steps) {
-  const auto found = nonfinite_variables(prepared_.state, [](const plan::Variable& variable) {
+  const auto found = nonfinite_variables(prepared_.start.state, [](const plan::Variable& variable) {
     return variable.trainable && !variable.slot;
   });
   if (!found) return;
@@ -90,7 +91,7 @@ void CheckpointWriter::check_trained(int64_t steps) {
 }
 
 plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums) const {
-  const Position position = prepared_.feed.positions().at(steps);  // of the step to come
+  const Position position = prepared_.feed->positions().at(steps);  // of the step to come
   plan::CheckpointRecord record;
   record.job = job_.name;
   record.step = steps;
@@ -103,14 +104,14 @@ plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums)
   if (metrics_) record.metrics_rows = metrics_->length().rows;
   record.inputs = given_inputs(request_);
   record.data.emplace();
-  for (const auto& [name, file] : prepared_.data) (*record.data)[name] = file.digest;
+  for (const auto& [name, file] : prepared_.start.data) (*record.data)[name] = file.digest;
   for (const auto& job : prepared_.called.jobs()) record.also[job->job().name] = job->steps();
   return record;
 }
 
 plan::FilesRecord CheckpointWriter::files(const OutputState& outputs) const {
   plan::FilesRecord record;
-  for (const auto& [name, file] : prepared_.data)
+  for (const auto& [name, file] : prepared_.start.data)
     if (file.stamp) record.data[name] = *file.stamp;
   for (const io::GrowingFile& file : outputs.files)
     record.outputs[file.path.lexically_relative(request_.directory).string()] = {file.bytes,

@@ -39,7 +39,7 @@ class CheckpointWriter {
  public:
   /// `home`: the directory of the run, in which alone its checkpoints are written. `metrics`: the
   /// run's, as soon as it has some.
-  CheckpointWriter(const RunRequest& request, const Preparation& prepared,
+  CheckpointWriter(const RunRequest& request, const PreparedRun& prepared,
                    const SameDirectory& home, const std::optional<MetricsLog>& metrics,
                    NonfiniteWarning& warning);
 
@@ -65,7 +65,7 @@ class CheckpointWriter {
 
   const RunRequest& request_;
   const plan::Job& job_;
-  const Preparation& prepared_;
+  const PreparedRun& prepared_;
   const SameDirectory& home_;
   const std::optional<MetricsLog>& metrics_;
   NonfiniteWarning& warning_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -78,14 +79,6 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunRequest& req
   return given;
 }
 
-/// Begins to draw the initial values where nothing is loaded: on a thread or, where there is none
-/// to spare, when they are waited for.
-std::future<void> begin_drawing(const RunRequest& request, State& state) {
-  if (request.resume || loaded_from(request)) return {};
-  return std::async(std::launch::async | std::launch::deferred,
-                    [&] { state.initialize(request.root); });
-}
-
 /// What commands are to be given of the environment must be there.
 void require_environment(const RunRequest& request) {
   for (const auto& [sink, where] : plan::commands_of(request.plan, request.job))
@@ -97,13 +90,6 @@ void require_environment(const RunRequest& request) {
             fmt::format("set {0}, write a default in the job file: `$env({0}:-default)`, or use "
                         "--no-commands",
                         *missing));
-}
-
-/// The same of hashing the data: a resumed run knows some of it, and waits for the rest.
-std::future<DataFiles> begin_hashing(const RunRequest& request) {
-  if (request.resume || !request.job.train) return {};
-  return std::async(std::launch::async | std::launch::deferred,
-                    [&] { return hash_data(request, {}); });
 }
 
 /// Loads what the run asks for, and again where another run replaced it meanwhile. Returns what is
@@ -182,67 +168,79 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   return backend.prepare(job, options);
 }
 
-Preparation::Preparation(Backend& backend, const RunRequest& request)
-    : state(jobs_of(request)),
-      drawn(begin_drawing(request, state)),
-      feed(request.job, request.root, inputs_of(request)),
-      called(backend, request, feed.positions()),
-      job_(request.job) {
-  const plan::Job& job = request.job;
-  if (request.commands) require_environment(request);
-  end = end_of_run(job, feed, request.steps);
-  deliveries = list_deliveries(job, feed.positions());
-  save = save_target(request);
-  std::future<DataFiles> hashed = begin_hashing(request);
-  start_variables(request);
-
-  program = prepare_program(backend, request, job, feed, deliveries, first, end, {});
-  state.write_to(job, *program);
-  called.prepare(backend, request, *program, state);
-  if (hashed.valid()) data = hashed.get();
-  const std::map<std::string, std::string> libraries = backend.libraries();
-  if (const auto products = libraries.find("products"); request.say && products != libraries.end())
-    request.say("products are computed " + products->second);
-  say_remarks(request);
-}
-
-void Preparation::capture() {
-  state.capture(job_, *program);
-  for (const auto& job : called.jobs()) job->capture(state);
+void PreparedRun::capture() {
+  start.state.capture(job, *program);
+  for (const auto& sub_job : called.jobs()) sub_job->capture(start.state);
 }
 
 namespace {
 
-/// Each variable is a file of a checkpoint.
-void require_storable(const State& state) {
-  constexpr size_t kLongest = 255 - std::string_view(".npy").size();
-  for (const State::Entry& entry : state.entries())
-    for (const std::string& part : split(entry.tensor->name, '/'))
-      if (part.size() > kLongest)
-        throw RequestError(fmt::format("{}: cannot save the variable `{}`: a name of "
-                                       "{} bytes is too long for a file",
-                                       entry.job->where, entry.tensor->name, part.size()),
-                           fmt::format("use at most {} bytes between two `/`", kLongest));
+/// Starts to draw the initial values where nothing is loaded, which takes a tenth of a second for
+/// MNIST: on a thread or, where there is none to spare, when they are waited for.
+std::future<State> begin_drawing(const RunRequest& request) {
+  State state(jobs_of(request));
+  const bool draws = !request.resume && !loaded_from(request);
+  return std::async(draws ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                    [&request, draws, state = std::move(state)]() mutable {
+                      if (draws) state.initialize(request.root);
+                      return std::move(state);
+                    });
 }
 
-}  // namespace
+struct OpenedData {
+  std::unique_ptr<InputPipeline> feed;
+  SubJobRuns called;
+};
 
-void Preparation::start_variables(const RunRequest& request) {
+OpenedData open_data(Backend& backend, const RunRequest& request) {
+  auto feed = std::make_unique<InputPipeline>(request.job, request.root, inputs_of(request));
+  SubJobRuns called(backend, request, feed->positions());
+  return {std::move(feed), std::move(called)};
+}
+
+/// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
+std::future<DataFiles> begin_hashing(const RunRequest& request) {
+  if (request.resume || !request.job.train) return {};
+  return std::async(std::launch::async | std::launch::deferred,
+                    [&] { return hash_data(request, {}); });
+}
+
+/// Each variable is a file of a checkpoint.
+void require_storable(const plan::Job& job, const std::string& variable) {
+  constexpr size_t kLongest = 255 - std::string_view(".npy").size();
+  for (const std::string& part : split(variable, '/'))
+    if (part.size() > kLongest)
+      throw RequestError(
+          fmt::format(
+              "{}: cannot save the variable `{}`: a name of {} bytes is too long for a file",
+              job.where, variable, part.size()),
+          fmt::format("use at most {} bytes between two `/`", kLongest));
+}
+
+void require_storable(const RunRequest& request) {
+  if (!request.job.train) return;
+  for (const plan::Job* job : jobs_of(request))
+    for (const plan::Variable& variable : job->variables)
+      require_storable(*job, (*job)[variable.tensor].name);
+}
+
+/// Does the request say what variables start with?
+void require_values(const RunRequest& request) {
   const plan::Job& job = request.job;
-  if (job.train) require_storable(state);
-  if (request.resume) return resume_from(request);
-  const plan::Checkpointing& wanted = job.run.checkpoint;
   if (!request.load_partial.empty() && !loaded_from(request))
     throw RequestError("--load-partial requires a checkpoint to load", "add --load CHECKPOINT");
   const auto parameters = std::ranges::count(job.variables, false, &plan::Variable::slot);
-  if (!request.load && !wanted.load && !job.train && parameters > 0)
+  if (!request.load && !job.run.checkpoint.load && !job.train && parameters > 0)
     throw RequestError(fmt::format("{}: job `{}` has {} variables, but nothing to load them from",
                                    job.where, job.name, parameters),
                        "add --load CHECKPOINT or --load RUN; --load none initializes them");
-  if (drawn.valid()) return drawn.get();
+}
+
+/// Loads what the request names, and draws the rest.
+void load_variables(const RunRequest& request, State& state) {
   state.initialize(request.root, true);
   std::vector<std::string> anew;
-  const std::string where = request.load ? "--load" : wanted.load_where;
+  const std::string where = request.load ? "--load" : request.job.run.checkpoint.load_where;
   for (State::Entry* entry : load_unreplaced(*loaded_from(request), where, request, state)) {
     entry->value = initial_value(*entry->job, *entry->variable, request.root);
     anew.push_back("`" + entry->tensor->name + "`");
@@ -251,80 +249,121 @@ void Preparation::start_variables(const RunRequest& request) {
     request.say("not loaded, initialized instead: " + join(anew, ", "));
 }
 
-namespace {
-
-/// The files that a resumed run appends to.
-std::vector<std::string> growing_files_of(const RunRequest& request, const Preparation& prepared) {
-  std::vector<std::string> files = growing_files(prepared.deliveries);
-  if (request.job.train) files.emplace_back(kMetricsFile);
-  for (const auto& job : prepared.called.jobs())
-    for (std::string& file : job->growing_files()) files.push_back(std::move(file));
-  return files;
+/// The start of a new run, whose variables are drawn or loaded.
+Start start_new(const RunRequest& request, std::future<State> drawn) {
+  require_values(request);
+  Start start{drawn.get()};
+  if (loaded_from(request)) load_variables(request, start.state);
+  return start;
 }
 
-}  // namespace
-
-void Preparation::resume_from(const RunRequest& request) {
+Checkpoint open_newest(const RunRequest& request) {
   if (request.load || !request.load_partial.empty())
     throw RequestError("--resume conflicts with --load: a resumed run loads its own checkpoint",
                        "omit one of them");
   require_own_files(request.directory);
-  const auto newest = io::CheckpointFolder(request.directory).newest();
-  if (!newest)
-    throw RequestError(
-        fmt::format("nothing to resume in {}: no complete checkpoint in checkpoints/",
-                    request.directory.string()),
-        "start a new run without --resume; --force removes the files of the earlier one");
+  if (const auto newest = io::CheckpointFolder(request.directory).newest())
+    return Checkpoint(*newest);
+  throw RequestError(fmt::format("nothing to resume in {}: no complete checkpoint in checkpoints/",
+                                 request.directory.string()),
+                     "start a new run without --resume; --force removes the files of the earlier "
+                     "one");
+}
+
+/// RequestError where the data have another length than before. Sets where sub-jobs continue.
+void resume_data(const Checkpoint& checkpoint, OpenedData& opened) {
   constexpr const char* kOtherData =
       "to train on other data, start a new run with --load and another -o DIR";
-  const Checkpoint checkpoint(*newest);
-  require_same_job(checkpoint, request);
-  require_same_inputs(checkpoint, request);
-  resume(checkpoint, request.job, state);
-  first = checkpoint.record().step;
-  sums = checkpoint.record().sums.value_or(Sums());
-  // An older version wrote losses and nothing else.
-  metrics_rows =
-      checkpoint.record().metrics_rows.value_or(ceil_div(first, request.job.run.log_every));
-  const Position position = feed.positions().at(first);
-  if (position.epoch != checkpoint.record().epoch || position.row != checkpoint.record().row)
+  const plan::CheckpointRecord& record = checkpoint.record();
+  const Position position = opened.feed->positions().at(record.step);
+  if (position.epoch != record.epoch || position.row != record.row)
     throw RequestError(
         fmt::format("{}: the length of the data changed: step {} was at row {} of epoch {}, and is "
                     "now at row {} of epoch {}",
-                    newest->string(), first, checkpoint.record().row, checkpoint.record().epoch,
-                    position.row, position.epoch),
+                    checkpoint.path().string(), record.step, record.row, record.epoch, position.row,
+                    position.epoch),
         kOtherData);
-  end = std::max(first, end);
-  if (const SubJobRun* job = called.resume_from(checkpoint.record().also, first))
+  if (const SubJobRun* job = opened.called.resume_from(record.also, record.step))
     throw RequestError(
         fmt::format("{}: the length of the data of job `{}` changed: {} no longer fill whole calls",
-                    newest->string(), job->job().name,
+                    checkpoint.path().string(), job->job().name,
                     counted(static_cast<uint64_t>(job->steps()), "step")),
         kOtherData);
-  if (request.job.train) data = require_same_data(checkpoint, request);
-  require_same_outputs(checkpoint, request.directory, growing_files_of(request, *this));
+}
+
+/// The files that a resumed run appends to.
+std::vector<std::string> growing_files_of(const RunRequest& request,
+                                          const std::vector<Delivery>& deliveries,
+                                          const SubJobRuns& called) {
+  std::vector<std::string> files = growing_files(deliveries);
+  if (request.job.train) files.emplace_back(kMetricsFile);
+  for (const auto& job : called.jobs())
+    for (std::string& file : job->growing_files()) files.push_back(std::move(file));
+  return files;
+}
+
+/// The start of a resumed run, at its newest checkpoint.
+Start start_resumed(const RunRequest& request, State state, OpenedData& opened,
+                    const std::vector<Delivery>& deliveries) {
+  const Checkpoint checkpoint = open_newest(request);
+  const plan::CheckpointRecord& record = checkpoint.record();
+  require_same_job(checkpoint, request);
+  require_same_inputs(checkpoint, request);
+  resume(checkpoint, request.job, state);
+  resume_data(checkpoint, opened);
+  // An older version wrote losses and nothing else.
+  const int64_t losses = ceil_div(record.step, request.job.run.log_every);
+  Start start{std::move(state), record.step, record.sums.value_or(Sums()),
+              record.metrics_rows.value_or(losses)};
+  if (request.job.train) start.data = require_same_data(checkpoint, request);
+  require_same_outputs(checkpoint, request.directory,
+                       growing_files_of(request, deliveries, opened.called));
+  return start;
+}
+
+/// The programs of the job and of those that it calls, which share its variables.
+struct Programs {
+  std::unique_ptr<Program> main;
+  SubJobRuns called;
+};
+
+Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedData& opened,
+                          const std::vector<Delivery>& deliveries, const Start& start,
+                          int64_t end) {
+  Programs programs{prepare_program(backend, request, request.job, *opened.feed, deliveries,
+                                    start.first, end, {}),
+                    std::move(opened.called)};
+  start.state.write_to(request.job, *programs.main);
+  programs.called.prepare(backend, request, *programs.main, start.state);
+  return programs;
+}
+
+void say_products(const RunRequest& request, const Backend& backend) {
+  const std::map<std::string, std::string> libraries = backend.libraries();
+  if (const auto products = libraries.find("products"); products != libraries.end())
+    request.say("products are computed " + products->second);
 }
 
 /// Once a column, also where several jobs read it.
-void Preparation::say_nonfinite_data(const RunRequest& request) const {
+void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) {
   std::set<std::string> said;
   const auto say = [&](const InputPipeline& from) {
     for (const std::string& remark : from.remarks())
       if (said.insert(remark).second) request.say(remark);
   };
-  say(feed);
-  for (const auto& job : called.jobs()) say(job->feed());
+  say(*prepared.feed);
+  for (const auto& job : prepared.called.jobs()) say(job->feed());
 }
 
 /// A loss need not show them: not every variable is part of it.
-void Preparation::say_nonfinite(const RunRequest& request) const {
+void say_nonfinite(const RunRequest& request, const State& state) {
   if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
     request.say("a loaded variable is not finite: " + *found);
 }
 
 /// A layer of a called job that has another name than where it is trained, or a teacher that nobody
-/// has loaded, computes something all the same. A predict job alone was told `--load none`.
-void Preparation::say_untrained(const RunRequest& request) const {
+/// has loaded, computes something all the same. For a predict job, the user wrote `--load none`.
+void say_untrained(const RunRequest& request, const State& state) {
   if (!request.job.train) return;
   const std::set<std::string_view> trained = trained_by(jobs_of(request));
   std::vector<std::string> names;
@@ -338,25 +377,61 @@ void Preparation::say_untrained(const RunRequest& request) const {
                           names.front(), others));
 }
 
-void Preparation::say_remarks(const RunRequest& request) const {
-  if (!request.say) return;
-  say_nonfinite_data(request);
-  if (request.resume || loaded_from(request))
-    say_nonfinite(request);
-  else
-    say_untrained(request);
-  const StepIndex& positions = feed.positions();
+void say_dropped_rows(const RunRequest& request, const StepIndex& positions) {
   if (request.job.train && positions.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
                             positions.incomplete_rows(), positions.rows(), positions.batch()));
+}
+
+void say_hooks(const RunRequest& request, const std::vector<Delivery>& deliveries, int64_t first,
+               int64_t end) {
   if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
-  std::set<std::string_view> told;                         // a hook on a scope has many deliveries
+  std::set<std::string_view> said;                         // a hook on a scope has many deliveries
   for (const Delivery& delivery : deliveries)
-    if (first == 0 && end > 0 && delivery.count(end) == 0 && told.insert(delivery.where).second)
+    if (first == 0 && end > 0 && delivery.count(end) == 0 && said.insert(delivery.where).second)
       request.say(
           fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
   if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
     request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
+}
+
+void say_remarks(const RunRequest& request, const Backend& backend, const PreparedRun& prepared) {
+  say_products(request, backend);
+  say_nonfinite_data(request, prepared);
+  if (request.resume || loaded_from(request))
+    say_nonfinite(request, prepared.start.state);
+  else
+    say_untrained(request, prepared.start.state);
+  say_dropped_rows(request, prepared.feed->positions());
+  say_hooks(request, prepared.deliveries, prepared.start.first, prepared.end);
+}
+
+}  // namespace
+
+PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
+  std::future<State> drawn = begin_drawing(request);
+  OpenedData opened = open_data(backend, request);
+  if (request.commands) require_environment(request);
+  const int64_t planned_end = end_of_run(request.job, *opened.feed, request.steps);
+  std::vector<Delivery> deliveries = list_deliveries(request.job, opened.feed->positions());
+  std::optional<fs::path> save = save_target(request);
+  std::future<DataFiles> hashed = begin_hashing(request);
+  require_storable(request);
+  Start start = request.resume ? start_resumed(request, drawn.get(), opened, deliveries)
+                               : start_new(request, std::move(drawn));
+  const int64_t end = std::max(start.first, planned_end);
+  Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
+  if (hashed.valid()) start.data = hashed.get();
+  PreparedRun prepared{request.job,
+                       std::move(start),
+                       end,
+                       std::move(opened.feed),
+                       std::move(deliveries),
+                       std::move(save),
+                       std::move(programs.main),
+                       std::move(programs.called)};
+  if (request.say) say_remarks(request, backend, prepared);
+  return prepared;
 }
 
 }  // namespace flow::exec

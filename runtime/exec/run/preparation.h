@@ -1,8 +1,7 @@
-// All that comes before the first step: data, checkpoints, places to write and the program, each
+// All that comes before the first step: data, checkpoints, places to write and programs, each
 // refused here or not at all. Writes nothing.
 #pragma once
 
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,37 +18,31 @@
 
 namespace flow::exec {
 
-struct Preparation {
-  /// RunError or RequestError, naming the place in the job file or the flag.
-  Preparation(Backend& backend, const RunRequest& request);
-
-  State state;  // what the program's variables start with
-  /// Draws them while the data are opened, where nothing is loaded: each takes a tenth of a second
-  /// for MNIST.
-  std::future<void> drawn;
-  InputPipeline feed;
-  int64_t first = 0;             // the first global step: not 0 in a resumed run
-  int64_t end = 0;               // the global step at which the run is complete
-  Sums sums;                     // that print sinks of a resumed run go on from
-  int64_t metrics_rows = 0;      // of metrics.jsonl that a resumed run keeps
-  std::optional<fs::path> save;  // where the final copy goes
-  DataFiles data;                // of train jobs
-  std::vector<Delivery> deliveries;
-  std::unique_ptr<Program> program;
-  SubJobRuns called;
-
-  /// Copies the variables of all jobs into `state`. Allocates nothing.
-  void capture();
-
- private:
-  const plan::Job& job_;
-  void start_variables(const RunRequest& request);
-  void resume_from(const RunRequest& request);
-  void say_remarks(const RunRequest& request) const;
-  void say_nonfinite(const RunRequest& request) const;
-  void say_nonfinite_data(const RunRequest& request) const;
-  void say_untrained(const RunRequest& request) const;
+/// Where a run starts: at step 0, or where the run that it resumes ended.
+struct Start {
+  State state;               // of the variables of all jobs
+  int64_t first = 0;         // the first global step
+  Sums sums = {};            // that print sinks of a resumed run continue
+  int64_t metrics_rows = 0;  // of metrics.jsonl that a resumed run keeps
+  DataFiles data = {};       // of train jobs
 };
+
+struct PreparedRun {
+  const plan::Job& job;
+  Start start;
+  int64_t end = 0;                      // the global step at which the run is complete
+  std::unique_ptr<InputPipeline> feed;  // sub-jobs refer to it
+  std::vector<Delivery> deliveries;
+  std::optional<fs::path> save;  // where the final copy goes
+  std::unique_ptr<Program> program;
+  SubJobRuns called;  // on the program's variables
+
+  /// Copies the variables of all jobs into the state. Allocates nothing.
+  void capture();
+};
+
+/// RunError or RequestError, naming the place in the job file or the flag.
+PreparedRun prepare_run(Backend& backend, const RunRequest& request);
 
 /// The program of a job, for steps [first, end), on variables that other programs share with it.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,

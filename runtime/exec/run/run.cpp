@@ -45,7 +45,7 @@ void write_plan(const RunRequest& request) {
 
 class Run {
  public:
-  Run(Backend& backend, const RunRequest& request, Preparation& prepared);
+  Run(Backend& backend, const RunRequest& request, PreparedRun& prepared);
   RunOutcome run();
 
  private:
@@ -75,7 +75,7 @@ class Run {
   Backend& backend_;
   const RunRequest& request_;
   const plan::Job& job_;
-  Preparation& prepared_;
+  PreparedRun& prepared_;
   const StepIndex& positions_;
   std::optional<SameDirectory> home_;
   NonfiniteWarning warning_;
@@ -88,15 +88,15 @@ class Run {
   RunOutcome outcome_;
 };
 
-Run::Run(Backend& backend, const RunRequest& request, Preparation& prepared)
+Run::Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
     : backend_(backend),
       request_(request),
       job_(request.job),
       prepared_(prepared),
-      positions_(prepared.feed.positions()),
+      positions_(prepared.feed->positions()),
       warning_(request),
-      steps_(prepared.first) {
-  outcome_.first_step = prepared.first;
+      steps_(prepared.start.first) {
+  outcome_.first_step = prepared.start.first;
 }
 
 RunOutcome Run::run() {
@@ -147,9 +147,9 @@ RunResult Run::execute() {
     open_outputs();
   }
   pool_.emplace(kThreads);
-  if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.first);
+  if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.start.first);
   RunResult ending;
-  ending.steps = prepared_.first;
+  ending.steps = prepared_.start.first;
   bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
   while (goes_on && ending.steps < prepared_.end) {
     const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
@@ -160,9 +160,10 @@ RunResult Run::execute() {
 }
 
 void Run::open_outputs() {
-  if (has_metrics()) metrics_.emplace(request_.directory / kMetricsFile, prepared_.metrics_rows);
-  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.first);
-  options.sums = prepared_.sums;
+  if (has_metrics())
+    metrics_.emplace(request_.directory / kMetricsFile, prepared_.start.metrics_rows);
+  SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
+  options.sums = prepared_.start.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
   deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
   prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
@@ -187,7 +188,7 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
   RunResult ending =
       exec::execute({.job = job_,
                      .program = *prepared_.program,
-                     .feed = prepared_.feed,
+                     .feed = *prepared_.feed,
                      .deliveries = prepared_.deliveries,
                      .deliverer = *deliverer_,
                      .first = before.steps,
@@ -311,7 +312,7 @@ void Run::save_last(const RunResult& ending) {
 /// be. Says where it is; empty where there is nothing to keep.
 std::string Run::save_after_failure(const RunResult& ending) {
   // After a check that failed beside it the state is not worth keeping.
-  if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.first) return {};
+  if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.start.first) return {};
   try {
     prepared_.capture();
     if (ending.delivered) {
@@ -372,7 +373,7 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.overrides = request_.overrides;
   record.seed = job_.seed;
   record.threads = prepared_.program->threads();
-  record.first_step = prepared_.first;
+  record.first_step = prepared_.start.first;
   record.last_step = steps_;
   record.epochs = positions_.epochs_after(steps_);
   record.seconds = outcome_.seconds;
@@ -395,12 +396,12 @@ void Run::write_profile() {
 }  // namespace
 
 RunOutcome run(Backend& backend, const RunRequest& request) {
-  Preparation prepared(backend, request);
+  PreparedRun prepared = prepare_run(backend, request);
   return Run(backend, request, prepared).run();
 }
 
 std::vector<JobMemory> dry_run(Backend& backend, const RunRequest& request) {
-  const Preparation prepared(backend, request);
+  const PreparedRun prepared = prepare_run(backend, request);
   std::vector<JobMemory> list = {{request.job.name, prepared.program->memory()}};
   for (const auto& job : prepared.called.jobs())
     list.push_back({job->job().name, job->program().memory()});

@@ -34,7 +34,7 @@ struct CallSite {
 /// a train job `run.steps` steps, 1 where it says nothing.
 class SubJobRun {
  public:
-  /// Opens everything, as Preparation does; writes nothing.
+  /// Opens everything, as prepare_run does; writes nothing.
   SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
             const plan::Job& job);
   /// Makes the program, on variables that other programs share with it; those that only it has come

@@ -162,8 +162,8 @@ TEST_CASE("a state is not captured while the copy before is still being written"
   const FreshDirectory home;
   write_rows(home / "x.npy", 8);
   TestRun run(make_job(true, 2), home.path());
-  Preparation prepared(run.backend, run.request);
-  Deliverer deliverer(run.request.job, prepared.feed.positions(), prepared.deliveries, {});
+  PreparedRun prepared = prepare_run(run.backend, run.request);
+  Deliverer deliverer(run.request.job, prepared.feed->positions(), prepared.deliveries, {});
   ThreadPool pool(kThreads);
   std::atomic<int> captured = 0, overwritten = 0;
   const auto write_slowly = [&](const StepRecord&) {
@@ -174,7 +174,7 @@ TEST_CASE("a state is not captured while the copy before is still being written"
   };
   execute({.job = run.request.job,
            .program = *prepared.program,
-           .feed = prepared.feed,
+           .feed = *prepared.feed,
            .deliveries = prepared.deliveries,
            .deliverer = deliverer,
            .first = 0,
