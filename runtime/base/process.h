@@ -1,4 +1,4 @@
-// What the system's books say of this process.
+// What the system knows of this process.
 #pragma once
 
 #include <cstdint>

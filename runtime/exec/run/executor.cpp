@@ -23,13 +23,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using plan::TensorId;
 
-/// Calls without deliveries may run ahead of their books by so many steps.
+/// Calls without deliveries may run ahead of the record log by this many steps.
 constexpr int64_t kRecords = 64;
 
-/// Steps of which nothing is delivered or saved are taken to the books this many at a time, or
-/// after this long: waking a thread for each would cost small networks a tenth of their speed.
-constexpr int64_t kBookedTogether = kRecords / 2;
-constexpr auto kBookedAfter = std::chrono::milliseconds(50);
+/// Steps of which nothing is delivered or saved are logged this many at a time, or after this long:
+/// waking a thread for each would cost small networks a tenth of their speed.
+constexpr int64_t kLoggedTogether = kRecords / 2;
+constexpr auto kLoggedAfter = std::chrono::milliseconds(50);
 
 double read_scalar(std::span<const std::byte> bytes) {
   const auto read = [&]<typename T>(T value) {
@@ -115,10 +115,10 @@ class Executor {
   StepCounter computed_;  // by compute, for deliver
   StepCounter consumed_;  // for the feed: their inputs are no longer needed
   StepCounter reached_;   // by deliver: the sinks have them
-  StepCounter finished_;  // by deliver: written in the books, checkpoints too
+  StepCounter finished_;  // by deliver: logged, checkpoints written
 
   // Of the compute thread.
-  SpinPolicy for_inputs_, for_sinks_, for_books_;
+  SpinPolicy for_inputs_, for_sinks_, for_log_;
   std::vector<TensorId> deliverables_;
   std::vector<size_t> wanted_by_;  // deliveries, as indices into deliverables_
   std::vector<uint8_t> wanted_;
@@ -181,7 +181,7 @@ bool Executor::await_inputs(int64_t step) {
 bool Executor::await_sinks(int64_t step) {
   const Timed timed(run_.profile, Activity::kAwaitSinks, step);
   return reached_.wait(delivered_[output_slot(step)], for_sinks_) &&
-         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_books_);
+         finished_.wait(std::max(run_.first, step + 1 - kRecords), for_log_);
 }
 
 bool Executor::await_turn(int64_t step) {
@@ -268,7 +268,7 @@ void Executor::settle(int64_t step) {
 }
 
 void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
-  const bool wake = awaited || in_step_ || now - woken_ >= kBookedAfter;
+  const bool wake = awaited || in_step_ || now - woken_ >= kLoggedAfter;
   if (wake) woken_ = now;
   if (!in_step_) consumed_.complete(step + 1, false);
   computed_.complete(step + 1, wake);
@@ -291,9 +291,9 @@ void Executor::inspect(StepRecord& record, size_t slot) {
 }
 
 void Executor::capture(int64_t step) {
-  // The copy is still being written until its step is in the books. After a failure there the run
+  // The copy is still being written until its step is logged. After a failure there the run
   // ends, and the copy is not looked at.
-  if (saved_ > run_.first) finished_.wait(saved_, for_books_);
+  if (saved_ > run_.first) finished_.wait(saved_, for_log_);
   const Timed timed(run_.profile, Activity::kCapture, step);
   run_.capture();
   saved_ = step + 1;
@@ -316,7 +316,7 @@ void Executor::compute() {
 
 void Executor::deliver() {
   SpinPolicy spin_policy;
-  for (int64_t step = run_.first; computed_.wait(step + 1, spin_policy, kBookedTogether); ++step) {
+  for (int64_t step = run_.first; computed_.wait(step + 1, spin_policy, kLoggedTogether); ++step) {
     StepRecord record = record_of(step);
     std::optional<std::string> failure;
     if (record.delivers) {
@@ -332,7 +332,7 @@ void Executor::deliver() {
       if (in_step_) consumed_.complete(step + 1);
     }
     if (run_.on_step) {
-      const Timed timed(run_.profile, Activity::kBooks, step);
+      const Timed timed(run_.profile, Activity::kLog, step);
       run_.on_step(record);
     }
     if (failure) return;

@@ -35,7 +35,7 @@ size_t output_slots(const plan::Job& job, const Backend& backend);
 std::vector<plan::TensorId> list_deliverables(const plan::Job& job,
                                               const std::vector<Delivery>& deliveries);
 
-/// What happened in a completed call, for whoever keeps the books.
+/// What happened in a completed call, for the record log.
 struct StepRecord {
   int64_t step = 0;
   double learning_rate = 0;

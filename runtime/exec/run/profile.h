@@ -38,7 +38,7 @@ enum class Activity {
   kCapture,      // compute: copies variables to be saved
   kLoad,         // feed
   kDeliver,      // deliver
-  kBooks,        // deliver: metrics, checkpoints, progress
+  kLog,          // deliver: metrics, checkpoints, progress
 };
 constexpr size_t kActivityCount = 9;
 

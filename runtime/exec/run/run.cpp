@@ -58,11 +58,11 @@ class Run {
   void keep_outputs();
   Stop stop() const;
   bool saves(int64_t step) const;
-  OutputState outputs() const { return with_books(deliverer_->outputs()); }
-  OutputState with_books(OutputState outputs) const;
+  OutputState outputs() const { return with_logs(deliverer_->outputs()); }
+  OutputState with_logs(OutputState outputs) const;
   bool call_others(RunResult& ending);
   bool has_metrics() const;
-  void keep_books(const StepRecord& record);
+  void log_step(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
   void save_last(const RunResult& ending);
   std::string save_after_failure(const RunResult& ending);
@@ -199,7 +199,7 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
                      .pool = *pool_,
                      .capture = [this] { prepared_.capture(); },
                      .saves = [this](int64_t at) { return saves(at); },
-                     .on_step = [this](const StepRecord& record) { keep_books(record); },
+                     .on_step = [this](const StepRecord& record) { log_step(record); },
                      .stop = [this] { return stop(); },
                      .profile = profile_ ? &*profile_ : nullptr});
   if (!ending.last_loss) ending.last_loss = before.last_loss;
@@ -245,7 +245,7 @@ bool Run::saves(int64_t step) const {
 
 /// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
 /// steps of this one are delivered.
-OutputState Run::with_books(OutputState outputs) const {
+OutputState Run::with_logs(OutputState outputs) const {
   if (metrics_) outputs.files.push_back(metrics_->file());
   for (const auto& job : prepared_.called.jobs()) job->list_files(outputs.files);
   return outputs;
@@ -270,7 +270,7 @@ bool Run::call_others(RunResult& ending) {
   return true;
 }
 
-void Run::keep_books(const StepRecord& record) {
+void Run::log_step(const StepRecord& record) {
   const Position position = positions_.at(record.step);
   steps_ = record.step + 1;
   if (record.loss) {
@@ -283,7 +283,7 @@ void Run::keep_books(const StepRecord& record) {
                                             shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) saver_->save(steps_, with_books(record.outputs));
+  if (record.saves) saver_->save(steps_, with_logs(record.outputs));
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(

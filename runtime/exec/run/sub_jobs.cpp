@@ -126,7 +126,7 @@ void SubJobRun::close() {
 }
 
 RunResult SubJobRun::call(const CallSite& site) {
-  const auto keep_books = [&](const StepRecord& record) {
+  const auto log_step = [&](const StepRecord& record) {
     if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
@@ -141,7 +141,7 @@ RunResult SubJobRun::call(const CallSite& site) {
                   .output_slots = output_slots_,
                   .launches_ahead = launches_ahead_,
                   .pool = site.pool,
-                  .on_step = keep_books,
+                  .on_step = log_step,
                   .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
                   .profile = profile_ ? &*profile_ : nullptr});
 }

@@ -37,7 +37,7 @@ TEST_CASE("an asynchronous job runs ahead of its sinks by its pipeline, and no f
   };
   run.run();
   CHECK(furthest >= 3);
-  CHECK(furthest <= 4);  // a step counts here when it is in the books, after its sinks have it
+  CHECK(furthest <= 4);  // a step counts here when it is in the record log, after its sinks have it
 }
 
 TEST_CASE("an asynchronous job leaves what a synchronous one leaves", "[exec]") {

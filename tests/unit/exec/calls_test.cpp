@@ -97,8 +97,7 @@ TEST_CASE("of a call is wanted what fires at its step", "[exec]") {
   CHECK(wanted == std::vector<int>{1, 0, 1, 0});
 }
 
-TEST_CASE("calls of which nothing is delivered run ahead of the books by so many and no further",
-          "[exec]") {
+TEST_CASE("calls that deliver nothing run ahead of the record log by a limit", "[exec]") {
   constexpr int64_t kAhead = 64;
   const FreshDirectory home;
   write_rows(home / "x.npy", 4);
