@@ -1,4 +1,28 @@
-// Three threads and the counts that join them.
+// Three threads, and the counters that join them.
+//
+//            input slots               output slots, records
+//              filled_                       computed_
+//   +------+             +---------+                        +---------+   values    +-------+
+//   | feed | ----------> | compute | ---------------------> | deliver | ----------> | sinks |
+//   +------+             +---------+                        +---------+             +-------+
+//      ^                   |     ^                            |  |  |    on_step    +-------+
+//      |     consumed_     |     |   reached_, finished_      |  |  +-------------> |  log  |
+//      +-------------------+     +----------------------------+  |                  +-------+
+//      |                        consumed_, if in_step_           |
+//      +---------------------------------------------------------+
+//
+// Each counter holds the number of steps for which its condition is true:
+//   filled_    feed -> compute     the inputs are in their slot
+//   computed_  compute -> deliver  the call is complete, its record filled in
+//   consumed_  compute -> feed     the input slot is free; with in_step_, deliver raises it
+//   reached_   deliver -> compute  the sinks have the values: the output slot is free, and in a
+//                                  synchronous job the next call may start
+//   finished_  deliver -> compute  the step is logged and its checkpoint written: its record and
+//                                  the captured state are free
+// In a synchronous job, compute itself adds to the sums of a sink where a call leaves nothing else.
+//
+// A thread that ends closes its counters (compute and deliver both close consumed_), so that the
+// others end too. A run of one step needs no overlap: the stages follow one another.
 #include "runtime/exec/run/executor.h"
 
 #include <fmt/format.h>
@@ -59,8 +83,8 @@ RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
       "count labels and indices from 0");
 }
 
-/// Numbers as C++ has them: a backend may flush the smallest to 0 on the thread that computes, of
-/// which what is read here must not depend.
+/// C++'s default arithmetic: a backend may flush the smallest numbers to 0 on the compute thread,
+/// and what is read here must not depend on that.
 class PlainArithmetic {
  public:
   PlainArithmetic() {
@@ -106,16 +130,12 @@ class Executor {
 
   const Execution& run_;
   const bool asynchronous_;  // the job
-  const bool in_step_;       // inputs are read when the step before has been delivered
-  /// A call is launched before the one before it is settled; not where whoever makes its input may
-  /// be waiting to see that one's results.
+  const bool in_step_;       // inputs are read when the previous step has been delivered
+  /// A call is launched before the previous one is settled. Not where the writer of its input may
+  /// wait for the previous call's results.
   const bool ahead_;
   const size_t input_slots_;
-  StepCounter filled_;    // by the feed
-  StepCounter computed_;  // by compute, for deliver
-  StepCounter consumed_;  // for the feed: their inputs are no longer needed
-  StepCounter reached_;   // by deliver: the sinks have them
-  StepCounter finished_;  // by deliver: logged, checkpoints written
+  StepCounter filled_, computed_, consumed_, reached_, finished_;
 
   // Of the compute thread.
   SpinPolicy for_inputs_, for_sinks_, for_log_;
@@ -129,7 +149,7 @@ class Executor {
   std::string loss_failure_;
 
   std::array<StepRecord, kRecords> records_;
-  std::string check_failure_;  // of the deliver thread
+  std::string check_failure_;  // of the delivery thread
   std::optional<Clock::time_point> first_call_done_;
   std::exception_ptr feed_error_, compute_error_, deliver_error_;
 };
@@ -160,8 +180,8 @@ void Executor::feed() {
   const auto slots = static_cast<int64_t>(input_slots_);
   const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
   for (int64_t step = run_.first; step < run_.end; ++step) {
-    // The slot is free once the call that used it last is complete; to sleep until half of them
-    // are still leaves compute the others.
+    // The slot is free once the call that used it last is complete. Sleeping until half of them
+    // are free leaves the others to compute.
     const int64_t free_after = in_step_ ? step : step + 1 - slots;
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
     if (free_after > run_.first && !consumed_.wait(free_after, spin_policy, more)) return;
@@ -186,7 +206,7 @@ bool Executor::await_sinks(int64_t step) {
 
 bool Executor::await_turn(int64_t step) {
   const bool ready = await_inputs(step) && await_sinks(step);
-  // Asked when the deliveries before have reached their sinks: one of them may be what asks.
+  // Asked when earlier deliveries have reached their sinks: one of them may ask for the stop.
   if (run_.stop) stop_ = run_.stop();
   return ready && stop_ == Stop::kNone;
 }
@@ -217,8 +237,8 @@ void Executor::launch(int64_t step) {
   run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
 }
 
-/// Is a delivery of the step the delivery thread's work? In a synchronous job asked when all calls
-/// before are settled, as what a sink does with a value depends on the others.
+/// Does the delivery thread deliver something of the step? In a synchronous job this is asked when
+/// all earlier calls are settled, because what a sink does with a value depends on them.
 bool Executor::delivers(int64_t step) const {
   if (!asynchronous_) return !run_.deliverer.absorbs(step);
   return run_.deliverer.tells_epoch_at(step) ||
@@ -239,13 +259,13 @@ void Executor::await_device(int64_t step) {
   run_.program.wait(output_slot(step));
 }
 
-/// A few sums at most: waking a thread for them takes longer.
+/// A few sums at most, which take less time than waking a thread.
 void Executor::reduce(int64_t step) {
   const Timed timed(run_.profile, Activity::kReduce, step);
   run_.deliverer.deliver(run_.program, step, output_slot(step));
 }
 
-/// Waits for a call and takes it from there.
+/// Waits for a call, inspects it and hands it over.
 void Executor::settle(int64_t step) {
   const size_t slot = output_slot(step);
   StepRecord& record = record_of(step);
@@ -274,7 +294,7 @@ void Executor::hand_over(int64_t step, bool awaited, Clock::time_point now) {
   computed_.complete(step + 1, wake);
 }
 
-/// What is wrong with a call is seen before anything of it is delivered or saved.
+/// Finds what is wrong with a call before anything of it is delivered or saved.
 void Executor::inspect(StepRecord& record, size_t slot) {
   if (const std::optional<Fault> fault = run_.program.fault(slot))
     throw fault_error(*fault, record.step, run_);
@@ -291,8 +311,8 @@ void Executor::inspect(StepRecord& record, size_t slot) {
 }
 
 void Executor::capture(int64_t step) {
-  // The copy is still being written until its step is logged. After a failure there the run
-  // ends, and the copy is not looked at.
+  // The copy is being written until its step is logged. After a failure there, the run ends and
+  // nothing reads the copy.
   if (saved_ > run_.first) finished_.wait(saved_, for_log_);
   const Timed timed(run_.profile, Activity::kCapture, step);
   run_.capture();
@@ -340,17 +360,17 @@ void Executor::deliver() {
   }
 }
 
-/// A stage that ends, for whatever reason, closes its counts: the others come to their end.
+/// A stage that ends, for whatever reason, closes its counters, so that the others end too.
 void Executor::run_stages() {
   const auto stage = [](auto body, std::exception_ptr& error,
-                        std::initializer_list<StepCounter*> counts) {
-    return [body, &error, counts = std::vector<StepCounter*>(counts)] {
+                        std::initializer_list<StepCounter*> closed) {
+    return [body, &error, counters = std::vector<StepCounter*>(closed)] {
       try {
         body();
       } catch (...) {
         error = std::current_exception();
       }
-      for (StepCounter* count : counts) count->close();
+      for (StepCounter* counter : counters) counter->close();
     };
   };
   const std::function<void()> feeding = stage([this] { feed(); }, feed_error_, {&filled_});
@@ -359,7 +379,7 @@ void Executor::run_stages() {
   const std::function<void()> delivering =
       stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_, &consumed_});
   if (run_.end - run_.first > 1) return run_.pool.run({computing, delivering, feeding});
-  // A single step has nothing to overlap with, and waking threads costs more than it may take.
+  // A single step has nothing to overlap with, and waking threads may cost more than the step.
   feeding();
   run_.pool.run({computing});
   delivering();
