@@ -35,7 +35,7 @@ namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
 
-bool objects = false;           // tell_objects()
+bool objects = false;           // print_errors_as_json()
 std::function<bool()> hurried;  // hurry_when()
 
 }  // namespace
@@ -80,9 +80,9 @@ bool write_all(int descriptor, std::string_view text) {
 
 void hurry_when(std::function<bool()> stopping) { hurried = std::move(stopping); }
 
-void tell(std::string_view text) { tell_painted(escaped_lines(text)); }
+void print_to_stderr(std::string_view text) { print_painted_to_stderr(escaped_lines(text)); }
 
-void tell_painted(std::string_view text) { write_all(STDERR_FILENO, text); }
+void print_painted_to_stderr(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 void print(std::string_view text) { print_painted(escaped_lines(text)); }
 
@@ -94,32 +94,33 @@ void print_folded(std::string_view text) {
   print(folded(text, static_cast<size_t>(columns_of(stdout))));
 }
 
-void tell_line(const OrderedJson& line) {
-  tell(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+void print_object(const OrderedJson& line) {
+  print_to_stderr(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
-void tell_error(const char* program, const std::string& message, const std::string& hint) {
+void print_error(const char* program, const std::string& message, const std::string& hint) {
   if (objects) {
     OrderedJson line{{"event", "error"}, {"text", message}};
     if (!hint.empty()) line["hint"] = hint;
-    return tell_line(line);
+    return print_object(line);
   }
   const bool color = wants_color(stderr);
-  tell_painted(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
-                           color ? "\033[0m" : "", escaped_message(message)));
-  if (!hint.empty()) tell(fmt::format("   hint: {}\n", escaped_message(hint)));
+  print_painted_to_stderr(fmt::format("{}: {}error:{} {}\n", program, color ? "\033[1;31m" : "",
+                                      color ? "\033[0m" : "", escaped_message(message)));
+  if (!hint.empty()) print_to_stderr(fmt::format("   hint: {}\n", escaped_message(hint)));
 }
 
-void tell_messages(const std::string& file, const std::string& messages, size_t errors) {
+void print_messages(const std::string& file, const std::string& messages, size_t errors) {
   if (!objects) {
-    tell_painted(messages);
-    if (errors > 0) tell(fmt::format("{}: {}\n", escaped(file), counted(errors, "error")));
+    print_painted_to_stderr(messages);
+    if (errors > 0)
+      print_to_stderr(fmt::format("{}: {}\n", escaped(file), counted(errors, "error")));
   } else if (!messages.empty()) {
-    tell_line({{"event", errors > 0 ? "error" : "warning"}, {"text", trimmed(messages)}});
+    print_object({{"event", errors > 0 ? "error" : "warning"}, {"text", trimmed(messages)}});
   }
 }
 
-void tell_objects() {
+void print_errors_as_json() {
   objects = true;
   report_out_of_memory_as_object();
 }
@@ -168,23 +169,23 @@ int guarded(const char* program, const std::function<int()>& body) {
   try {
     return body();
   } catch (const RunError& error) {
-    tell_error(program, error.what(), error.hint());
+    print_error(program, error.what(), error.hint());
     return error.exit_status();
   } catch (const Defect& defect) {
-    tell_error(program, defect.what(), kReport);
+    print_error(program, defect.what(), kReport);
   } catch (const fs::filesystem_error& error) {
-    tell_error(program,
-               fmt::format("cannot access {}: {}", error.path1().string(), error.code().message()),
-               "");
+    print_error(program,
+                fmt::format("cannot access {}: {}", error.path1().string(), error.code().message()),
+                "");
     return kRunFailed;
   } catch (const std::bad_alloc&) {
     report_out_of_memory();
     return kRunFailed;
   } catch (const std::system_error& error) {
-    tell_error(program, error.what(), "");  // no thread to spare, say
+    print_error(program, error.what(), "");  // no thread to spare, say
     return kRunFailed;
   } catch (const std::exception& error) {
-    tell_error(program, fmt::format("unexpected error: {}", error.what()), kReport);
+    print_error(program, fmt::format("unexpected error: {}", error.what()), kReport);
   }
   return kDefect;
 }
@@ -363,7 +364,7 @@ int parse(CLI::App& app, int argc, char** argv) {
     return -1;
   } catch (const CLI::Success& success) {
     if (const auto wrong = misnamed_command(app, argc, argv)) {
-      tell_error(app.get_name().c_str(), wrong->message, wrong->hint);
+      print_error(app.get_name().c_str(), wrong->message, wrong->hint);
       return kRequestWrong;
     }
     std::ostringstream out;
@@ -372,7 +373,7 @@ int parse(CLI::App& app, int argc, char** argv) {
     return status;
   } catch (const CLI::ParseError& error) {
     const auto [message, hint] = complaint(app, error, argc, argv);
-    tell_error(app.get_name().c_str(), message, hint);
+    print_error(app.get_name().c_str(), message, hint);
     return kRequestWrong;
   }
 }

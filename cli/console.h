@@ -42,9 +42,9 @@ void hurry_when(std::function<bool()> stopping);
 
 /// Writes to standard error and escapes terminal control characters. Ignores failures, such as a
 /// closed pipe.
-void tell(std::string_view text);
+void print_to_stderr(std::string_view text);
 /// The same as it is. REQUIRES: text of users in it is escaped.
-void tell_painted(std::string_view text);
+void print_painted_to_stderr(std::string_view text);
 
 /// Writes to standard output and escapes terminal control characters. RunError on failure, except
 /// if the reader closed the pipe.
@@ -55,15 +55,15 @@ void print_painted(std::string_view text);
 void print_folded(std::string_view text);
 
 /// Writes an object to standard error, on a line of its own.
-void tell_line(const OrderedJson& line);
+void print_object(const OrderedJson& line);
 
 /// Writes "PROGRAM: error: TEXT" and, if not empty, "hint: HINT" to standard error.
-void tell_error(const char* program, const std::string& message, const std::string& hint);
+void print_error(const char* program, const std::string& message, const std::string& hint);
 /// Writes the compiler's messages about `file`; `errors`: the number of errors among them.
-void tell_messages(const std::string& file, const std::string& messages, size_t errors);
+void print_messages(const std::string& file, const std::string& messages, size_t errors);
 /// From now on, errors and compiler messages are JSON objects, one per line, like everything else
 /// that `flowrun --json` writes to standard error.
-void tell_objects();
+void print_errors_as_json();
 
 /// "12 s", "3 min 20 s", "2 h 05 min"
 std::string human_seconds(double seconds);

@@ -74,7 +74,7 @@ int check(const Options& options) {
         continue;
       }
     } catch (const RunError& error) {  // the other files are checked all the same
-      tell_error("flowc", error.what(), error.hint());
+      print_error("flowc", error.what(), error.hint());
       status = std::max(status, error.exit_status());
     }
     status = std::max<int>(status, kRequestWrong);
@@ -133,8 +133,8 @@ int build(const Options& options) {
   const auto result = compile_aloud(request_of(options));
   if (!result) return kRequestWrong;
   write_output(options, plan::to_json(*result->plan), result->sources);
-  tell(fmt::format("{}: jobs {} for {}\n", escaped(options.output), job_names(*result->plan),
-                   devices_of(*result->plan, options.device)));
+  print_to_stderr(fmt::format("{}: jobs {} for {}\n", escaped(options.output),
+                              job_names(*result->plan), devices_of(*result->plan, options.device)));
   return kDone;
 }
 
@@ -351,7 +351,7 @@ int init(const Options& options) {
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
   write_text_atomically(
       path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, named->text));
-  tell(fmt::format(
+  print_to_stderr(fmt::format(
       "{}: written; next: flowc check {}, then flowrun {}; editors complete it with {}\n",
       escaped(path.string()), escaped(path.string()), escaped(path.string()),
       escaped(schema.string())));
@@ -360,7 +360,7 @@ int init(const Options& options) {
   // The files that it names are next to the original.
   if (named->text.find("data/") != named->text.npos ||
       named->text.find("hooks/") != named->text.npos)
-    tell(
+    print_to_stderr(
         fmt::format("{}: copy its data and hooks from flow's jobs/ directory next to it, or run it "
                     "with --root {}\n",
                     escaped(path.string()), jobs));

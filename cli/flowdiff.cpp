@@ -143,15 +143,15 @@ int execute(const Options& options) {
   }
   const std::string &golden = comparison.golden_checkpoint, &out = comparison.out_checkpoint;
   if (!golden.empty() && !out.empty() && golden != out)
-    tell(fmt::format("flowdiff: the checkpoints come from different steps: {} and {}\n",
-                     escaped(golden), escaped(out)));
+    print_to_stderr(fmt::format("flowdiff: the checkpoints come from different steps: {} and {}\n",
+                                escaped(golden), escaped(out)));
   if (comparison.pairs() == 0) {
     const bool all_ignored = comparison.arrays.empty() && !comparison.ignored.empty();
-    tell_error("flowdiff",
-               all_ignored ? "nothing to compare: --ignore matches every array"
-                           : "nothing to compare: no array is on both sides",
-               all_ignored ? "narrow --ignore so that at least one array remains"
-                           : "name two .npy files, two directories of them, or two runs");
+    print_error("flowdiff",
+                all_ignored ? "nothing to compare: --ignore matches every array"
+                            : "nothing to compare: no array is on both sides",
+                all_ignored ? "narrow --ignore so that at least one array remains"
+                            : "name two .npy files, two directories of them, or two runs");
     return kNothingCompared;
   }
   if (comparison.failed() == 0) return kDone;

@@ -116,38 +116,41 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
 }
 
 /// The last line on standard error: what to do next.
-void tell_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
-               const exec::RunOutcome& outcome) {
+void print_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
+                const exec::RunOutcome& outcome) {
   if (outcome.interrupted()) {
-    tell(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
-                     outcome.stop == exec::Stop::kCommand ? " by a command" : "",
-                     counted(static_cast<uint64_t>(outcome.steps), "step"),
-                     job.train ? "continue" : "restart", next_command(options, job, directory)));
+    print_to_stderr(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
+                                outcome.stop == exec::Stop::kCommand ? " by a command" : "",
+                                counted(static_cast<uint64_t>(outcome.steps), "step"),
+                                job.train ? "continue" : "restart",
+                                next_command(options, job, directory)));
     return;
   }
   const std::string took = human_seconds(outcome.seconds);
   if (!job.train) {
-    tell(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
-                     escaped(directory.string())));
+    print_to_stderr(fmt::format("flowrun: {} done in {}; outputs are in {}\n", job.name, took,
+                                escaped(directory.string())));
     return;
   }
   if (outcome.first_step > 0 && outcome.steps == outcome.first_step) {
     const bool epochs = job.run.epochs && outcome.epochs >= *job.run.epochs;
-    tell(fmt::format("flowrun: {} is already done after {}; continue with {}\n", job.name,
-                     epochs ? counted(static_cast<uint64_t>(outcome.epochs), "epoch")
-                            : counted(static_cast<uint64_t>(outcome.steps), "step"),
-                     epochs ? fmt::format("--set jobs.{}.run.epochs=N", job.name) : "--steps N"));
+    print_to_stderr(
+        fmt::format("flowrun: {} is already done after {}; continue with {}\n", job.name,
+                    epochs ? counted(static_cast<uint64_t>(outcome.epochs), "epoch")
+                           : counted(static_cast<uint64_t>(outcome.steps), "step"),
+                    epochs ? fmt::format("--set jobs.{}.run.epochs=N", job.name) : "--steps N"));
     return;
   }
   const std::string loss = outcome.last_loss ? ", loss " + human_number(*outcome.last_loss) : "";
-  tell(fmt::format("flowrun: {} done, {} in {}{}; use it in predict jobs with --load {}\n",
-                   job.name, counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
-                   command_line({{directory.string()}})));
+  print_to_stderr(
+      fmt::format("flowrun: {} done, {} in {}{}; use it in predict jobs with --load {}\n", job.name,
+                  counted(static_cast<uint64_t>(outcome.steps), "step"), took, loss,
+                  command_line({{directory.string()}})));
 }
 
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,
            const exec::RunOutcome& outcome) {
-  if (!outcome.error.empty()) tell_error("flowrun", outcome.error, outcome.hint);
+  if (!outcome.error.empty()) print_error("flowrun", outcome.error, outcome.hint);
   if (options.json) {
     OrderedJson line{{"event", "end"},
                      {"job", job.name},
@@ -157,11 +160,12 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
                      {"interrupted", outcome.interrupted()},
                      {"exit_status", outcome.exit_status}};
     if (outcome.interrupted()) line["next"] = next_command(options, job, directory);
-    tell_line(line);
+    print_object(line);
   } else if (outcome.exit_status == kDone || outcome.interrupted()) {
-    if (!options.quiet || outcome.interrupted()) tell_next(options, job, directory, outcome);
+    if (!options.quiet || outcome.interrupted()) print_next(options, job, directory, outcome);
   } else {
-    tell(fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
+    print_to_stderr(
+        fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
   }
   // A shell loop stops when its command died of the signal.
   if (stop_signal && outcome.stop == exec::Stop::kSignal) {
@@ -171,22 +175,22 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
   return outcome.exit_status;
 }
 
-void tell_profile(const RunOptions& options, const exec::ProfileReport& profile) {
-  if (!options.json) return tell(profile_table(profile) + "\n");
+void print_profile(const RunOptions& options, const exec::ProfileReport& profile) {
+  if (!options.json) return print_to_stderr(profile_table(profile) + "\n");
   const OrderedJson line{{"event", "profile"},
                          {"job", profile.job},
                          {"calls", profile.calls},
                          {"seconds", profile.seconds}};
-  tell_line(line);  // profile.json has the rest
+  print_object(line);  // profile.json has the rest
 }
 
-void tell_remark(const RunOptions& options, const std::string& text) {
-  if (!options.json) return tell(fmt::format("flowrun: {}\n", escaped_message(text)));
-  tell_line({{"event", "remark"}, {"text", text}});
+void print_remark(const RunOptions& options, const std::string& text) {
+  if (!options.json) return print_to_stderr(fmt::format("flowrun: {}\n", escaped_message(text)));
+  print_object({{"event", "remark"}, {"text", text}});
 }
 
 /// Of the job and those that it calls.
-void tell_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs) {
+void print_memory(const RunOptions& options, const std::vector<exec::JobMemory>& jobs) {
   size_t total = 0;
   for (const exec::JobMemory& job : jobs) {
     print(options.json ? memory_json(job) : memory_text(job));
@@ -270,17 +274,17 @@ std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const p
 }
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
-void tell_start(const RunOptions& options, const exec::RunRequest& request,
-                const exec::Backend& backend, const std::string& why_cpu) {
+void print_start(const RunOptions& options, const exec::RunRequest& request,
+                 const exec::Backend& backend, const std::string& why_cpu) {
   if (options.json)
-    tell_line({{"event", "start"},
-               {"job", request.job.name},
-               {"device", backend.device()},
-               {"directory", request.directory.string()}});
+    print_object({{"event", "start"},
+                  {"job", request.job.name},
+                  {"device", backend.device()},
+                  {"directory", request.directory.string()}});
   if (options.quiet || options.json) return;
-  tell(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name, backend.device(),
-                   why_cpu.empty() ? "" : " (" + why_cpu + ")",
-                   escaped(request.directory.string())));
+  print_to_stderr(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name,
+                              backend.device(), why_cpu.empty() ? "" : " (" + why_cpu + ")",
+                              escaped(request.directory.string())));
 }
 
 /// NAME and SPEC of each `--input NAME=SPEC`.
@@ -361,7 +365,7 @@ int execute(const RunOptions& options) {
   const auto say = [&](const std::string& text) {
     if (options.quiet) return;
     bar.clear();
-    tell_remark(options, text);
+    print_remark(options, text);
   };
   const auto printed = output_beside(bar, [&] {
     if (!stop_signal) say("the reader closed standard output; the run continues without it");
@@ -393,11 +397,11 @@ int execute(const RunOptions& options) {
   if (options.dry_run) {
     if (options.directory && !options.resume) check_directory(*options.directory, options.force);
     if (options.resume) begin_resume(request);
-    tell_memory(options, exec::dry_run(*backend, request));
+    print_memory(options, exec::dry_run(*backend, request));
     return kDone;
   }
   const DirectoryLock taken = take_directory_of(options, *backend, request);
-  tell_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
+  print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
   hurry_when([] { return stop_signal != 0; });
   allow_many_files();
@@ -405,7 +409,7 @@ int execute(const RunOptions& options) {
   bar.begin();
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
-  for (const exec::ProfileReport& profile : outcome.profiles) tell_profile(options, profile);
+  for (const exec::ProfileReport& profile : outcome.profiles) print_profile(options, profile);
   return finish(options, job, request.directory, outcome);
 }
 
@@ -415,7 +419,7 @@ int run(int argc, char** argv) {
   RunOptions options;
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
-  if (options.json) tell_objects();
+  if (options.json) print_errors_as_json();
   read_words(options);
   return execute(options);
 }

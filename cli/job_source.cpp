@@ -51,7 +51,7 @@ void require_file(const CompileRequest& request) {
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
   CompileResult result =
       compile_text(request, std::move(text), {wants_color(stderr), columns_of(stderr)});
-  tell_messages(request.file, result.messages, result.errors);
+  print_messages(request.file, result.messages, result.errors);
   print(result.dump);
   if (result.errors == 0) return result;
   return {};

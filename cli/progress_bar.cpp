@@ -112,7 +112,7 @@ void ProgressBar::show(const exec::Progress& progress) {
   line["epoch"] = progress.epoch;
   if (progress.loss) line["loss"] = *progress.loss;
   line["seconds"] = progress.seconds;
-  tell_line(line);
+  print_object(line);
 }
 
 void ProgressBar::show_line(const exec::Progress& progress) {

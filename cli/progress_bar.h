@@ -23,7 +23,7 @@ class ProgressBar {
   /// kLines: a line every 30 s, so a shorter run has no line.
   enum class Style { kBar, kLines, kJson, kSilent };
   ProgressBar(Style style, std::string job,
-              std::function<void(const std::string&)> write = tell_painted)
+              std::function<void(const std::string&)> write = print_painted_to_stderr)
       : style_(style), job_(std::move(job)), write_(std::move(write)) {}
 
   /// Call before the first step, which may take long.

@@ -68,9 +68,9 @@ int check(const fs::path& folder, const std::vector<GeneratedFile>& files) {
     const auto is = [&](const GeneratedFile& file) { return entry.path().filename() == file.name; };
     if (std::ranges::none_of(files, is)) wrong.push_back(entry.path().string());
   }
-  for (const std::string& path : wrong) tell_error("flow_reference", path + " is stale", "");
+  for (const std::string& path : wrong) print_error("flow_reference", path + " is stale", "");
   if (wrong.empty()) return kDone;
-  tell("   hint: renew it: cmake --build build/release --target reference\n");
+  print_to_stderr("   hint: renew it: cmake --build build/release --target reference\n");
   return kCheckFailed;
 }
 

@@ -9,7 +9,7 @@ namespace flow::exec {
 
 namespace {
 
-/// What a hook's delivery tells of itself; arrays and step come when it fires.
+/// A hook's delivery; arrays and step come when it fires.
 io::CommandEvent event_of(const plan::Job& job, const Delivery& delivery) {
   io::CommandEvent event{.kind = delivery.gradient ? "watch_diff" : "watch",
                          .name = delivery.name,

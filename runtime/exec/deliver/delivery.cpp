@@ -103,7 +103,7 @@ Deliverer::Deliverer(const plan::Job& job, const StepIndex& positions,
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}, {}};
     route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
-    tells_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
+    reports_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
     const io::SinkContext context = context_of(job, delivery, positions, options);
     for (const plan::Sink& sink : delivery.sinks) {
@@ -174,14 +174,14 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
     if (route.delivery->check_finite && !failure)
       failure = check_finite(*route.delivery, event.value, step);
   }
-  if (tells_epoch_at(step))
+  if (reports_epoch_at(step))
     for (Route& route : routes_)
       for (const auto& sink : route.sinks) sink->end_epoch();
   return failure;
 }
 
 bool Deliverer::absorbs(int64_t step) const {
-  if (tells_epoch_at(step)) return false;
+  if (reports_epoch_at(step)) return false;
   constexpr int64_t kSmall = 1024;  // elements
   const bool last_of_epoch = positions_.at(step).last_of_epoch;
   return std::ranges::all_of(routes_, [&](const Route& route) {

@@ -96,9 +96,9 @@ class Deliverer {
   /// Will nothing be written or checked of this step, and delivering it be a matter of a few small
   /// sums?
   bool absorbs(int64_t step) const;
-  /// Does the step end an epoch of which a sink tells something?
-  bool tells_epoch_at(int64_t step) const {
-    return tells_epochs_ && positions_.at(step).last_of_epoch;
+  /// Does the step end an epoch of which a sink reports something?
+  bool reports_epoch_at(int64_t step) const {
+    return reports_epochs_ && positions_.at(step).last_of_epoch;
   }
   /// Around the steps of a call, where the job is called by another one.
   void begin_call(const plan::CallPlace& place) { call_ = place; }
@@ -126,7 +126,7 @@ class Deliverer {
 
   const StepIndex positions_;
   std::vector<Route> routes_;
-  bool tells_epochs_ = false;
+  bool reports_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up
   std::optional<plan::CallPlace> call_;    // of a job that another one calls
   CommandDelivery commands_;

@@ -241,7 +241,7 @@ void Executor::launch(int64_t step) {
 /// all earlier calls are settled, because what a sink does with a value depends on them.
 bool Executor::delivers(int64_t step) const {
   if (!asynchronous_) return !run_.deliverer.absorbs(step);
-  return run_.deliverer.tells_epoch_at(step) ||
+  return run_.deliverer.reports_epoch_at(step) ||
          std::ranges::any_of(run_.deliveries, [&](const Delivery& d) { return d.fires(step); });
 }
 
