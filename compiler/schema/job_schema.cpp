@@ -73,11 +73,11 @@ OrderedJson call_of(const ops::OpSpec& op, Tables& tables) {
     properties[std::string(operand.name)] =
         described(reference(operand.name == "in" ? "in" : "text"), operand.doc);
   for (const ops::AttributeSpec& def : op.attributes) {
-    const bool told = op.attribute(def.fallback) || job::is_unwritable(def);
+    const bool has_fallback = op.attribute(def.fallback) || job::is_unwritable(def);
     const std::string doc =
-        told ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
+        has_fallback ? fmt::format("{}; default: {}", def.doc, def.fallback) : std::string(def.doc);
     properties[std::string(def.name)] =
-        with_default(described(attribute(op, def, tables), doc), told ? "" : def.fallback);
+        with_default(described(attribute(op, def, tables), doc), has_fallback ? "" : def.fallback);
     if (def.fallback.empty()) required.push_back(def.name);
   }
   const auto add = [&](const std::vector<job::KeyDef>& keys) {

@@ -17,7 +17,8 @@ RunError RunError::hinting(std::string_view more) const {
 }
 
 int exit_status_of(const std::exception& error) {
-  if (const auto* told = dynamic_cast<const RunError*>(&error)) return told->exit_status();
+  if (const auto* run_error = dynamic_cast<const RunError*>(&error))
+    return run_error->exit_status();
   return dynamic_cast<const Defect*>(&error) ? kDefect : kRunFailed;
 }
 

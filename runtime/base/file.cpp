@@ -17,9 +17,9 @@ namespace flow {
 namespace {
 
 Descriptor open_or_fail(const fs::path& path, int flags, const char* action,
-                        const fs::path& told_as) {
+                        const fs::path& shown_path) {
   Descriptor descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-  if (!descriptor.is_open()) throw cannot(action, told_as, errno);
+  if (!descriptor.is_open()) throw cannot(action, shown_path, errno);
   return descriptor;
 }
 
@@ -57,10 +57,10 @@ File File::create(const fs::path& path) {
   return {open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write", path), std::move(name)};
 }
 
-File File::create_new(const fs::path& path, const fs::path& told_as) {
-  fs::path name = told_as;
+File File::create_new(const fs::path& path, const fs::path& shown_path) {
+  fs::path name = shown_path;
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
-  return {open_or_fail(path, flags, "write", told_as), std::move(name)};
+  return {open_or_fail(path, flags, "write", shown_path), std::move(name)};
 }
 
 File File::open_update(const fs::path& path) {

@@ -46,8 +46,8 @@ class File {
   static File open_read(const fs::path& path);
   /// Creates or truncates.
   static File create(const fs::path& path);
-  /// Creates a new file; fails if `path` exists, even as a link. Messages name it `told_as`.
-  static File create_new(const fs::path& path, const fs::path& told_as);
+  /// Creates a new file; fails if `path` exists, even as a link. Messages name it `shown_path`.
+  static File create_new(const fs::path& path, const fs::path& shown_path);
   /// Opens for reading and writing and keeps the contents; creates a missing file.
   static File open_update(const fs::path& path);
 

@@ -137,18 +137,18 @@ std::map<std::string, std::string> event_environment(const std::string& job,
     dtypes.emplace_back(name_of(array.dtype));
     shapes.push_back(extents_text(array.shape));
   }
-  std::map<std::string, std::string> told = {{"FLOW_EVENT", event.kind},
-                                             {"FLOW_JOB", job},
-                                             {"FLOW_NAME", event.name},
-                                             {"FLOW_STEP", std::to_string(event.step)},
-                                             {"FLOW_EPOCH", std::to_string(event.epoch)},
-                                             {"FLOW_DTYPE", join(dtypes, ";")},
-                                             {"FLOW_SHAPE", join(shapes, ";")}};
+  std::map<std::string, std::string> variables = {{"FLOW_EVENT", event.kind},
+                                                  {"FLOW_JOB", job},
+                                                  {"FLOW_NAME", event.name},
+                                                  {"FLOW_STEP", std::to_string(event.step)},
+                                                  {"FLOW_EPOCH", std::to_string(event.epoch)},
+                                                  {"FLOW_DTYPE", join(dtypes, ";")},
+                                                  {"FLOW_SHAPE", join(shapes, ";")}};
   if (event.call) {
-    told["FLOW_MAIN_STEP"] = std::to_string(event.call->step);
-    told["FLOW_MAIN_EPOCH"] = std::to_string(event.call->epoch);
+    variables["FLOW_MAIN_STEP"] = std::to_string(event.call->step);
+    variables["FLOW_MAIN_EPOCH"] = std::to_string(event.call->epoch);
   }
-  return told;
+  return variables;
 }
 
 }  // namespace flow::io

@@ -22,11 +22,11 @@ std::string owner_text(const CommandEvent& event) {
 
 }  // namespace
 
-ProcessOptions CommandProcess::process_options(std::map<std::string, std::string> told) {
+ProcessOptions CommandProcess::process_options(std::map<std::string, std::string> environment) {
   ProcessOptions process;
   process.words = options_.run;
   if (options_.shell) process.words = {"/bin/sh", "-c", options_.run[0]};
-  process.environment = std::move(told);
+  process.environment = std::move(environment);
   for (const auto& [name, text] : options_.env)
     process.environment.emplace(name, plan::with_environment(text));
   process.environment["FLOW_RUN_DIR"] = context_.run_directory.string();

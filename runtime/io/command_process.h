@@ -20,7 +20,7 @@ class CommandProcess : public Command {
       : options_(options), context_(context), stop_asked_(stop_asked), where_(std::move(where)) {}
 
  protected:
-  ProcessOptions process_options(std::map<std::string, std::string> told);
+  ProcessOptions process_options(std::map<std::string, std::string> environment);
   std::vector<Encoded> encode(const CommandEvent& event) const;
   /// `text`, then the arrays.
   static Process::Reached send(Process& process, std::string text,

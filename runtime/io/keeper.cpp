@@ -70,9 +70,9 @@ void stand_aside(int door, std::span<char> shown) {
 
 [[noreturn]] void keep(int door, std::span<char> shown) {
   stand_aside(door, shown);
-  pid_t told = 0;  // whole: shorter writes to a pipe than PIPE_BUF are never cut
-  while (::read(STDIN_FILENO, &told, sizeof told) == sizeof told)
-    told > 0 ? groups.add(told) : groups.remove(-told);
+  pid_t group = 0;  // whole: shorter writes to a pipe than PIPE_BUF are never cut
+  while (::read(STDIN_FILENO, &group, sizeof group) == sizeof group)
+    group > 0 ? groups.add(group) : groups.remove(-group);
   groups.signal(SIGTERM);
   constexpr timespec kPause{0, 10'000'000};
   for (int i = 0; i < kGrace * 100 && !groups.have_ended(); ++i) ::nanosleep(&kPause, nullptr);

@@ -172,11 +172,11 @@ class Binder {
   void check_outputs() {
     leave_out_what_is_named();
     std::map<std::pair<plan::Hook::Kind, std::string>, const Hook*> writers;
-    std::set<std::pair<const Hook*, const Hook*>> told;
+    std::set<std::pair<const Hook*, const Hook*>> reported;
     for (const Watched& watched : bound_.watched) {
       if (!writes_npy(*watched.hook)) continue;
       const auto [at, fresh] = writers.try_emplace({watched.kind, watched.name}, watched.hook);
-      if (fresh || !told.insert({at->second, watched.hook}).second) continue;
+      if (fresh || !reported.insert({at->second, watched.hook}).second) continue;
       const bool itself = at->second == watched.hook;
       Diag& diag = reader_.error(
           Diagnosis::kOutputTaken, watched.hook->pattern.span,

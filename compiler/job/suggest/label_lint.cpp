@@ -29,7 +29,7 @@ bool takes_labels_and_logits(const ops::OpSpec& op) {
 }
 
 /// The entry whose result it is: `net` for "net/bias_add".
-std::string told_as(const ir::Graph& graph, ir::ValueId value) {
+std::string entry_name(const ir::Graph& graph, ir::ValueId value) {
   const auto alias = std::ranges::find(graph.aliases, value, &ir::Alias::value);
   return alias == graph.aliases.end() ? graph[value].name : alias->name;
 }
@@ -46,7 +46,8 @@ void warn_of_swapped_labels(Reader& reader, const ir::Graph& graph,
         .warning(Diagnosis::kSwappedLabels, node.span,
                  fmt::format(
                      "{}: the labels `{}` depend on trained variables, but the logits `{}` do not",
-                     node.name, told_as(graph, node.operands[0]), told_as(graph, node.operands[1])))
+                     node.name, entry_name(graph, node.operands[0]),
+                     entry_name(graph, node.operands[1])))
         .with_hint("write labels first, or use `labels: ...` and `logits: ...`");
   }
 }

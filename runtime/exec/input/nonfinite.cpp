@@ -23,16 +23,16 @@ std::optional<std::string> first_nonfinite(const ArrayView& value) {
 
 std::optional<std::string> nonfinite_variables(
     const State& state, const std::function<bool(const plan::Variable&)>& wanted) {
-  std::vector<std::string> told;
+  std::vector<std::string> nonfinite;
   for (const State::Entry& entry : state.entries()) {
     if (!wanted(*entry.variable)) continue;
     if (const auto found = first_nonfinite(entry.value.view()))
-      told.push_back(fmt::format("`{}` is {}", entry.tensor->name, *found));
+      nonfinite.push_back(fmt::format("`{}` is {}", entry.tensor->name, *found));
   }
-  if (told.empty()) return {};
+  if (nonfinite.empty()) return {};
   const std::string more =
-      told.size() > 1 ? fmt::format(" (first of {} such variables)", told.size()) : "";
-  return told.front() + more;
+      nonfinite.size() > 1 ? fmt::format(" (first of {} such variables)", nonfinite.size()) : "";
+  return nonfinite.front() + more;
 }
 
 }  // namespace flow::exec

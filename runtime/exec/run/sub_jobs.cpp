@@ -156,8 +156,8 @@ void SubJobRun::log(const StepRecord& record, const CallSite& site) {
 }
 
 void SubJobRun::say_what_is_awaited(int64_t steps) {
-  if (told_ || !say_ || stop_for(stop_signal_) == Stop::kNone || steps == steps_a_call_) return;
-  told_ = true;
+  if (said_ || !say_ || stop_for(stop_signal_) == Stop::kNone || steps == steps_a_call_) return;
+  said_ = true;
   say_(fmt::format("stopping after the call of `{}`: {} of {} steps done", job_.name, steps,
                    steps_a_call_));
 }

@@ -86,7 +86,7 @@ class SubJobRun {
   const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
-  bool told_ = false;  // what is awaited
+  bool said_ = false;  // what is awaited
   InputPipeline feed_;
   std::vector<Delivery> deliveries_;
   std::unique_ptr<Program> program_;

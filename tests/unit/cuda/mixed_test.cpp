@@ -118,9 +118,9 @@ TEST_CASE("each call of the driver may fail under a job on two devices", "[cuda]
       program->wait(0);
       complete = true;
     } catch (const RunError& error) {
-      const std::string told = error.what();
-      CHECK_THAT(told, Catch::StartsWith("job.yaml:1:1: job `job`: "));
-      CHECK_THAT(told, Catch::Contains(": the fake device"));
+      const std::string text = error.what();
+      CHECK_THAT(text, Catch::StartsWith("job.yaml:1:1: job `job`: "));
+      CHECK_THAT(text, Catch::Contains(": the fake device"));
     }
     CHECK(rig.gpu.driver->problems().empty());
   }

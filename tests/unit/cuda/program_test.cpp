@@ -361,9 +361,9 @@ TEST_CASE("each call of the driver may fail: a clean error, and nothing is left"
       read(*program, weight, 40);
       complete = !gpu.driver->has_failed();  // or a product was left as it was
     } catch (const RunError& error) {
-      const std::string told = error.what();
-      CHECK_THAT(told, Catch::StartsWith("job.yaml:1:1: job `job`: "));
-      CHECK_THAT(told, Catch::Contains(": the fake device"));
+      const std::string text = error.what();
+      CHECK_THAT(text, Catch::StartsWith("job.yaml:1:1: job `job`: "));
+      CHECK_THAT(text, Catch::Contains(": the fake device"));
     }
     CHECK(gpu.driver->problems().empty());
   }

@@ -92,10 +92,10 @@ TEST_CASE("what an asynchronous job prints over an epoch is told at its end, wha
     std::fclose(run.request.out);
     return read_text(path);
   };
-  const std::string told = printed("ahead");
-  CHECK(std::ranges::count(told, '\n') == 3);
+  const std::string text = printed("ahead");
+  CHECK(std::ranges::count(text, '\n') == 3);
   job.run.pipeline = 1;
-  CHECK(printed("usual") == told);
+  CHECK(printed("usual") == text);
 }
 
 TEST_CASE("sinks see a hundred thousand small steps once and in order", "[exec]") {
