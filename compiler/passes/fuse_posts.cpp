@@ -12,9 +12,9 @@ using ops::Epilogue;
 
 class PostFuser {
  public:
-  PostFuser(ir::Graph& graph, std::optional<DType> narrow)
+  PostFuser(ir::Graph& graph, std::optional<DType> low_precision)
       : graph_(graph),
-        narrow_(narrow),
+        low_precision_(low_precision),
         reads_(main_reads(graph)),
         made_by_(graph.values.size(), kNobody) {}
 
@@ -51,7 +51,7 @@ class PostFuser {
     const Epilogue last = host.posts.empty() ? Epilogue::kNone : host.posts.back().op->epilogue;
     if (!host.op->can_take(epilogue) || epilogue <= last) return kNobody;
     // To the dtype of mixed precision; other casts stand apart.
-    if (epilogue == Epilogue::kCast && node.attributes.get<DType>("dtype") != narrow_)
+    if (epilogue == Epilogue::kCast && node.attributes.get<DType>("dtype") != low_precision_)
       return kNobody;
     if (epilogue == Epilogue::kBias) {
       const int rank = graph_[running].shape.rank(), axis = host.op->bias_axis;
@@ -72,7 +72,7 @@ class PostFuser {
   }
 
   ir::Graph& graph_;
-  const std::optional<DType> narrow_;
+  const std::optional<DType> low_precision_;
   const std::vector<int> reads_;
   std::vector<size_t> made_by_;  // by ValueId: the index of the node
 };
@@ -80,7 +80,7 @@ class PostFuser {
 }  // namespace
 
 void fuse_posts(ir::Graph& graph, Context& context, Diags&) {
-  PostFuser(graph, context.narrow).run();
+  PostFuser(graph, context.low_precision).run();
 }
 
 }  // namespace flow::passes

@@ -39,7 +39,7 @@ void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Mixed precision: products read their operands rounded to 16 bits.
-void narrow_products(ir::Graph& graph, Context& context, Diags& diags);
+void low_precision_products(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Fuses bias_add, relu and the rounding to 16 bits onto the product or convolution whose result
 /// they alone read.

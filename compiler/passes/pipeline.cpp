@@ -16,7 +16,7 @@ constexpr Pass kPasses[] = {
     {"join_shared_grads", join_shared_grads},
     {"move_relu_grad", move_relu_grad},
     {"fuse_relu_grad", fuse_relu_grad},
-    {"narrow_products", narrow_products},
+    {"narrow_products", low_precision_products},
     {"fuse_posts", fuse_posts},
     {"fuse_updates", fuse_updates},
     {"place_devices", place_devices},

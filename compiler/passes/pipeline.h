@@ -55,7 +55,7 @@ struct Training {
 
 struct Context {
   std::optional<Training> training;
-  std::optional<DType> narrow;  // the 16-bit dtype of products, in mixed jobs
+  std::optional<DType> low_precision;  // the 16-bit dtype of products, in mixed jobs
   // Made by the passes:
   ir::ValueId mean_loss;           // the scalar that is logged
   ir::ValueId loss_scale, factor;  // dynamic: the variable; what gradients are multiplied by

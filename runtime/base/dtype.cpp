@@ -53,7 +53,7 @@ bool is_float(DType dtype) {
          dtype == DType::kBFloat16;
 }
 
-bool is_narrow(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+bool is_low_precision(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
 bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::kBool; }
 

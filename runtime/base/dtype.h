@@ -31,7 +31,7 @@ std::span<const DType> all_dtypes();
 size_t size_of(DType dtype);
 bool is_float(DType dtype);
 /// True for the floats of 16 bits.
-bool is_narrow(DType dtype);
+bool is_low_precision(DType dtype);
 /// True for int8, int32, int64 and uint8 (not bool).
 bool is_integer(DType dtype);
 

@@ -67,7 +67,7 @@ struct CallState {
 using Launch = std::function<void(const Buffers&, const CallState&)>;
 
 struct Kernel {
-  Launch launch;             // none: a narrow kernel that does not pay for this call or on this CPU
+  Launch launch;  // none: a low-precision kernel that does not pay for this call or on this CPU
   size_t workspace = 0;      // bytes, for the duration of the step
   size_t fused = 0;          // how many of the step's posts it does itself (from the first on);
                              // the backend runs the others apart, in place on output 0

@@ -85,7 +85,8 @@ double Reduction::value() const {
 
 Array Reduction::result(double scale) const {
   const double number = value();
-  if (is_narrow(dtype_)) return scalar_array(DType::kFloat32, number * scale);  // it has the range
+  if (is_low_precision(dtype_))
+    return scalar_array(DType::kFloat32, number * scale);  // it has the range
   if (is_float(dtype_)) return scalar_array(dtype_, number * scale);
   const bool extreme = kind_ == plan::Reduce::kMin || kind_ == plan::Reduce::kMax;
   const bool whole = scale == 1 && (extreme || kind_ == plan::Reduce::kSum);

@@ -193,22 +193,22 @@ Array converted(const Array& array, DType to) {
 
 }  // namespace
 
-KernelCase rounded(const KernelCase& one, DType narrow) {
+KernelCase rounded(const KernelCase& one, DType low_precision) {
   KernelCase made = one;
   for (Array& input : made.inputs)
-    if (input.dtype() == DType::kFloat32) input = converted(input, narrow);
+    if (input.dtype() == DType::kFloat32) input = converted(input, low_precision);
   if (one.op != "matmul" && one.op != "bias_add_grad")
     for (Result& result : made.results)
-      if (result.dtype == DType::kFloat32) result.dtype = narrow;
+      if (result.dtype == DType::kFloat32) result.dtype = low_precision;
   return made;
 }
 
-KernelCase in_float32(const KernelCase& narrow) {
-  KernelCase made = narrow;
+KernelCase in_float32(const KernelCase& low_precision) {
+  KernelCase made = low_precision;
   for (Array& input : made.inputs)
-    if (is_narrow(input.dtype())) input = converted(input, DType::kFloat32);
+    if (is_low_precision(input.dtype())) input = converted(input, DType::kFloat32);
   for (Result& result : made.results)
-    if (is_narrow(result.dtype)) result.dtype = DType::kFloat32;
+    if (is_low_precision(result.dtype)) result.dtype = DType::kFloat32;
   return made;
 }
 

@@ -80,12 +80,12 @@ Array widened(const Array& array);
 /// The case with every float32 operand and result made float64, for the reference kernels.
 KernelCase widened(const KernelCase& one);
 
-/// The case as a mixed job has it on CUDA: every float32 operand rounded to `narrow`, and results
-/// too, but those of products and of sums.
-KernelCase rounded(const KernelCase& one, DType narrow);
+/// The case as a mixed job has it on CUDA: every float32 operand rounded to `low_precision`, and
+/// results too, but those of products and of sums.
+KernelCase rounded(const KernelCase& one, DType low_precision);
 
 /// The same numbers as float32.
-KernelCase in_float32(const KernelCase& narrow);
+KernelCase in_float32(const KernelCase& low_precision);
 
 /// Element i as a double.
 double number_at(const Array& array, int64_t i);

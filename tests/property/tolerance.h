@@ -54,7 +54,7 @@ class Tolerance {
   /// do by cutting off.
   void add_chain(const KernelCase& one, double n, double epsilon) {
     absolute_ *= std::max(1.0, std::sqrt(n) / 8);
-    if (is_narrow(one.inputs[0].dtype())) absolute_ += n / 16 * std::sqrt(n) / 3 * epsilon;
+    if (is_low_precision(one.inputs[0].dtype())) absolute_ += n / 16 * std::sqrt(n) / 3 * epsilon;
   }
 
   double relative_, absolute_;

@@ -23,7 +23,7 @@ class Binder {
 
   Bindings run() {
     bound_.complete = !instance_.has_error();
-    bound_.context.narrow = plan::narrow_of(job_.precision);
+    bound_.context.low_precision = plan::low_precision_of(job_.precision);
     if (job_.returns) bind_return(job_.returns->value);
     for (const Hook& hook : job_.hooks) bind_hook(hook);
     check_outputs();

@@ -69,7 +69,7 @@ std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& 
   if (!expect_variant(reader, node, "`loss_scale`", loss_scales())) return {};
   const Variant* variant = pick_variant(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variant));
-  if (!plan::narrow_of(precision))
+  if (!plan::low_precision_of(precision))
     reader.error(
         Diagnosis::kLossScale, key,
         fmt::format(

@@ -70,7 +70,8 @@ class CpuBackend : public exec::Backend {
       throw RequestError(fmt::format("{}: job `{}` has precision `tf32`, which requires a GPU",
                                      job.where, job.name),
                          "write `precision: float32`");
-    if (const auto narrow = plan::narrow_of(job.precision)) products_ = describe_products(*narrow);
+    if (const auto low_precision = plan::low_precision_of(job.precision))
+      products_ = describe_products(*low_precision);
     const SingleThreadedLibraries single;  // kernels make their primitives for one thread each
     const size_t available = available_memory();
     exec::check_tensors_fit(job, available, "memory");
@@ -99,10 +100,11 @@ class CpuBackend : public exec::Backend {
   }
 
  private:
-  static std::string describe_products(DType narrow) {
-    if (multiplies_narrow(narrow)) return fmt::format("in {}", name_of(narrow));
+  static std::string describe_products(DType low_precision) {
+    if (multiplies_low_precision(low_precision))
+      return fmt::format("in {}", name_of(low_precision));
     return fmt::format("in float32 with operands rounded to {}, without a speed-up on this CPU",
-                       name_of(narrow));
+                       name_of(low_precision));
   }
 
   std::span<const KernelEntry> kernels_;

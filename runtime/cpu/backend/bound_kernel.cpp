@@ -157,13 +157,13 @@ class KernelBinder {
   void run(const plan::Step& step, const std::vector<Value>& inputs,
            const std::vector<Value>& outputs) {
     const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
-    const bool narrow = computes_narrow(step, inputs);
-    if ((narrow && !entry.low_precision) || !run_as_given(entry, step, inputs, outputs))
+    const bool low_precision = computes_low_precision(step, inputs);
+    if ((low_precision && !entry.low_precision) || !run_as_given(entry, step, inputs, outputs))
       run_widened(entry, step, inputs, outputs);
   }
 
   /// Does the op compute from 16-bit floats, or round its result, rather than move them?
-  static bool computes_narrow(const plan::Step& step, const std::vector<Value>& inputs) {
+  static bool computes_low_precision(const plan::Step& step, const std::vector<Value>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (is_factor(step, inputs, i)) return true;
     return rounds(step);
@@ -174,7 +174,7 @@ class KernelBinder {
   }
 
   static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
-    return is_narrow(inputs[i].desc.dtype) && step.op->operand(i).low_precision;
+    return is_low_precision(inputs[i].desc.dtype) && step.op->operand(i).low_precision;
   }
 
   void run_widened(const KernelEntry& entry, const plan::Step& step, std::vector<Value> inputs,
@@ -190,7 +190,7 @@ class KernelBinder {
     }
     std::vector<Value> made = outputs;
     for (Value& value : made)
-      if (value.desc.used && is_narrow(value.desc.dtype)) value = wide(value.desc);
+      if (value.desc.used && is_low_precision(value.desc.dtype)) value = wide(value.desc);
     plan::Step widened = step;
     if (rounds(step)) widened.posts.pop_back();
     FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);
@@ -222,7 +222,7 @@ class KernelBinder {
     FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
     const bool posts_apart = kernel.fused < step.posts.size();
     // Posts apart work in place, on what the kernel has not yet rounded.
-    if (!kernel.launch || (posts_apart && is_narrow(out[0].desc.dtype))) {
+    if (!kernel.launch || (posts_apart && is_low_precision(out[0].desc.dtype))) {
       stage_.workspace = reserved;
       return false;
     }

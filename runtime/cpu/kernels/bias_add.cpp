@@ -58,9 +58,9 @@ Kernel prepare_bias_add_grad(const Request& request) {
       reduction.sum(threads, input<T>(buffers, 0), 1, output<float>(buffers, 0), buffers.workspace);
     };
   };
-  const bool narrow = dtype == DType::kBFloat16;
-  kernel.launch =
-      narrow ? sum(static_cast<const uint16_t*>(nullptr)) : sum(static_cast<const float*>(nullptr));
+  const bool low_precision = dtype == DType::kBFloat16;
+  kernel.launch = low_precision ? sum(static_cast<const uint16_t*>(nullptr))
+                                : sum(static_cast<const float*>(nullptr));
   return kernel;
 }
 

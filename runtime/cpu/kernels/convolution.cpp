@@ -238,7 +238,7 @@ Kernel empty_convolution(const Request& request) {
 }
 
 Kernel make_convolution(const Request& request) {
-  if (is_narrow(request.inputs[0].dtype)) return narrow_convolution(request);
+  if (is_low_precision(request.inputs[0].dtype)) return low_precision_convolution(request);
   ConvolutionGeometry geometry = convolution_geometry(request);
   if (geometry.x.elements() == 0 || geometry.y.elements() == 0 || geometry.weight.elements() == 0)
     return empty_convolution(request);

@@ -34,10 +34,10 @@ Epilogue Epilogue::of(const Request& request, int axis) {
     if (next == ops::Epilogue::kBias && epilogue.fused == 0 &&
         post.attributes.get<int64_t>("axis") == axis)
       epilogue.bias = true;
-    else if (next == ops::Epilogue::kRelu && !epilogue.relu && !epilogue.narrow)
+    else if (next == ops::Epilogue::kRelu && !epilogue.relu && !epilogue.low_precision)
       epilogue.relu = true;
-    else if (next == ops::Epilogue::kCast && !epilogue.narrow)
-      epilogue.narrow = true;
+    else if (next == ops::Epilogue::kCast && !epilogue.low_precision)
+      epilogue.low_precision = true;
     else
       break;
     ++epilogue.fused;
@@ -46,7 +46,7 @@ Epilogue Epilogue::of(const Request& request, int axis) {
 }
 
 void Epilogue::finish(float* in, const float* bias_row, std::byte* out, int64_t n) const {
-  float* to = narrow ? in : reinterpret_cast<float*>(out);
+  float* to = low_precision ? in : reinterpret_cast<float*>(out);
   if (bias && relu)
     add_bias_relu(in, bias_row, to, n);
   else if (bias)
@@ -55,7 +55,7 @@ void Epilogue::finish(float* in, const float* bias_row, std::byte* out, int64_t 
     relu_row(in, to, n);
   else if (in != to)
     std::memcpy(to, in, static_cast<size_t>(n) * sizeof(float));
-  if (narrow) round_to_bfloat16(to, reinterpret_cast<uint16_t*>(out), n);
+  if (low_precision) round_to_bfloat16(to, reinterpret_cast<uint16_t*>(out), n);
 }
 
 }  // namespace flow::cpu

@@ -37,10 +37,10 @@ PatchGeometry patches_of(const ConvolutionGeometry& g) {
   return p;
 }
 
-class NarrowConvolution {
+class LowPrecisionConvolution {
  public:
-  NarrowConvolution(const Request& request, const ConvolutionGeometry& geometry,
-                    const Epilogue& epilogue)
+  LowPrecisionConvolution(const Request& request, const ConvolutionGeometry& geometry,
+                          const Epilogue& epilogue)
       : geometry_(geometry),
         patches_(patches_of(geometry)),
         cutter_(patches_),
@@ -57,9 +57,9 @@ class NarrowConvolution {
     const int64_t workers = std::min<int64_t>(threads_, chunks_);
     const int64_t patch = patches_.patch();
     const bool weight = geometry_.direction == Direction::kGradWeight;
-    products_ =
-        std::make_shared<NarrowProducts>(static_cast<int>(workers), weight, false,
-                                         NarrowProducts::Strides{patch, columns_, columns_});
+    products_ = std::make_shared<LowPrecisionProducts>(
+        static_cast<int>(workers), weight, false,
+        LowPrecisionProducts::Strides{patch, columns_, columns_});
     const int64_t last = geometry_.x[0] - (chunks_ - 1) * chunk_;
     for (const int64_t images :
          {std::min(group_, chunk_), chunk_ % group_, std::min(group_, last), last % group_}) {
@@ -155,7 +155,7 @@ class NarrowConvolution {
   void multiply(const Buffers& buffers, const uint16_t* patches, int64_t first, int64_t images,
                 int worker) const {
     const int64_t pixels = images * patches_.patches();
-    const int64_t size = epilogue_.narrow ? sizeof(uint16_t) : sizeof(float);
+    const int64_t size = epilogue_.low_precision ? sizeof(uint16_t) : sizeof(float);
     std::byte* to = buffers.outputs[0] + first * patches_.patches() * columns_ * size;
     std::byte* own = buffers.workspace + workers_at_ + worker * worker_bytes_;
     float* results = reinterpret_cast<float*>(
@@ -207,7 +207,7 @@ class NarrowConvolution {
   int64_t columns_;         // of the result: channels
   int64_t partial_bytes_ = 0, workers_at_ = 0, worker_bytes_ = 0, workspace_ = 0;
   int64_t scratch_bytes_ = 0, patch_bytes_ = 0;
-  std::shared_ptr<NarrowProducts> products_;
+  std::shared_ptr<LowPrecisionProducts> products_;
 };
 
 bool lies_channels_last(const TensorDesc& desc) {
@@ -228,11 +228,12 @@ bool is_suitable(const Request& request, const ConvolutionGeometry& g) {
 
 }  // namespace
 
-Kernel narrow_convolution(const Request& request) {
+Kernel low_precision_convolution(const Request& request) {
   const ConvolutionGeometry geometry = convolution_geometry(request);
-  if (!multiplies_narrow(request.inputs[0].dtype) || !is_suitable(request, geometry)) return {};
+  if (!multiplies_low_precision(request.inputs[0].dtype) || !is_suitable(request, geometry))
+    return {};
   const Epilogue epilogue = Epilogue::of(request, 1);
-  NarrowConvolution convolution(request, geometry, epilogue);
+  LowPrecisionConvolution convolution(request, geometry, epilogue);
   if (!convolution.prepare()) return {};
   Kernel kernel;
   kernel.fused = epilogue.fused;

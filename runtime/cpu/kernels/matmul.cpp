@@ -107,7 +107,7 @@ class Product {
   Product(const Request& request, const Epilogue& epilogue, std::optional<SgdScales> sgd)
       : epilogue_(epilogue),
         sgd_(sgd),
-        narrow_(is_narrow(request.inputs[0].dtype)),
+        low_precision_(is_low_precision(request.inputs[0].dtype)),
         threads_(request.threads) {
     const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
     const Shape& out = request.outputs[0].shape;
@@ -126,24 +126,24 @@ class Product {
   }
 
   /// Makes products of 16-bit floats ready. False where there are none.
-  bool prepare_narrow() {
+  bool prepare_low_precision() {
     const auto sizes = [](int64_t tile, int64_t all) {
       return std::array{std::min(tile, all), all % std::max<int64_t>(1, tile)};
     };
-    auto products = std::make_shared<NarrowProducts>(
+    auto products = std::make_shared<LowPrecisionProducts>(
         threads_, transpose_a_, transpose_b_,
-        NarrowProducts::Strides{row_of_a(), row_of_b(), tiling_.n});
+        LowPrecisionProducts::Strides{row_of_a(), row_of_b(), tiling_.n});
     for (const int64_t m : sizes(tiling_.m, m_))
       for (const int64_t n : sizes(tiling_.n, n_))
         for (const int64_t k : sizes(tiling_.k, k_))
           if (m > 0 && n > 0 && k > 0 && !products->add(m, n, k)) return false;
-    narrow_products_ = std::move(products);
+    low_precision_products_ = std::move(products);
     return true;
   }
 
   /// Rows that span the whole width need no buffer: the product's row stride is the same.
   bool direct() const {
-    return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_ && !epilogue_.narrow;
+    return tiling_.columns == 1 && tiling_.depth == 1 && !sgd_ && !epilogue_.low_precision;
   }
 
   size_t workspace() const {
@@ -225,10 +225,10 @@ class Product {
       multiply_doubles(tile.m, tile.n, depth, matrix(operands.a, a, row_of_a(), transpose_a_),
                        matrix(operands.b, b, row_of_b(), transpose_b_), product, tiling_.n, false,
                        operands.workspace + tile_elements() + worker * scratch());
-    else if (narrow_)
-      narrow_products_->run(worker, tile.m, tile.n, depth,
-                            reinterpret_cast<const uint16_t*>(operands.a) + a,
-                            reinterpret_cast<const uint16_t*>(operands.b) + b, product);
+    else if (low_precision_)
+      low_precision_products_->run(worker, tile.m, tile.n, depth,
+                                   reinterpret_cast<const uint16_t*>(operands.a) + a,
+                                   reinterpret_cast<const uint16_t*>(operands.b) + b, product);
     else
       must_succeed([&] {
         return dnnl_sgemm(transpose_a_ ? 'T' : 'N', transpose_b_ ? 'T' : 'N', tile.m, tile.n, depth,
@@ -251,7 +251,7 @@ class Product {
   void finish(const Operands& operands, const Tile& tile, int64_t first, int64_t last,
               T* product) const {
     const float* bias = operands.bias ? operands.bias + tile.column : nullptr;
-    const int64_t size = epilogue_.narrow ? sizeof(uint16_t) : sizeof(T);
+    const int64_t size = epilogue_.low_precision ? sizeof(uint16_t) : sizeof(T);
     for (int64_t row = first; row < last; ++row) {
       T* in = product + row * tiling_.n;
       std::byte* out = operands.out + (tile.out + row * n_) * size;
@@ -288,13 +288,13 @@ class Product {
 
   Epilogue epilogue_;
   std::optional<SgdScales> sgd_;  // where a variable is updated by the product
-  bool narrow_;
+  bool low_precision_;
   int threads_;
   bool transpose_a_ = false, transpose_b_ = false;
   int64_t m_ = 0, n_ = 0, k_ = 0;
   std::vector<BatchOffsets> offsets_;
   Tiling tiling_;
-  std::shared_ptr<NarrowProducts> narrow_products_;
+  std::shared_ptr<LowPrecisionProducts> low_precision_products_;
 };
 
 /// The update that is the only post, where it is.
@@ -316,12 +316,12 @@ Kernel launch_of(Product<T> product) {
 }
 
 Kernel prepare_matmul(const Request& request) {
-  const bool narrow = is_narrow(request.inputs[0].dtype);
-  if (narrow && !multiplies_narrow(request.inputs[0].dtype)) return {};
+  const bool low_precision = is_low_precision(request.inputs[0].dtype);
+  if (low_precision && !multiplies_low_precision(request.inputs[0].dtype)) return {};
   const Epilogue epilogue = Epilogue::of(request, request.outputs[0].shape.rank() - 1);
   const std::optional<SgdScales> sgd = sgd_scales_of(request);
   Product<float> product(request, epilogue, sgd);
-  if (narrow && !product.prepare_narrow()) return {};
+  if (low_precision && !product.prepare_low_precision()) return {};
   Kernel kernel = launch_of(std::move(product));
   kernel.fused = sgd ? 1 : epilogue.fused;
   kernel.library = "oneDNN sgemm";

@@ -273,12 +273,12 @@ Kernel pool_of(const Request& request) {
 
 Kernel prepare_max_pool2d(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
-  if (!is_narrow(dtype)) return pool_of<float>(request);
+  if (!is_low_precision(dtype)) return pool_of<float>(request);
   return dtype == DType::kBFloat16 ? pool_of<uint16_t>(request) : Kernel{};
 }
 
 Kernel prepare_max_pool2d_grad(const Request& request) {
-  if (!is_narrow(request.inputs[0].dtype)) return spread_of<float>(request);
+  if (!is_low_precision(request.inputs[0].dtype)) return spread_of<float>(request);
   const Window window(request.step.attributes, request.outputs[0].shape, request.inputs[0].shape);
   return window.overlap() ? Kernel{} : spread_of<uint16_t>(request);
 }

@@ -79,7 +79,7 @@ Kernel gradient_kernel(const Request& request, F f,
 
 /// The same of bfloat16: widened, computed and rounded some elements at a time.
 template <typename F>
-Kernel narrow_gradient_kernel(const Request& request, F f,
+Kernel low_precision_gradient(const Request& request, F f,
                               void (*run)(F, const float*, const float*, float*, int64_t)) {
   if (request.inputs[0].dtype != DType::kBFloat16) return {};
   Kernel kernel;
@@ -146,8 +146,8 @@ bool approximates_by_tanh(const Request& request) {
   Kernel prepare_##op##_grad(const Request& request) {                                   \
     const auto f =                                                                       \
         functions::with_attributes<functions::Function, float>(request.step.attributes); \
-    if (is_narrow(request.inputs[0].dtype))                                              \
-      return narrow_gradient_kernel(request, f, op##_grad_piece);                        \
+    if (is_low_precision(request.inputs[0].dtype))                                       \
+      return low_precision_gradient(request, f, op##_grad_piece);                        \
     return gradient_kernel(request, f, op##_grad_piece);                                 \
   }
 #include "ops/unary.def"

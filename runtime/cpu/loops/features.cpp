@@ -42,7 +42,7 @@ int vector_bits() {
   return includes(dnnl_cpu_isa_avx512_core) ? 512 : includes(dnnl_cpu_isa_avx2) ? 256 : 128;
 }
 
-bool multiplies_narrow(DType dtype) {
+bool multiplies_low_precision(DType dtype) {
   if (dtype != DType::kBFloat16) return false;
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
   // On Intel's CPUs without tiles bfloat16 is slower than float32, on AMD's it is not.

@@ -16,7 +16,7 @@ int vector_bits();
 
 /// Do products of that 16-bit dtype pay here? They do for bfloat16 where the CPU has tiles (AMX),
 /// or instructions that are as fast as they should be; else they are computed in float32.
-bool multiplies_narrow(DType dtype);
+bool multiplies_low_precision(DType dtype);
 
 /// "2.6.3"
 std::string onednn_version();

@@ -11,7 +11,8 @@ namespace flow::cpu {
 
 using dnnl::memory;
 
-NarrowProducts::NarrowProducts(int workers, bool transpose_a, bool transpose_b, Strides strides)
+LowPrecisionProducts::LowPrecisionProducts(int workers, bool transpose_a, bool transpose_b,
+                                           Strides strides)
     : workers_(workers),
       transpose_a_(transpose_a),
       transpose_b_(transpose_b),
@@ -49,12 +50,12 @@ dnnl::primitive make_product(const dnnl::matmul::desc& description,
 
 }  // namespace
 
-bool NarrowProducts::add(int64_t m, int64_t n, int64_t k, bool accumulate) {
+bool LowPrecisionProducts::add(int64_t m, int64_t n, int64_t k, bool accumulate) {
   const Size size{m, n, k, accumulate};
   if (std::ranges::find(products_, size, &Product::size) != products_.end()) return true;
-  constexpr auto kNarrow = memory::data_type::bf16, kWide = memory::data_type::f32;
-  const memory::desc a = matrix(m, k, kNarrow, strides_.a, transpose_a_),
-                     b = matrix(k, n, kNarrow, strides_.b, transpose_b_),
+  constexpr auto kLowPrecision = memory::data_type::bf16, kWide = memory::data_type::f32;
+  const memory::desc a = matrix(m, k, kLowPrecision, strides_.a, transpose_a_),
+                     b = matrix(k, n, kLowPrecision, strides_.b, transpose_b_),
                      out = matrix(m, n, kWide, strides_.out, false);
   try {
     dnnl::primitive_attr attributes;
@@ -80,8 +81,8 @@ bool NarrowProducts::add(int64_t m, int64_t n, int64_t k, bool accumulate) {
   return true;
 }
 
-void NarrowProducts::run(int worker, int64_t m, int64_t n, int64_t k, const uint16_t* a,
-                         const uint16_t* b, float* out, bool accumulate) {
+void LowPrecisionProducts::run(int worker, int64_t m, int64_t n, int64_t k, const uint16_t* a,
+                               const uint16_t* b, float* out, bool accumulate) {
   const auto product = std::ranges::find(products_, Size{m, n, k, accumulate}, &Product::size);
   FLOW_CHECK(product != products_.end(), "{} {} {}", m, n, k);
   Arguments& arguments = product->of_worker[static_cast<size_t>(worker)];

@@ -10,7 +10,7 @@ namespace flow::cpu {
 
 /// Products out[m, n] = op(a)[m, k] op(b)[k, n] of bfloat16 matrices in row-major order, of a few
 /// sizes, each run by one thread.
-class NarrowProducts {
+class LowPrecisionProducts {
  public:
   /// Rows of a, b and out as they are stored lie that many elements apart.
   struct Strides {
@@ -18,7 +18,7 @@ class NarrowProducts {
   };
 
   /// REQUIRES: SingleThreadedLibraries.
-  NarrowProducts(int workers, bool transpose_a, bool transpose_b, Strides strides);
+  LowPrecisionProducts(int workers, bool transpose_a, bool transpose_b, Strides strides);
 
   /// Makes products of that size ready; `accumulate`: for adding to out. False where the library
   /// has none that is known to run wherever it says so.

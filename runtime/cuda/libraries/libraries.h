@@ -19,7 +19,9 @@
 namespace flow::cuda {
 
 /// What products of these operands are summed in.
-inline DType sum_of(DType operands) { return is_narrow(operands) ? DType::kFloat32 : operands; }
+inline DType sum_of(DType operands) {
+  return is_low_precision(operands) ? DType::kFloat32 : operands;
+}
 
 /// What a library may do for speed.
 struct MathMode {

@@ -52,9 +52,9 @@ class PostExpander {
     std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
     step.posts.resize(static_cast<size_t>(kept));
     DType running_dtype = dtype_before(apart, step.outputs[0]);
-    if (const auto narrow = narrow_result(step)) {
-      running_dtype = *narrow;
-      round_bias(step, *narrow);
+    if (const auto low_precision = low_precision_result(step)) {
+      running_dtype = *low_precision;
+      round_bias(step, *low_precision);
       if (!apart.empty() && is_cast(apart.front()))
         apart.erase(apart.begin());
       else
@@ -86,10 +86,10 @@ class PostExpander {
   }
 
   /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
-  std::optional<DType> narrow_result(const plan::Step& step) const {
+  std::optional<DType> low_precision_result(const plan::Step& step) const {
     if (!step.op->convolves()) return {};
     const DType dtype = job_[step.inputs[0]].dtype;
-    return is_narrow(dtype) ? std::optional(dtype) : std::nullopt;
+    return is_low_precision(dtype) ? std::optional(dtype) : std::nullopt;
   }
 
   static plan::Post cast(const std::string& name, DType dtype) {
@@ -99,11 +99,11 @@ class PostExpander {
   }
 
   /// cuDNN adds a bias of the result's dtype.
-  void round_bias(plan::Step& step, DType narrow) {
+  void round_bias(plan::Step& step, DType low_precision) {
     if (step.posts.empty() || step.posts.front().op->epilogue != ops::Epilogue::kBias) return;
     TensorId& bias = step.posts.front().operands[0];
-    const plan::Post post = cast(step.name + "/bias", narrow);
-    const TensorId rounded = add_tensor(post.name, bias, narrow, TensorId());
+    const plan::Post post = cast(step.name + "/bias", low_precision);
+    const TensorId rounded = add_tensor(post.name, bias, low_precision, TensorId());
     job_.tensors[rounded.index()].role = plan::Role::kResult;
     add_step(bare(step), post, bias, rounded);
     bias = rounded;

@@ -18,7 +18,7 @@ inline DType number_of(std::string_view precision) {
 }
 
 /// The 16-bit float dtype that products read in a mixed job; nothing in others.
-inline std::optional<DType> narrow_of(std::string_view precision) {
+inline std::optional<DType> low_precision_of(std::string_view precision) {
   if (precision == "mixed_bfloat16") return DType::kBFloat16;
   if (precision == "mixed_float16") return DType::kFloat16;
   return {};

@@ -141,8 +141,8 @@ TEST_CASE("what mixed jobs compute in 16 bits is what the reference gives", "[cu
     Random random(17);
     for (int i = 0; i < cases(); ++i) {
       const KernelCase one = random_case(std::string(op->name), random);
-      for (const DType narrow : {DType::kFloat16, DType::kBFloat16})
-        judge(require_wide_reference, rounded(one, narrow));
+      for (const DType low_precision : {DType::kFloat16, DType::kBFloat16})
+        judge(require_wide_reference, rounded(one, low_precision));
     }
   }
 }

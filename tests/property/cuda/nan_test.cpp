@@ -19,9 +19,9 @@ TEST_CASE("every function of CUDA's makes NaN of NaN, and of nothing else", "[cu
     require_nan_passes(one, first_on_device(one));
     require_nan_passes(one, first_on_device(widened(one)));
   }
-  for (const DType narrow : {DType::kBFloat16, DType::kFloat16}) {
+  for (const DType low_precision : {DType::kBFloat16, DType::kFloat16}) {
     Random random(3);
-    const KernelCase one = rounded(nan_case("relu", {numbers_with_nan(random)}), narrow);
+    const KernelCase one = rounded(nan_case("relu", {numbers_with_nan(random)}), low_precision);
     require_nan_passes(one, first_on_device(one));
   }
 }

@@ -71,7 +71,8 @@ std::vector<std::string> wanted_of(const plan::Job& job) {
 
 }  // namespace
 
-TEST_CASE("mixed jobs compute what the reference computes of rounded operands", "[cpu][narrow]") {
+TEST_CASE("mixed jobs compute what the reference computes of rounded operands",
+          "[cpu][low_precision]") {
   for (const Net& net : nets()) {
     INFO(net.shape << "\n" << net.graph);
     const plan::Job job = mixed_job(net.shape, net.graph);
@@ -87,7 +88,7 @@ TEST_CASE("mixed jobs compute what the reference computes of rounded operands", 
   }
 }
 
-TEST_CASE("mixed jobs give the same bits on any number of threads", "[cpu][narrow]") {
+TEST_CASE("mixed jobs give the same bits on any number of threads", "[cpu][low_precision]") {
   for (const Net& net : nets()) {
     INFO(net.shape << "\n" << net.graph);
     const plan::Job job = mixed_job(net.shape, net.graph);
@@ -102,7 +103,8 @@ TEST_CASE("mixed jobs give the same bits on any number of threads", "[cpu][narro
   }
 }
 
-TEST_CASE("the products of a mixed job read 16 bits, each value rounded once", "[cpu][narrow]") {
+TEST_CASE("the products of a mixed job read 16 bits, each value rounded once",
+          "[cpu][low_precision]") {
   const plan::Job job = mixed_job(nets()[3].shape, nets()[3].graph);
   for (const plan::Step& step : job.steps) {
     INFO(step.name);
@@ -142,7 +144,7 @@ TEST_CASE("updates leave variables and slots as they are where the factor is NaN
   }
 }
 
-TEST_CASE("rounding of rows is that of single numbers", "[cpu][narrow]") {
+TEST_CASE("rounding of rows is that of single numbers", "[cpu][low_precision]") {
   std::vector<float> numbers = {0,      -0.0f,   1,         1.00390625f, 1.01171875f,    -3.14159f,
                                 1e-40f, 3.4e38f, kInfinity, -kInfinity,  std::nanf("1"), 65536.5f};
   for (uint32_t i = 0; i < 1000; ++i) numbers.push_back(bits_as<float>(i * 4294949u));

@@ -136,21 +136,21 @@ TEST_CASE("what is watched changes nothing but that a tap makes it", "[cuda]") {
 
 TEST_CASE("products whose results are rounded keep and read masks before that", "[cuda]") {
   const bool seen = GENERATE(false, true);
-  const DType narrow = DType::kBFloat16;
+  const DType low_precision = DType::kBFloat16;
   JobBuilder b;
-  const auto x = b.input("x", {4, 3}, narrow), w = b.input("w", {3, 5}, narrow);
-  const auto dz = b.input("dz", {4, 2}, narrow), v = b.input("v", {2, 5}, narrow);
+  const auto x = b.input("x", {4, 3}, low_precision), w = b.input("w", {3, 5}, low_precision);
+  const auto dz = b.input("dz", {4, 2}, low_precision), v = b.input("v", {2, 5}, low_precision);
   const JobBuilder::Attributes plain = {{"transpose_a", false}, {"transpose_b", false}};
   b.step("matmul", "y32", {x, w}, plain, {4, 5});
   b.post("relu", {}, {});
-  const auto y =
-      b.step("cast", "y", {tensor(b.build(), "y32")}, {{"dtype", narrow}}, {4, 5}, narrow);
+  const auto y = b.step("cast", "y", {tensor(b.build(), "y32")}, {{"dtype", low_precision}}, {4, 5},
+                        low_precision);
   const auto dy32 = b.step("matmul", "dy32", {dz, v}, plain, {4, 5});
-  const auto dy = b.step("cast", "dy", {dy32}, {{"dtype", narrow}}, {4, 5}, narrow);
-  b.step("relu_grad", "dr", {dy, y}, {}, {4, 5}, narrow, dy);
+  const auto dy = b.step("cast", "dy", {dy32}, {{"dtype", low_precision}}, {4, 5}, low_precision);
+  b.step("relu_grad", "dr", {dy, y}, {}, {4, 5}, low_precision, dy);
   if (!seen) {
     JobBuilder other = b;
-    other.step("scale", "reader", {dy}, {{"factor", 2.0}}, {4, 5}, narrow);
+    other.step("scale", "reader", {dy}, {{"factor", 2.0}}, {4, 5}, low_precision);
     CHECK(count(fused(other.build()), "relu_grad") == 1);
   }
   const plan::Job job =

@@ -71,31 +71,33 @@ TEST_CASE("posts that a kernel does not take are steps that work in place", "[cu
 
 TEST_CASE("what is rounded at last is wide until then", "[cuda]") {
   JobBuilder b;
-  const DType narrow = DType::kBFloat16;
+  const DType low_precision = DType::kBFloat16;
   const auto x = b.input("x", {4, 3}), w = b.input("w", {3, 2}), bias = b.variable("b", {2});
-  b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 2}, narrow);
+  b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 2},
+         low_precision);
   b.post("relu", {}, {});
   b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-  b.post("cast", {}, {{"dtype", narrow}});
+  b.post("cast", {}, {{"dtype", low_precision}});
   plan::Job job = b.build();
   job.precision = "mixed_bfloat16";
   job = cuda::expand_posts(job);
   CHECK(step_names(job) == std::vector<std::string>{"y", "y/bias_add", "y/cast"});
   CHECK(job[job.steps[0].outputs[0]].dtype == DType::kFloat32);
   CHECK(job[job.steps[1].outputs[0]].dtype == DType::kFloat32);
-  CHECK(job[job.steps[2].outputs[0]].dtype == narrow);
+  CHECK(job[job.steps[2].outputs[0]].dtype == low_precision);
 }
 
 TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias", "[cuda]") {
-  const DType narrow = DType::kBFloat16;
+  const DType low_precision = DType::kBFloat16;
   const bool rounded = GENERATE(true, false);
   JobBuilder b;
-  const auto x = b.input("x", {1, 1, 3, 3}, narrow), w = b.input("w", {2, 1, 1, 1}, narrow);
+  const auto x = b.input("x", {1, 1, 3, 3}, low_precision),
+             w = b.input("w", {2, 1, 1, 1}, low_precision);
   const auto bias = b.variable("b", {2});
-  b.step("convolution", "y", {x, w}, {}, {1, 2, 3, 3}, rounded ? narrow : DType::kFloat32);
+  b.step("convolution", "y", {x, w}, {}, {1, 2, 3, 3}, rounded ? low_precision : DType::kFloat32);
   b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
   b.post("relu", {}, {});
-  if (rounded) b.post("cast", {}, {{"dtype", narrow}});
+  if (rounded) b.post("cast", {}, {{"dtype", low_precision}});
   plan::Job job = b.build();
   job.precision = "mixed_bfloat16";
   job = cuda::expand_posts(job);
@@ -104,10 +106,10 @@ TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias", "[cud
   CHECK(step_names(job) == steps);
   const plan::Step& convolution = step_named(job, "y");
   CHECK(convolution.posts.size() == 2);
-  CHECK(job[convolution.outputs[0]].dtype == narrow);
-  CHECK(job[convolution.posts[0].operands[0]].dtype == narrow);
+  CHECK(job[convolution.outputs[0]].dtype == low_precision);
+  CHECK(job[convolution.posts[0].operands[0]].dtype == low_precision);
   CHECK(job[convolution.posts[0].operands[0]].role == plan::Role::kResult);
-  CHECK(job[test::tensor(job, "y")].dtype == (rounded ? narrow : DType::kFloat32));
+  CHECK(job[test::tensor(job, "y")].dtype == (rounded ? low_precision : DType::kFloat32));
 }
 
 TEST_CASE("an update that was fused gets a gradient in memory of its own", "[cuda]") {

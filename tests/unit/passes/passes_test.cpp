@@ -284,7 +284,7 @@ TEST_CASE("A static loss scale is undone by the update", "[passes]") {
 
 TEST_CASE("In mixed precision what is returned is not rounded", "[passes]") {
   GraphMaker maker;
-  maker.context.narrow = DType::kBFloat16;
+  maker.context.low_precision = DType::kBFloat16;
   const ValueId conv = convolved(maker);
   const ValueId flat = maker.add("reshape", "flat", {conv}, {{"shape", Integers{2, 27}}});
   const ValueId y = maker.add("matmul", "y", {flat, maker.variable("v", {27, 5})});
@@ -295,7 +295,7 @@ TEST_CASE("In mixed precision what is returned is not rounded", "[passes]") {
 
 TEST_CASE("A cast is raised over a pool's gradient, but not where windows overlap", "[passes]") {
   GraphMaker maker;
-  maker.context.narrow = DType::kBFloat16;
+  maker.context.low_precision = DType::kBFloat16;
   const Integers size = GENERATE(Integers{2, 2}, Integers{3, 3}, Integers{2, 3}, Integers{3, 2});
   const auto convolution = [&](const char* name, ValueId in) {
     return maker.layer("conv2d", name, in, {{"filters", int64_t{3}}, {"kernel_size", Integers{2}}});
@@ -316,7 +316,7 @@ TEST_CASE("A cast is raised over a pool's gradient, but not where windows overla
 
 TEST_CASE("A cast stands before a product that hooks alone read, too", "[passes]") {
   GraphMaker maker;
-  maker.context.narrow = DType::kBFloat16;
+  maker.context.low_precision = DType::kBFloat16;
   const ValueId x = maker.input("x", {8, 4});
   const ValueId seen = maker.add("matmul", "seen", {x, maker.variable("v", {4, 4})});
   maker.graph.results = {maker.add("matmul", "y", {x, maker.variable("w", {4, 4})})};

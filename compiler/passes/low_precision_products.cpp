@@ -17,17 +17,20 @@ namespace {
 
 using ir::ValueId;
 
-class Narrowing {
+class ProductRounding {
  public:
-  Narrowing(ir::Graph& graph, DType narrow, Diags& diags)
-      : graph_(graph), narrow_(narrow), builder_(graph, diags), old_(graph.nodes.size()) {}
+  ProductRounding(ir::Graph& graph, DType low_precision, Diags& diags)
+      : graph_(graph),
+        low_precision_(low_precision),
+        builder_(graph, diags),
+        old_(graph.nodes.size()) {}
 
   void run() {
     find_readers();
-    narrow_products(false);
+    round_products(false);
     while (raise_casts()) {
     }
-    narrow_products(true);  // taps take part in no decision
+    round_products(true);  // taps take part in no decision
     place();
   }
 
@@ -50,21 +53,21 @@ class Narrowing {
           readers_[operand.index()].push_back(i);
   }
 
-  void narrow_products(bool taps) {
+  void round_products(bool taps) {
     for (size_t i = 0; i < old_; ++i)
       if (graph_.nodes[i].op->product && graph_.nodes[i].tap == taps)
-        for (size_t operand = 0; operand < 2; ++operand) narrow_operand(i, operand);
+        for (size_t operand = 0; operand < 2; ++operand) round_operand(i, operand);
   }
 
-  void narrow_operand(size_t reader, size_t operand) {
+  void round_operand(size_t reader, size_t operand) {
     const ValueId value = graph_.nodes[reader].operands[operand];
     std::erase(readers_[value.index()], reader);
-    const ValueId rounded = narrowed(value, reader);
+    const ValueId rounded = rounded_value(value, reader);
     graph_.nodes[reader].operands[operand] = rounded;
   }
 
   /// The value in 16 bits, for a reader.
-  ValueId narrowed(ValueId value, size_t reader) {
+  ValueId rounded_value(ValueId value, size_t reader) {
     std::optional<size_t>& found = casts_of_[value.index()];
     if (found) {
       Cast& cast = casts_[*found];
@@ -72,12 +75,12 @@ class Narrowing {
       return cast.rounded;
     }
     found = casts_.size();
-    const std::string name = fmt::format("{}:{}", graph_[value].name, name_of(narrow_));
+    const std::string name = fmt::format("{}:{}", graph_[value].name, name_of(low_precision_));
     const size_t node = graph_.nodes.size();
     builder_.place_on(graph_.nodes[reader].device);
-    casts_.push_back(
-        {node, reader,
-         builder_.add("cast", name, {value}, {{"dtype", narrow_}}, graph_.nodes[reader].span)});
+    casts_.push_back({node, reader,
+                      builder_.add("cast", name, {value}, {{"dtype", low_precision_}},
+                                   graph_.nodes[reader].span)});
     return casts_.back().rounded;
   }
 
@@ -121,7 +124,7 @@ class Narrowing {
     const size_t producer = graph_[value].producer.index();
     for (size_t operand = 0; operand < graph_.nodes[producer].operands.size(); ++operand)
       if (operand == 0 || graph_.nodes[producer].op->operand(operand).low_precision)
-        narrow_operand(producer, operand);
+        round_operand(producer, operand);
     for (const size_t reader : readers_[value.index()]) graph_.nodes[reader].operands[0] = rounded;
     readers_[value.index()].clear();
     graph_.nodes[producer].results[0] = rounded;
@@ -144,7 +147,7 @@ class Narrowing {
   }
 
   ir::Graph& graph_;
-  const DType narrow_;
+  const DType low_precision_;
   ir::Builder builder_;
   const size_t old_;                             // nodes before this one were there
   std::vector<std::vector<size_t>> readers_;     // by ValueId: nodes of the main path
@@ -154,9 +157,9 @@ class Narrowing {
 
 }  // namespace
 
-void narrow_products(ir::Graph& graph, Context& context, Diags& diags) {
-  if (!context.narrow) return;
-  Narrowing(graph, *context.narrow, diags).run();
+void low_precision_products(ir::Graph& graph, Context& context, Diags& diags) {
+  if (!context.low_precision) return;
+  ProductRounding(graph, *context.low_precision, diags).run();
   remove_dead(graph, context, diags);  // widened results that no hook reads
 }
 
