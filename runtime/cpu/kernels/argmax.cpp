@@ -16,8 +16,8 @@ constexpr int64_t kBeside = 64;  // columns
 /// Of the n elements of each of `count` columns beside each other, whose elements are `inner`
 /// apart.
 template <bool kLargest, typename T>
-[[gnu::always_inline]] inline void fold_columns(const T* x, int64_t n, int64_t inner, int64_t count,
-                                                int64_t* out) {
+[[gnu::always_inline]] inline void reduce_columns(const T* x, int64_t n, int64_t inner,
+                                                  int64_t count, int64_t* out) {
   T best[kBeside];
   std::copy_n(x, count, best);
   std::fill_n(out, count, int64_t{0});
@@ -34,18 +34,18 @@ template <bool kLargest, typename T>
 
 FLOW_VECTORISED void largest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
                                         int64_t* out) {
-  fold_columns<true>(x, n, inner, count, out);
+  reduce_columns<true>(x, n, inner, count, out);
 }
 
 FLOW_VECTORISED void smallest_of_columns(const float* x, int64_t n, int64_t inner, int64_t count,
                                          int64_t* out) {
-  fold_columns<false>(x, n, inner, count, out);
+  reduce_columns<false>(x, n, inner, count, out);
 }
 
 template <bool kLargest, typename T>
 void places_beside(const T* x, int64_t n, int64_t inner, int64_t count, int64_t* out) {
   if constexpr (!std::is_same_v<T, float>)
-    fold_columns<kLargest>(x, n, inner, count, out);
+    reduce_columns<kLargest>(x, n, inner, count, out);
   else if constexpr (kLargest)
     largest_of_columns(x, n, inner, count, out);
   else

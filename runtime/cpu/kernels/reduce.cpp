@@ -38,7 +38,7 @@ struct IntegerSum {
 
 /// Of floats in double; integers wrap around.
 template <typename T>
-struct ProductFold {
+struct ProductReducer {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
   Sum first() const { return 1; }
   Sum term(T x, int64_t) const { return static_cast<Sum>(x); }
@@ -97,34 +97,36 @@ struct LogSumExp {
   }
 };
 
-template <typename T, typename Fold>
-Kernel fold_kernel(const Request& request, Fold fold) {
+template <typename T, typename Reducer>
+Kernel reduce_kernel(const Request& request, Reducer reducer) {
   const ReducedAxes axes(request);
   Kernel kernel;
-  kernel.workspace = fold_workspace<Fold>(axes);
+  kernel.workspace = reduce_workspace<Reducer>(axes);
   kernel.launch = [=, threads = request.threads](const Buffers& buffers, const CallState&) {
-    fold_axes(fold, axes, threads, input<T>(buffers, 0), output<T>(buffers, 0), buffers.workspace);
+    reduce_axes(reducer, axes, threads, input<T>(buffers, 0), output<T>(buffers, 0),
+                buffers.workspace);
   };
   return kernel;
 }
 
-template <template <typename> class Fold>
-Kernel number_fold(const Request& request) {
+template <template <typename> class Reducer>
+Kernel reduce_numbers(const Request& request) {
   const DType dtype = request.inputs[0].dtype;
-  if (dtype == DType::kFloat32) return fold_kernel<float>(request, Fold<float>{});
-  return visit_integer(dtype, [&]<typename T>(T) { return fold_kernel<T>(request, Fold<T>{}); });
+  if (dtype == DType::kFloat32) return reduce_kernel<float>(request, Reducer<float>{});
+  return visit_integer(dtype,
+                       [&]<typename T>(T) { return reduce_kernel<T>(request, Reducer<T>{}); });
 }
 
 Kernel prepare_reduce_sum(const Request& request) {
-  if (is_integer(request.inputs[0].dtype)) return number_fold<IntegerSum>(request);
+  if (is_integer(request.inputs[0].dtype)) return reduce_numbers<IntegerSum>(request);
   return float_sum(request, false);
 }
 
 Kernel prepare_reduce_mean(const Request& request) { return float_sum(request, true); }
 
-Kernel prepare_reduce_any(const Request& request) { return fold_kernel<bool>(request, Any{}); }
+Kernel prepare_reduce_any(const Request& request) { return reduce_kernel<bool>(request, Any{}); }
 
-Kernel prepare_reduce_all(const Request& request) { return fold_kernel<bool>(request, All{}); }
+Kernel prepare_reduce_all(const Request& request) { return reduce_kernel<bool>(request, All{}); }
 
 Kernel prepare_logsumexp(const Request& request) {
   const ReducedAxes axes(request);
@@ -140,16 +142,16 @@ Kernel prepare_logsumexp(const Request& request) {
     };
     return kernel;
   }
-  const size_t sums = fold_workspace<LogSumExp>(axes),
-               maxima = fold_workspace<Largest<float>>(axes);
+  const size_t sums = reduce_workspace<LogSumExp>(axes),
+               maxima = reduce_workspace<Largest<float>>(axes);
   Kernel kernel;
   kernel.workspace = std::max(sums, maxima) + static_cast<size_t>(axes.results()) * sizeof(float);
   kernel.launch = [=, threads = request.threads, at = std::max(sums, maxima)](
                       const Buffers& buffers, const CallState&) {
     const float* x = input<float>(buffers, 0);
     float* max = reinterpret_cast<float*>(buffers.workspace + at);
-    fold_axes(Largest<float>{}, axes, threads, x, max, buffers.workspace);
-    fold_axes(LogSumExp{max}, axes, threads, x, output<float>(buffers, 0), buffers.workspace);
+    reduce_axes(Largest<float>{}, axes, threads, x, max, buffers.workspace);
+    reduce_axes(LogSumExp{max}, axes, threads, x, output<float>(buffers, 0), buffers.workspace);
   };
   return kernel;
 }
@@ -160,9 +162,9 @@ std::span<const KernelEntry> reduce() {
   static constexpr KernelEntry kKernels[] = {
       {"reduce_sum", prepare_reduce_sum},
       {"reduce_mean", prepare_reduce_mean},
-      {"reduce_max", number_fold<Largest>},
-      {"reduce_min", number_fold<Smallest>},
-      {"reduce_prod", number_fold<ProductFold>},
+      {"reduce_max", reduce_numbers<Largest>},
+      {"reduce_min", reduce_numbers<Smallest>},
+      {"reduce_prod", reduce_numbers<ProductReducer>},
       {"reduce_any", prepare_reduce_any},
       {"reduce_all", prepare_reduce_all},
       {"logsumexp", prepare_logsumexp},

@@ -91,70 +91,70 @@ class ReducedAxes {
   std::vector<Loop> reduced_;  // likewise
 };
 
-// Fold is an operation: Sum (what is carried along), first() (of nothing), term(x, result) of an
+// Reducer is an operation: Sum (what is carried along), first() (of nothing), term(x, result) of an
 // element, join(sum, sum), and last(sum, result), the result of that number.
 
-template <typename Fold, typename T>
-typename Fold::Sum fold_runs(const Fold& fold, const ReducedAxes& axes, const T* from,
-                             int64_t first, int64_t end, int64_t result) {
-  using Sum = typename Fold::Sum;
+template <typename Reducer, typename T>
+typename Reducer::Sum reduce_runs(const Reducer& reducer, const ReducedAxes& axes, const T* from,
+                                  int64_t first, int64_t end, int64_t result) {
+  using Sum = typename Reducer::Sum;
   constexpr int64_t kLanes = 16;
   Sum lanes[kLanes];
   const int64_t used = end - first < kLanes ? 1 : kLanes;
-  std::fill_n(lanes, used, fold.first());
+  std::fill_n(lanes, used, reducer.first());
   axes.for_runs(first, end, [&](int64_t offset, int64_t count) {
     const T* x = from + offset;
     int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes) {
 #pragma omp simd
       for (int64_t k = 0; k < kLanes; ++k)
-        lanes[k] = fold.join(lanes[k], fold.term(x[i + k], result));
+        lanes[k] = reducer.join(lanes[k], reducer.term(x[i + k], result));
     }
-    for (; i < count; ++i) lanes[0] = fold.join(lanes[0], fold.term(x[i], result));
+    for (; i < count; ++i) lanes[0] = reducer.join(lanes[0], reducer.term(x[i], result));
   });
-  for (int64_t k = 1; k < used; ++k) lanes[0] = fold.join(lanes[0], lanes[k]);
+  for (int64_t k = 1; k < used; ++k) lanes[0] = reducer.join(lanes[0], lanes[k]);
   return lanes[0];
 }
 
-template <typename Fold, typename T>
-void fold_rows(const Fold& fold, const ReducedAxes& axes, const T* from, int64_t first, int64_t end,
-               int64_t result, typename Fold::Sum* sums) {
-  std::fill_n(sums, axes.columns, fold.first());
+template <typename Reducer, typename T>
+void reduce_rows(const Reducer& reducer, const ReducedAxes& axes, const T* from, int64_t first,
+                 int64_t end, int64_t result, typename Reducer::Sum* sums) {
+  std::fill_n(sums, axes.columns, reducer.first());
   axes.for_rows(first, end, [&](int64_t offset, int64_t rows, int64_t stride) {
     for (int64_t row = 0; row < rows; ++row) {
       const T* x = from + offset + row * stride;
 #pragma omp simd
       for (int64_t k = 0; k < axes.columns; ++k)
-        sums[k] = fold.join(sums[k], fold.term(x[k], result + k));
+        sums[k] = reducer.join(sums[k], reducer.term(x[k], result + k));
     }
   });
 }
 
-/// Bytes of workspace for fold_axes.
-template <typename Fold>
-size_t fold_workspace(const ReducedAxes& axes) {
-  return static_cast<size_t>(axes.results() * axes.chunks) * sizeof(typename Fold::Sum);
+/// Bytes of workspace for reduce_axes.
+template <typename Reducer>
+size_t reduce_workspace(const ReducedAxes& axes) {
+  return static_cast<size_t>(axes.results() * axes.chunks) * sizeof(typename Reducer::Sum);
 }
 
-/// out = the folds of x. REQUIRES: x and out do not overlap.
-template <typename Fold, typename T>
-void fold_axes(const Fold& fold, const ReducedAxes& axes, int threads, const T* x, T* out,
-               std::byte* workspace) {
-  auto* sums = reinterpret_cast<typename Fold::Sum*>(workspace);
+/// out = the reductions of x. REQUIRES: x and out do not overlap.
+template <typename Reducer, typename T>
+void reduce_axes(const Reducer& reducer, const ReducedAxes& axes, int threads, const T* x, T* out,
+                 std::byte* workspace) {
+  auto* sums = reinterpret_cast<typename Reducer::Sum*>(workspace);
   axes.for_parts(threads, [&](int64_t part, int64_t outer, int64_t first, int64_t end) {
     const int64_t result = outer * axes.columns;
     const T* from = x + axes.kept_offset(outer);
     if (axes.run > 1)
-      sums[part] = fold_runs(fold, axes, from, first, end, result);
+      sums[part] = reduce_runs(reducer, axes, from, first, end, result);
     else
-      fold_rows(fold, axes, from, first, end, result, sums + part * axes.columns);
+      reduce_rows(reducer, axes, from, first, end, result, sums + part * axes.columns);
   });
   for_pieces(threads, axes.results(), kPiece / 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto* part = sums + i / axes.columns * axes.chunks * axes.columns + i % axes.columns;
       auto sum = *part;
-      for (int64_t k = 1; k < axes.chunks; ++k) sum = fold.join(sum, part[k * axes.columns]);
-      out[i] = fold.last(sum, i);
+      for (int64_t k = 1; k < axes.chunks; ++k) sum = reducer.join(sum, part[k * axes.columns]);
+      out[i] = reducer.last(sum, i);
     }
   });
 }

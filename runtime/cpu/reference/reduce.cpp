@@ -18,7 +18,7 @@ Shape with_ones(Shape shape, const Request& request) {
 /// Results of type Sum, from `first`, that join(sum, x) takes each element into; last(sum) is what
 /// is stored.
 template <typename T, typename Sum, typename Join, typename Last>
-Kernel fold(const Request& request, Sum first, Join join, Last last) {
+Kernel reduce_elements(const Request& request, Sum first, Join join, Last last) {
   const Shape x = request.inputs[0].shape, results = with_ones(x, request);
   Kernel kernel;
   kernel.workspace = static_cast<size_t>(results.elements()) * sizeof(Sum);
@@ -37,11 +37,11 @@ Kernel fold(const Request& request, Sum first, Join join, Last last) {
 
 /// Floats in double, integers in uint64, which wraps around.
 template <typename Join>
-Kernel fold_numbers(const Request& request, int first, Join join) {
+Kernel reduce_numbers(const Request& request, int first, Join join) {
   const auto same = [](auto sum) { return sum; };
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
     using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
-    return fold<T, Sum>(
+    return reduce_elements<T, Sum>(
         request, static_cast<Sum>(first),
         [join](Sum sum, T x) { return join(sum, static_cast<Sum>(x)); }, same);
   });
@@ -52,7 +52,7 @@ template <typename Precedes>
 Kernel extreme(const Request& request, Precedes precedes) {
   return visit_number(request.inputs[0].dtype, [&]<typename T>(T) {
     using Best = std::pair<bool, T>;  // whether there is one yet
-    return fold<T, Best>(
+    return reduce_elements<T, Best>(
         request, Best{false, T{}},
         [precedes](Best best, T x) {
           const bool better = !best.first || x != x || precedes(x, best.second);
@@ -89,21 +89,21 @@ Kernel gradient(const Request& request, Look look, F f) {
 }
 
 Kernel prepare_reduce_sum(const Request& request) {
-  return fold_numbers(request, 0, [](auto sum, auto x) { return sum + x; });
+  return reduce_numbers(request, 0, [](auto sum, auto x) { return sum + x; });
 }
 
 Kernel prepare_reduce_mean(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   const auto count = static_cast<double>(x.elements() / with_ones(x, request).elements());
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    return fold<T, double>(
+    return reduce_elements<T, double>(
         request, 0.0, [](double sum, T v) { return sum + static_cast<double>(v); },
         [count](double sum) { return sum / count; });
   });
 }
 
 Kernel prepare_reduce_prod(const Request& request) {
-  return fold_numbers(request, 1, [](auto product, auto x) { return product * x; });
+  return reduce_numbers(request, 1, [](auto product, auto x) { return product * x; });
 }
 
 Kernel prepare_reduce_max(const Request& request) {
@@ -115,12 +115,12 @@ Kernel prepare_reduce_min(const Request& request) {
 }
 
 Kernel prepare_reduce_any(const Request& request) {
-  return fold<bool, bool>(
+  return reduce_elements<bool, bool>(
       request, false, [](bool any, bool x) { return any || x; }, [](bool any) { return any; });
 }
 
 Kernel prepare_reduce_all(const Request& request) {
-  return fold<bool, bool>(
+  return reduce_elements<bool, bool>(
       request, true, [](bool all, bool x) { return all && x; }, [](bool all) { return all; });
 }
 
@@ -130,7 +130,7 @@ Kernel prepare_logsumexp(const Request& request) {
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    return fold<T, Sum>(
+    return reduce_elements<T, Sum>(
         request, Sum{-kInfinity, 0},
         [](Sum sum, T v) {
           const auto x = static_cast<double>(v);

@@ -11,7 +11,7 @@
 namespace flow::cuda {
 namespace {
 
-// Integers of any dtype are folded as int64, which wraps around as they do.
+// Integers of any dtype are reduced as int64, which wraps around as they do.
 
 struct IntegerSum {
   using Sum = int64_t;
@@ -87,38 +87,38 @@ struct LogSumExp {
   }
 };
 
-FoldPlan plan_of(const Request& request) {
+ReducePlan plan_of(const Request& request) {
   const Shape& x = request.inputs[0].shape;
   return {x, reduced_axes(request, x)};
 }
 
-template <typename Fold, typename T>
-Kernel fold_kernel(const char* name, const Request& request, const Fold& fold, T) {
-  const FoldPlan plan = plan_of(request);
+template <typename Reducer, typename T>
+Kernel reduce_kernel(const char* name, const Request& request, const Reducer& reducer, T) {
+  const ReducePlan plan = plan_of(request);
   return {[=](const Buffers& buffers, const LaunchState& state) {
-            launch_fold(name, fold, plan, input<T>(buffers, 0), output<T>(buffers, 0),
-                        buffers.workspace, state);
+            launch_reduce(name, reducer, plan, input<T>(buffers, 0), output<T>(buffers, 0),
+                          buffers.workspace, state);
           },
-          plan.workspace(sizeof(typename Fold::Sum))};
+          plan.workspace(sizeof(typename Reducer::Sum))};
 }
 
-template <typename Fold>
-Kernel fold_integers(const char* name, const Request& request, const Fold& fold) {
-  const FoldPlan plan = plan_of(request);
+template <typename Reducer>
+Kernel reduce_integers(const char* name, const Request& request, const Reducer& reducer) {
+  const ReducePlan plan = plan_of(request);
   return {[=, dtype = request.inputs[0].dtype](const Buffers& buffers, const LaunchState& state) {
-            launch_fold(name, fold, plan, Integers{buffers.inputs[0], dtype},
-                        IntegerResults{buffers.outputs[0], dtype}, buffers.workspace, state);
+            launch_reduce(name, reducer, plan, Integers{buffers.inputs[0], dtype},
+                          IntegerResults{buffers.outputs[0], dtype}, buffers.workspace, state);
           },
-          plan.workspace(sizeof(typename Fold::Sum))};
+          plan.workspace(sizeof(typename Reducer::Sum))};
 }
 
-/// make(T) is the fold of elements that are read as T.
+/// make(T) is the reducer of elements that are read as T.
 template <typename Make>
-Kernel fold_numbers(const char* name, const Request& request, Make make) {
+Kernel reduce_numbers(const char* name, const Request& request, Make make) {
   const DType dtype = request.inputs[0].dtype;
-  if (is_integer(dtype)) return fold_integers(name, request, make(int64_t{}));
+  if (is_integer(dtype)) return reduce_integers(name, request, make(int64_t{}));
   return visit_float(dtype,
-                     [&]<typename T>(T x) { return fold_kernel(name, request, make(x), x); });
+                     [&]<typename T>(T x) { return reduce_kernel(name, request, make(x), x); });
 }
 
 Reduction sums_of(const Request& request) {
@@ -128,21 +128,21 @@ Reduction sums_of(const Request& request) {
 
 template <typename T>
 Kernel logsumexp_kernel(const Request& request) {
-  const FoldPlan plan = plan_of(request);
+  const ReducePlan plan = plan_of(request);
   const size_t parts = round_up(plan.workspace(sizeof(double)), 256);
   return {[=](const Buffers& buffers, const LaunchState& state) {
             const T* x = input<T>(buffers, 0);
             T* max = reinterpret_cast<T*>(buffers.workspace + parts);
-            launch_fold("largest", largest<T>(), plan, x, max, buffers.workspace, state);
-            launch_fold("logsumexp", LogSumExp<T>{max}, plan, x, output<T>(buffers, 0),
-                        buffers.workspace, state);
+            launch_reduce("largest", largest<T>(), plan, x, max, buffers.workspace, state);
+            launch_reduce("logsumexp", LogSumExp<T>{max}, plan, x, output<T>(buffers, 0),
+                          buffers.workspace, state);
           },
           parts + static_cast<size_t>(result_elements(request)) * sizeof(T)};
 }
 
 Kernel prepare_reduce_sum(const Request& request) {
   if (is_integer(request.inputs[0].dtype))
-    return fold_integers("reduce_sum", request, IntegerSum{});
+    return reduce_integers("reduce_sum", request, IntegerSum{});
   const Reduction sums = sums_of(request);
   return {sums.sum(1), sums.workspace()};
 }
@@ -153,23 +153,23 @@ Kernel prepare_reduce_mean(const Request& request) {
 }
 
 Kernel prepare_reduce_max(const Request& request) {
-  return fold_numbers("reduce_max", request, []<typename T>(T) { return largest<T>(); });
+  return reduce_numbers("reduce_max", request, []<typename T>(T) { return largest<T>(); });
 }
 
 Kernel prepare_reduce_min(const Request& request) {
-  return fold_numbers("reduce_min", request, []<typename T>(T) { return smallest<T>(); });
+  return reduce_numbers("reduce_min", request, []<typename T>(T) { return smallest<T>(); });
 }
 
 Kernel prepare_reduce_prod(const Request& request) {
-  return fold_numbers("reduce_prod", request, []<typename T>(T) { return Product<T>{}; });
+  return reduce_numbers("reduce_prod", request, []<typename T>(T) { return Product<T>{}; });
 }
 
 Kernel prepare_reduce_any(const Request& request) {
-  return fold_kernel("reduce_any", request, Truth{false}, bool{});
+  return reduce_kernel("reduce_any", request, Truth{false}, bool{});
 }
 
 Kernel prepare_reduce_all(const Request& request) {
-  return fold_kernel("reduce_all", request, Truth{true}, bool{});
+  return reduce_kernel("reduce_all", request, Truth{true}, bool{});
 }
 
 Kernel prepare_logsumexp(const Request& request) {

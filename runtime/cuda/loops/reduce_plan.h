@@ -12,28 +12,28 @@
 namespace flow::cuda {
 
 /// A grid of results: `outputs` of them, of `terms` elements each, in `chunks` parts.
-struct Folds {
+struct ReduceLayout {
   Loops<1> kept, reduced;  // where an output's first element lies; its others, from there
   int64_t outputs = 1, terms = 1;
   int64_t chunk = 1, chunks = 1;  // terms of a part; parts of a result
 };
 
-inline constexpr int kFoldColumns = 32, kFoldRows = 8;  // threads of a block by columns
+inline constexpr int kReduceColumns = 32, kReduceRows = 8;  // threads of a block by columns
 
 /// Depends on shapes alone. Where there are few results, each is cut into chunks, which a second
 /// kernel joins. Neighbouring threads read neighbouring elements: terms of one result where the
 /// innermost axis is reduced, of different results where it is kept.
-struct FoldPlan {
+struct ReducePlan {
   /// Reduces the axes of `x` that are set in `reduced`. The result has the others, in order.
-  FoldPlan(const Shape& x, const std::vector<bool>& reduced);
+  ReducePlan(const Shape& x, const std::vector<bool>& reduced);
 
   /// Bytes, for parts of `sum_bytes`.
   size_t workspace(size_t sum_bytes) const;
   LaunchShape shape(size_t sum_bytes) const;
   LaunchShape joining_shape() const;
 
-  Folds folds;
-  bool by_rows = false;  // a block folds adjacent terms; else its threads have adjacent outputs
+  ReduceLayout layout;
+  bool by_rows = false;  // a block reduces adjacent terms; else its threads have adjacent outputs
   int threads = 0;       // of a block by rows
 };
 

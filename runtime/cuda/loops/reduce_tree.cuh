@@ -8,7 +8,7 @@
 
 namespace flow::cuda {
 
-// Fold is an operation: Sum (what is carried along), first() (of nothing), term(x, output) of an
+// Reducer is an operation: Sum (what is carried along), first() (of nothing), term(x, output) of an
 // element, join(sum, sum), which commutes, and last(sum, output), the result of that number.
 // Elements are read from an X, a pointer or Integers, and written to an R, likewise.
 
@@ -20,101 +20,106 @@ __device__ inline void store_at(IntegerResults out, int64_t i, int64_t value) {
   out.store(i, value);
 }
 
-template <typename Fold>
+template <typename Reducer>
 struct Join {
-  Fold fold;
+  Reducer reducer;
   template <typename Sum>
   __device__ Sum operator()(Sum a, Sum b) const {
-    return fold.join(a, b);
+    return reducer.join(a, b);
   }
 };
 
 /// Terms first, first + step, ... below end. Four at a time, so that loads overlap.
-template <typename Fold, typename X>
-__device__ typename Fold::Sum fold_terms(const Fold& fold, X x, const Folds& folds, int64_t first,
-                                         int64_t end, int64_t step, int64_t output) {
-  const int64_t origin = folds.kept.at(output).of[0];
+template <typename Reducer, typename X>
+__device__ typename Reducer::Sum reduce_terms(const Reducer& reducer, X x,
+                                              const ReduceLayout& layout, int64_t first,
+                                              int64_t end, int64_t step, int64_t output) {
+  const int64_t origin = layout.kept.at(output).of[0];
   const auto term = [&](int64_t i) {
-    return fold.term(x[origin + folds.reduced.at(i).of[0]], output);
+    return reducer.term(x[origin + layout.reduced.at(i).of[0]], output);
   };
-  typename Fold::Sum sums[4] = {fold.first(), fold.first(), fold.first(), fold.first()};
+  typename Reducer::Sum sums[4] = {reducer.first(), reducer.first(), reducer.first(),
+                                   reducer.first()};
   int64_t i = first;
   for (; i + 3 * step < end; i += 4 * step)
-    for (int k = 0; k < 4; ++k) sums[k] = fold.join(sums[k], term(i + k * step));
-  for (; i < end; i += step) sums[0] = fold.join(sums[0], term(i));
-  return fold.join(fold.join(sums[0], sums[1]), fold.join(sums[2], sums[3]));
+    for (int k = 0; k < 4; ++k) sums[k] = reducer.join(sums[k], term(i + k * step));
+  for (; i < end; i += step) sums[0] = reducer.join(sums[0], term(i));
+  return reducer.join(reducer.join(sums[0], sums[1]), reducer.join(sums[2], sums[3]));
 }
 
 /// A result, or a part of it.
-template <typename Fold, typename R>
-__device__ void store(const Fold& fold, const Folds& folds, int64_t output, typename Fold::Sum sum,
-                      typename Fold::Sum* parts, R out) {
-  if (folds.chunks == 1)
-    store_at(out, output, fold.last(sum, output));
+template <typename Reducer, typename R>
+__device__ void store(const Reducer& reducer, const ReduceLayout& layout, int64_t output,
+                      typename Reducer::Sum sum, typename Reducer::Sum* parts, R out) {
+  if (layout.chunks == 1)
+    store_at(out, output, reducer.last(sum, output));
   else
-    parts[output * folds.chunks + blockIdx.y] = sum;
+    parts[output * layout.chunks + blockIdx.y] = sum;
 }
 
 /// A block for each output and chunk (blockIdx.y): its threads share the terms.
-template <typename Fold, typename X, typename R>
-__global__ void fold_rows(Fold fold, Folds folds, X x, typename Fold::Sum* parts, R out) {
-  const int64_t first = blockIdx.y * folds.chunk;
-  const int64_t end = first + folds.chunk < folds.terms ? first + folds.chunk : folds.terms;
-  for (int64_t output = blockIdx.x; output < folds.outputs; output += gridDim.x) {
-    const auto own = fold_terms(fold, x, folds, first + threadIdx.x, end,
-                                static_cast<int64_t>(blockDim.x), output);
-    const auto sum = over_block(own, Join<Fold>{fold});
-    if (threadIdx.x == 0) store(fold, folds, output, sum, parts, out);
+template <typename Reducer, typename X, typename R>
+__global__ void reduce_rows(Reducer reducer, ReduceLayout layout, X x, typename Reducer::Sum* parts,
+                            R out) {
+  const int64_t first = blockIdx.y * layout.chunk;
+  const int64_t end = first + layout.chunk < layout.terms ? first + layout.chunk : layout.terms;
+  for (int64_t output = blockIdx.x; output < layout.outputs; output += gridDim.x) {
+    const auto own = reduce_terms(reducer, x, layout, first + threadIdx.x, end,
+                                  static_cast<int64_t>(blockDim.x), output);
+    const auto sum = over_block(own, Join<Reducer>{reducer});
+    if (threadIdx.x == 0) store(reducer, layout, output, sum, parts, out);
   }
 }
 
-/// A block of kFoldColumns x kFoldRows threads for as many outputs and a chunk: a row of threads
-/// for every kFoldRows-th term.
-template <typename Fold, typename X, typename R>
-__global__ void fold_columns(Fold fold, Folds folds, X x, typename Fold::Sum* parts, R out) {
-  auto* own = shared<typename Fold::Sum>() + threadIdx.x;
-  const int64_t first = blockIdx.y * folds.chunk;
-  const int64_t end = first + folds.chunk < folds.terms ? first + folds.chunk : folds.terms;
-  for (int64_t column = static_cast<int64_t>(blockIdx.x) * kFoldColumns; column < folds.outputs;
-       column += static_cast<int64_t>(gridDim.x) * kFoldColumns) {
+/// A block of kReduceColumns x kReduceRows threads for as many outputs and a chunk: a row of
+/// threads for every kReduceRows-th term.
+template <typename Reducer, typename X, typename R>
+__global__ void reduce_columns(Reducer reducer, ReduceLayout layout, X x,
+                               typename Reducer::Sum* parts, R out) {
+  auto* own = shared<typename Reducer::Sum>() + threadIdx.x;
+  const int64_t first = blockIdx.y * layout.chunk;
+  const int64_t end = first + layout.chunk < layout.terms ? first + layout.chunk : layout.terms;
+  for (int64_t column = static_cast<int64_t>(blockIdx.x) * kReduceColumns; column < layout.outputs;
+       column += static_cast<int64_t>(gridDim.x) * kReduceColumns) {
     const int64_t output = column + threadIdx.x;
-    const bool any = output < folds.outputs;
+    const bool any = output < layout.outputs;
     __syncthreads();  // the sums of the columns before
     if (any)
-      own[threadIdx.y * kFoldColumns] =
-          fold_terms(fold, x, folds, first + threadIdx.y, end, kFoldRows, output);
+      own[threadIdx.y * kReduceColumns] =
+          reduce_terms(reducer, x, layout, first + threadIdx.y, end, kReduceRows, output);
     __syncthreads();
     if (threadIdx.y > 0 || !any) continue;
-    auto sum = fold.first();
-    for (int row = 0; row < kFoldRows; ++row) sum = fold.join(sum, own[row * kFoldColumns]);
-    store(fold, folds, output, sum, parts, out);
+    auto sum = reducer.first();
+    for (int row = 0; row < kReduceRows; ++row) sum = reducer.join(sum, own[row * kReduceColumns]);
+    store(reducer, layout, output, sum, parts, out);
   }
 }
 
 /// A warp for each output: its chunks joined.
-template <typename Fold, typename R>
-__global__ void join_chunks(Fold fold, Folds folds, const typename Fold::Sum* parts, R out) {
-  for (int64_t output = blockIdx.x; output < folds.outputs; output += gridDim.x) {
-    auto sum = fold.first();
-    for (int64_t chunk = threadIdx.x; chunk < folds.chunks; chunk += kWarp)
-      sum = fold.join(sum, parts[output * folds.chunks + chunk]);
-    sum = over_warp(sum, Join<Fold>{fold});
-    if (threadIdx.x == 0) store_at(out, output, fold.last(sum, output));
+template <typename Reducer, typename R>
+__global__ void join_chunks(Reducer reducer, ReduceLayout layout,
+                            const typename Reducer::Sum* parts, R out) {
+  for (int64_t output = blockIdx.x; output < layout.outputs; output += gridDim.x) {
+    auto sum = reducer.first();
+    for (int64_t chunk = threadIdx.x; chunk < layout.chunks; chunk += kWarp)
+      sum = reducer.join(sum, parts[output * layout.chunks + chunk]);
+    sum = over_warp(sum, Join<Reducer>{reducer});
+    if (threadIdx.x == 0) store_at(out, output, reducer.last(sum, output));
   }
 }
 
-/// out = the folds of x. REQUIRES: x and out do not overlap.
-template <typename Fold, typename X, typename R>
-void launch_fold(const char* name, const Fold& fold, const FoldPlan& plan, X x, R out,
-                 std::byte* workspace, const LaunchState& state) {
-  using Carried = typename Fold::Sum;
+/// out = the reductions of x. REQUIRES: x and out do not overlap.
+template <typename Reducer, typename X, typename R>
+void launch_reduce(const char* name, const Reducer& reducer, const ReducePlan& plan, X x, R out,
+                   std::byte* workspace, const LaunchState& state) {
+  using Carried = typename Reducer::Sum;
   auto* parts = reinterpret_cast<Carried*>(workspace);
-  const auto kernel = plan.by_rows ? fold_rows<Fold, X, R> : fold_columns<Fold, X, R>;
-  launch(state.driver, state.stream, name, plan.shape(sizeof(Carried)), kernel, fold, plan.folds, x,
-         parts, out);
-  if (plan.folds.chunks > 1)
-    launch(state.driver, state.stream, "join_chunks", plan.joining_shape(), join_chunks<Fold, R>,
-           fold, plan.folds, parts, out);
+  const auto kernel = plan.by_rows ? reduce_rows<Reducer, X, R> : reduce_columns<Reducer, X, R>;
+  launch(state.driver, state.stream, name, plan.shape(sizeof(Carried)), kernel, reducer,
+         plan.layout, x, parts, out);
+  if (plan.layout.chunks > 1)
+    launch(state.driver, state.stream, "join_chunks", plan.joining_shape(), join_chunks<Reducer, R>,
+           reducer, plan.layout, parts, out);
 }
 
 }  // namespace flow::cuda

@@ -25,8 +25,8 @@ Reduction::Reduction(const TensorDesc& x, const std::vector<bool>& reduced)
 Launch Reduction::sum(double factor) const {
   return visit_any_float(dtype_, [&]<typename T>(T) -> Launch {
     return [factor, plan = plan_](const Buffers& buffers, const LaunchState& state) {
-      launch_fold("sum", ScaledSum<T>{factor}, plan, input<T>(buffers, 0),
-                  output<Wide<T>>(buffers, 0), buffers.workspace, state);
+      launch_reduce("sum", ScaledSum<T>{factor}, plan, input<T>(buffers, 0),
+                    output<Wide<T>>(buffers, 0), buffers.workspace, state);
     };
   });
 }

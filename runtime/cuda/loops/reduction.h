@@ -16,7 +16,7 @@ class Reduction {
   /// Sums over the axes of `x` that are set in `reduced`. The result has the others, in order.
   Reduction(const TensorDesc& x, const std::vector<bool>& reduced);
 
-  int64_t terms() const { return plan_.folds.terms; }  // that go into one sum
+  int64_t terms() const { return plan_.layout.terms; }  // that go into one sum
   size_t workspace() const { return plan_.workspace(sizeof(double)); }
   /// out = factor * the sums of x, in float32 where x has 16 bits. REQUIRES: x and out do not
   /// overlap.
@@ -24,7 +24,7 @@ class Reduction {
 
  private:
   DType dtype_;
-  FoldPlan plan_;
+  ReducePlan plan_;
 };
 
 }  // namespace flow::cuda
