@@ -13,48 +13,48 @@ using Axis = StridedCopy::Axis;
 
 /// What slice's attributes take of `x`, as loops over it and `part`, whose axes of more than one
 /// element are in the same order.
-struct Taken {
+struct SliceLoops {
   std::vector<Axis> axes;
   int64_t offset = 0;  // in x
 };
 
-Taken taken_of(const Request& request, const TensorDesc& x, const TensorDesc& part) {
+SliceLoops slice_loops(const Request& request, const TensorDesc& x, const TensorDesc& part) {
   const Integers &starts = integers(request, "starts"), &steps = integers(request, "steps"),
                  &counts = integers(request, "counts");
   const Integers x_strides = strides_of(x), part_strides = strides_of(part);
-  Taken taken;
+  SliceLoops loops;
   int own = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
-    taken.offset += starts[i] * x_strides[i];
+    loops.offset += starts[i] * x_strides[i];
     if (counts[i] == 1) continue;
     while (part.shape[own] == 1) ++own;
-    taken.axes.push_back(
+    loops.axes.push_back(
         {counts[i], steps[i] * x_strides[i], part_strides[static_cast<size_t>(own)]});
     ++own;
   }
-  return taken;
+  return loops;
 }
 
 Kernel prepare_slice(const Request& request) {
-  Taken taken = taken_of(request, request.inputs[0], request.outputs[0]);
-  return copying(request, std::move(taken.axes), taken.offset);
+  SliceLoops loops = slice_loops(request, request.inputs[0], request.outputs[0]);
+  return copying(request, std::move(loops.axes), loops.offset);
 }
 
 Kernel prepare_slice_grad(const Request& request) {
-  Taken taken = taken_of(request, request.outputs[0], request.inputs[0]);
+  SliceLoops loops = slice_loops(request, request.outputs[0], request.inputs[0]);
   // A negative distance would be written: walk that axis from its other end.
   int64_t from_offset = 0;
-  for (Axis& axis : taken.axes) {
+  for (Axis& axis : loops.axes) {
     std::swap(axis.from, axis.to);
     if (axis.to > 0) continue;
-    taken.offset += (axis.extent - 1) * axis.to;
+    loops.offset += (axis.extent - 1) * axis.to;
     from_offset += (axis.extent - 1) * axis.from;
     axis = {axis.extent, -axis.from, -axis.to};
   }
   Kernel kernel;
   kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
-                   copy = StridedCopy(sizeof(float), std::move(taken.axes), from_offset,
-                                      taken.offset)](const Buffers& buffers, const CallState&) {
+                   copy = StridedCopy(sizeof(float), std::move(loops.axes), from_offset,
+                                      loops.offset)](const Buffers& buffers, const CallState&) {
     float* dx = output<float>(buffers, 0);
     for_pieces(threads, n, kPiece,
                [&](int64_t first, int64_t end) { std::fill(dx + first, dx + end, 0.0f); });

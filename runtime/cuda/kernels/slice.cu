@@ -8,24 +8,24 @@ namespace flow::cuda {
 namespace {
 
 /// Loops over what slice's attributes take of `x`, then over the part in C order.
-ArrayPart taken_of(const Request& request, const Shape& x, bool into_x) {
+ArrayPart sliced_part(const Request& request, const Shape& x, bool into_x) {
   const Shape counts(attribute<std::vector<int64_t>>(request, "counts"));
-  ArrayPart taken{{}, 0};
+  ArrayPart sliced{{}, 0};
   for (int axis = 0; axis < counts.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
     const int64_t stride = stride_of(x, axis), own = stride_of(counts, axis);
     const int64_t step = attribute<std::vector<int64_t>>(request, "steps")[i] * stride;
-    taken.begin += attribute<std::vector<int64_t>>(request, "starts")[i] * stride;
-    taken.loops.add(counts[axis], into_x ? std::array{own, step} : std::array{step, own});
+    sliced.begin += attribute<std::vector<int64_t>>(request, "starts")[i] * stride;
+    sliced.loops.add(counts[axis], into_x ? std::array{own, step} : std::array{step, own});
   }
-  return taken;
+  return sliced;
 }
 
 Kernel prepare_slice(const Request& request) {
-  const ArrayPart taken = taken_of(request, request.inputs[0].shape, false);
+  const ArrayPart sliced = sliced_part(request, request.inputs[0].shape, false);
   return visit_size(size_of(request.inputs[0].dtype), [&]<typename T>(T) -> Kernel {
-    return {[taken](const Buffers& buffers, const LaunchState& state) {
-      launch_copy(state, "slice", taken.loops, input<T>(buffers, 0) + taken.begin,
+    return {[sliced](const Buffers& buffers, const LaunchState& state) {
+      launch_copy(state, "slice", sliced.loops, input<T>(buffers, 0) + sliced.begin,
                   output<T>(buffers, 0));
     }};
   });
@@ -33,13 +33,13 @@ Kernel prepare_slice(const Request& request) {
 
 Kernel prepare_slice_grad(const Request& request) {
   const TensorDesc& dx = request.outputs[0];
-  const ArrayPart taken = taken_of(request, dx.shape, true);
+  const ArrayPart sliced = sliced_part(request, dx.shape, true);
   const size_t bytes = bytes_of(dx.shape, dx.dtype);
   return visit_float(dx.dtype, [&]<typename T>(T) -> Kernel {
-    return {[taken, bytes](const Buffers& buffers, const LaunchState& state) {
+    return {[sliced, bytes](const Buffers& buffers, const LaunchState& state) {
       state.driver.clear(buffers.outputs[0], bytes, state.stream);
-      launch_copy(state, "slice_grad", taken.loops, input<T>(buffers, 0),
-                  output<T>(buffers, 0) + taken.begin);
+      launch_copy(state, "slice_grad", sliced.loops, input<T>(buffers, 0),
+                  output<T>(buffers, 0) + sliced.begin);
     }};
   });
 }
