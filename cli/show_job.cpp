@@ -42,8 +42,8 @@ class Listing {
     if (!line.shown_at.empty()) op += (op.empty() ? "as " : ", as ") + line.shown_at;
     if (entry.output.valid()) {
       const plan::Tensor& tensor = job_[entry.output];
-      output =
-          tensor.dtype == plan::number_of(job_.precision) ? tensor.shape.str() : type_of(tensor);
+      output = tensor.dtype == plan::compute_dtype_of(job_.precision) ? tensor.shape.str()
+                                                                      : type_of(tensor);
       bytes = human_bytes(bytes_of(tensor.shape, tensor.dtype));
     }
     row({name, op, output, line.parameters ? human_count(static_cast<double>(line.parameters)) : "",

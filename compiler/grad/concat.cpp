@@ -62,10 +62,11 @@ std::vector<ir::ValueId> split_gradient(GradientContext& context) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].valid()) continue;
     const Shape shape = context.value_of(context.result(i)).shape;
-    parts[i] = context.add(
-        "fill", 0, {},
-        {{"value", 0.0}, {"shape", shape.extents()}, {"dtype", context.builder.graph().number}},
-        fmt::format("zeros{}", i));
+    parts[i] = context.add("fill", 0, {},
+                           {{"value", 0.0},
+                            {"shape", shape.extents()},
+                            {"dtype", context.builder.graph().compute_dtype}},
+                           fmt::format("zeros{}", i));
   }
   return {context.add("concat", 0, parts, {{"axis", int64_t{axis}}})};
 }

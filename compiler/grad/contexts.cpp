@@ -36,7 +36,7 @@ ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::
 
 const ir::Value& LayerContext::operand(size_t i) const { return builder.graph()[operands[i]]; }
 
-DType LayerContext::number() const { return builder.graph().number; }
+DType LayerContext::compute_dtype() const { return builder.graph().compute_dtype; }
 
 const ir::Graph& LayerContext::graph() const { return builder.graph(); }
 

@@ -27,7 +27,7 @@ ir::ValueId expand_embedding(LayerContext& context) {
   const Shape shape{context.attributes.get<int64_t>("vocab_size"),
                     context.attributes.get<int64_t>("units")};
   const ir::ValueId weight = context.add_variable("weight", "embeddings_initializer",
-                                                  context.number(), shape, fans_of(shape));
+                                                  context.compute_dtype(), shape, fans_of(shape));
   return context.add("gather", "gather", {weight, context.operands[0]}, {});
 }
 

@@ -52,7 +52,7 @@ struct LayerContext {
 
   const ir::Value& operand(size_t i) const;
   /// The float dtype of the job.
-  DType number() const;
+  DType compute_dtype() const;
   CallSite site() const;
   const ir::Graph& graph() const;
   /// The layer's operands and attributes as functions of ops/ see them.

@@ -9,11 +9,11 @@ namespace {
 
 ir::ValueId expand_variable(LayerContext& context) {
   const auto dtype = context.attributes.get<DType>("dtype");
-  if (dtype != context.number()) {
+  if (dtype != context.compute_dtype()) {
     context.site().bad_attribute(
         "dtype", Diagnosis::kDTypeMismatch,
         fmt::format("`dtype` is {}; expected {}, the float dtype of the job", name_of(dtype),
-                    name_of(context.number())));
+                    name_of(context.compute_dtype())));
     return {};
   }
   const Shape shape(context.attributes.get<std::vector<int64_t>>("shape"));

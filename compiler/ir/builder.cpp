@@ -71,7 +71,7 @@ bool Builder::are_swapped(const ops::OpSpec& op, const CallSite& site) const {
   if (site.operands() != 2 || op.operands.size() != 2) return false;
   const auto fits = [&](size_t operand, size_t value) {
     return ops::accepts(op.operands[operand], site.operand(value).dtype,
-                        {.compute = graph_.number});
+                        {.compute = graph_.compute_dtype});
   };
   return !fits(0, 0) && !fits(1, 1) && fits(0, 1) && fits(1, 0);
 }
@@ -98,15 +98,15 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
   for (size_t i = 0; i < site.operands(); ++i) {
     const ops::OperandSpec& def = op.operands[std::min(i, op.operands.size() - 1)];
     const Value& value = site.operand(i);
-    if (ops::accepts(def, value.dtype, {.compute = graph_.number})) continue;
+    if (ops::accepts(def, value.dtype, {.compute = graph_.compute_dtype})) continue;
     const Node* maker = graph_.producer_of(site.id(i));
     // A number has the dtype of what stands beside it.
     if (site.failed() && maker && maker->op == ops::kFill) continue;
-    const DType dtype = cast_target(def.accepts, graph_.number);
+    const DType dtype = cast_target(def.accepts, graph_.compute_dtype);
     site.bad_operand(
             i, Diagnosis::kDTypeMismatch,
             fmt::format("`{}` of `{}` is {}; expected {}", def.name, op.name, name_of(value.dtype),
-                        ops::expected_dtypes(def.accepts, graph_.number)))
+                        ops::expected_dtypes(def.accepts, graph_.compute_dtype)))
         .with_hint(def.instead.empty()
                        ? fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(dtype))
                        : std::string(def.instead));

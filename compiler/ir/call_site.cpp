@@ -99,7 +99,7 @@ ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operan
     types.push_back({value.dtype, value.shape, value.rows});
   }
   return ops::Call(std::move(types), attributes,
-                   {.compute = graph.number, .batch = batch_of(graph)});
+                   {.compute = graph.compute_dtype, .batch = batch_of(graph)});
 }
 
 }  // namespace flow

@@ -79,7 +79,7 @@ struct Alias {
 };
 
 struct Graph {
-  DType number = DType::kFloat32;                    // the float dtype that the job computes in
+  DType compute_dtype = DType::kFloat32;             // the float dtype that the job computes in
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's, of all that is not placed apart
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order

@@ -138,8 +138,8 @@ class Updates {
     const LossScale& rule = *context_.training->loss_scale;
     const Span span = context_.training->losses.front().span;
     builder_.place_on(graph_[context_.loss_scale].device);
-    const ValueId finite_steps = builder_.add_variable(context_.training->job + "/finite_steps",
-                                                       graph_.number, {}, {}, false, true, span);
+    const ValueId finite_steps = builder_.add_variable(
+        context_.training->job + "/finite_steps", graph_.compute_dtype, {}, {}, false, true, span);
     const ValueId moved = builder_.add("move_loss_scale", "minimize/move_loss_scale",
                                        {context_.factor, context_.loss_scale, finite_steps},
                                        {{"backoff_factor", rule.backoff_factor},

@@ -48,12 +48,13 @@ class Autodiff {
 
   bool check_loss(const Loss& loss) {
     const DType dtype = graph_[loss.value].dtype;
-    if (dtype == graph_.number) return true;
+    if (dtype == graph_.compute_dtype) return true;
     diags_
         .error(Diagnosis::kNotALoss, loss.span,
                fmt::format("the loss `{}` is {}; expected {}, the dtype of the job", loss.name,
-                           name_of(dtype), name_of(graph_.number)))
-        .with_hint(fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(graph_.number)));
+                           name_of(dtype), name_of(graph_.compute_dtype)))
+        .with_hint(
+            fmt::format("convert with `{{op: cast, dtype: {}}}`", name_of(graph_.compute_dtype)));
     return false;
   }
 
@@ -163,8 +164,8 @@ class Autodiff {
     builder_.place_on(graph_[training_.losses.front().value].device);
     plan::Initializer initial{"constant", {{"value", training_.loss_scale->initial}}, ""};
     context_.loss_scale =
-        builder_.add_variable(training_.job + "/loss_scale", graph_.number, {}, std::move(initial),
-                              false, true, training_.losses.front().span);
+        builder_.add_variable(training_.job + "/loss_scale", graph_.compute_dtype, {},
+                              std::move(initial), false, true, training_.losses.front().span);
   }
 
   /// The part of the loss's gradient that is its own: ones, or the loss's scale.

@@ -131,10 +131,10 @@ class ProductRounding {
     graph_[rounded].producer = graph_[value].producer;
 
     ir::Node& widening = graph_.nodes[casts_[index].node];
-    widening.name = graph_[value].name + ":" + std::string(name_of(graph_.number));
+    widening.name = graph_[value].name + ":" + std::string(name_of(graph_.compute_dtype));
     widening.operands = {rounded};
     widening.results = {value};
-    widening.attributes.set("dtype", graph_.number);
+    widening.attributes.set("dtype", graph_.compute_dtype);
     graph_[value].producer = ir::NodeId(casts_[index].node);
     casts_[index].raised = true;
     casts_[index].before = producer + 1;

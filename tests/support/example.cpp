@@ -32,7 +32,7 @@ class Example {
  public:
   Example(std::string_view text, bool float64)
       : float64_(float64), diags_(sources_), builder_(graph_, diags_) {
-    graph_.number = float64 ? DType::kFloat64 : DType::kFloat32;
+    graph_.compute_dtype = float64 ? DType::kFloat64 : DType::kFloat32;
     const size_t open = text.find('('), close = text.find(')');
     FLOW_CHECK(close != std::string_view::npos, "`{}`", text);
     op_ = ops::find_spec(text.substr(0, open));
@@ -47,7 +47,7 @@ class Example {
 
   bool has_gradient() const {
     require_valid();
-    const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.number; };
+    const auto is_number = [this](ValueId id) { return graph_[id].dtype == graph_.compute_dtype; };
     return grad::rules_of(*op_).gradient && is_number(results_[0]) &&
            std::ranges::any_of(graph_.inputs, is_number);
   }
@@ -65,7 +65,7 @@ class Example {
     context.training->losses = {
         {builder_.add("reduce_sum", "loss", {product}, {}, {}), "loss", Span()}};
     for (const ValueId input : inputs)
-      if (graph_[input].dtype == graph_.number) context.training->variables.push_back(input);
+      if (graph_[input].dtype == graph_.compute_dtype) context.training->variables.push_back(input);
     passes::autodiff(graph_, context, diags_);
     require_valid();
     for (const ValueId input : context.training->variables)

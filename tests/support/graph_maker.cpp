@@ -14,7 +14,8 @@ ValueId GraphMaker::input(const std::string& name, Shape shape, DType dtype, int
 }
 
 ValueId GraphMaker::variable(const std::string& name, Shape shape, bool trainable) {
-  return builder.add_variable(name, graph.number, std::move(shape), {}, trainable, false, Span());
+  return builder.add_variable(name, graph.compute_dtype, std::move(shape), {}, trainable, false,
+                              Span());
 }
 
 ValueId GraphMaker::add(std::string_view op, const std::string& name, std::vector<ValueId> operands,

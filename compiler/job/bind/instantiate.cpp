@@ -39,7 +39,7 @@ Instance::Instance(Reader& reader, const File& file, const Job& job, const Targe
       builder_(graph, reader.diags) {
   graph.device = scope_.device = job::device_of(job.placement, target);
   builder_.place_on(graph.device);
-  graph.number = plan::number_of(job.precision);
+  graph.compute_dtype = plan::compute_dtype_of(job.precision);
   add_inputs();
   run(job.graph.entries, scope_);
 }
@@ -53,7 +53,7 @@ void Instance::add_inputs() {
     }
     value = builder_.add_input(input.name.text, input.dtype, input.shape,
                                input.rows ? 0 : ir::kNoRows, input.name.span);
-    if (graph.number == DType::kFloat64 && input.dtype == DType::kFloat32)
+    if (graph.compute_dtype == DType::kFloat64 && input.dtype == DType::kFloat32)
       value = builder_.add("cast", input.name.text + ":float64", {value},
                            {{"dtype", DType::kFloat64}}, input.name.span);
   }
@@ -202,7 +202,7 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
 /// As written, but float32 means float64 in a float64 job, also where it is the default.
 ir::Attributes Instance::attributes_of(const Entry& entry) const {
   ir::Attributes attributes = entry.attributes;
-  if (graph.number != DType::kFloat64) return attributes;
+  if (graph.compute_dtype != DType::kFloat64) return attributes;
   for (const ops::AttributeSpec& def : entry.def->attributes) {
     if (def.type != ops::AttributeType::kDType) continue;
     const bool narrow = attributes.has(def.name)
@@ -254,7 +254,7 @@ DType Instance::dtype_beside(const Call& call, size_t i,
   while (other < arguments.size() && !(arguments[other].value.valid() && kind(other) == kind(i)))
     ++other;
   if (other < arguments.size()) return graph[arguments[other].value].dtype;
-  return kind(i) == ops::Accepts::kInteger ? DType::kInt32 : graph.number;
+  return kind(i) == ops::Accepts::kInteger ? DType::kInt32 : graph.compute_dtype;
 }
 
 /// True where the dtype has that number; else an error.

@@ -58,7 +58,7 @@ class PostExpander {
       if (!apart.empty() && is_cast(apart.front()))
         apart.erase(apart.begin());
       else
-        apart.insert(apart.begin(), cast(step.name, plan::number_of(job_.precision)));
+        apart.insert(apart.begin(), cast(step.name, plan::compute_dtype_of(job_.precision)));
     }
     if (apart.empty()) return job_.steps.push_back(std::move(step));
     const TensorId result = step.outputs[0];
@@ -81,7 +81,7 @@ class PostExpander {
 
   /// The dtype of what becomes `result` by these posts.
   DType dtype_before(std::span<const plan::Post> posts, TensorId result) const {
-    return std::ranges::any_of(posts, is_cast) ? plan::number_of(job_.precision)
+    return std::ranges::any_of(posts, is_cast) ? plan::compute_dtype_of(job_.precision)
                                                : job_[result].dtype;
   }
 

@@ -13,7 +13,7 @@ const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location) {
 }
 
 ops::JobTypes types_of(const Job& job) {
-  ops::JobTypes types{.compute = number_of(job.precision),
+  ops::JobTypes types{.compute = compute_dtype_of(job.precision),
                       .low_precision = low_precision_of(job.precision)};
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];

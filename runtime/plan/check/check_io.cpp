@@ -65,7 +65,7 @@ void check_roles(const Job& job, const std::vector<Listed>& list, Role role, std
 
 void check_variable(const Job& job, const Variable& variable, const Location& location) {
   const Initializer& initializer = variable.initializer;
-  const DType number = number_of(job.precision);
+  const DType number = compute_dtype_of(job.precision);
   location.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
                    name_of(job[variable.tensor].dtype), name_of(number));
   check_variety(initializers(), initializer.type, initializer.values, location);
@@ -180,7 +180,7 @@ void check_optimizer(const Job& job, const Location& location) {
   check_schedule(optimizer.learning_rate, here);
   const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
     const Tensor& tensor = job[id];
-    const DType number = number_of(job.precision);
+    const DType number = compute_dtype_of(job.precision);
     here.require(tensor.role == role && tensor.dtype == number && tensor.shape.elements() == 1,
                  "{} `{}` is {} {}; expected a scalar {} {}", what, tensor.name,
                  name_of(tensor.dtype), tensor.shape.str(), name_of(number),

@@ -13,7 +13,7 @@ inline constexpr std::array<std::string_view, 5> kPrecisions = {"float32", "floa
                                                                 "mixed_bfloat16", "mixed_float16"};
 
 /// The float dtype of variables and of all that is computed.
-inline DType number_of(std::string_view precision) {
+inline DType compute_dtype_of(std::string_view precision) {
   return precision == "float64" ? DType::kFloat64 : DType::kFloat32;
 }
 
