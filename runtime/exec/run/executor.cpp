@@ -391,20 +391,20 @@ RunResult Executor::execute() {
   if (run_.profile) run_.profile->add_run(begin, Profile::now());
   if (compute_error_) std::rethrow_exception(compute_error_);
 
-  RunResult ending;
-  ending.error = deliver_error_ ? deliver_error_ : feed_error_;
-  ending.delivered = !deliver_error_;
-  ending.since = run_.since;
-  ending.steps = computed_.completed();
-  if (ending.steps > run_.first) {
-    ending.last_loss = record_of(ending.steps - 1).loss;
-    ending.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    ending.since = begin_;
+  RunResult result;
+  result.error = deliver_error_ ? deliver_error_ : feed_error_;
+  result.delivered = !deliver_error_;
+  result.since = run_.since;
+  result.steps = computed_.completed();
+  if (result.steps > run_.first) {
+    result.last_loss = record_of(result.steps - 1).loss;
+    result.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    result.since = begin_;
   }
-  ending.first_call_done = first_call_done_;
-  ending.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
-  if (ending.failure.empty()) ending.stop = stop_;
-  return ending;
+  result.first_call_done = first_call_done_;
+  result.failure = check_failure_.empty() ? loss_failure_ : check_failure_;
+  if (result.failure.empty()) result.stop = stop_;
+  return result;
 }
 
 }  // namespace

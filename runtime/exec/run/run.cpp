@@ -60,14 +60,14 @@ class Run {
   bool saves(int64_t step) const;
   OutputState outputs() const { return with_logs(deliverer_->outputs()); }
   OutputState with_logs(OutputState outputs) const;
-  bool call_others(RunResult& ending);
+  bool call_others(RunResult& result);
   bool has_metrics() const;
   void log_step(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
-  void save_last(const RunResult& ending);
-  std::string save_after_failure(const RunResult& ending);
-  [[noreturn]] void fail(const RunResult& ending);
-  void conclude(const RunResult& ending);
+  void save_last(const RunResult& result);
+  std::string save_after_failure(const RunResult& result);
+  [[noreturn]] void fail(const RunResult& result);
+  void conclude(const RunResult& result);
   void record_failure(const std::exception& error);
   void write_record(int exit_status, const std::string& error) const;
   void write_profile();
@@ -79,7 +79,7 @@ class Run {
   const StepIndex& positions_;
   std::optional<SameDirectory> home_;
   NonfiniteWarning warning_;
-  std::optional<CheckpointWriter> saver_;
+  std::optional<CheckpointWriter> checkpoint_writer_;
   std::optional<MetricsLog> metrics_;
   std::optional<Deliverer> deliverer_;
   std::optional<ThreadPool> pool_;
@@ -139,7 +139,7 @@ RunResult Run::execute() {
   }
   write_plan(request_);
   home_.emplace(request_.directory);
-  saver_.emplace(request_, prepared_, *home_, metrics_, warning_);
+  checkpoint_writer_.emplace(request_, prepared_, *home_, metrics_, warning_);
   if (request_.resume) {
     fs::remove(request_.directory / kRunRecord);  // which tells of the run before
     Folder(request_.directory).sync();            // nor may it come back in a power cut
@@ -148,15 +148,15 @@ RunResult Run::execute() {
   }
   pool_.emplace(kThreads);
   if (request_.profile) profile_.emplace(job_.name, *prepared_.program, prepared_.start.first);
-  RunResult ending;
-  ending.steps = prepared_.start.first;
-  bool goes_on = call_others(ending);  // those that were due when a resumed run stopped
-  while (goes_on && ending.steps < prepared_.end) {
-    const int64_t until = std::min(prepared_.end, prepared_.called.next_after(ending.steps));
-    ending = execute_until(until, ending);
-    goes_on = ending.steps == until && !ending.cut_short() && call_others(ending);
+  RunResult result;
+  result.steps = prepared_.start.first;
+  bool goes_on = call_others(result);  // those that were due when a resumed run stopped
+  while (goes_on && result.steps < prepared_.end) {
+    const int64_t until = std::min(prepared_.end, prepared_.called.next_after(result.steps));
+    result = execute_until(until, result);
+    goes_on = result.steps == until && !result.cut_short() && call_others(result);
   }
-  return ending;
+  return result;
 }
 
 void Run::open_outputs() {
@@ -185,7 +185,7 @@ bool Run::has_metrics() const {
 
 /// Goes on from where `before` ended.
 RunResult Run::execute_until(int64_t step, const RunResult& before) {
-  RunResult ending =
+  RunResult result =
       exec::execute({.job = job_,
                      .program = *prepared_.program,
                      .feed = *prepared_.feed,
@@ -202,10 +202,10 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
                      .on_step = [this](const StepRecord& record) { log_step(record); },
                      .stop = [this] { return stop(); },
                      .profile = profile_ ? &*profile_ : nullptr});
-  if (!ending.last_loss) ending.last_loss = before.last_loss;
-  if (before.first_call_done) ending.first_call_done = before.first_call_done;
-  ending.seconds = std::max(ending.seconds, before.seconds);
-  return ending;
+  if (!result.last_loss) result.last_loss = before.last_loss;
+  if (before.first_call_done) result.first_call_done = before.first_call_done;
+  result.seconds = std::max(result.seconds, before.seconds);
+  return result;
 }
 
 /// Has a command, of this job or of one that it calls, asked the run to stop?
@@ -240,7 +240,7 @@ Stop Run::stop() const { return asked_to_stop() ? Stop::kCommand : stop_for(requ
 
 /// Where others are called after it, the state is whole after their calls.
 bool Run::saves(int64_t step) const {
-  return saver_->wanted_after(step) && !prepared_.called.due_at(step + 1);
+  return checkpoint_writer_->wanted_after(step) && !prepared_.called.due_at(step + 1);
 }
 
 /// Adds the metrics, and the outputs of the jobs that are called: nobody writes them while the
@@ -252,20 +252,20 @@ OutputState Run::with_logs(OutputState outputs) const {
 }
 
 /// Calls what is due after the last step, and saves if that is due too. False when the run ends.
-bool Run::call_others(RunResult& ending) {
-  const int64_t steps = ending.steps;
+bool Run::call_others(RunResult& result) {
+  const int64_t steps = result.steps;
   if (!prepared_.called.behind_at(steps)) return true;
   const RunResult of_calls =
-      prepared_.called.call_at({steps, positions_.at(steps).epoch, ending.since, *pool_});
-  saver_->changed();
-  ending.stop = of_calls.stop;
-  ending.failure = of_calls.failure;
-  ending.error = of_calls.error;
-  ending.delivered = !ending.error;  // a call was left in its middle
-  if (ending.cut_short()) return false;
-  if (saver_->wanted_after(steps - 1)) {
+      prepared_.called.call_at({steps, positions_.at(steps).epoch, result.since, *pool_});
+  checkpoint_writer_->changed();
+  result.stop = of_calls.stop;
+  result.failure = of_calls.failure;
+  result.error = of_calls.error;
+  result.delivered = !result.error;  // a call was left in its middle
+  if (result.cut_short()) return false;
+  if (checkpoint_writer_->wanted_after(steps - 1)) {
     prepared_.capture();
-    saver_->save(steps, outputs());
+    checkpoint_writer_->save(steps, outputs());
   }
   return true;
 }
@@ -283,7 +283,7 @@ void Run::log_step(const StepRecord& record) {
                                             shortest(*record.loss)));
     if (record.skipped) say_skipped(record);
   }
-  if (record.saves) saver_->save(steps_, with_logs(record.outputs));
+  if (record.saves) checkpoint_writer_->save(steps_, with_logs(record.outputs));
   const bool known = prepared_.end < std::numeric_limits<int64_t>::max();
   if (request_.progress)
     request_.progress(
@@ -298,11 +298,11 @@ void Run::say_skipped(const StepRecord& record) const {
                     job_.optimizer->where, record.step, shortest(*record.loss_scale)));
 }
 
-void Run::save_last(const RunResult& ending) {
+void Run::save_last(const RunResult& result) {
   prepared_.capture();
-  if (job_.train) outcome_.checkpoint = saver_->save_last(ending.steps, outputs());
-  if (prepared_.save && ending.stop != Stop::kSignal) {
-    saver_->save_copy(*prepared_.save, ending.steps, outputs());
+  if (job_.train) outcome_.checkpoint = checkpoint_writer_->save_last(result.steps, outputs());
+  if (prepared_.save && result.stop != Stop::kSignal) {
+    checkpoint_writer_->save_copy(*prepared_.save, result.steps, outputs());
     outcome_.saved = prepared_.save;
   }
 }
@@ -310,54 +310,54 @@ void Run::save_last(const RunResult& ending) {
 /// What failed is no part of the calls, so that the state is worth keeping: where all was
 /// delivered, to go on from; else beside the checkpoints, for what was not delivered would never
 /// be. Says where it is; empty where there is nothing to keep.
-std::string Run::save_after_failure(const RunResult& ending) {
+std::string Run::save_after_failure(const RunResult& result) {
   // After a check that failed beside it the state is not worth keeping.
-  if (!job_.train || !ending.failure.empty() || ending.steps == prepared_.start.first) return {};
+  if (!job_.train || !result.failure.empty() || result.steps == prepared_.start.first) return {};
   try {
     prepared_.capture();
-    if (ending.delivered) {
-      saver_->save_last(ending.steps, outputs());
-      return fmt::format("continue after {} with --resume", steps_text(ending.steps));
+    if (result.delivered) {
+      checkpoint_writer_->save_last(result.steps, outputs());
+      return fmt::format("continue after {} with --resume", steps_text(result.steps));
     }
-    return fmt::format("load the state after {} with --load {}", steps_text(ending.steps),
-                       saver_->rescue(ending.steps).string());
+    return fmt::format("load the state after {} with --load {}", steps_text(result.steps),
+                       checkpoint_writer_->rescue(result.steps).string());
   } catch (const std::exception&) {
     return {};  // the failure that led here is the one to tell
   }
 }
 
 /// Throws it, and says what is left.
-void Run::fail(const RunResult& ending) {
-  const std::string left = save_after_failure(ending);
+void Run::fail(const RunResult& result) {
+  const std::string left = save_after_failure(result);
   try {
-    std::rethrow_exception(ending.error);
+    std::rethrow_exception(result.error);
   } catch (const RunError& error) {
     if (left.empty()) throw;
     throw error.hinting(left);
   }
 }
 
-void Run::conclude(const RunResult& ending) {
-  outcome_.steps = ending.steps;
-  outcome_.epochs = positions_.epochs_after(ending.steps);
-  outcome_.last_loss = ending.last_loss;
-  outcome_.seconds = ending.seconds;
-  outcome_.stop = ending.stop;
-  if (ending.first_call_done)
+void Run::conclude(const RunResult& result) {
+  outcome_.steps = result.steps;
+  outcome_.epochs = positions_.epochs_after(result.steps);
+  outcome_.last_loss = result.last_loss;
+  outcome_.seconds = result.seconds;
+  outcome_.stop = result.stop;
+  if (result.first_call_done)
     outcome_.seconds_to_first_step =
         process_age() -
-        std::chrono::duration<double>(Clock::now() - *ending.first_call_done).count();
-  if (ending.error) fail(ending);
-  outcome_.error = ending.failure;
+        std::chrono::duration<double>(Clock::now() - *result.first_call_done).count();
+  if (result.error) fail(result);
+  outcome_.error = result.failure;
   const bool looked = std::ranges::any_of(job_.hooks, &plan::Hook::check_finite);
-  if (ending.last_loss && !std::isfinite(*ending.last_loss))
+  if (result.last_loss && !std::isfinite(*result.last_loss))
     outcome_.hint = looked ? kCalmDown : kFindNonfinite;
-  if (!ending.failure.empty())
+  if (!result.failure.empty())
     outcome_.exit_status = kCheckFailed;
   else if (outcome_.stop == Stop::kSignal)
     outcome_.exit_status = 128 + request_.stop_signal();  // as shells call a death of that signal
   // After a failed check the state is not worth keeping; the checkpoints before it are left.
-  if (ending.failure.empty()) save_last(ending);
+  if (result.failure.empty()) save_last(result);
   deliverer_->finish(job_.train && outcome_.stop == Stop::kSignal);
 }
 

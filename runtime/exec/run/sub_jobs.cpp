@@ -100,23 +100,23 @@ void SubJobRun::begin(const RunRequest& request, MetricsLog* of_run) {
 }
 
 RunResult SubJobRun::call_until(int64_t calls, const CallSite& site) {
-  RunResult ending;
+  RunResult result;
   deliverer_->begin_call({site.main_step, site.main_epoch, also_.every_epochs > 0});
-  while (steps_ < steps_of(calls) && !ending.cut_short()) {
+  while (steps_ < steps_of(calls) && !result.cut_short()) {
     const MetricsLog::Length before = of_run_ ? of_run_->length() : MetricsLog::Length();
-    ending = call(site);
-    if (!ending.cut_short()) end_call(ending);
-    if (ending.stop != Stop::kNone && of_run_) of_run_->cut(before);
+    result = call(site);
+    if (!result.cut_short()) end_call(result);
+    if (result.stop != Stop::kNone && of_run_) of_run_->cut(before);
   }
-  return ending;
+  return result;
 }
 
-void SubJobRun::end_call(RunResult& ending) {
-  steps_ = ending.steps;
+void SubJobRun::end_call(RunResult& result) {
+  steps_ = result.steps;
   try {
     deliverer_->end_call(steps_);
   } catch (...) {
-    ending.error = std::current_exception();
+    result.error = std::current_exception();
   }
 }
 
@@ -237,14 +237,14 @@ void SubJobRuns::begin(const RunRequest& request, MetricsLog* of_run) {
 }
 
 RunResult SubJobRuns::call_at(const CallSite& site) {
-  RunResult ending;
+  RunResult result;
   for (const auto& job : jobs_) {
     const int64_t calls = calls_after(job->also(), site.main_step);
     if (job->steps() >= job->steps_of(calls)) continue;
-    ending = job->call_until(calls, site);
-    if (ending.cut_short()) break;
+    result = job->call_until(calls, site);
+    if (result.cut_short()) break;
   }
-  return ending;
+  return result;
 }
 
 bool SubJobRuns::asked_to_stop() const {

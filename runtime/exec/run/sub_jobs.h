@@ -77,7 +77,7 @@ class SubJobRun {
 
  private:
   RunResult call(const CallSite& site);
-  void end_call(RunResult& ending);
+  void end_call(RunResult& result);
   void log(const StepRecord& record, const CallSite& site);
   void say_what_is_awaited(int64_t steps);
 
@@ -120,7 +120,7 @@ class SubJobRuns {
   /// The next number of steps, more than `steps`, at which one is; the largest number for never.
   int64_t next_after(int64_t steps) const;
   void begin(const RunRequest& request, MetricsLog* of_run);
-  /// Makes all calls that are due there and that were not made. The ending tells failures and
+  /// Makes all calls that are due there and that were not made. The result has failures and
   /// interruptions.
   RunResult call_at(const CallSite& site);
   bool asked_to_stop() const;
