@@ -38,9 +38,9 @@ size_t aside_bytes(const MatmulSpec& spec) {
 }
 
 /// A product's operands and results in device memory, and the results of its last run.
-class Trial {
+class Validation {
  public:
-  Trial(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver)
+  Validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver)
       : kernel_(kernel),
         spec_(spec),
         driver_(driver),
@@ -104,42 +104,43 @@ class Trial {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Nothing is positive, so that the mask has no bit; then all is, and NaN passes as that does.
-bool stores_right_mask(Trial& trial) {
+bool stores_right_mask(Validation& validation) {
   const auto no_bit = [](std::byte byte) { return byte == std::byte{0}; };
-  if (!trial.run() || !trial.makes(0) || !std::ranges::all_of(trial.left(), no_bit)) return false;
-  trial.fill(1, 2);
-  if (!trial.run()) return false;
-  const std::vector<std::byte> positive = trial.left();
-  trial.fill(kNan, 2);
-  return trial.run() && trial.makes(kNan) && trial.left() == positive;
+  if (!validation.run() || !validation.makes(0) || !std::ranges::all_of(validation.left(), no_bit))
+    return false;
+  validation.fill(1, 2);
+  if (!validation.run()) return false;
+  const std::vector<std::byte> positive = validation.left();
+  validation.fill(kNan, 2);
+  return validation.run() && validation.makes(kNan) && validation.left() == positive;
 }
 
 /// A mask without a bit lets nothing pass, one of all bits everything.
-bool reads_mask_right(Trial& trial, double product) {
-  trial.fill(1, 2);
-  if (!trial.run() || !trial.makes(0)) return false;
-  trial.fill_aside(std::byte{0xFF});
-  return trial.run() && trial.makes(product);
+bool reads_mask_right(Validation& validation, double product) {
+  validation.fill(1, 2);
+  if (!validation.run() || !validation.makes(0)) return false;
+  validation.fill_aside(std::byte{0xFF});
+  return validation.run() && validation.makes(product);
 }
 
 }  // namespace
 
 bool passes_validation(const LibraryKernel& kernel, const MatmulSpec& spec, Driver& driver) {
-  Trial trial(kernel, spec, driver);
+  Validation validation(kernel, spec, driver);
   const auto terms = static_cast<double>(spec.a[spec.transpose_a ? 0 : 1]);
   switch (spec.aside) {
     case Aside::kNothing:
-      trial.fill(kNan, 2);
-      return trial.run() && trial.makes(kNan);
+      validation.fill(kNan, 2);
+      return validation.run() && validation.makes(kNan);
     case Aside::kStoreMask:
-      return stores_right_mask(trial);
+      return stores_right_mask(validation);
     case Aside::kReadMask:
-      return reads_mask_right(trial, 2 * terms);
+      return reads_mask_right(validation, 2 * terms);
     case Aside::kSumsOfA:
     case Aside::kSumsOfB:
-      trial.fill(1, 2);
-      return trial.run() && trial.makes(2 * terms) &&
-             trial.leaves(spec.aside == Aside::kSumsOfA ? terms : 2 * terms);
+      validation.fill(1, 2);
+      return validation.run() && validation.makes(2 * terms) &&
+             validation.leaves(spec.aside == Aside::kSumsOfA ? terms : 2 * terms);
   }
   return false;
 }

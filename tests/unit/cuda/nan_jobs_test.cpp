@@ -25,7 +25,7 @@ TEST_CASE("NaN in the data reaches the result and the variables on the CUDA back
   }
 }
 
-TEST_CASE("a relu that makes 0 of NaN fails its trial, and so does its mask", "[cuda]") {
+TEST_CASE("a relu that makes 0 of NaN fails its validation, and so does its mask", "[cuda]") {
   const Aside aside = GENERATE(Aside::kNothing, Aside::kStoreMask);
   const MatmulSpec spec{.dtype = DType::kFloat32,
                         .a = {3, 9},
