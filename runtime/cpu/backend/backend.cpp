@@ -92,7 +92,7 @@ class CpuBackend : public exec::Backend {
                                                  .owners = owners,
                                                  .workspaces = workspaces,
                                                  .shared = shared,
-                                                 .passed = options.passed});
+                                                 .transferred = options.transferred});
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),

@@ -57,8 +57,8 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   for (const exec::SharedVariable& variable : shared)
     shared_.push_back(
         static_cast<const CpuProgram*>(variable.program)->address(variable.theirs, 0));
-  for (const exec::TransferredTensor& passed : options.passed)
-    transferred_.push_back(passed.memory);
+  for (const exec::TransferredTensor& transferred : options.transferred)
+    transferred_.push_back(transferred.memory);
   segments_ = options.segments;
   if (segments_.empty()) segments_.push_back(stages_.size());
   if (options.profile) prepare_timing(job, stages);
@@ -71,7 +71,8 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOption
   for (size_t i = 0; i < job.steps.size(); ++i)
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = i;
-  std::vector<std::vector<size_t>> taps = exec::readers_of_taps(job, deliverables, options.passed);
+  std::vector<std::vector<size_t>> taps =
+      exec::readers_of_taps(job, deliverables, options.transferred);
   for (size_t i = 0; i < stages_.size(); ++i) {
     stages_[i].tap = job.steps[i].tap;
     stages_[i].wanted_by = std::move(taps[i]);

@@ -62,7 +62,7 @@ class CudaBackend : public exec::Backend {
     std::erase(kept, TensorId());
     const Grouped grouped = group_updates(fused(expand_posts(job), job, kept, options));
     PreparedJob prepared{.grouped = grouped,
-                         .passed = options.passed,
+                         .transferred = options.transferred,
                          .segments = segments_of(job, options.segments, grouped.job),
                          .segment_count = std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
@@ -75,7 +75,7 @@ class CudaBackend : public exec::Backend {
                                                  .workspaces = workspaces,
                                                  .kept = kept,
                                                  .shared = prepared.shared,
-                                                 .passed = options.passed,
+                                                 .transferred = options.transferred,
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
@@ -99,7 +99,8 @@ class CudaBackend : public exec::Backend {
 
   plan::Job fused(const plan::Job& expanded, const plan::Job& job, std::vector<TensorId> visible,
                   const exec::PrepareOptions& options) {
-    for (const exec::TransferredTensor& passed : options.passed) visible.push_back(passed.tensor);
+    for (const exec::TransferredTensor& transferred : options.transferred)
+      visible.push_back(transferred.tensor);
     return named(job, [&] {
       return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
                             *libraries_, *driver_);

@@ -128,7 +128,7 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
                           exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
   }
   const std::vector<std::vector<size_t>> taps =
-      exec::readers_of_taps(job, deliverables, prepared.passed);
+      exec::readers_of_taps(job, deliverables, prepared.transferred);
   for (size_t i = 0; i < job.steps.size(); ++i)
     if (job.steps[i].tap) items_[item_of_[i]].wanted_by = taps[i];
 }

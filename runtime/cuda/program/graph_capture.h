@@ -21,7 +21,7 @@ struct PreparedJob {
   std::vector<size_t> workspaces = {};      // by step: offset in the arena
   std::vector<exec::SharedVariable> shared = {};
   std::span<const exec::TransferredTensor>
-      passed;                    // through host memory, to or from another device
+      transferred;               // through host memory, to or from another device
   std::vector<size_t> segments;  // by step: in which it runs
   size_t segment_count = 1;
 };

@@ -68,7 +68,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
       memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
               OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared),
-              addresses(prepared.passed)) {
+              addresses(prepared.transferred)) {
   const plan::Job& job = prepared.grouped.job;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     exec::Place& place = prepared.places[i];
@@ -99,9 +99,10 @@ std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::SharedVaria
   return made;
 }
 
-std::vector<std::byte*> CudaProgram::addresses(std::span<const exec::TransferredTensor> passed) {
+std::vector<std::byte*> CudaProgram::addresses(
+    std::span<const exec::TransferredTensor> transferred) {
   std::vector<std::byte*> made;
-  for (const exec::TransferredTensor& tensor : passed) made.push_back(tensor.memory);
+  for (const exec::TransferredTensor& tensor : transferred) made.push_back(tensor.memory);
   return made;
 }
 

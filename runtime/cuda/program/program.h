@@ -51,7 +51,7 @@ class CudaProgram : public exec::Program {
   };
 
   std::vector<std::byte*> addresses(std::span<const exec::SharedVariable> shared) const;
-  static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> passed);
+  static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> transferred);
   void read_times(size_t output_slot);
   void capture_forms(std::vector<uint8_t> always);
   OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,

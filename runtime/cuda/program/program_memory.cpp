@@ -60,7 +60,7 @@ size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs
 
 ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
                              OutputLayout outputs, std::vector<std::byte*> variable_sources,
-                             std::vector<std::byte*> passed)
+                             std::vector<std::byte*> transferred)
     : input_layout_(std::move(inputs)),
       output_layout_(std::move(outputs)),
       variables_(allocate(driver, sizes.variables)),
@@ -69,7 +69,7 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
       host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
       shared_(std::move(variable_sources)),
-      transferred_(std::move(passed)) {
+      transferred_(std::move(transferred)) {
   if (sizes.variables > 0) driver.clear(variables_.get(), sizes.variables, stream);
 }
 

@@ -46,16 +46,16 @@ class ProgramMemory {
     size_t input_slots = 1, output_slots = 1;
   };
   /// `variable_sources`: where variables of other programs lie, as Place::offset counts them;
-  /// `passed`: where tensors do that pass through host memory.
+  /// `transferred`: where tensors lie that pass through host memory.
   ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
                 OutputLayout outputs, std::vector<std::byte*> variable_sources,
-                std::vector<std::byte*> passed = {});
+                std::vector<std::byte*> transferred = {});
   /// What the constructor takes from the device.
   static size_t device_bytes(const Sizes& sizes, const InputLayout& inputs);
   static size_t pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
                              const OutputLayout& outputs);
 
-  // On the device, but for what is passed.
+  // On the device, except what is transferred.
   std::byte* address(const exec::Place& place) const;
   std::byte* arena() const { return arena_.get(); }
   std::byte* device_inputs() const { return inputs_.get(); }

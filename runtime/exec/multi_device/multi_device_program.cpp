@@ -50,7 +50,7 @@ PrepareOptions MultiDeviceProgram::options_for(DeviceKind device,
   std::byte* memory = memory_.get();
   for (size_t i = 0; i < split_.transfers.size(); ++i) {
     const Transfer& transfer = split_.transfers[i];
-    made.passed.push_back({part(device).passed[i], memory, transfer.wanted_by});
+    made.transferred.push_back({part(device).transferred[i], memory, transfer.wanted_by});
     memory += aligned(transfer.bytes);
   }
   return made;

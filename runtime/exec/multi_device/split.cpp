@@ -91,15 +91,15 @@ class Splitter {
     const TensorId result = copy.outputs[0];
     split_.transfers.push_back({bytes_of(job_[result]), wanted_by});
     const size_t sent = add(from, copy);
-    part(from).passed.push_back(result);
+    part(from).transferred.push_back(result);
     if (turns_of_[index_of(to)].empty() || turns_of_[index_of(to)].back() < sent) open(to);
     if (to == DeviceKind::kCpu) {
       part(to).job.tensors[result.index()].role = Role::kInput;
-      part(to).passed.push_back(result);
+      part(to).transferred.push_back(result);
     } else {
       plan::Step received = copy;
       received.inputs = {add_host_side(to, result)};
-      part(to).passed.push_back(received.inputs[0]);
+      part(to).transferred.push_back(received.inputs[0]);
       add(to, std::move(received));
     }
     std::optional<size_t>& awaits = split_.turns[turns_of_[index_of(to)].back()].awaits;

@@ -21,8 +21,8 @@ constexpr size_t index_of(plan::DeviceKind device) { return static_cast<size_t>(
 struct Part {
   /// Tensors have the ids that they have in the job; the other device's are results of no step.
   plan::Job job;
-  std::vector<size_t> segments;        // the step behind the last of each; empty: no part
-  std::vector<plan::TensorId> passed;  // by transfer: what of it lies in host memory
+  std::vector<size_t> segments;             // the step behind the last of each; empty: no part
+  std::vector<plan::TensorId> transferred;  // by transfer: what of it lies in host memory
 };
 
 /// A copy from one device to the other, by way of host memory.

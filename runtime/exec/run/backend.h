@@ -71,7 +71,7 @@ struct PrepareOptions {
   std::vector<VariableSource> variable_sources = {};
   /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
   std::vector<size_t> segments = {};
-  std::vector<TransferredTensor> passed = {};
+  std::vector<TransferredTensor> transferred = {};
 };
 
 struct MemoryReport {

@@ -116,8 +116,8 @@ void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
   const plan::Job& job = request.job;
   for (size_t i = 0; i < request.shared.size(); ++i)
     memory.tensors[request.shared[i].tensor.index()] = {Pool::kShared, i};
-  for (size_t i = 0; i < request.passed.size(); ++i)
-    memory.tensors[request.passed[i].tensor.index()] = {Pool::kTransferred, i};
+  for (size_t i = 0; i < request.transferred.size(); ++i)
+    memory.tensors[request.transferred[i].tensor.index()] = {Pool::kTransferred, i};
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {

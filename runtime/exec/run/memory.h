@@ -70,7 +70,7 @@ struct MemoryRequest {
   std::span<const size_t> workspaces;         // by step: bytes
   std::span<const plan::TensorId> kept = {};  // as in share_memory
   std::span<const SharedVariable> shared = {};
-  std::span<const TransferredTensor> passed = {};
+  std::span<const TransferredTensor> transferred = {};
   size_t alignment = 64;  // bytes; a multiple of 64
 };
 

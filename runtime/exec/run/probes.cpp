@@ -7,11 +7,11 @@ namespace flow::exec {
 
 std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
                                                  std::span<const plan::TensorId> deliverables,
-                                                 std::span<const TransferredTensor> passed) {
+                                                 std::span<const TransferredTensor> transferred) {
   std::vector<std::vector<size_t>> needed_by(job.tensors.size()), taps(job.steps.size());
   for (size_t i = 0; i < deliverables.size(); ++i)
     if (deliverables[i].valid()) needed_by[deliverables[i].index()].push_back(i);
-  for (const TransferredTensor& tensor : passed)
+  for (const TransferredTensor& tensor : transferred)
     needed_by[tensor.tensor.index()] = tensor.wanted_by;
   for (size_t i = job.steps.size(); i-- > 0;) {
     const plan::Step& step = job.steps[i];

@@ -125,8 +125,8 @@ TEST_CASE("the parts of a job have what lies on their device, and both ends of e
   CHECK(cpu.job.variables.size() + gpu.job.variables.size() == plan.jobs[0].variables.size());
   CHECK(gpu.job.variables.size() == 6);  // two, with two slots each
   CHECK(gpu.job.inputs.empty());
-  CHECK(cpu.passed.size() == both.transfers.size());
-  CHECK(gpu.passed.size() == both.transfers.size());
+  CHECK(cpu.transferred.size() == both.transfers.size());
+  CHECK(gpu.transferred.size() == both.transfers.size());
   for (const Part& part : both.parts) {
     CHECK(part.segments.back() == part.job.steps.size());
     CHECK(std::ranges::is_sorted(part.segments));
