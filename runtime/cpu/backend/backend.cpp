@@ -33,13 +33,13 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
 }
 
 /// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
-/// differ: that is no stage.
+/// differ: that is a failure.
 BoundKernel prepare_with_memory(const BindContext& context, const plan::Step& step) {
   errno = 0;
   const auto out_of_memory = [] { return errno == ENOMEM; };
   try {
-    BoundKernel stage = bind_kernel(context, step);
-    if (!out_of_memory()) return stage;
+    BoundKernel kernel = bind_kernel(context, step);
+    if (!out_of_memory()) return kernel;
   } catch (const RunError&) {
     if (!out_of_memory()) throw;
   }
@@ -80,12 +80,12 @@ class CpuBackend : public exec::Backend {
     const std::vector<plan::TensorId> owners = exec::share_memory(
         job, [&](plan::TensorId a, plan::TensorId b) { return lie_alike(job, layouts, a, b); });
     const BindContext context{job, layouts, owners, kernels_, threads};
-    std::vector<BoundKernel> stages;
+    std::vector<BoundKernel> kernels;
     std::vector<size_t> workspaces;
     for (const plan::Step& step : job.steps) {
-      stages.push_back(exec::is_view(step, owners) ? BoundKernel{}
-                                                   : prepare_with_memory(context, step));
-      workspaces.push_back(stages.back().workspace);
+      kernels.push_back(exec::is_view(step, owners) ? BoundKernel{}
+                                                    : prepare_with_memory(context, step));
+      workspaces.push_back(kernels.back().workspace);
     }
     const auto shared = exec::shared_variables(job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = job,
@@ -95,8 +95,8 @@ class CpuBackend : public exec::Backend {
                                                  .transferred = options.transferred});
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
-    return std::make_unique<CpuProgram>(job, options, layouts, std::move(stages), std::move(memory),
-                                        shared, threads);
+    return std::make_unique<CpuProgram>(job, options, layouts, std::move(kernels),
+                                        std::move(memory), shared, threads);
   }
 
  private:

@@ -67,8 +67,8 @@ class KernelBinder {
     for (TensorId id : step_.inputs) inputs.push_back(value_of(id));
     for (TensorId id : step_.outputs) outputs.push_back(value_of(id));
     run(step_, std::move(inputs), std::move(outputs));
-    stage_.kernel += "; " + counted(static_cast<uint64_t>(threads_), "thread");
-    return std::move(stage_);
+    bound_.kernel += "; " + counted(static_cast<uint64_t>(threads_), "thread");
+    return std::move(bound_);
   }
 
  private:
@@ -85,8 +85,8 @@ class KernelBinder {
   }
 
   size_t reserve(size_t bytes) {
-    const size_t offset = stage_.workspace;
-    stage_.workspace += round_up(bytes, 64);
+    const size_t offset = bound_.workspace;
+    bound_.workspace += round_up(bytes, 64);
     return offset;
   }
 
@@ -108,8 +108,8 @@ class KernelBinder {
   }
 
   void add_action(Action action, const std::string& what) {
-    stage_.kernel += (stage_.kernel.empty() ? "" : ", ") + what;
-    stage_.actions.push_back(std::move(action));
+    bound_.kernel += (bound_.kernel.empty() ? "" : ", ") + what;
+    bound_.actions.push_back(std::move(action));
   }
 
   /// The layout in which a kSame kernel sees its 4-D operands.
@@ -208,7 +208,7 @@ class KernelBinder {
   /// False, and nothing is added, where the kernel does not take these operands.
   bool run_as_given(const KernelEntry& entry, const plan::Step& step,
                     const std::vector<Value>& inputs, const std::vector<Value>& outputs) {
-    const size_t reserved = stage_.workspace;
+    const size_t reserved = bound_.workspace;
     const Layout common =
         entry.layouts == Layouts::kSame ? common_layout(inputs, outputs) : Layout::kPlain;
     std::vector<Value> in = as_wanted(inputs, entry, common);
@@ -223,7 +223,7 @@ class KernelBinder {
     const bool posts_apart = kernel.fused < step.posts.size();
     // Posts apart work in place, on what the kernel has not yet rounded.
     if (!kernel.launch || (posts_apart && is_low_precision(out[0].desc.dtype))) {
-      stage_.workspace = reserved;
+      bound_.workspace = reserved;
       return false;
     }
     for (size_t i = 0; i < in.size(); ++i)
@@ -291,7 +291,7 @@ class KernelBinder {
   const BindContext& context_;
   const plan::Step& step_;
   int threads_;
-  BoundKernel stage_;
+  BoundKernel bound_;
 };
 
 }  // namespace

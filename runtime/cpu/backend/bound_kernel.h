@@ -10,7 +10,7 @@
 
 namespace flow::cpu {
 
-/// What an action reads or writes: a tensor of the job, or a place in its stage's workspace, or
+/// What an action reads or writes: a tensor of the job, or a place in its kernel's workspace, or
 /// nothing (a second result that nobody reads).
 struct Operand {
   enum class Kind { kNothing, kTensor, kWorkspace };
@@ -24,7 +24,7 @@ struct Action {
   Launch launch;
   std::vector<Operand> inputs, outputs;
   std::vector<std::vector<Operand>> posts;
-  size_t workspace = 0;  // offset in the stage's
+  size_t workspace = 0;  // offset in the kernel's
 };
 
 struct BoundKernel {

@@ -1,4 +1,4 @@
-// Binds stages to memory once; a launch is then a loop over them.
+// Binds kernels to memory once; a launch is then a loop over them.
 #include "runtime/cpu/backend/program.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 }
 
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
-                       std::span<const Layout> layouts, std::vector<BoundKernel> stages,
+                       std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
                        exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared,
                        int threads)
     : threads_(threads),
@@ -43,7 +43,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
       input_stride_(report_.inputs) {
   for (size_t i = 0; i < job.tensors.size(); ++i)
     tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, memory.tensors[i]});
-  stages_.resize(stages.size());
+  steps_.resize(kernels.size());
   plan_deliveries(job, options);
   const size_t input_slots = std::max<size_t>(1, options.input_slots);
   const size_t output_slots = std::max<size_t>(1, options.output_slots);
@@ -60,9 +60,9 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   for (const exec::TransferredTensor& transferred : options.transferred)
     transferred_.push_back(transferred.memory);
   segments_ = options.segments;
-  if (segments_.empty()) segments_.push_back(stages_.size());
-  if (options.profile) prepare_timing(job, stages);
-  bind(std::move(stages), memory.workspaces);
+  if (segments_.empty()) segments_.push_back(steps_.size());
+  if (options.profile) prepare_timing(job, kernels);
+  bind(std::move(kernels), memory.workspaces);
 }
 
 void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options) {
@@ -73,27 +73,27 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOption
       if (id.valid()) maker[id.index()] = i;
   std::vector<std::vector<size_t>> taps =
       exec::readers_of_taps(job, deliverables, options.transferred);
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    stages_[i].tap = job.steps[i].tap;
-    stages_[i].wanted_by = std::move(taps[i]);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    steps_[i].tap = job.steps[i].tap;
+    steps_[i].wanted_by = std::move(taps[i]);
   }
   for (size_t i = 0; i < deliverables.size(); ++i) {
     const TensorId id = deliverables[i];
     if (!id.valid()) continue;
     const size_t step = maker[id.index()];
-    (step < stages_.size() ? stages_[step].deliveries : early_).push_back({i, id, output_stride_});
+    (step < steps_.size() ? steps_[step].deliveries : early_).push_back({i, id, output_stride_});
     output_offsets_.emplace_back(id, output_stride_);
     output_stride_ += aligned(tensors_[id.index()].bytes());
   }
 }
 
-void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKernel> stages) {
+void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels) {
   timed_steps_.push_back({"inputs and variables", "deliver", ""});
   size_t segment = 0;
-  for (size_t i = 0; i < stages.size(); ++i) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
     while (segments_[segment] <= i) ++segment;
     timed_steps_.push_back({job.steps[i].name, job.steps[i].op.name(),
-                            stages[i].actions.empty() ? "none: a view" : stages[i].kernel,
+                            kernels[i].actions.empty() ? "none: a view" : kernels[i].kernel,
                             segment});
   }
   times_.assign(faults_.size(), std::vector<int64_t>(timed_steps_.size() + 1));
@@ -131,10 +131,10 @@ std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
   return pointers;
 }
 
-void CpuProgram::bind(std::vector<BoundKernel> stages, const std::vector<size_t>& workspaces) {
-  for (size_t i = 0; i < stages.size(); ++i) {
+void CpuProgram::bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
     std::byte* workspace = arena_.data() + workspaces[i];
-    for (Action& action : stages[i].actions) {
+    for (Action& action : kernels[i].actions) {
       BoundAction bound;
       bound.launch = std::move(action.launch);
       bound.inputs = bind(action.inputs, workspace);
@@ -144,13 +144,13 @@ void CpuProgram::bind(std::vector<BoundKernel> stages, const std::vector<size_t>
       for (const std::vector<std::byte*>& operands : bound.posts)
         bound.post_spans.emplace_back(operands);
       bound.workspace = workspace + action.workspace;
-      stages_[i].actions.push_back(std::move(bound));
+      steps_[i].actions.push_back(std::move(bound));
     }
-    collect_input_pointers(stages[i], stages_[i]);
+    collect_input_pointers(kernels[i], steps_[i]);
   }
 }
 
-void CpuProgram::collect_input_pointers(const BoundKernel& stage, BoundStage& bound) {
+void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bound) {
   const auto collect = [this](const std::vector<Operand>& operands,
                               std::vector<std::byte*>& pointers) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -159,8 +159,8 @@ void CpuProgram::collect_input_pointers(const BoundKernel& stage, BoundStage& bo
       if (place.pool == Pool::kInputs) input_pointers_.push_back({&pointers[i], place.offset});
     }
   };
-  for (size_t i = 0; i < stage.actions.size(); ++i) {
-    const Action& action = stage.actions[i];
+  for (size_t i = 0; i < kernel.actions.size(); ++i) {
+    const Action& action = kernel.actions[i];
     collect(action.inputs, bound.actions[i].inputs);
     collect(action.outputs, bound.actions[i].outputs);
     for (size_t post = 0; post < action.posts.size(); ++post)
@@ -194,16 +194,16 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
     faults_[output_slot].reset();
   }
   if (timed_steps_.empty())
-    launch_stages<false>(call, input_slot, output_slot);
+    launch_steps<false>(call, input_slot, output_slot);
   else
-    launch_stages<true>(call, input_slot, output_slot);
+    launch_steps<true>(call, input_slot, output_slot);
   throw_failure();
 }
 
 template <bool kTimed>
-void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot) {
+void CpuProgram::launch_steps(const exec::Call& call, size_t input_slot, size_t output_slot) {
   const size_t first = call.segment == 0 ? 0 : segments_[call.segment - 1];
-  // Before the first stage: the begin, and what is delivered early.
+  // Before the first step: the begin, and what is delivered early.
   [[maybe_unused]] int64_t* time =
       kTimed ? times_[output_slot].data() + (call.segment == 0 ? 0 : 2 + first) : nullptr;
   const auto stamp = [&](bool ran) {
@@ -215,17 +215,16 @@ void CpuProgram::launch_stages(const exec::Call& call, size_t input_slot, size_t
     stamp(!early_.empty());
   }
   const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
-  for (const BoundStage& stage :
-       std::span(stages_).subspan(first, segments_[call.segment] - first)) {
+  for (const BoundStep& step : std::span(steps_).subspan(first, segments_[call.segment] - first)) {
     const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
-    if (stage.tap && std::ranges::none_of(stage.wanted_by, wanted)) {
+    if (step.tap && std::ranges::none_of(step.wanted_by, wanted)) {
       stamp(false);
       continue;
     }
-    for (const BoundAction& action : stage.actions)
+    for (const BoundAction& action : step.actions)
       action.launch({action.inputs, action.outputs, action.post_spans, action.workspace}, state);
-    deliver(stage.deliveries, call, input_slot, output_slot);
-    stamp(!stage.actions.empty() || !stage.deliveries.empty());
+    deliver(step.deliveries, call, input_slot, output_slot);
+    stamp(!step.actions.empty() || !step.deliveries.empty());
   }
 }
 

@@ -1,4 +1,4 @@
-// A prepared job function on the CPU: stages bound to memory, launched one after another.
+// A prepared job function on the CPU: kernels bound to memory, launched one after another.
 #pragma once
 
 #include <cstdlib>
@@ -34,10 +34,10 @@ class AlignedBytes {
 /// Host memory, allocated once; calls run on the thread that launches them, and its Workers.
 class CpuProgram : public exec::Program {
  public:
-  /// `stages`: one for each step of the job. Calls that are cut into segments go through them in
+  /// `kernels`: one for each step of the job. Calls that are cut into segments go through them in
   /// order.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
-             std::span<const Layout> layouts, std::vector<BoundKernel> stages,
+             std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
              exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
@@ -70,7 +70,7 @@ class CpuProgram : public exec::Program {
     plan::TensorId tensor;
     size_t offset;  // in an output slot
   };
-  struct BoundStage {
+  struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
     bool tap = false;
@@ -83,12 +83,12 @@ class CpuProgram : public exec::Program {
   };
 
   template <bool kTimed>
-  void launch_stages(const exec::Call& call, size_t input_slot, size_t output_slot);
+  void launch_steps(const exec::Call& call, size_t input_slot, size_t output_slot);
   std::byte* address(plan::TensorId tensor, size_t input_slot) const;
-  void bind(std::vector<BoundKernel> stages, const std::vector<size_t>& workspaces);
+  void bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
-  void prepare_timing(const plan::Job& job, std::span<const BoundKernel> stages);
-  void collect_input_pointers(const BoundKernel& stage, BoundStage& bound);
+  void prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels);
+  void collect_input_pointers(const BoundKernel& kernel, BoundStep& bound);
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
   void deliver(const std::vector<CopyOut>& deliveries, const exec::Call& call, size_t input_slot,
                size_t output_slot) const;
@@ -100,14 +100,14 @@ class CpuProgram : public exec::Program {
   std::vector<Layout> layouts_;              // by tensor
   size_t input_stride_, output_stride_ = 0;  // bytes of one slot
   AlignedBytes variables_, inputs_, outputs_, arena_;
-  std::vector<BoundStage> stages_;
+  std::vector<BoundStep> steps_;
   std::vector<InputPointer> input_pointers_;
   std::vector<CopyOut> early_;  // inputs and variables: before the first step
   std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
   std::vector<std::byte*> shared_;                  // variables of other programs
   std::vector<std::byte*> transferred_;             // tensors that go to or come from other devices
-  std::vector<size_t> segments_;                    // the stage behind the last of each
+  std::vector<size_t> segments_;                    // the step behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
   std::vector<std::vector<int64_t>> times_;         // by output slot
 };

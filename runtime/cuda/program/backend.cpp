@@ -66,9 +66,9 @@ class CudaBackend : public exec::Backend {
                          .segments = segments_of(job, options.segments, grouped.job),
                          .segment_count = std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
-    prepared.stages = prepare_stages(grouped, prepared.owners, *driver_, *libraries_);
+    prepared.bound = bind_kernels(grouped, prepared.owners, *driver_, *libraries_);
     std::vector<size_t> workspaces;
-    for (const Kernel& kernel : prepared.stages.kernels) workspaces.push_back(kernel.workspace);
+    for (const Kernel& kernel : prepared.bound.kernels) workspaces.push_back(kernel.workspace);
     prepared.shared = exec::shared_variables(grouped.job, options.variable_sources);
     exec::MemoryPlan memory = exec::plan_memory({.job = grouped.job,
                                                  .owners = prepared.owners,

@@ -11,11 +11,11 @@ namespace {
 
 using plan::TensorId;
 
-class StagePreparer {
+class KernelBinder {
  public:
-  StagePreparer(const Grouped& grouped, Driver& driver, Libraries& libraries)
+  KernelBinder(const Grouped& grouped, Driver& driver, Libraries& libraries)
       : job_(grouped.job), groups_(grouped.updates), driver_(driver), libraries_(libraries) {
-    stages_.kernels.resize(job_.steps.size());
+    bound_.kernels.resize(job_.steps.size());
   }
 
   BoundKernels prepare(std::span<const TensorId> owners) {
@@ -27,13 +27,13 @@ class StagePreparer {
           add_updates(*group);
           i = group++->end - 1;
         } else if (!exec::is_view(step, owners)) {
-          stages_.kernels[i] = kernel_of(step).prepare(request_of(step));
+          bound_.kernels[i] = kernel_of(step).prepare(request_of(step));
         }
       } catch (const RunError& error) {
         throw error.at(fmt::format("{}: step `{}`", step.where, step.name));
       }
     }
-    return std::move(stages_);
+    return std::move(bound_);
   }
 
  private:
@@ -49,8 +49,8 @@ class StagePreparer {
     std::vector<Request> requests;
     for (size_t i = group.first; i < group.end; ++i) requests.push_back(request_of(job_.steps[i]));
     Updates updates = kernel_of(requests[0].step).prepare_updates(requests);
-    stages_.kernels[group.first].workspace = updates.workspace;
-    stages_.updates.push_back(std::move(updates.launch));
+    bound_.kernels[group.first].workspace = updates.workspace;
+    bound_.updates.push_back(std::move(updates.launch));
   }
 
   TensorDesc desc_of(TensorId id) const {
@@ -67,8 +67,8 @@ class StagePreparer {
   }
 
   Request request_of(const plan::Step& step) {
-    Request request{step,          {}, {}, {}, job_.seed, math_mode_of(job_), driver_, libraries_,
-                    stages_.checks};
+    Request request{step,    {},         {},           {}, job_.seed, math_mode_of(job_),
+                    driver_, libraries_, bound_.checks};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
     for (const plan::Post& post : step.posts) {
@@ -82,14 +82,14 @@ class StagePreparer {
   const std::vector<UpdateGroup>& groups_;
   Driver& driver_;
   Libraries& libraries_;
-  BoundKernels stages_;
+  BoundKernels bound_;
 };
 
 }  // namespace
 
-BoundKernels prepare_stages(const Grouped& grouped, std::span<const TensorId> owners,
-                            Driver& driver, Libraries& libraries) {
-  return StagePreparer(grouped, driver, libraries).prepare(owners);
+BoundKernels bind_kernels(const Grouped& grouped, std::span<const TensorId> owners, Driver& driver,
+                          Libraries& libraries) {
+  return KernelBinder(grouped, driver, libraries).prepare(owners);
 }
 
 }  // namespace flow::cuda

@@ -18,7 +18,7 @@ struct BoundKernels {
 
 /// RunError, with the job-file line and the step's name, where a step cannot run on this device.
 /// `owners`: by tensor, whose memory it lies in.
-BoundKernels prepare_stages(const Grouped& grouped, std::span<const plan::TensorId> owners,
-                            Driver& driver, Libraries& libraries);
+BoundKernels bind_kernels(const Grouped& grouped, std::span<const plan::TensorId> owners,
+                          Driver& driver, Libraries& libraries);
 
 }  // namespace flow::cuda

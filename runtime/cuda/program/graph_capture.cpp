@@ -35,7 +35,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
       add_step(job, i);
       continue;
     }
-    add_updates(job, groups[group], job.stages.updates[group]);
+    add_updates(job, groups[group], job.bound.updates[group]);
     i = groups[group++].end - 1;
   }
   end_segments(job);
@@ -84,7 +84,7 @@ void GraphCapture::add_step(const PreparedJob& job, size_t step) {
   Item item;
   item.tap = job.grouped.job.steps[step].tap;
   item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
-  if (const Launch& launch = job.stages.kernels[step].launch) {
+  if (const Launch& launch = job.bound.kernels[step].launch) {
     item.launch = [launch](std::span<const Buffers> buffers, const LaunchState& state) {
       launch(buffers[0], state);
     };

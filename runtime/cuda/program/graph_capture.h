@@ -15,7 +15,7 @@ namespace flow::cuda {
 /// A job's steps, prepared, and where their tensors lie.
 struct PreparedJob {
   const Grouped& grouped;
-  BoundKernels stages = {};
+  BoundKernels bound = {};
   std::vector<plan::TensorId> owners = {};  // by tensor: whose memory it lies in
   std::vector<exec::Place> places = {};     // by tensor
   std::vector<size_t> workspaces = {};      // by step: offset in the arena

@@ -60,7 +60,7 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
       name_(fmt::format("{}: job `{}`", prepared.grouped.job.where, prepared.grouped.job.name)),
       report_(std::move(report)),
       deliverables_(options.deliverables),
-      checks_(prepared.stages.checks),
+      checks_(prepared.bound.checks),
       sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
              std::max<size_t>(1, options.output_slots)},
       stream_(driver, driver.create_stream()),

@@ -13,7 +13,7 @@ namespace flow::cuda {
 
 class CudaProgram : public exec::Program {
  public:
-  /// The driver and what the stages launch outlive the program.
+  /// The driver and what the kernels launch outlive the program.
   CudaProgram(Driver& driver, PreparedJob job, exec::MemoryReport report,
               const exec::PrepareOptions& options, bool keep_columns);
   CudaProgram(const CudaProgram&) = delete;
