@@ -35,8 +35,8 @@ namespace {
 
 constexpr const char* kOutputLost = "cannot write to standard output";
 
-bool objects = false;           // print_errors_as_json()
-std::function<bool()> hurried;  // hurry_when()
+bool objects = false;                 // print_errors_as_json()
+std::function<bool()> stops_waiting;  // stop_waiting_when()
 
 }  // namespace
 
@@ -62,7 +62,7 @@ bool write_all(int descriptor, std::string_view text) {
     const int found = ::poll(&ready, 1, 100);
     if (found < 0 && errno != EINTR) return false;
     if (found <= 0) {
-      if (!hurried || !hurried() || ++idle < 20) continue;
+      if (!stops_waiting || !stops_waiting() || ++idle < 20) continue;
       errno = EPIPE;
       return false;
     }
@@ -78,7 +78,7 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-void hurry_when(std::function<bool()> stopping) { hurried = std::move(stopping); }
+void stop_waiting_when(std::function<bool()> stopping) { stops_waiting = std::move(stopping); }
 
 void print_to_stderr(std::string_view text) { print_painted_to_stderr(escaped_lines(text)); }
 

@@ -38,7 +38,7 @@ bool wants_color(std::FILE* stream);
 /// false and sets errno on failure.
 bool write_all(int descriptor, std::string_view text);
 /// Once `stopping` returns true, a reader that is idle for two seconds counts as gone (EPIPE).
-void hurry_when(std::function<bool()> stopping);
+void stop_waiting_when(std::function<bool()> stopping);
 
 /// Writes to standard error and escapes terminal control characters. Ignores failures, such as a
 /// closed pipe.

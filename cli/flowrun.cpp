@@ -403,7 +403,7 @@ int execute(const RunOptions& options) {
   const DirectoryLock taken = take_directory_of(options, *backend, request);
   print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
   catch_stop_signals();
-  hurry_when([] { return stop_signal != 0; });
+  stop_waiting_when([] { return stop_signal != 0; });
   allow_many_files();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
   bar.begin();

@@ -33,7 +33,7 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   process.directory = context_.directory;
   process.output_to_stderr = context_.output_to_stderr;
   process.acknowledges = options_.ack;
-  if (context_.stopping) process.hurried = [this] { return is_hurried(); };
+  if (context_.stopping) process.stopping = [this] { return is_stopping(); };
   process.patience = context_.patience;
   process.keeper = context_.keeper;
   return process;
@@ -127,7 +127,7 @@ void CommandProcess::end_left() {
   left_.clear();
 }
 
-bool CommandProcess::is_hurried() {
+bool CommandProcess::is_stopping() {
   if (!context_.stopping()) return false;
   if (!says_so_) says_so_ = deadline_in(kSilence);
   if (!has_said_so_ && std::chrono::steady_clock::now() >= *says_so_) {

@@ -49,7 +49,7 @@ class CommandProcess : public Command {
 
   /// Asked while a process is awaited: is the run to stop? After a second of that says what it is
   /// waiting for.
-  bool is_hurried();
+  bool is_stopping();
 
   const plan::CommandSink options_;
   const CommandContext& context_;

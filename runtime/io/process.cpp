@@ -95,7 +95,7 @@ std::string ExitStatus::str() const {
 }
 
 Process::Process(const ProcessOptions& options)
-    : hurried_(options.hurried), patience_(options.patience), keeper_(options.keeper) {
+    : stopping_(options.stopping), patience_(options.patience), keeper_(options.keeper) {
   adopt_orphans();
   Pipe input = make_pipe(), acknowledgements;
   make_nonblocking(input.write);  // the child's end stays as programs expect it
@@ -119,8 +119,8 @@ Process::~Process() {
   }
 }
 
-Deadline Process::hurried(Deadline deadline) {
-  if (hurried_ && hurried_() && !out_of_patience_) out_of_patience_ = deadline_in(patience_);
+Deadline Process::limited(Deadline deadline) {
+  if (stopping_ && stopping_() && !out_of_patience_) out_of_patience_ = deadline_in(patience_);
   if (!deadline || !out_of_patience_) return deadline ? deadline : out_of_patience_;
   return std::min(deadline, out_of_patience_);
 }
@@ -128,7 +128,7 @@ Deadline Process::hurried(Deadline deadline) {
 Process::Reached Process::await(int descriptor, short events, Deadline deadline) {
   while (true) {
     pollfd watched{descriptor, events, 0};
-    const Deadline until = hurried(deadline);
+    const Deadline until = limited(deadline);
     const int found = ::poll(&watched, 1, next_look(until));
     if (found < 0 && errno != EINTR)
       throw RunError(fmt::format("cannot wait for a pipe: {}", error_text(errno)));
@@ -190,10 +190,10 @@ std::optional<ExitStatus> Process::look(int options) {
 std::optional<ExitStatus> Process::status() { return look(WNOHANG); }
 
 std::optional<ExitStatus> Process::wait(Deadline deadline) {
-  if (!deadline && !hurried_) return look(0);
+  if (!deadline && !stopping_) return look(0);
   // The system wakes nobody who waits for one process and for a time: looked for, less often as
   // time goes by.
-  for (milliseconds pause{1}; !status() && !has_passed(hurried(deadline));
+  for (milliseconds pause{1}; !status() && !has_passed(limited(deadline));
        pause = std::min(2 * pause, kLook / 5))
     std::this_thread::sleep_for(pause);
   return status();

@@ -40,7 +40,7 @@ struct ProcessOptions {
   bool acknowledges = false;                       // it is given descriptor 3
   /// Once this is true (looked at several times a second), nothing is awaited for longer than
   /// `patience` seconds. May be empty.
-  std::function<bool()> hurried = {};
+  std::function<bool()> stopping = {};
   double patience = 0;
   const Keeper* keeper = nullptr;  // ends it when this process is killed; may be null
 };
@@ -86,11 +86,11 @@ class Process {
 
  private:
   Reached await(int descriptor, short events, Deadline deadline);
-  /// The deadline, or what patience is left.
-  Deadline hurried(Deadline deadline);
+  /// The deadline, or the end of `patience` if that comes first.
+  Deadline limited(Deadline deadline);
   std::optional<ExitStatus> look(int options);
 
-  const std::function<bool()> hurried_;
+  const std::function<bool()> stopping_;
   const double patience_;
   const Keeper* const keeper_;
   Deadline out_of_patience_;
