@@ -10,6 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/model/cost.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::cli {
 namespace {
@@ -68,14 +69,15 @@ std::string sinks_text(const std::vector<plan::Sink>& sinks) {
 }
 
 std::string schedule_text(const plan::Schedule& schedule) {
-  std::map<std::string, double> values = schedule.values;
-  std::string text = schedule.type;
-  if (const auto base = values.extract("base")) text += " " + shortest(base.mapped());
-  text += values_text(values);
-  if (!schedule.rates.empty()) text += " " + list_text(schedule.rates);
-  if (!schedule.boundaries.empty()) text += " at steps " + list_text(schedule.boundaries);
+  plan::NamedValues values = plan::named_values(schedule.function);
+  std::string text = values.type;
+  if (const auto base = values.numbers.extract("base")) text += " " + shortest(base.mapped());
+  text += values_text(values.numbers);
+  if (!values.rates.empty()) text += " " + list_text(values.rates);
+  if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
   if (const auto& warmup = schedule.warmup)
-    text += fmt::format(", {} warmup from {}x over {}", warmup->type, shortest(warmup->multiplier),
+    text += fmt::format(", {} warmup from {}x over {}", plan::spelled(warmup->type),
+                        shortest(warmup->multiplier),
                         counted(static_cast<uint64_t>(warmup->steps), "step"));
   return text;
 }

@@ -9,6 +9,7 @@
 #include "compiler/schema/forms.h"
 #include "compiler/schema/schema.h"
 #include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow {
 namespace {
@@ -59,6 +60,11 @@ class Object {
   template <typename T>
   void remark(std::string_view key, const T& value) {
     (*this)(key, value);
+  }
+  template <typename V, typename Describe>
+  void named(const V&, std::string_view, const Describe& describe) {
+    const plan::NamedValues values;
+    describe(values);
   }
   void names_of(const plan::Job&) {}
 

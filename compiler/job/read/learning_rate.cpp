@@ -1,10 +1,10 @@
 // `learning_rate:`: a number, or a schedule with its warm-up.
 #include <fmt/format.h>
 
+#include "compiler/job/read/read_record.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/optimizer_table.h"
-#include "compiler/job/text/values.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
@@ -21,25 +21,41 @@ void check_boundaries(Reader& reader, const yaml::Node& node,
   }
 }
 
-/// The rates or factors of `key`, as many as its pieces: `more` than boundaries.
-void read_pieces(const Fields& fields, std::string_view key, size_t more,
-                 const VariantValues& values, plan::Schedule& schedule) {
-  const auto steps = values.boundaries.find("boundaries");
-  const auto rates = values.lists.find(std::string(key));
-  if (steps == values.boundaries.end() || rates == values.lists.end()) return;
-  const yaml::Node &boundaries = *fields.find("boundaries"), &given = *fields.find(key);
-  schedule.boundaries = steps->second;
-  schedule.rates = rates->second;
-  check_boundaries(fields.reader(), boundaries, schedule.boundaries);
-  const size_t wanted = schedule.boundaries.size() + more;
-  if (more == 0 && given.is_scalar()) schedule.rates.resize(wanted, rates->second.front());
-  if (schedule.rates.size() == wanted) return;
+/// `rates`, the value of `key`, are as many as `wanted`. `each`: "one for each boundary".
+void check_count(const Fields& fields, std::string_view key, std::string_view noun, size_t rates,
+                 size_t wanted, std::string_view each) {
+  if (rates == wanted) return;
   fields.reader()
-      .error(Diagnosis::kPiecewise, given,
-             fmt::format("{}; expected {}, {}",
-                         counted(schedule.rates.size(), more == 0 ? "factor" : "value"), wanted,
-                         more == 0 ? "one for each boundary" : "one more than boundaries"))
-      .label(boundaries.span, "the boundaries");
+      .error(Diagnosis::kPiecewise, *fields.find(key),
+             fmt::format("{}; expected {}, {}", counted(rates, noun), wanted, each))
+      .label(fields.find("boundaries")->span, "the boundaries");
+}
+
+void check_pieces(const Fields& fields, const plan::schedules::PiecewiseConstant& schedule) {
+  check_boundaries(fields.reader(), *fields.find("boundaries"), schedule.boundaries);
+  check_count(fields, "values", "value", schedule.values.size(), schedule.boundaries.size() + 1,
+              "one more than boundaries");
+}
+
+/// One factor stands for all.
+void check_pieces(const Fields& fields, plan::schedules::PiecewiseScaling& schedule) {
+  const size_t wanted = schedule.boundaries.size();
+  check_boundaries(fields.reader(), *fields.find("boundaries"), schedule.boundaries);
+  if (fields.find("scale")->is_scalar()) schedule.scale.resize(wanted, schedule.scale.front());
+  check_count(fields, "scale", "factor", schedule.scale.size(), wanted, "one for each boundary");
+}
+
+plan::RateFunction read_function(const Fields& fields, const Variant& variant) {
+  plan::RateFunction function;
+  const auto unread = read_record(fields, variant, function);
+  const auto is_read = [&](std::string_view key) { return !unread.contains(key); };
+  if (auto* pieces = std::get_if<plan::schedules::PiecewiseConstant>(&function);
+      pieces && is_read("boundaries") && is_read("values"))
+    check_pieces(fields, *pieces);
+  if (auto* pieces = std::get_if<plan::schedules::PiecewiseScaling>(&function);
+      pieces && is_read("boundaries") && is_read("scale"))
+    check_pieces(fields, *pieces);
+  return function;
 }
 
 std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, Span key) {
@@ -49,27 +65,20 @@ std::optional<plan::Warmup> read_warmup(Reader& reader, const yaml::Node& node, 
                       variant ? fmt::format("the warm-up `{}`", variant->type) : "`warmup`",
                       keys_of(warmups(), variant));
   if (!variant) return {};
-  const VariantValues values = read_values(fields, *variant);
-  const bool linear = variant->type == "linear";
-  const auto steps = values.number("steps");
-  const auto share = values.number(linear ? "start_multiplier" : "multiplier");
-  if (!steps || !share) return {};
-  return plan::Warmup{std::string(variant->type), static_cast<int64_t>(*steps), *share};
+  plan::WrittenWarmup warmup;
+  read_record(fields, *variant, warmup);
+  return std::visit([](const plan::Warmup& one) { return one; }, warmup);
 }
 
 plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
-  plan::Schedule schedule;
   const Variant* variant = pick_variant(reader, node, key, "`learning_rate`", learning_rates());
   const Fields fields(
       reader, node, key,
       variant ? fmt::format("the learning rate `{}`", variant->type) : "`learning_rate`",
       keys_of(learning_rates(), variant));
+  plan::Schedule schedule;
   if (!variant) return schedule;
-  const VariantValues values = read_values(fields, *variant);
-  schedule.type = variant->type;
-  schedule.values = values.numbers;
-  read_pieces(fields, "values", 1, values, schedule);
-  read_pieces(fields, "scale", 0, values, schedule);
+  schedule.function = read_function(fields, *variant);
   if (const yaml::Node* warmup = fields.find("warmup"))
     schedule.warmup = read_warmup(reader, *warmup, fields.key_span("warmup"));
   return schedule;
@@ -78,13 +87,12 @@ plan::Schedule read_schedule(Reader& reader, const yaml::Node& node, Span key) {
 }  // namespace
 
 plan::Schedule read_learning_rate(Reader& reader, const yaml::Node& node, Span key) {
-  plan::Schedule constant;
+  plan::schedules::Constant constant;
   if (node.is_scalar()) {
-    if (const auto base = read_number(reader, node, "`learning_rate`", {.min = 0}))
-      constant.values["base"] = *base;
-    return constant;
+    constant.base = read_number(reader, node, "`learning_rate`", {.min = 0}).value_or(0);
+    return {constant};
   }
-  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return constant;
+  if (!reader.expect(node, yaml::Kind::kMapping, "`learning_rate`")) return {};
   return read_schedule(reader, node, key);
 }
 

@@ -8,7 +8,7 @@
 namespace flow::job {
 
 inline constexpr KeyType kNumber = KeyType::kNumber;
-inline constexpr Bounds kNotNegative{.min = 0};
+using plan::kNotNegative;
 
 inline KeyDef text(std::string_view name, std::string_view fallback, std::string_view doc,
                    std::string_view pattern = {}) {

@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/record.h"
 
 namespace flow::job {
 
-/// Infinite where absent.
-struct Bounds {
-  std::optional<double> min = {}, max = {};      // both included
-  std::optional<double> below = {}, above = {};  // both excluded
-};
+using plan::Bounds;
 
 /// The type of the value of a key.
 enum class KeyType {

@@ -117,9 +117,7 @@ std::string range_text(Bounds bounds) {
 
 bool in_range(Reader& reader, const yaml::Node& node, std::string_view what, double value,
               Bounds bounds) {
-  if ((!bounds.min || value >= *bounds.min) && (!bounds.max || value <= *bounds.max) &&
-      (!bounds.below || value < *bounds.below) && (!bounds.above || value > *bounds.above))
-    return true;
+  if (plan::is_within(value, bounds)) return true;
   reader.error(Diagnosis::kOutOfRange, node,
                fmt::format("{} is {}; expected {}", what, node.scalar, range_text(bounds)));
   return false;

@@ -2,7 +2,8 @@
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
 // object; text.optional(key, value) as the first, where there is a value; text.lines(key, list)
 // with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
-// what names nothing that runs.
+// what names nothing that runs. text.named(variant, noun, write) calls write(values) with the
+// values of a record by name.
 #pragma once
 
 #include <array>
@@ -19,9 +20,6 @@ namespace flow::plan {
 template <typename Given, typename T>
 concept Is = std::same_as<std::remove_const_t<Given>, T>;
 
-/// How the enumerators of E are spelled, in their order.
-template <typename E>
-struct Spelling;
 template <>
 struct Spelling<Role> {
   static constexpr std::array<std::string_view, 3> words = {"input", "variable", "result"};
@@ -230,10 +228,12 @@ void fields(auto& text, Is<Warmup> auto& warmup) {
 }
 
 void fields(auto& text, Is<Schedule> auto& schedule) {
-  text("boundaries", schedule.boundaries);
-  text("rates", schedule.rates);
-  text("type", schedule.type);
-  text("values", schedule.values);
+  text.named(schedule.function, "learning rate", [&](auto& values) {
+    text("boundaries", values.boundaries);
+    text("rates", values.rates);
+    text("type", values.type);
+    text("values", values.numbers);
+  });
   text("warmup", schedule.warmup);
 }
 

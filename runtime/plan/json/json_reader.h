@@ -17,6 +17,7 @@
 
 #include "runtime/plan/json/fields.h"
 #include "runtime/plan/json/json.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::plan {
 
@@ -54,6 +55,12 @@ class JsonReader {
   template <typename T>
   void remark(std::string_view key, T& out) {
     (*this)(key, out);
+  }
+  template <typename V, typename Read>
+  void named(V& out, std::string_view noun, const Read& read_values) {
+    NamedValues values;
+    read_values(values);
+    set_values(out, values, noun, [this](const std::string& problem) { refuse(problem); });
   }
   /// From here on ids of this job's tensors and steps are read as their names.
   void names_of(const Job& job);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::plan {
 
@@ -47,6 +48,11 @@ class JsonWriter {
   template <typename T>
   void remark(std::string_view key, const T& value) {
     if (remarks_ == Remarks::kKept) (*this)(key, value);
+  }
+  template <typename V, typename Write>
+  void named(const V& value, std::string_view, const Write& write_values) {
+    const NamedValues values = named_values(value);
+    write_values(values);
   }
   void names_of(const Job& job) { job_ = &job; }
 
@@ -106,7 +112,7 @@ class JsonWriter {
   template <typename T>
   void put(const T& value) {
     if constexpr (std::is_enum_v<T>) {
-      put(Spelling<T>::words[static_cast<size_t>(value)]);
+      put(spelled(value));
     } else {
       begin('{', kSpread<T>);
       fields(*this, value);

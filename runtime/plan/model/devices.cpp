@@ -5,9 +5,7 @@
 
 namespace flow::plan {
 
-std::string_view name_of(DeviceKind device) {
-  return Spelling<DeviceKind>::words[static_cast<size_t>(device)];
-}
+std::string_view name_of(DeviceKind device) { return spelled(device); }
 
 bool has_two_devices(const Job& job) {
   const auto is_elsewhere = [](const auto& one) { return one.device.has_value(); };

@@ -56,12 +56,12 @@ std::string shown(const std::optional<std::string>& value) {
 }
 
 std::string shown(const Schedule& schedule) {
-  if (const auto base = schedule.values.find("base");
-      schedule.type == "constant" && base != schedule.values.end())
-    return shortest(base->second);
-  if (schedule.boundaries.empty() && schedule.rates.size() == 1)
-    return shortest(schedule.rates.front());
-  return schedule.type;
+  if (const auto* constant = std::get_if<schedules::Constant>(&schedule.function))
+    return shortest(constant->base);
+  if (const auto* pieces = std::get_if<schedules::PiecewiseConstant>(&schedule.function);
+      pieces && pieces->boundaries.empty())
+    return shortest(pieces->values.front());
+  return std::string(type_name(schedule.function));
 }
 
 std::string shown(const InputSource& source) {

@@ -17,6 +17,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/plan/model/schedule.h"
 
 namespace flow::plan {
 
@@ -27,9 +28,6 @@ inline constexpr int kVersion = 1;
 
 /// No tensor has more dimensions; kernels may count on it. Extents are at least 1.
 inline constexpr int kMaxRank = ops::kMaxRank;
-
-/// More steps than any run takes; far from where sums of steps would overflow.
-inline constexpr int64_t kMostSteps = int64_t{1} << 53;
 
 /// Of all tensors of a job: more than any machine addresses, far from where sums would overflow.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
@@ -227,23 +225,6 @@ struct Hook {
   std::string scope, op;
   std::vector<Sink> sinks;
   std::string where;
-};
-
-/// The first steps of a learning rate: its base times a factor.
-struct Warmup {
-  std::string type;  // constant linear
-  int64_t steps = 0;
-  double multiplier = 0;  // of step 0; a linear one has grown to 1 at `steps`
-};
-
-/// A learning-rate schedule; runtime/plan/model/schedule.h knows the types and evaluates it.
-struct Schedule {
-  std::string type = "constant";
-  std::map<std::string, double> values;  // the numbers that `type` takes; flags are 0 or 1
-  std::vector<int64_t> boundaries;       // steps
-  std::vector<double> rates;  // piecewise_constant: one more than boundaries; piecewise_scaling:
-                              // the factor at each
-  std::optional<Warmup> warmup = {};
 };
 
 /// A loss scale that follows the gradients.

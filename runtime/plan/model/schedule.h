@@ -1,39 +1,237 @@
-// Learning rates as functions of the global step: the types that a plan may name, and what they are
-// worth at each step.
+// Learning rates as functions of the global step: a record for each type of schedule, with the rate
+// at each step.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <limits>
-#include <span>
+#include <optional>
 #include <string_view>
+#include <tuple>
+#include <variant>
 #include <vector>
 
-#include "runtime/plan/model/plan.h"
+#include "runtime/plan/model/record.h"
 
 namespace flow::plan {
 
-/// A number of a schedule and its range; both bounds included.
-struct ScheduleNumber {
-  std::string_view name;
-  double min = 0;
-  double max = std::numeric_limits<double>::max();
-  bool whole = false;
+/// More steps than any run takes; far from where sums of steps would overflow.
+inline constexpr int64_t kMostSteps = int64_t{1} << 53;
+
+/// A schedule divides by its steps.
+inline constexpr Bounds kScheduleSteps{.min = 1, .max = kMostSteps};
+
+namespace schedules {
+
+template <typename T>
+constexpr auto base_field() {
+  return Field{"base", &T::base, "", "base learning rate", kNotNegative};
+}
+
+template <typename T>
+constexpr auto steps_field(std::string_view doc = "length of the decay in steps") {
+  return Field{"steps", &T::steps, "", doc, kScheduleSteps};
+}
+
+template <typename T>
+constexpr auto boundaries_field() {
+  return Field{"boundaries", &T::boundaries, "", "last step of each piece except the last",
+               kNotNegative};
+}
+
+template <typename T>
+constexpr auto decay_fields() {
+  return std::tuple{base_field<T>(), steps_field<T>("steps per decay period"),
+                    Field{"decay_rate", &T::decay_rate, "", "decay rate per period", kNotNegative},
+                    Field{"staircase", &T::staircase, "false", "decay only at whole periods"}};
+}
+
+struct Constant {
+  double base = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"constant", "Constant learning rate.", "base",
+                  std::tuple{base_field<Constant>()}};
+  }
 };
 
-struct ScheduleType {
-  std::string_view type;
-  std::vector<ScheduleNumber> numbers;
-  /// How many rates it has beyond its boundaries, or kNone where it has neither.
-  int more_rates = kNone;
-  /// Of the step, where there is no warm-up or it is over.
-  double (*rate)(const Schedule&, int64_t step);
+struct PiecewiseConstant {
+  std::vector<int64_t> boundaries;
+  std::vector<double> values;  // one more than boundaries
 
-  static constexpr int kNone = -1;
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "piecewise_constant",
+        "One constant value up to and including each boundary, and one after the last.",
+        "value i for the first i with step <= boundary i",
+        std::tuple{boundaries_field<PiecewiseConstant>(),
+                   Field{"values", &PiecewiseConstant::values, "",
+                         "learning rate of each piece; one more than `boundaries`", kNotNegative}}};
+  }
 };
 
-std::span<const ScheduleType> schedule_types();
-/// The type of that name, or null.
-const ScheduleType* find_schedule_type(std::string_view type);
+struct PiecewiseScaling {
+  double base = 0;
+  std::vector<int64_t> boundaries;
+  std::vector<double> scale;  // the factor at each boundary
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"piecewise_scaling", "Multiplies the base by a factor at each boundary.",
+                  "base * scale 0 * ... * scale i - 1 for the first i with step <= boundary i",
+                  std::tuple{base_field<PiecewiseScaling>(), boundaries_field<PiecewiseScaling>(),
+                             Field{"scale", &PiecewiseScaling::scale, "",
+                                   "factor for each boundary, or one for all", kNotNegative}}};
+  }
+};
+
+struct Cosine {
+  double base = 0;
+  int64_t steps = 1;
+  double alpha = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"cosine",
+                  "Cosine decay (Loshchilov and Hutter, 2017) without restarts, then constant.",
+                  "base ((1 - alpha) (1 + cos(pi s)) / 2 + alpha), s = min(step / steps, 1)",
+                  std::tuple{base_field<Cosine>(), steps_field<Cosine>(),
+                             Field{"alpha", &Cosine::alpha, "0",
+                                   "final learning rate as a fraction of the base", kNotNegative}}};
+  }
+};
+
+struct LinearCosine {
+  double base = 0;
+  int64_t steps = 1;
+  double num_periods = 0, alpha = 0, beta = 0;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "linear_cosine", "Cosine decay times linear decay (Bello et al., 2017).",
+        "base ((alpha + 1 - s) (1 + cos(2 pi num_periods s)) / 2 + beta), s = min(step / steps, 1)",
+        std::tuple{
+            base_field<LinearCosine>(), steps_field<LinearCosine>(),
+            Field{"num_periods", &LinearCosine::num_periods, "0.5", "number of cosine periods",
+                  kNotNegative},
+            Field{"alpha", &LinearCosine::alpha, "0", "offset of the linear decay", kNotNegative},
+            Field{"beta", &LinearCosine::beta, "0.001", "fraction of the base to add",
+                  kNotNegative}}};
+  }
+};
+
+struct Polynomial {
+  double base = 0;
+  int64_t steps = 1;
+  double end = 0, power = 0;
+  bool cycle = false;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{
+        "polynomial", "Polynomial decay from `base` to `end`.",
+        "(base - end) (1 - s)^power + end, s = min(step / steps, 1); cycle: steps times max(1, "
+        "ceil(step / steps))",
+        std::tuple{base_field<Polynomial>(), steps_field<Polynomial>(),
+                   Field{"end", &Polynomial::end, "1e-4", "final learning rate", kNotNegative},
+                   Field{"power", &Polynomial::power, "1",
+                         "exponent of the polynomial; 1 is linear", kNotNegative},
+                   Field{"cycle", &Polynomial::cycle, "false",
+                         "restart the decay after the end, over a longer period"}}};
+  }
+};
+
+struct Exponential {
+  double base = 0;
+  int64_t steps = 1;
+  double decay_rate = 0;
+  bool staircase = false;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"exponential", "Exponential decay: multiplies by decay_rate in each period.",
+                  "base decay_rate^(step / steps)", decay_fields<Exponential>()};
+  }
+};
+
+struct InverseTime {
+  double base = 0;
+  int64_t steps = 1;
+  double decay_rate = 0;
+  bool staircase = false;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"inverse_time", "Inverse time decay.", "base / (1 + decay_rate step / steps)",
+                  decay_fields<InverseTime>()};
+  }
+};
+
+struct NaturalExp {
+  double base = 0;
+  int64_t steps = 1;
+  double decay_rate = 0;
+  bool staircase = false;
+
+  double rate(int64_t step) const;
+  static constexpr auto record() {
+    return Record{"natural_exp", "Natural exponential decay.", "base exp(-decay_rate step / steps)",
+                  decay_fields<NaturalExp>()};
+  }
+};
+
+}  // namespace schedules
+
+using RateFunction =
+    std::variant<schedules::Constant, schedules::PiecewiseConstant, schedules::PiecewiseScaling,
+                 schedules::Cosine, schedules::LinearCosine, schedules::Polynomial,
+                 schedules::Exponential, schedules::InverseTime, schedules::NaturalExp>;
+
+/// The first steps of a learning rate: its base times a factor.
+struct Warmup {
+  enum class Type { kConstant, kLinear };
+
+  Type type = Type::kConstant;
+  int64_t steps = 1;
+  double multiplier = 0;  // of step 0; a linear one has grown to 1 at `steps`
+
+  double factor(int64_t step) const;
+};
+template <>
+struct Spelling<Warmup::Type> {
+  static constexpr std::array<std::string_view, 2> words = {"constant", "linear"};
+};
+
+/// A warm-up as job files write it: the name of the multiplier depends on the type.
+struct ConstantWarmup : Warmup {
+  ConstantWarmup() : Warmup{.type = Type::kConstant} {}
+  static constexpr auto record() {
+    return Record{"constant", "Constant fraction of the base learning rate.", "base multiplier",
+                  std::tuple{schedules::steps_field<Warmup>("length of the warm-up in steps"),
+                             Field{"multiplier", &Warmup::multiplier, "",
+                                   "fraction of the base learning rate", kNotNegative}}};
+  }
+};
+
+struct LinearWarmup : Warmup {
+  LinearWarmup() : Warmup{.type = Type::kLinear} {}
+  static constexpr auto record() {
+    return Record{"linear", "Linear growth to the base learning rate.",
+                  "base (start_multiplier + (1 - start_multiplier) step / steps)",
+                  std::tuple{schedules::steps_field<Warmup>("length of the warm-up in steps"),
+                             Field{"start_multiplier", &Warmup::multiplier, "",
+                                   "fraction of the base learning rate at step 0", kNotNegative}}};
+  }
+};
+
+using WrittenWarmup = std::variant<ConstantWarmup, LinearWarmup>;
+
+struct Schedule {
+  RateFunction function;
+  std::optional<Warmup> warmup = {};
+};
 
 /// The learning rate of a step. REQUIRES: the plan check passed the schedule; step >= 0.
 double learning_rate(const Schedule& schedule, int64_t step);

@@ -166,8 +166,7 @@ plan::Job make_job(bool train, int64_t batch) {
   job.datasets = {dataset()};
   job.inputs = {{kX, plan::FromDataset{"d", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
   if (train) {
-    plan::Schedule rate;
-    rate.values["base"] = 0.125;
+    const plan::Schedule rate{plan::schedules::Constant{0.125}};
     job.optimizer = plan::Optimizer{"sgd", rate, kLoss, "loss", {}, "job.yaml:8:5"};
   } else {
     job.run.checkpoint.load = "none";

@@ -54,8 +54,9 @@ TEST_CASE("LeNet's optimizer, return and run section are data of its plan", "[jo
   const plan::Plan plan = plan_of(lenet());
   const plan::Job& train = plan.jobs[0];
   REQUIRE(train.optimizer);
-  CHECK(train.optimizer->learning_rate.type == "piecewise_constant");
-  CHECK(train.optimizer->learning_rate.rates == std::vector<double>{0.1});
+  const auto& rate =
+      std::get<plan::schedules::PiecewiseConstant>(train.optimizer->learning_rate.function);
+  CHECK(rate.values == std::vector<double>{0.1});
   CHECK(train.optimizer->loss_name == "loss");
   CHECK(train[train.optimizer->loss].shape == Shape{});
   REQUIRE(train.returns);

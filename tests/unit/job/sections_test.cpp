@@ -212,21 +212,29 @@ TEST_CASE("a learning rate is a number or a schedule", "[job]") {
         .jobs[0]
         .optimizer->learning_rate;
   };
-  CHECK(schedule("1/10").values.at("base") == 0.1);
-  CHECK(schedule("{type: constant, base: 0.2}").values.at("base") == 0.2);
-  const plan::Schedule steps =
+  CHECK(std::get<plan::schedules::Constant>(schedule("1/10").function).base == 0.1);
+  const plan::Schedule constant = schedule("{type: constant, base: 0.2}");
+  CHECK(std::get<plan::schedules::Constant>(constant.function).base == 0.2);
+  const plan::Schedule pieces =
       schedule("{type: piecewise_constant, boundaries: [10, 20], values: [1, 0.1, 0.01]}");
+  const auto& steps = std::get<plan::schedules::PiecewiseConstant>(pieces.function);
   CHECK(steps.boundaries == std::vector<int64_t>{10, 20});
-  CHECK(steps.rates == std::vector<double>{1, 0.1, 0.01});
-  CHECK(schedule("{type: piecewise_scaling, base: 1, boundaries: [10, 20], scale: 0.5}").rates ==
+  CHECK(steps.values == std::vector<double>{1, 0.1, 0.01});
+  const plan::Schedule scaled =
+      schedule("{type: piecewise_scaling, base: 1, boundaries: [10, 20], scale: 0.5}");
+  CHECK(std::get<plan::schedules::PiecewiseScaling>(scaled.function).scale ==
         std::vector<double>{0.5, 0.5});
   const plan::Schedule warm = schedule(
       "{type: polynomial, base: 1, steps: 10, warmup: {type: linear, steps: 5, start_multiplier: "
       "0.5}}");
-  CHECK(warm.values == std::map<std::string, double>{
-                           {"base", 1}, {"steps", 10}, {"end", 1e-4}, {"power", 1}, {"cycle", 0}});
+  const auto& polynomial = std::get<plan::schedules::Polynomial>(warm.function);
+  CHECK(polynomial.base == 1);
+  CHECK(polynomial.steps == 10);
+  CHECK(polynomial.end == 1e-4);
+  CHECK(polynomial.power == 1);
+  CHECK_FALSE(polynomial.cycle);
   REQUIRE(warm.warmup);
-  CHECK(warm.warmup->type == "linear");
+  CHECK(warm.warmup->type == plan::Warmup::Type::kLinear);
   CHECK(warm.warmup->steps == 5);
   CHECK(warm.warmup->multiplier == 0.5);
 }

@@ -58,7 +58,7 @@ Planned plan_of(GraphMaker& maker) {
     optimizer.type = "sgd";
     optimizer.loss = tensor(maker.context.mean_loss);
     optimizer.loss_name = maker.context.training->loss_name();
-    optimizer.learning_rate.values["base"] = 0.1;
+    optimizer.learning_rate = {plan::schedules::Constant{0.1}};
     made.job.optimizer = optimizer;
   }
   int number = 0;

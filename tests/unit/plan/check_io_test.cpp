@@ -10,6 +10,14 @@ using namespace flow;
 using namespace flow::plan;
 using namespace flow::plan::sample;
 
+namespace {
+
+schedules::PiecewiseConstant& pieces_of(Job& job) {
+  return std::get<schedules::PiecewiseConstant>(job.optimizer->learning_rate.function);
+}
+
+}  // namespace
+
 TEST_CASE("deliveries have names, steps and formats that can be trusted", "[plan]") {
   std::vector<Corruption> corruptions;
   for (const char* format :
@@ -244,59 +252,34 @@ TEST_CASE("optimizer, schedule and run section are whole", "[plan]") {
        [](Job& j) {
          j.optimizer->loss_scale = {j.optimizer->loss, j.optimizer->loss};
        }},
-      {"unknown learning rate", [](Job& j) { j.optimizer->learning_rate.type = "fast"; }},
       {"learning rate: 3 rates do not match 1 boundaries",
-       [](Job& j) { j.optimizer->learning_rate.boundaries.pop_back(); }},
+       [](Job& j) { pieces_of(j).boundaries.pop_back(); }},
+      {"learning rate: 1 rates do not match 2 boundaries",
+       [](Job& j) {
+         j.optimizer->learning_rate = {schedules::PiecewiseScaling{1, {3, 4}, {0.5}}};
+       }},
       {"must increase",
        [](Job& j) {
-         j.optimizer->learning_rate.boundaries = {80, 80};
+         pieces_of(j).boundaries = {80, 80};
        }},
-      {"is not finite", [](Job& j) { j.optimizer->learning_rate.rates[0] = kNaN; }},
-      {"constant: missing `base`",
-       [](Job& j) {
-         j.optimizer->learning_rate = {"constant", {}, {}, {}};
-       }},
-      {"constant: expected 1 numbers, found 2",
-       [](Job& j) {
-         j.optimizer->learning_rate = {"constant", {{"base", 1}, {"steps", 2}}, {}, {}};
-       }},
-      {"constant takes no boundaries",
-       [](Job& j) {
-         j.optimizer->learning_rate = {"constant", {{"base", 1}}, {3}, {}};
-       }},
+      {"is not finite", [](Job& j) { pieces_of(j).values[0] = kNaN; }},
       {"learning rate: `steps` is 0, out of range",
-       [](Job& j) {
-         j.optimizer->learning_rate = {"cosine", {{"alpha", 0}, {"base", 1}, {"steps", 0}}, {}, {}};
-       }},
-      {"learning rate: `steps` is 1.5, out of range",
-       [](Job& j) {
-         j.optimizer->learning_rate = {
-             "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1.5}}, {}, {}};
-       }},
-      {"learning rate: `steps` is 1e+300, out of range",
-       [](Job& j) {
-         j.optimizer->learning_rate = {
-             "cosine", {{"alpha", 0}, {"base", 1}, {"steps", 1e300}}, {}, {}};
-       }},
+       [](Job& j) { j.optimizer->learning_rate = {schedules::Cosine{.base = 1, .steps = 0}}; }},
       {"learning rate: `base` is nan, out of range",
-       [](Job& j) {
-         j.optimizer->learning_rate = {"constant", {{"base", kNaN}}, {}, {}};
-       }},
-      {"unknown warm-up `slow`",
-       [](Job& j) {
-         j.optimizer->learning_rate.warmup = {"slow", 10, 0.5};
-       }},
+       [](Job& j) { j.optimizer->learning_rate = {schedules::Constant{kNaN}}; }},
+      {"learning rate: `power` is -1, out of range",
+       [](Job& j) { j.optimizer->learning_rate = {schedules::Polynomial{.power = -1}}; }},
       {"invalid warm-up: 0 steps",
        [](Job& j) {
-         j.optimizer->learning_rate.warmup = {"linear", 0, 0.5};
+         j.optimizer->learning_rate.warmup = {Warmup::Type::kLinear, 0, 0.5};
        }},
       {"invalid warm-up: 10 steps from -0.5",
        [](Job& j) {
-         j.optimizer->learning_rate.warmup = {"linear", 10, -0.5};
+         j.optimizer->learning_rate.warmup = {Warmup::Type::kLinear, 10, -0.5};
        }},
       {"invalid warm-up: 10 steps from inf",
        [](Job& j) {
-         j.optimizer->learning_rate.warmup = {"linear", 10, INFINITY};
+         j.optimizer->learning_rate.warmup = {Warmup::Type::kLinear, 10, INFINITY};
        }},
       {"steps or epochs: -1", [](Job& j) { j.run.epochs = -1; }},
       {"steps or epochs: -1", [](Job& j) { j.run.steps = -1; }},
@@ -319,12 +302,10 @@ TEST_CASE("the ends of what the run section and the optimizer may say are allowe
       [](Job& j) { j.run.pipeline = 1; },
       [](Job& j) { std::get<CommandSink>(j.hooks[0].sinks[2]).timeout = kLongestTimeout; },
       [](Job& j) {
-        j.optimizer->learning_rate.warmup = {"constant", 1, 0};
+        j.optimizer->learning_rate.warmup = {Warmup::Type::kConstant, 1, 0};
       },
       [](Job& j) {
-        const auto steps = static_cast<double>(kMostSteps);
-        j.optimizer->learning_rate = {
-            "cosine", {{"alpha", 0}, {"base", 1}, {"steps", steps}}, {}, {}};
+        j.optimizer->learning_rate = {schedules::Cosine{.base = 1, .steps = kMostSteps}};
       },
   };
   for (const auto& change : changes) {

@@ -26,9 +26,8 @@ TEST_CASE("changes are told by the keys of the job file, with both values", "[pl
   REQUIRE(data.size() == 1);
   CHECK(data[0].starts_with("data." + dataset.name + "." + dataset.columns[0].name + "."));
   CHECK(data[0].ends_with(" in the run, other now"));
-  const Lines rate = changes([](Job& job) {
-    job.optimizer->learning_rate = {"constant", {{"base", 0.5}}, {}, {}};
-  });
+  const Lines rate =
+      changes([](Job& job) { job.optimizer->learning_rate = {schedules::Constant{0.5}}; });
   REQUIRE(rate.size() == 1);
   CHECK(rate[0].starts_with("optimizer.learning_rate: "));
   CHECK(rate[0].ends_with(" in the run, 0.5 now"));

@@ -233,7 +233,7 @@ Job train_job() {
             {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}})});
   b.job.steps.back().tap = true;
   add_backward(b, f);
-  b.minimize(f.mean, {"piecewise_constant", {}, {30, 80}, {0.4, 0.2, 0.05}});
+  b.minimize(f.mean, {schedules::PiecewiseConstant{{30, 80}, {0.4, 0.2, 0.05}}});
   ReturnValue leaf{ReturnValue::Kind::kNumpy, f.loss, {}, {}, "out"};
   ReturnValue dict{ReturnValue::Kind::kDict, {}, {leaf, leaf}, {"a b", "\xc3\xa4"}};
   b.job.returns = Returns{"Callback[Tuple[Numpy, Dict[str, Numpy]]]",

@@ -32,7 +32,7 @@ class JobBuilder {
   }
   void alias(TensorId result, TensorId of) { job[result].alias = of; }
   /// Makes `loss` what a train job minimises.
-  void minimize(TensorId loss, Schedule schedule = {"constant", {{"base", 0.1}}, {}, {}});
+  void minimize(TensorId loss, Schedule schedule = {schedules::Constant{0.1}});
   /// The job with its lifetimes.
   Job done();
 

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "runtime/base/file.h"
 
@@ -35,63 +34,64 @@ void check_against(const std::string& name, const Schedule& schedule) {
 }  // namespace
 
 TEST_CASE("learning rates are those of the golden tables at every step", "[plan]") {
-  const std::map<std::string, double> decay = {
-      {"base", 0.4}, {"steps", 60}, {"decay_rate", 0.9}, {"staircase", 0}};
-  std::map<std::string, double> staircase = decay;
-  staircase["staircase"] = 1;
-  std::map<std::string, double> polynomial = {
-      {"base", 0.4}, {"steps", 60}, {"end", 1e-4}, {"power", 2}, {"cycle", 0}};
-  Schedule cosine{"cosine", {{"base", 0.4}, {"steps", 60}, {"alpha", 0.1}}, {}, {}};
-  check_against("constant", {"constant", {{"base", 0.4}}, {}, {}});
-  check_against("piecewise_constant", {"piecewise_constant", {}, {30, 80}, {0.4, 0.2, 0.05}});
-  check_against("piecewise_scaling", {"piecewise_scaling", {{"base", 0.4}}, {30, 80}, {0.5, 0.25}});
+  schedules::Polynomial polynomial{.base = 0.4, .steps = 60, .end = 1e-4, .power = 2};
+  Schedule cosine{schedules::Cosine{.base = 0.4, .steps = 60, .alpha = 0.1}};
+  check_against("constant", {schedules::Constant{0.4}});
+  check_against("piecewise_constant", {schedules::PiecewiseConstant{{30, 80}, {0.4, 0.2, 0.05}}});
+  check_against("piecewise_scaling", {schedules::PiecewiseScaling{0.4, {30, 80}, {0.5, 0.25}}});
   check_against("cosine", cosine);
+  check_against("linear_cosine",
+                {schedules::LinearCosine{
+                    .base = 0.4, .steps = 60, .num_periods = 0.5, .alpha = 0.2, .beta = 0.001}});
+  check_against("polynomial", {polynomial});
+  polynomial.cycle = true;
+  check_against("polynomial_cycle", {polynomial});
+  check_against("exponential",
+                {schedules::Exponential{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
   check_against(
-      "linear_cosine",
-      {"linear_cosine",
-       {{"base", 0.4}, {"steps", 60}, {"num_periods", 0.5}, {"alpha", 0.2}, {"beta", 0.001}},
-       {},
-       {}});
-  check_against("polynomial", {"polynomial", polynomial, {}, {}});
-  polynomial["cycle"] = 1;
-  check_against("polynomial_cycle", {"polynomial", polynomial, {}, {}});
-  check_against("exponential", {"exponential", decay, {}, {}});
-  check_against("exponential_staircase", {"exponential", staircase, {}, {}});
-  check_against("inverse_time", {"inverse_time", decay, {}, {}});
-  check_against("natural_exp", {"natural_exp", decay, {}, {}});
-  cosine.warmup = {"constant", 10, 0.3};
+      "exponential_staircase",
+      {schedules::Exponential{.base = 0.4, .steps = 60, .decay_rate = 0.9, .staircase = true}});
+  check_against("inverse_time",
+                {schedules::InverseTime{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
+  check_against("natural_exp",
+                {schedules::NaturalExp{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
+  cosine.warmup = {Warmup::Type::kConstant, 10, 0.3};
   check_against("warmup_constant_then_cosine", cosine);
-  cosine.warmup = {"linear", 10, 0.1};
+  cosine.warmup = {Warmup::Type::kLinear, 10, 0.1};
   check_against("warmup_linear_then_cosine", cosine);
 }
 
 TEST_CASE("a warm-up multiplies the base, or the first of several rates", "[plan]") {
-  Schedule schedule{"piecewise_constant", {}, {2}, {0.5, 0.25}};
-  schedule.warmup = {"linear", 4, 0.5};
+  Schedule schedule{schedules::PiecewiseConstant{{2}, {0.5, 0.25}}};
+  schedule.warmup = {Warmup::Type::kLinear, 4, 0.5};
   CHECK(learning_rate(schedule, 0) == 0.25);
   CHECK(learning_rate(schedule, 2) == 0.375);
   CHECK(learning_rate(schedule, 4) == 0.25);
-  schedule.warmup = {"constant", 4, 0.5};
+  schedule.warmup = {Warmup::Type::kConstant, 4, 0.5};
   CHECK(learning_rate(schedule, 3) == 0.25);
 }
 
 TEST_CASE("every schedule has a rate at every step, however late", "[plan]") {
-  for (const ScheduleType& type : schedule_types()) {
-    INFO(type.type);
-    Schedule schedule{std::string(type.type), {}, {}, {}};
-    for (const ScheduleNumber& number : type.numbers)
-      schedule.values[std::string(number.name)] = number.whole ? 1 : 0.5;
-    if (type.more_rates == 1) schedule.rates = {0.5};
+  const auto check = []<typename T>(T schedule) {
+    INFO(T::record().type);
+    for_each_field<T>([&](const auto& field) {
+      using V = typename std::decay_t<decltype(field)>::Value;
+      if constexpr (std::is_arithmetic_v<V>)
+        schedule.*field.member = static_cast<V>(std::is_same_v<V, double> ? 0.5 : 1);
+      if constexpr (std::is_same_v<V, std::vector<double>>) schedule.*field.member = {0.5};
+    });
     for (const int64_t step : {int64_t{0}, int64_t{1}, int64_t{1} << 40, INT64_MAX})
-      CHECK(std::isfinite(learning_rate(schedule, step)));
-  }
+      CHECK(std::isfinite(schedule.rate(step)));
+  };
+  const auto check_all = [&]<typename... T>(std::variant<T...>) { (check(T()), ...); };
+  check_all(RateFunction());
 }
 
 TEST_CASE("a boundary still has the rate before it, and without boundaries there is one rate",
           "[plan]") {
-  const Schedule schedule{"piecewise_constant", {}, {10}, {1, 2}};
+  const Schedule schedule{schedules::PiecewiseConstant{{10}, {1, 2}}};
   CHECK(learning_rate(schedule, 10) == 1);
   CHECK(learning_rate(schedule, 11) == 2);
   CHECK(learning_rate(schedule, INT64_MAX) == 2);
-  CHECK(learning_rate({"piecewise_constant", {}, {}, {0.1}}, 12345) == 0.1);
+  CHECK(learning_rate({schedules::PiecewiseConstant{{}, {0.1}}}, 12345) == 0.1);
 }

@@ -1,6 +1,8 @@
 // Plans as text: round trips, the layout, and what is refused.
 #include "runtime/plan/json/serialize.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -182,6 +184,36 @@ TEST_CASE("a plan is read strictly, and errors name the place", "[plan]") {
         "`command` or `none`");
 }
 
+TEST_CASE("the values of a learning rate are those of its type", "[plan]") {
+  const std::string rates =
+      R"({"boundaries":[30,80],"rates":[0.4,0.2,0.05],"type":"piecewise_constant","values":{},)";
+  const auto read = [&](const std::string& type, const std::string& values,
+                        const std::string& boundaries = "", const std::string& more = "") {
+    return refusal(edited(rates, fmt::format(R"({{"boundaries":[{}],"rates":[{}],"type":"{}",)"
+                                             R"("values":{{{}}},)",
+                                             boundaries, more, type, values)));
+  };
+  const std::string place = "a.plan: jobs[0].optimizer.learning_rate: ";
+  CHECK(read("fast", "") == place + "unknown learning rate `fast`");
+  CHECK(read("constant", "") == place + "learning rate constant: missing `base`");
+  CHECK(read("constant", R"("base":1.0,"steps":2.0)") ==
+        place + "learning rate constant: expected 1 numbers, found 2");
+  CHECK(read("constant", R"("base":1.0)", "3") ==
+        place + "learning rate constant takes no boundaries");
+  CHECK(read("constant", R"("base":1.0)", "", "0.5") ==
+        place + "learning rate constant takes no rates");
+  CHECK(read("cosine", R"("alpha":0.0,"base":1.0,"steps":1.5)") ==
+        place + "learning rate cosine: `steps` is 1.5, out of range");
+  CHECK(read("cosine", R"("alpha":0.0,"base":1.0,"steps":1e300)") ==
+        place + "learning rate cosine: `steps` is 1e+300, out of range");
+  CHECK(read("exponential", R"("base":1.0,"decay_rate":1.0,"staircase":2.0,"steps":1.0)") ==
+        place + "learning rate exponential: `staircase` is 2, out of range");
+  CHECK(refusal(edited(R"("warmup":null)",
+                       R"("warmup":{"multiplier":0.5,"steps":10,"type":"slow"})")) ==
+        place.substr(0, place.size() - 2) +
+            ".warmup.type: unknown word `slow`; expected `constant` or `linear`");
+}
+
 TEST_CASE("text that is not UTF-8 cannot be written into a plan", "[plan]") {
   Plan plan = sample::small_plan();
   plan.root = "/caf\xe9";
@@ -235,7 +267,9 @@ TEST_CASE("a run does not go on with another computation", "[plan]") {
   };
   CHECK(differs([](Job& j) { j.seed = 2; }));
   CHECK(differs([](Job& j) { j.run.shuffle = false; }));
-  CHECK(differs([](Job& j) { j.optimizer->learning_rate.rates[0] = 0.3; }));
+  CHECK(differs([](Job& j) {
+    std::get<schedules::PiecewiseConstant>(j.optimizer->learning_rate.function).values[0] = 0.3;
+  }));
   CHECK(differs([](Job& j) { j.steps[3].attributes.set("rate", 0.25); }));
   CHECK(differs([](Job& j) { j.datasets[0].columns[0].path = "other"; }));
   CHECK(differs([](Job& j) { j.tensors[0].shape = Shape{5, 1, 6, 6}; }));

@@ -1,0 +1,95 @@
+// Records of typed values: what job files and plans call a struct and its members, stated once.
+// From a record come the keys of job files with their documentation, the reader of job files, the
+// JSON of plans, and their check. A struct has its record as a function:
+//
+//   struct Constant {
+//     double value = 0;
+//     static constexpr auto record() {
+//       return Record{"constant", "The same value for every element.", "",
+//                     std::tuple{Field{"value", &Constant::value, "", "value of every element"}}};
+//     }
+//   };
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <variant>
+
+namespace flow::plan {
+
+/// The range of a number; infinite where absent.
+struct Bounds {
+  std::optional<double> min = {}, max = {};      // both included
+  std::optional<double> below = {}, above = {};  // both excluded
+};
+
+inline constexpr Bounds kNotNegative{.min = 0};
+
+constexpr bool is_within(double number, const Bounds& bounds) {
+  return (!bounds.min || number >= *bounds.min) && (!bounds.max || number <= *bounds.max) &&
+         (!bounds.below || number < *bounds.below) && (!bounds.above || number > *bounds.above);
+}
+
+/// How the enumerators of E are spelled, in their order.
+template <typename E>
+struct Spelling;
+
+template <typename E>
+constexpr std::string_view spelled(E value) {
+  return Spelling<E>::words[static_cast<size_t>(value)];
+}
+
+/// A member of T.
+template <typename T, typename V>
+struct Field {
+  using Value = V;
+
+  std::string_view name;
+  V T::*member;
+  /// As a job file would write it; empty: required.
+  std::string_view fallback;
+  std::string_view doc;
+  Bounds bounds = {};  // of each number
+};
+template <typename T, typename V>
+Field(std::string_view, V T::*, std::string_view, std::string_view, Bounds = {}) -> Field<T, V>;
+
+template <typename... F>
+struct Record {
+  std::string_view type;     // as `type:` names it
+  std::string_view doc;      // one sentence
+  std::string_view formula;  // what it computes
+  std::tuple<F...> fields;
+};
+template <typename... F>
+Record(std::string_view, std::string_view, std::string_view, std::tuple<F...>) -> Record<F...>;
+
+template <typename T, typename Visit>
+constexpr void for_each_field(const Visit& visit) {
+  std::apply([&](const auto&... field) { (visit(field), ...); }, T::record().fields);
+}
+
+/// Calls visit(name, number, bounds) for each number and flag of a record; flags are 0 or 1.
+template <typename T, typename Visit>
+void for_each_number(const T& record, const Visit& visit) {
+  for_each_field<T>([&](const auto& field) {
+    if constexpr (std::is_arithmetic_v<typename std::decay_t<decltype(field)>::Value>)
+      visit(field.name, static_cast<double>(record.*field.member), field.bounds);
+  });
+}
+
+/// The type of the record that a variant holds.
+template <typename... T>
+std::string_view type_name(const std::variant<T...>& value) {
+  return std::visit([](const auto& record) { return record.record().type; }, value);
+}
+
+/// Makes a variant hold the record of that type, without its values. False: there is no such type.
+template <typename... T>
+bool set_type(std::variant<T...>& value, std::string_view type) {
+  return ((T::record().type == type && (value.template emplace<T>(), true)) || ...);
+}
+
+}  // namespace flow::plan
