@@ -70,9 +70,9 @@ std::string sinks_text(const std::vector<plan::Sink>& sinks) {
 
 std::string schedule_text(const plan::Schedule& schedule) {
   plan::NamedValues values = plan::named_values(schedule.function);
-  std::string text = values.type;
-  if (const auto base = values.numbers.extract("base")) text += " " + shortest(base.mapped());
-  text += values_text(values.numbers);
+  if (const auto base = values.numbers.extract("base"))
+    values.type += " " + shortest(base.mapped());
+  std::string text = plan::text_of(values);
   if (!values.rates.empty()) text += " " + list_text(values.rates);
   if (!values.boundaries.empty()) text += " at steps " + list_text(values.boundaries);
   if (const auto& warmup = schedule.warmup)

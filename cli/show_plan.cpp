@@ -15,6 +15,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::cli {
 namespace {
@@ -118,8 +119,7 @@ Table variables_table(const plan::Job& job) {
       remarks.push_back("learning rate times " + shortest(scale->second));
     if (tensor.device) remarks.push_back(fmt::format("on {}", name_of(*tensor.device)));
     table.row({tensor.name, type_of(tensor),
-               variable.initializer.type + values_text(variable.initializer.values),
-               join(remarks, ", ")});
+               plan::text_of(plan::named_values(variable.initializer)), join(remarks, ", ")});
   }
   return table;
 }

@@ -72,11 +72,11 @@ ir::ValueId LayerContext::activate(ir::ValueId value) const {
 ir::ValueId LayerContext::add_variable(std::string_view part, std::string_view attribute,
                                        DType dtype, Shape shape, Fans fans) const {
   if (!variables.empty() && variables != name) return shared_variable(part, dtype, shape);
-  const auto given =
-      std::ranges::find(initializers, attribute, &std::pair<std::string, plan::Initializer>::first);
-  const plan::Initializer asked = given == initializers.end()
-                                      ? default_initializer(attributes.get<std::string>(attribute))
-                                      : given->second;
+  const auto given = std::ranges::find(initializers, attribute,
+                                       &std::pair<std::string, WrittenInitializer>::first);
+  const WrittenInitializer asked = given == initializers.end()
+                                       ? default_initializer(attributes.get<std::string>(attribute))
+                                       : given->second;
   const ir::ValueId variable =
       add_variable(part, resolve_initializer(asked, fans), dtype, std::move(shape), trainable);
   if (variable.valid()) set_regularizer(attributes, attribute, builder.graph().variables.back());

@@ -4,43 +4,23 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/base/check.h"
+
 namespace flow {
 namespace {
+
+using plan::initializers::Normal, plan::initializers::TruncatedNormal, plan::initializers::Uniform;
 
 /// The standard deviation of a standard normal cut off at two deviations.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
-plan::Initializer uniform(double limit) {
-  return {"random_uniform", {{"max", limit}, {"min", -limit}}, {}};
-}
-
-plan::Initializer normal(const std::string& type, double stddev) {
-  return {type, {{"mean", 0}, {"stddev", stddev}}, {}};
-}
-
-double fan_of(const plan::Initializer& asked, Fans fans) {
-  if (asked.values.contains("fan_out")) return fans.out;
-  if (asked.values.contains("fan_avg")) return (fans.in + fans.out) / 2;
+double fan_of(FanMode mode, Fans fans) {
+  if (mode == FanMode::kOut) return fans.out;
+  if (mode == FanMode::kAverage) return (fans.in + fans.out) / 2;
   return fans.in;
 }
 
-plan::Initializer variance_scaling(const plan::Initializer& asked, Fans fans) {
-  const auto scale = asked.values.find("scale");
-  const double variance = (scale == asked.values.end() ? 1 : scale->second) / fan_of(asked, fans);
-  if (asked.values.contains("random_uniform")) return uniform(std::sqrt(3 * variance));
-  if (asked.values.contains("random_normal")) return normal("random_normal", std::sqrt(variance));
-  return normal("truncated_normal", std::sqrt(variance) / kTruncatedDeviation);
-}
-
-plan::Initializer kaiming(const plan::Initializer& asked, Fans fans) {
-  const auto slope = asked.values.find("negative_slope");
-  const double a = slope == asked.values.end() ? 0 : slope->second;
-  const double gain = asked.values.contains("linear") ? 1 : std::sqrt(2 / (1 + a * a));
-  const double stddev = gain / std::sqrt(fan_of(asked, fans));
-  if (asked.values.contains("random_uniform")) return uniform(std::sqrt(3.0) * stddev);
-  return normal(asked.values.contains("truncated_normal") ? "truncated_normal" : "random_normal",
-                stddev);
-}
+Uniform uniform_within(double limit) { return {-limit, limit}; }
 
 }  // namespace
 
@@ -54,22 +34,48 @@ Fans fans_of(const Shape& weight) {
   return {static_cast<double>(weight[1]) * window, static_cast<double>(weight[0]) * window};
 }
 
-plan::Initializer default_initializer(std::string_view text) {
-  const size_t open = text.find('(');
-  if (open == std::string_view::npos) return {std::string(text), {}, {}};
-  double stddev = 0;
-  std::from_chars(text.data() + open + 1, text.data() + text.size(), stddev);
-  return normal(std::string(text.substr(0, open)), stddev);
+plan::Initializer VarianceScaling::resolved(Fans fans) const {
+  const double variance = scale / fan_of(mode, fans);
+  if (distribution == Distribution::kUniform) return uniform_within(std::sqrt(3 * variance));
+  if (distribution == Distribution::kNormal) return Normal{0, std::sqrt(variance)};
+  return TruncatedNormal{0, std::sqrt(variance) / kTruncatedDeviation};
 }
 
-plan::Initializer resolve_initializer(const plan::Initializer& asked, Fans fans) {
-  if (asked.type == "variance_scaling") return variance_scaling(asked, fans);
-  if (asked.type == "kaiming") return kaiming(asked, fans);
-  if (asked.type == "glorot_uniform" || asked.type == "xavier_uniform")
-    return uniform(std::sqrt(6 / (fans.in + fans.out)));
-  if (asked.type == "glorot_normal" || asked.type == "xavier_normal")
-    return normal("random_normal", std::sqrt(2 / (fans.in + fans.out)));
-  return asked;
+plan::Initializer GlorotUniform::resolved(Fans fans) const {
+  return uniform_within(std::sqrt(6 / (fans.in + fans.out)));
+}
+
+plan::Initializer GlorotNormal::resolved(Fans fans) const {
+  return Normal{0, std::sqrt(2 / (fans.in + fans.out))};
+}
+
+plan::Initializer Kaiming::resolved(Fans fans) const {
+  const double a = negative_slope;
+  const double gain = nonlinearity == Nonlinearity::kLinear ? 1 : std::sqrt(2 / (1 + a * a));
+  const double stddev = gain / std::sqrt(fan_of(mode, fans));
+  if (distribution == Distribution::kUniform) return uniform_within(std::sqrt(3.0) * stddev);
+  if (distribution == Distribution::kTruncatedNormal) return TruncatedNormal{0, stddev};
+  return Normal{0, stddev};
+}
+
+WrittenInitializer default_initializer(std::string_view text) {
+  const size_t open = text.find('(');
+  WrittenInitializer made;
+  FLOW_CHECK(plan::set_type(made, text.substr(0, open)), "initializer {}", text);
+  if (auto* normal = std::get_if<Normal>(&made); normal && open != std::string_view::npos)
+    std::from_chars(text.data() + open + 1, text.data() + text.size(), normal->stddev);
+  return made;
+}
+
+plan::Initializer resolve_initializer(const WrittenInitializer& written, Fans fans) {
+  return std::visit(
+      [&](const auto& one) -> plan::Initializer {
+        if constexpr (requires { one.resolved(fans); })
+          return one.resolved(fans);
+        else
+          return one;
+      },
+      written);
 }
 
 }  // namespace flow

@@ -1,10 +1,14 @@
-// Initializers that ask for fans, turned into those that the runtime knows.
+// Initializers as job files write them: those of plans, and those whose numbers follow from the
+// fans of a variable.
 #pragma once
 
+#include <array>
 #include <string_view>
+#include <tuple>
+#include <variant>
 
 #include "runtime/base/shape.h"
-#include "runtime/plan/model/plan.h"
+#include "runtime/plan/model/initializer.h"
 
 namespace flow {
 
@@ -16,12 +20,121 @@ struct Fans {
 /// Of a weight [out, in / groups, kernel...]. Of less than two dimensions: the elements, both.
 Fans fans_of(const Shape& weight);
 
-/// What an op's table says: "zeros", or a normal with its deviation, "random_normal(0.02)".
-plan::Initializer default_initializer(std::string_view text);
+/// Which of the fans a variance is divided by.
+enum class FanMode { kIn, kOut, kAverage };
 
-/// glorot_uniform (xavier_uniform), glorot_normal (xavier_normal), variance_scaling and kaiming
-/// become random_uniform, random_normal or truncated_normal with plain numbers; others are returned
-/// as they are. The words that they take (fan_out, random_uniform, linear) are keys of `values`.
-plan::Initializer resolve_initializer(const plan::Initializer& asked, Fans fans);
+template <typename T>
+constexpr auto mode_field() {
+  return plan::Field{"mode", &T::mode, "fan_in",
+                     "n in the formula: inputs per output (fan_in), outputs per input (fan_out), "
+                     "or their mean (fan_avg)"};
+}
+
+struct VarianceScaling {
+  enum class Distribution { kTruncatedNormal, kNormal, kUniform };
+
+  double scale = 1;
+  FanMode mode = FanMode::kIn;
+  Distribution distribution = Distribution::kTruncatedNormal;
+
+  plan::Initializer resolved(Fans fans) const;
+  static constexpr auto record() {
+    return plan::Record{"variance_scaling",
+                        "Variance scaling: keeps the variance of the layer input.",
+                        "variance scale / n",
+                        std::tuple{plan::Field{"scale", &VarianceScaling::scale, "1",
+                                               "scale of the variance", plan::kNotNegative},
+                                   mode_field<VarianceScaling>(),
+                                   plan::Field{"distribution", &VarianceScaling::distribution,
+                                               "truncated_normal", "distribution to draw from"}}};
+  }
+};
+
+struct GlorotUniform {
+  plan::Initializer resolved(Fans fans) const;
+  static constexpr auto record() {
+    return plan::Record{"glorot_uniform",
+                        "Glorot initializer, also called Xavier (Glorot and Bengio, 2010).",
+                        "within sqrt(6 / (fan_in + fan_out))", std::tuple{}};
+  }
+};
+
+struct XavierUniform : GlorotUniform {
+  static constexpr auto record() {
+    return plan::Record{"xavier_uniform", "Alias of glorot_uniform.",
+                        GlorotUniform::record().formula, std::tuple{}};
+  }
+};
+
+struct GlorotNormal {
+  plan::Initializer resolved(Fans fans) const;
+  static constexpr auto record() {
+    return plan::Record{"glorot_normal",
+                        "Glorot initializer, also called Xavier (Glorot and Bengio, 2010).",
+                        "variance 2 / (fan_in + fan_out)", std::tuple{}};
+  }
+};
+
+struct XavierNormal : GlorotNormal {
+  static constexpr auto record() {
+    return plan::Record{"xavier_normal", "Alias of glorot_normal.", GlorotNormal::record().formula,
+                        std::tuple{}};
+  }
+};
+
+struct Kaiming {
+  enum class Distribution { kNormal, kTruncatedNormal, kUniform };
+  enum class Nonlinearity { kRelu, kLeakyRelu, kLinear };
+
+  double negative_slope = 0;
+  FanMode mode = FanMode::kIn;
+  Distribution distribution = Distribution::kNormal;
+  Nonlinearity nonlinearity = Nonlinearity::kRelu;
+
+  plan::Initializer resolved(Fans fans) const;
+  static constexpr auto record() {
+    return plan::Record{
+        "kaiming", "Kaiming initializer, also called He, for ReLU networks (He et al., 2015).",
+        "variance 2 / (1 + negative_slope^2) / n",
+        std::tuple{plan::Field{"negative_slope", &Kaiming::negative_slope, "0",
+                               "slope of leaky ReLU below 0"},
+                   mode_field<Kaiming>(),
+                   plan::Field{"distribution", &Kaiming::distribution, "random_normal",
+                               "distribution to draw from"},
+                   plan::Field{"nonlinearity", &Kaiming::nonlinearity, "relu",
+                               "activation after the layer; linear gives the variance 1 / n"}}};
+  }
+};
+
+template <>
+struct plan::Spelling<FanMode> {
+  static constexpr std::array<std::string_view, 3> words = {"fan_in", "fan_out", "fan_avg"};
+};
+template <>
+struct plan::Spelling<VarianceScaling::Distribution> {
+  static constexpr std::array<std::string_view, 3> words = {"truncated_normal", "random_normal",
+                                                            "random_uniform"};
+};
+template <>
+struct plan::Spelling<Kaiming::Distribution> {
+  static constexpr std::array<std::string_view, 3> words = {"random_normal", "truncated_normal",
+                                                            "random_uniform"};
+};
+template <>
+struct plan::Spelling<Kaiming::Nonlinearity> {
+  static constexpr std::array<std::string_view, 3> words = {"relu", "leaky_relu", "linear"};
+};
+
+using WrittenInitializer =
+    std::variant<plan::initializers::Zeros, plan::initializers::Ones, plan::initializers::Constant,
+                 plan::initializers::Uniform, plan::initializers::Normal,
+                 plan::initializers::TruncatedNormal, VarianceScaling, GlorotUniform, XavierUniform,
+                 GlorotNormal, XavierNormal, Kaiming, plan::initializers::Npy>;
+
+/// What an op's table says: "zeros", or a normal with its deviation, "random_normal(0.02)".
+WrittenInitializer default_initializer(std::string_view text);
+
+/// The initializer of the plan, for a variable with those fans.
+plan::Initializer resolve_initializer(const WrittenInitializer& written, Fans fans);
 
 }  // namespace flow

@@ -14,9 +14,10 @@ ir::ValueId add_constant(const LayerContext& context, std::string_view part, dou
 /// The variable `name`, or where it is not wanted, a constant. Either starts at `value`.
 ir::ValueId add_part(const LayerContext& context, std::string_view name, bool wanted, double value,
                      DType dtype, const Shape& shape) {
-  const std::string_view start = value == 1 ? "ones" : "zeros";
-  if (!wanted) return add_constant(context, start, value, dtype, shape);
-  return context.add_variable(name, {std::string(start), {}, {}}, dtype, shape, context.trainable);
+  if (!wanted) return add_constant(context, value == 1 ? "ones" : "zeros", value, dtype, shape);
+  plan::Initializer initializer = plan::initializers::Zeros{};
+  if (value == 1) initializer = plan::initializers::Ones{};
+  return context.add_variable(name, std::move(initializer), dtype, shape, context.trainable);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/grad/initializers.h"
 #include "compiler/ir/call_site.h"
 #include "compiler/ir/graph.h"
 #include "ops/spec.h"
@@ -16,7 +17,6 @@ namespace flow {
 namespace ir {
 class Builder;
 }
-struct Fans;
 
 /// What a gradient rule works with: the forward node and the gradients of its results.
 struct GradientContext {
@@ -43,7 +43,7 @@ struct LayerContext {
   std::string name;  // of the entry: "lenet/conv1"
   std::vector<ir::ValueId> operands;
   ir::Attributes attributes;
-  const std::vector<std::pair<std::string, plan::Initializer>>& initializers;
+  const std::vector<std::pair<std::string, WrittenInitializer>>& initializers;
   const AttributeSpans& spans;
   bool train = false;  // a train job's, where `training` does not say otherwise
   bool trainable = true;

@@ -5,6 +5,7 @@
 #include "compiler/ir/graph.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::ir {
 namespace {
@@ -69,11 +70,9 @@ class Printer {
 
   void print(const Variable& variable) {
     const Value& value = graph_[variable.value];
-    std::string start = variable.initializer.type;
-    for (const auto& [name, number] : variable.initializer.values)
-      start += fmt::format(" {}={}", name, shortest(number));
     const std::string_view kind = variable.slot ? "slot" : "variable";
-    line("{} {}: {} = {}{}{}{}", kind, value.name, type_text(value), start,
+    line("{} {}: {} = {}{}{}{}", kind, value.name, type_text(value),
+         plan::text_of(plan::named_values(variable.initializer)),
          variable.trainable || variable.slot ? "" : ", not trained",
          variable.updated.valid() ? ", then " + graph_[variable.updated].name : "",
          elsewhere(value.device));

@@ -162,10 +162,10 @@ class Autodiff {
 
   void add_scale() {
     builder_.place_on(graph_[training_.losses.front().value].device);
-    plan::Initializer initial{"constant", {{"value", training_.loss_scale->initial}}, ""};
+    const plan::initializers::Constant initial{training_.loss_scale->initial};
     context_.loss_scale =
-        builder_.add_variable(training_.job + "/loss_scale", graph_.compute_dtype, {},
-                              std::move(initial), false, true, training_.losses.front().span);
+        builder_.add_variable(training_.job + "/loss_scale", graph_.compute_dtype, {}, initial,
+                              false, true, training_.losses.front().span);
   }
 
   /// The part of the loss's gradient that is its own: ones, or the loss's scale.

@@ -37,7 +37,7 @@ class Object {
   template <typename T>
   static OrderedJson object(const T& value) {
     Object made;
-    fields(made, value);
+    plan::fields(made, value);
     return {{"type", "object"},
             {"properties", std::move(made.properties_)},
             {"required", std::move(made.required_)},
@@ -99,7 +99,7 @@ class Object {
   }
   /// An object of one key, that of the alternative.
   template <typename... T>
-  OrderedJson of(const std::variant<T...>&) {
+  requires plan::Spelled<std::variant<T...>> OrderedJson of(const std::variant<T...>&) {
     OrderedJson any = OrderedJson::array();
     const auto add = [&any](OrderedJson alternative) {
       const std::string key(plan::Spelling<std::variant<T...>>::words[any.size()]);

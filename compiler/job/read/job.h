@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/grad/initializers.h"
 #include "compiler/ir/call_site.h"
 #include "compiler/job/read/reader.h"
 #include "ops/spec.h"
@@ -50,7 +51,7 @@ struct Entry {
   std::optional<size_t> network;     // a network of the file: its index
   std::vector<Operand> operands;     // in the order of the op's or network's
   ir::Attributes attributes;         // as written; defaults are not filled in
-  std::vector<std::pair<std::string, plan::Initializer>> initializers;
+  std::vector<std::pair<std::string, WrittenInitializer>> initializers;
   AttributeSpans spans;
   bool trainable = true;
   bool training = true;                // false: as in a predict job

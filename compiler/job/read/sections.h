@@ -50,9 +50,9 @@ void read_attribute(Reader& reader, const yaml::Node& node, const ops::Attribute
                     Entry& entry);
 /// The words of `padding:`; it takes numbers too.
 const std::vector<std::string>& padding_words();
-/// `zeros`, a number, or a mapping with a type. Words become keys, see LayerContext.
-std::optional<plan::Initializer> read_initializer(Reader& reader, const yaml::Node& node,
-                                                  std::string_view what);
+/// `zeros`, a number, or a mapping with a type.
+std::optional<WrittenInitializer> read_initializer(Reader& reader, const yaml::Node& node,
+                                                   std::string_view what);
 
 /// `precision`: of the job.
 std::optional<Optimizer> read_optimizer(Reader& reader, const yaml::Node& node, Span key,

@@ -22,11 +22,12 @@ yaml::Node list_in(std::string_view text) {
 
 /// "zeros", or a normal with its deviation: random_normal(0.02).
 yaml::Node initializer_node(std::string_view text) {
-  const plan::Initializer made = default_initializer(text);
-  if (made.values.empty()) return yaml::scalar_node(made.type);
+  const WrittenInitializer made = default_initializer(text);
+  const yaml::Node type = yaml::scalar_node(std::string(plan::type_name(made)));
+  const auto* normal = std::get_if<plan::initializers::Normal>(&made);
+  if (!normal) return type;
   return yaml::mapping_node(
-      {{"type", {}, yaml::scalar_node(made.type)},
-       {"stddev", {}, yaml::scalar_node(shortest(made.values.at("stddev")))}});
+      {{"type", {}, type}, {"stddev", {}, yaml::scalar_node(shortest(normal->stddev))}});
 }
 
 }  // namespace

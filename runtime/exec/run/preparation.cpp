@@ -64,7 +64,9 @@ std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs)
 }
 
 bool is_random(const plan::Initializer& initializer) {
-  return initializer.type.starts_with("random_") || initializer.type == "truncated_normal";
+  return std::holds_alternative<plan::initializers::Uniform>(initializer) ||
+         std::holds_alternative<plan::initializers::Normal>(initializer) ||
+         std::holds_alternative<plan::initializers::TruncatedNormal>(initializer);
 }
 
 /// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.

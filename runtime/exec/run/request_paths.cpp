@@ -49,8 +49,9 @@ std::vector<fs::path> paths_read(const RunRequest& request) {
       if (const auto* npy = std::get_if<plan::FromNpy>(&input.source))
         paths.push_back(request.root / npy->path);
     for (const plan::Variable& variable : job->variables)
-      if (variable.initializer.type == "npy" && (!loaded || !request.load_partial.empty()))
-        paths.push_back(request.root / variable.initializer.path);
+      if (const auto* npy = std::get_if<plan::initializers::Npy>(&variable.initializer);
+          npy && (!loaded || !request.load_partial.empty()))
+        paths.push_back(request.root / npy->path);
   }
   for (const auto& [name, text] : request.inputs) {
     const plan::InputSource source = parse_input_source(name, text);

@@ -14,21 +14,14 @@
 namespace flow::plan {
 namespace {
 
-/// A type with the numbers that it takes.
-struct InitializerType {
-  std::string_view type;
-  std::vector<std::string_view> numbers = {};
-};
-
-std::span<const InitializerType> initializers() {
-  static const std::vector<InitializerType> kAll = {{"zeros"},
-                                                    {"ones"},
-                                                    {"constant", {"value"}},
-                                                    {"random_uniform", {"max", "min"}},
-                                                    {"random_normal", {"mean", "stddev"}},
-                                                    {"truncated_normal", {"mean", "stddev"}},
-                                                    {"npy"}};
-  return kAll;
+template <typename... T>
+void check_values(const std::variant<T...>& value, const Location& location) {
+  const auto check = [&](std::string_view name, double number, const Bounds& bounds) {
+    location.require(std::isfinite(number), "`{}` is {}; expected a finite number", name, number);
+    location.require(is_within(number, bounds), "`{}` is {}; expected at least {}", name, number,
+                     bounds.min.value_or(number));
+  };
+  std::visit([&](const auto& record) { for_each_number(record, check); }, value);
 }
 
 template <typename Variety>
@@ -68,9 +61,10 @@ void check_variable(const Job& job, const Variable& variable, const Location& lo
   const DType number = compute_dtype_of(job.precision);
   location.require(job[variable.tensor].dtype == number, "dtype {} in a job of precision {}",
                    name_of(job[variable.tensor].dtype), name_of(number));
-  check_variety(initializers(), initializer.type, initializer.values, location);
-  location.require((initializer.type == "npy") != initializer.path.empty(),
-                   "initializer {}: only npy takes a path, and requires one", initializer.type);
+  check_values(initializer, location);
+  if (const auto* npy = std::get_if<initializers::Npy>(&initializer))
+    location.require(!npy->path.empty(),
+                     "initializer npy: only npy takes a path, and requires one");
 }
 
 void check_channels(const Column& column, std::string_view what, const std::vector<double>& values,

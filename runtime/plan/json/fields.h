@@ -72,6 +72,12 @@ struct Spelling<Sink> {
 /// The one attribute that is a DType, and always is.
 inline constexpr std::string_view kDTypeAttribute = "dtype";
 
+/// A variant that is written as an object of one key, unlike those of records.
+template <typename T>
+concept Spelled = requires {
+  Spelling<T>::words;
+};
+
 /// Objects whose keys stand on lines of their own.
 template <typename T>
 inline constexpr bool kSpread = false;
@@ -109,9 +115,11 @@ void fields(auto& text, Is<Step> auto& step) {
 }
 
 void fields(auto& text, Is<Initializer> auto& initializer) {
-  text("path", initializer.path);
-  text("type", initializer.type);
-  text("values", initializer.values);
+  text.named(initializer, "", [&](auto& values) {
+    text("path", values.path);
+    text("type", values.type);
+    text("values", values.numbers);
+  });
 }
 
 void fields(auto& text, Is<Variable> auto& variable) {

@@ -124,6 +124,7 @@ class JsonReader {
     for (const auto& [key, value] : json_.items()) JsonReader(*this, value, key, 0).read(out[key]);
   }
   template <typename... T>
+  requires Spelled<std::variant<T...>>
   void read(std::variant<T...>& out) {
     const auto& words = Spelling<std::variant<T...>>::words;
     expect(json_.is_object() && json_.size() == 1, "an object with one key");

@@ -103,6 +103,7 @@ class JsonWriter {
     end('}');
   }
   template <typename... T>
+  requires Spelled<std::variant<T...>>
   void put(const std::variant<T...>& value) {
     begin('{', false);
     begin_key(Spelling<std::variant<T...>>::words[value.index()]);

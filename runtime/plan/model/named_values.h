@@ -25,6 +25,9 @@ struct NamedValues {
   std::string path;
 };
 
+/// The type and the numbers: "random_normal mean=0 stddev=1".
+std::string text_of(const NamedValues& values);
+
 /// The place of a member of type V.
 template <typename V, typename Named>
 auto& place_of(Named& values) {

@@ -17,6 +17,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/plan/model/initializer.h"
 #include "runtime/plan/model/schedule.h"
 
 namespace flow::plan {
@@ -94,15 +95,6 @@ struct Step {
   /// What runs it, if that is not the job's device. Its operands and results lie there; of a `copy`
   /// the operand lies on the other device.
   std::optional<DeviceKind> device = {};
-};
-
-/// How a variable starts. The numbers that `type` needs are in `values`.
-struct Initializer {
-  std::string type =
-      "zeros";  // zeros ones constant random_uniform random_normal truncated_normal npy
-  std::map<std::string, double> values;  // value | min max | mean stddev
-  std::string path;                      // npy
-  friend bool operator==(const Initializer&, const Initializer&) = default;
 };
 
 struct Variable {

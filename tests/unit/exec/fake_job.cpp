@@ -161,8 +161,8 @@ plan::Job make_job(bool train, int64_t batch) {
                  tensor("y", {batch, 2}, plan::Role::kResult, 0),
                  tensor("loss", {}, plan::Role::kResult, plan::kMixedRows),
                  tensor("y:diff", {batch, 2}, plan::Role::kResult, 0)};
-  plan::Variable w{kW, {"constant", {{"value", 0.5}}, ""}, true, false};
-  job.variables = {w, {kSlot, {"zeros", {}, ""}, false, true}};
+  plan::Variable w{kW, plan::initializers::Constant{0.5}, true, false};
+  job.variables = {w, {kSlot, {}, false, true}};
   job.datasets = {dataset()};
   job.inputs = {{kX, plan::FromDataset{"d", "x"}, "job.yaml:5:5", "job.yaml:5:30"}};
   if (train) {

@@ -29,8 +29,7 @@ Array value_of(plan::Initializer initializer, DType dtype, Shape shape, const fs
 }
 
 TEST_CASE("a random initial value is the variable's own draw, rounded once to float32", "[exec]") {
-  const Array array =
-      value_of({"random_uniform", {{"min", -1}, {"max", 1}}, ""}, DType::kFloat32, {5});
+  const Array array = value_of(plan::initializers::Uniform{-1, 1}, DType::kFloat32, {5});
   std::vector<double> drawn(5);
   draw_uniform({1, "net/w", 0}, -1, 1, drawn.data(), 5);
   for (size_t i = 0; i < 5; ++i) CHECK(array.as<float>()[i] == static_cast<float>(drawn[i]));
@@ -38,8 +37,8 @@ TEST_CASE("a random initial value is the variable's own draw, rounded once to fl
 
 TEST_CASE("a large variable is made in parts, to the same numbers", "[exec]") {
   constexpr size_t kElements = 3 * (1 << 16) + 7;
-  const Array array =
-      value_of({"truncated_normal", {}, ""}, DType::kFloat32, {static_cast<int64_t>(kElements)});
+  const Array array = value_of(plan::initializers::TruncatedNormal{0, 1}, DType::kFloat32,
+                               {static_cast<int64_t>(kElements)});
   std::vector<double> drawn(kElements);
   draw_truncated_normal({1, "net/w", 0}, drawn.data(), kElements);
   const std::vector<float> expected(drawn.begin(), drawn.end());
@@ -47,8 +46,9 @@ TEST_CASE("a large variable is made in parts, to the same numbers", "[exec]") {
 }
 
 TEST_CASE("jobs of every precision start from the same random numbers", "[exec]") {
-  for (const char* type : {"random_normal", "truncated_normal"}) {
-    const plan::Initializer initializer{type, {{"mean", 1}, {"stddev", 0.1}}, ""};
+  for (const plan::Initializer& initializer :
+       {plan::Initializer(plan::initializers::Normal{1, 0.1}),
+        plan::Initializer(plan::initializers::TruncatedNormal{1, 0.1})}) {
     const Array single = value_of(initializer, DType::kFloat32, {3, 7});
     const Array wide = value_of(initializer, DType::kFloat64, {3, 7});
     for (size_t i = 0; i < 21; ++i)
@@ -58,15 +58,15 @@ TEST_CASE("jobs of every precision start from the same random numbers", "[exec]"
 
 TEST_CASE("a truncated normal stays within two deviations of its mean", "[exec]") {
   const Array array =
-      value_of({"truncated_normal", {{"mean", 3}, {"stddev", 0.1}}, ""}, DType::kFloat64, {1000});
+      value_of(plan::initializers::TruncatedNormal{3, 0.1}, DType::kFloat64, {1000});
   for (const double value : array.as<double>()) CHECK(std::abs(value - 3) < 0.2 + 1e-6);
 }
 
 TEST_CASE("a constant is exact in float64", "[exec]") {
-  const Array array = value_of({"constant", {{"value", 0.1}}, ""}, DType::kFloat64, {2});
+  const Array array = value_of(plan::initializers::Constant{0.1}, DType::kFloat64, {2});
   CHECK(array.as<double>()[1] == 0.1);
-  CHECK(value_of({"ones", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 1);
-  CHECK(value_of({"zeros", {}, ""}, DType::kFloat32, {2}).as<float>()[1] == 0);
+  CHECK(value_of(plan::initializers::Ones(), DType::kFloat32, {2}).as<float>()[1] == 1);
+  CHECK(value_of(plan::initializers::Zeros(), DType::kFloat32, {2}).as<float>()[1] == 0);
 }
 
 TEST_CASE("a variable does not start at an infinity that its file does not say", "[exec]") {
@@ -75,8 +75,8 @@ TEST_CASE("a variable does not start at an infinity that its file does not say",
                       Catch::Contains("`net/w`") &&
                           Catch::Contains("float32 stores numbers up to 3.4028235e+38"));
   };
-  check({"constant", {{"value", 1e39}}, ""});
-  check({"random_uniform", {{"min", 1e39}, {"max", 2e39}}, ""});
+  check(plan::initializers::Constant{1e39});
+  check(plan::initializers::Uniform{1e39, 2e39});
 }
 
 TEST_CASE("an npy is read as it is, in float64 too", "[exec]") {
@@ -84,7 +84,7 @@ TEST_CASE("an npy is read as it is, in float64 too", "[exec]") {
   Array given(DType::kFloat64, {2});
   given.as<double>()[1] = 0.1;
   io::write_npy(home / "w.npy", given.view());
-  const plan::Initializer npy{"npy", {}, "w.npy"};
+  const plan::initializers::Npy npy{"w.npy"};
   CHECK(value_of(npy, DType::kFloat64, {2}, home.path()).as<double>()[1] == 0.1);
   CHECK(value_of(npy, DType::kFloat32, {2}, home.path()).as<float>()[1] == 0.1F);
   CHECK_THROWS_WITH(

@@ -102,9 +102,9 @@ TEST_CASE("a variable is its entry, and an embedding gathers rows of its weight"
                        "      e: {op: embedding, in: n, vocab_size: 10, units: 5}\n",
                        "[y, e, w]"));
   const plan::Job& job = plan.jobs[0];
-  CHECK(variable(job, "w").initializer.values.at("max") == Approx(std::sqrt(6.0 / 9)));
-  CHECK(variable(job, "e/weight").initializer.type == "random_normal");
-  CHECK(variable(job, "e/weight").initializer.values.at("stddev") == 0.02);
+  CHECK(std::get<plan::initializers::Uniform>(variable(job, "w").initializer).max ==
+        Approx(std::sqrt(6.0 / 9)));
+  CHECK(std::get<plan::initializers::Normal>(variable(job, "e/weight").initializer).stddev == 0.02);
   CHECK(step(plan, "e/gather").op == "gather");
   CHECK(job[step(plan, "y").inputs[1]].role == plan::Role::kVariable);
 }

@@ -183,15 +183,16 @@ TEST_CASE("initializers are a word, a number or a mapping", "[job]") {
                     "d/weight")
         .initializer;
   };
-  CHECK(initializer("ones").type == "ones");
-  CHECK(initializer("0.5").values.at("value") == 0.5);
-  CHECK(initializer("{type: npy, path: w.npy}").path == "w.npy");
-  const plan::Initializer glorot = initializer("glorot_uniform");
-  CHECK(glorot.type == "random_uniform");
-  CHECK(glorot.values.at("max") == Approx(std::sqrt(6.0 / 5)));
+  CHECK(plan::type_name(initializer("ones")) == "ones");
+  CHECK(std::get<plan::initializers::Constant>(initializer("0.5")).value == 0.5);
+  CHECK(std::get<plan::initializers::Npy>(initializer("{type: npy, path: w.npy}")).path == "w.npy");
+  CHECK(std::get<plan::initializers::Uniform>(initializer("glorot_uniform")).max ==
+        Approx(std::sqrt(6.0 / 5)));
   const plan::Initializer kaiming = initializer("{type: kaiming, mode: fan_out}");
-  CHECK(kaiming.type == "random_normal");
-  CHECK(kaiming.values.at("stddev") == Approx(1.0));
+  CHECK(std::get<plan::initializers::Normal>(kaiming).stddev == Approx(1.0));
+  const plan::Initializer scaled =
+      initializer("{type: variance_scaling, scale: 4, distribution: random_uniform}");
+  CHECK(std::get<plan::initializers::Uniform>(scaled).max == Approx(2.0));
 }
 
 }  // namespace

@@ -28,11 +28,10 @@ TEST_CASE("LeNet's variables have OneFlow's shapes and the initializers of the f
   REQUIRE(train.variables.size() == 8);
   const plan::Variable& weight = variable(train, "lenet/conv1/weight");
   CHECK(train[weight.tensor].shape == Shape{32, 1, 5, 5});
-  CHECK(weight.initializer.type == "truncated_normal");
-  CHECK(weight.initializer.values.at("stddev") == 0.1);
+  CHECK(std::get<plan::initializers::TruncatedNormal>(weight.initializer).stddev == 0.1);
   CHECK(weight.trainable);
   CHECK(train[variable(train, "lenet/dense1/weight").tensor].shape == Shape{512, 3136});
-  CHECK(variable(train, "lenet/dense2/bias").initializer.type == "zeros");
+  CHECK(plan::type_name(variable(train, "lenet/dense2/bias").initializer) == "zeros");
 }
 
 TEST_CASE("LeNet's inputs say which rows they read", "[job]") {

@@ -102,7 +102,7 @@ void train(const plan::Job& job, int steps, Check check) {
   Arrays values;
   for (const plan::Variable& variable : job.variables) {
     const plan::Tensor& tensor = job[variable.tensor];
-    const bool ones = variable.initializer.type == "ones";
+    const bool ones = std::holds_alternative<plan::initializers::Ones>(variable.initializer);
     if (tensor.shape == Shape{kChannels}) values.emplace(tensor.name, filled(ones ? 1 : 0));
   }
   for (int step = 0; step < steps; ++step) {

@@ -14,9 +14,7 @@ namespace {
 using Integers = std::vector<int64_t>;
 using ir::ValueId;
 
-double number(const plan::Initializer& initializer, const std::string& name) {
-  return initializer.values.at(name);
-}
+using plan::initializers::Normal, plan::initializers::TruncatedNormal, plan::initializers::Uniform;
 
 }  // namespace
 
@@ -143,7 +141,7 @@ TEST_CASE("A transposed convolution makes what a convolution of its windows woul
   shape_of("g", {{"kernel_initializer", std::string("kaiming")}});
   const auto weight =
       std::ranges::find(maker.graph.variables, maker.graph.find("g/weight"), &ir::Variable::value);
-  CHECK(weight->initializer.values.at("stddev") == std::sqrt(2.0) / std::sqrt(4.0 * 12));
+  CHECK(std::get<Normal>(weight->initializer).stddev == std::sqrt(2.0) / std::sqrt(4.0 * 12));
   ir::verify(maker.graph);
 }
 
@@ -259,46 +257,41 @@ TEST_CASE("Fans of a convolution count its window", "[ops]") {
 
 TEST_CASE("Initializers with fans become plain ones", "[ops]") {
   const Fans fans{75, 800};
-  const auto glorot = resolve_initializer({"glorot_uniform", {}, {}}, fans);
-  CHECK(glorot.type == "random_uniform");
-  CHECK(number(glorot, "max") == std::sqrt(6.0 / 875));
-  CHECK(number(glorot, "min") == -number(glorot, "max"));
-  CHECK(resolve_initializer({"xavier_uniform", {}, {}}, fans) == glorot);
+  const auto glorot = std::get<Uniform>(resolve_initializer(GlorotUniform(), fans));
+  CHECK(glorot.max == std::sqrt(6.0 / 875));
+  CHECK(glorot.min == -glorot.max);
+  CHECK(std::get<Uniform>(resolve_initializer(XavierUniform(), fans)).max == glorot.max);
 
-  const auto normal = resolve_initializer({"glorot_normal", {}, {}}, fans);
-  CHECK(normal.type == "random_normal");
-  CHECK(number(normal, "stddev") == std::sqrt(2.0 / 875));
+  const auto normal = std::get<Normal>(resolve_initializer(GlorotNormal(), fans));
+  CHECK(normal.mean == 0);
+  CHECK(normal.stddev == std::sqrt(2.0 / 875));
 
-  const auto scaled = resolve_initializer(
-      {"variance_scaling", {{"scale", 2}, {"fan_in", 1}, {"truncated_normal", 1}}, {}}, fans);
-  CHECK(scaled.type == "truncated_normal");
-  CHECK(number(scaled, "stddev") == Approx(std::sqrt(2.0 / 75) / 0.87962566103423978));
-  const auto spread = resolve_initializer(
-      {"variance_scaling", {{"scale", 1}, {"fan_avg", 1}, {"random_uniform", 1}}, {}}, fans);
-  CHECK(number(spread, "max") == Approx(std::sqrt(3 / 437.5)));
+  const VarianceScaling scaled{.scale = 2};
+  CHECK(std::get<TruncatedNormal>(resolve_initializer(scaled, fans)).stddev ==
+        Approx(std::sqrt(2.0 / 75) / 0.87962566103423978));
+  const VarianceScaling spread{.mode = FanMode::kAverage,
+                               .distribution = VarianceScaling::Distribution::kUniform};
+  CHECK(std::get<Uniform>(resolve_initializer(spread, fans)).max == Approx(std::sqrt(3 / 437.5)));
 
-  const auto kaiming = resolve_initializer(
-      {"kaiming", {{"fan_out", 1}, {"random_normal", 1}, {"relu", 1}, {"negative_slope", 0}}, {}},
-      fans);
-  CHECK(kaiming.type == "random_normal");
-  CHECK(number(kaiming, "stddev") == Approx(std::sqrt(2.0 / 800)));
-  const auto linear = resolve_initializer(
-      {"kaiming", {{"fan_in", 1}, {"random_uniform", 1}, {"linear", 1}}, {}}, fans);
-  CHECK(number(linear, "max") == Approx(std::sqrt(3.0 / 75)));
-  const auto leaky = resolve_initializer(
-      {"kaiming", {{"fan_in", 1}, {"leaky_relu", 1}, {"negative_slope", 2}}, {}}, fans);
-  CHECK(number(leaky, "stddev") == Approx(std::sqrt(2.0 / 5 / 75)));
+  const Kaiming kaiming{.mode = FanMode::kOut};
+  CHECK(std::get<Normal>(resolve_initializer(kaiming, fans)).stddev ==
+        Approx(std::sqrt(2.0 / 800)));
+  const Kaiming linear{.distribution = Kaiming::Distribution::kUniform,
+                       .nonlinearity = Kaiming::Nonlinearity::kLinear};
+  CHECK(std::get<Uniform>(resolve_initializer(linear, fans)).max == Approx(std::sqrt(3.0 / 75)));
+  const Kaiming leaky{.negative_slope = 2, .nonlinearity = Kaiming::Nonlinearity::kLeakyRelu};
+  CHECK(std::get<Normal>(resolve_initializer(leaky, fans)).stddev ==
+        Approx(std::sqrt(2.0 / 5 / 75)));
 
-  const plan::Initializer plain{"truncated_normal", {{"mean", 0}, {"stddev", 0.1}}, {}};
-  CHECK(resolve_initializer(plain, fans) == plain);
+  const TruncatedNormal plain{0, 0.1};
+  CHECK(std::get<TruncatedNormal>(resolve_initializer(plain, fans)).stddev == 0.1);
 }
 
 TEST_CASE("Kernels start as glorot_uniform and biases as zeros", "[ops]") {
   GraphMaker maker;
   maker.layer("dense", "d", maker.input("x", {8, 4}), {{"units", int64_t{2}}});
-  CHECK(maker.graph.variables[0].initializer.type == "random_uniform");
-  CHECK(maker.graph.variables[0].initializer.values.at("max") == 1);
-  CHECK(maker.graph.variables[1].initializer.type == "zeros");
+  CHECK(std::get<Uniform>(maker.graph.variables[0].initializer).max == 1);
+  CHECK(plan::type_name(maker.graph.variables[1].initializer) == "zeros");
 }
 
 }  // namespace flow::test

@@ -79,7 +79,7 @@ TEST_CASE("Momentum has a slot beside the variable, and both are updated", "[pas
   const ir::Variable& slot = maker.graph.variables[1];
   CHECK(maker.graph[slot.value].name == "a/weight/momentum");
   CHECK(slot.slot);
-  CHECK(slot.initializer.type == "zeros");
+  CHECK(plan::type_name(slot.initializer) == "zeros");
   CHECK(maker.graph[slot.updated].name == "a/weight:update.momentum");
   CHECK_THAT(maker.nodes(), Catch::Contains("momentum_update(a/weight:diff, a/weight, "
                                             "a/weight/momentum) momentum=0.9 nesterov=true "

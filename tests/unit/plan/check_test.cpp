@@ -95,13 +95,14 @@ TEST_CASE("variables and inputs are listed once, with what they start from", "[p
          j.inputs[0].tensor = j.inputs[1].tensor;
          j.inputs[1].tensor = j.variables[0].tensor;
        }},
-      {"unknown type `zeroes`", [](Job& j) { j.variables[1].initializer.type = "zeroes"; }},
-      {"truncated_normal: missing `stddev`",
-       [](Job& j) { j.variables[0].initializer.values.erase("stddev"); }},
-      {"zeros: expected 0 numbers, found 1",
-       [](Job& j) { j.variables[1].initializer.values["value"] = 1; }},
-      {"`stddev` is -1", [](Job& j) { j.variables[0].initializer.values["stddev"] = -1; }},
-      {"`mean` is nan", [](Job& j) { j.variables[0].initializer.values["mean"] = kNaN; }},
+      {"`stddev` is -1; expected at least 0",
+       [](Job& j) {
+         j.variables[0].initializer = initializers::Normal{0, -1};
+       }},
+      {"`mean` is nan",
+       [](Job& j) {
+         j.variables[0].initializer = initializers::TruncatedNormal{kNaN, 1};
+       }},
       {"dtype int32 in a job of precision float32",
        [](Job& j) {
          Tensor count = tensor_named(j, "net/conv/bias");
@@ -111,9 +112,7 @@ TEST_CASE("variables and inputs are listed once, with what they start from", "[p
          j.tensors.push_back(count);
        }},
       {"initializer npy: only npy takes a path, and requires one",
-       [](Job& j) { j.variables[3].initializer.path = ""; }},
-      {"initializer zeros: only npy takes a path, and requires one",
-       [](Job& j) { j.variables[1].initializer.path = "x"; }},
+       [](Job& j) { j.variables[3].initializer = initializers::Npy(); }},
   });
 }
 
@@ -194,7 +193,7 @@ TEST_CASE("columns are those of their dataset, their rows of any size, and devic
   other.name = "other";
   other.columns[0].row_shape = Shape(Integers(kMaxRank - 1, 1));
   job.datasets.insert(job.datasets.begin(), other);
-  job.variables[0].initializer.values["stddev"] = 0;
+  job.variables[0].initializer = initializers::TruncatedNormal{0, 0};
   CHECK(refusal(plan).empty());
   sample::JobBuilder b("job");
   b.input("x", DType::kFloat32, {kMaxDevices});

@@ -101,8 +101,7 @@ Job JobBuilder::done() {
 Plan small_plan() {
   JobBuilder b("train", true);
   const TensorId x = b.input("x", DType::kFloat32, {2, 3});
-  const TensorId w =
-      b.variable("dense/weight", {4, 3}, {"random_normal", {{"mean", 0}, {"stddev", 0.1}}, {}});
+  const TensorId w = b.variable("dense/weight", {4, 3}, initializers::Normal{0, 0.1});
   const TensorId y =
       b.one("matmul", "dense/matmul", {x, w}, {{"transpose_a", false}, {"transpose_b", true}});
   const TensorId loss =
@@ -143,11 +142,10 @@ Forward add_forward(JobBuilder& b) {
   Forward f;
   f.images = b.input("images", DType::kFloat32, {4, 1, 6, 6}, FromDataset{"digits", "images"});
   f.labels = b.input("labels", DType::kInt32, {4}, FromDataset{"digits", "labels"});
-  f.weight = b.variable("net/conv/weight", {2, 1, 3, 3},
-                        {"truncated_normal", {{"mean", 0}, {"stddev", 0.1}}, {}});
+  f.weight = b.variable("net/conv/weight", {2, 1, 3, 3}, initializers::TruncatedNormal{0, 0.1});
   f.bias = b.variable("net/conv/bias", {2});
   f.slot = b.variable("net/conv/weight/momentum", {2, 1, 3, 3}, {}, true);
-  f.kernel = b.variable("net/dense/weight", {10, 18}, {"npy", {}, "w.npy"});
+  f.kernel = b.variable("net/dense/weight", {10, 18}, initializers::Npy{"w.npy"});
   f.conv = b.one("convolution", "net/conv/relu", {f.images, f.weight}, kConvolution,
                  {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}}),
                   post("relu", "net/conv/relu", {})});

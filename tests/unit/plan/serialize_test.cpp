@@ -214,6 +214,21 @@ TEST_CASE("the values of a learning rate are those of its type", "[plan]") {
             ".warmup.type: unknown word `slow`; expected `constant` or `linear`");
 }
 
+TEST_CASE("the values of an initializer are those of its type", "[plan]") {
+  const std::string zeros = R"({"path":"","type":"zeros","values":{}})";
+  const auto read = [&](const std::string& path, const std::string& type,
+                        const std::string& values) {
+    return refusal(edited(
+        zeros, fmt::format(R"({{"path":"{}","type":"{}","values":{{{}}}}})", path, type, values)));
+  };
+  const std::string place = "a.plan: jobs[0].variables[1].initializer: ";
+  CHECK(read("", "zeroes", "") == place + "unknown type `zeroes`");
+  CHECK(read("", "truncated_normal", R"("mean":0.0)") ==
+        place + "truncated_normal: missing `stddev`");
+  CHECK(read("", "zeros", R"("value":1.0)") == place + "zeros: expected 0 numbers, found 1");
+  CHECK(read("x", "zeros", "") == place + "zeros takes no path");
+}
+
 TEST_CASE("text that is not UTF-8 cannot be written into a plan", "[plan]") {
   Plan plan = sample::small_plan();
   plan.root = "/caf\xe9";
