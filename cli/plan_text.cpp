@@ -46,18 +46,12 @@ std::string type_of(const plan::Tensor& tensor) {
   return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
 }
 
-std::string values_text(const std::map<std::string, double>& values) {
-  std::string text;
-  for (const auto& [name, value] : values) text += fmt::format(" {}={}", name, shortest(value));
-  return text;
-}
-
 std::string source_text(const plan::InputSource& source) {
   if (const auto* column = std::get_if<plan::FromDataset>(&source))
     return column->dataset + "." + column->column;
   if (const auto* file = std::get_if<plan::FromNpy>(&source)) return file->path;
   if (const auto* made = std::get_if<plan::FromGenerator>(&source))
-    return made->type + values_text(made->values);
+    return plan::text_of(plan::named_values(*made));
   return "--input";
 }
 

@@ -1,7 +1,6 @@
 // Parts of a plan in a few words.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,6 @@ namespace flow::cli {
 
 /// "float32 [100, 10]"
 std::string type_of(const plan::Tensor& tensor);
-
-/// " low=0 high=1"
-std::string values_text(const std::map<std::string, double>& values);
 
 /// Where an input comes from: "mnist.images", "random_normal mean=0 stddev=1".
 std::string source_text(const plan::InputSource& source);

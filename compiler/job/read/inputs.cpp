@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
+#include "compiler/job/read/read_record.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/tables.h"
-#include "compiler/job/text/values.h"
-#include "runtime/plan/model/generators.h"
 
 namespace flow::job {
 namespace {
@@ -98,12 +97,13 @@ Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {
   return Diagnosis::kBadGenerator;
 }
 
-/// `node`: of `from:`, whose `fields` give the generator's numbers.
+/// `node`: of `from:`, whose `fields` give the generator's numbers, but for those `unread`.
 void check_generator(Reader& reader, const yaml::Node& node, const Fields& fields,
-                     const plan::FromGenerator& made, const Input& input) {
+                     const plan::FromGenerator& made, const std::set<std::string_view>& unread,
+                     const Input& input) {
   // What is not known must not be what is wrong.
   const DType dtype = input.has_error ? DType::kFloat64 : input.dtype;
-  for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape)) {
+  for (const plan::GeneratorFault& fault : plan::faults_of(made, dtype, input.shape, unread)) {
     const yaml::Node* number = fault.number.empty() ? nullptr : fields.find(fault.number);
     reader.error(diagnosis_of(fault.kind), number ? *number : node, fault.message)
         .with_hint(fault.hint);
@@ -113,10 +113,10 @@ void check_generator(Reader& reader, const yaml::Node& node, const Fields& field
 void read_generator(Reader& reader, const yaml::Node& node, Input& input) {
   const ParsedVariant given(reader, node, node.span, "`from`", generators());
   if (!given.variant()) return;
-  const VariantValues values = read_values(given.fields(), *given.variant());
-  plan::FromGenerator made{std::string(given.variant()->type), values.numbers};
-  check_generator(reader, node, given.fields(), made, input);
-  input.source = std::move(made);
+  plan::FromGenerator made;
+  const auto unread = read_record(given.fields(), *given.variant(), made);
+  check_generator(reader, node, given.fields(), made, unread, input);
+  input.source = made;
 }
 
 void read_source(Reader& reader, const yaml::Node& node, const std::vector<Dataset>& datasets,

@@ -1,7 +1,9 @@
 // The file, its data, networks and jobs, and what a job reads.
 #include "compiler/job/tables/key_makers.h"
 #include "compiler/job/tables/optimizer_table.h"
+#include "compiler/job/tables/record_keys.h"
 #include "compiler/job/tables/tables.h"
+#include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::job {
@@ -216,29 +218,7 @@ const Section& npy_section() {
 }
 
 const VariantKind& generators() {
-  static const VariantKind kKind{"from",
-                                 "generator",
-                                 {{"random_uniform",
-                                   "Uniform random numbers in [low, high).",
-                                   "",
-                                   {{"low", kNumber, "-1", "lower bound, inclusive"},
-                                    {"high", kNumber, "1", "upper bound, exclusive"}}},
-                                  {"random_normal",
-                                   "Normal (Gaussian) random numbers.",
-                                   "",
-                                   {{"mean", kNumber, "0", "mean"},
-                                    {"stddev", kNumber, "1", "standard deviation", kNotNegative}}},
-                                  {"random_int",
-                                   "Uniform random integers in [low, high).",
-                                   "",
-                                   {{"low", kNumber, "0", "lower bound, inclusive"},
-                                    {"high", kNumber, "", "upper bound, exclusive"}}},
-                                  {"constant",
-                                   "The same value for every element.",
-                                   "",
-                                   {{"value", kNumber, "", "value of every element"}}},
-                                  {"iota", "0, 1, 2, ... in row-major order.", "", {}}},
-                                 {}};
+  static const VariantKind kKind{"from", "generator", variants_of(plan::FromGenerator()), {}};
   return kKind;
 }
 

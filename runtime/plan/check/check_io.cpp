@@ -3,12 +3,10 @@
 #include <array>
 #include <cmath>
 #include <set>
-#include <span>
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check/check_job.h"
-#include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::plan {
@@ -22,21 +20,6 @@ void check_values(const std::variant<T...>& value, const Location& location) {
                      bounds.min.value_or(number));
   };
   std::visit([&](const auto& record) { for_each_number(record, check); }, value);
-}
-
-template <typename Variety>
-void check_variety(std::span<const Variety> all, const std::string& type,
-                   const std::map<std::string, double>& values, const Location& location) {
-  const auto variety = std::ranges::find(all, type, &Variety::type);
-  location.require(variety != all.end(), "unknown type `{}`", type);
-  for (const std::string_view number : variety->numbers)
-    location.require(values.contains(std::string(number)), "{}: missing `{}`", type, number);
-  location.require(values.size() == variety->numbers.size(), "{}: expected {} numbers, found {}",
-                   type, variety->numbers.size(), values.size());
-  for (const auto& [name, value] : values) {
-    location.require(std::isfinite(value), "`{}` is {}; expected a finite number", name, value);
-    location.require(name != "stddev" || value >= 0, "`stddev` is {}; expected at least 0", value);
-  }
 }
 
 /// The list contains each tensor of that role exactly once, and no others.
@@ -132,7 +115,7 @@ int64_t check_column_source(const Job& job, const Shape& shape, const FromDatase
 }
 
 void check_generator(const Tensor& tensor, const FromGenerator& source, const Location& location) {
-  check_variety(generators(), source.type, source.values, location);
+  check_values(source, location);
   const std::vector<GeneratorFault> faults = faults_of(source, tensor.dtype, tensor.shape);
   if (!faults.empty()) location.refuse(faults.front().message);
 }

@@ -158,8 +158,10 @@ void fields(auto& text, Is<FromDataset> auto& source) {
 void fields(auto& text, Is<FromNpy> auto& source) { text("path", source.path); }
 
 void fields(auto& text, Is<FromGenerator> auto& source) {
-  text("type", source.type);
-  text("values", source.values);
+  text.named(source, "", [&](auto& values) {
+    text("type", values.type);
+    text("values", values.numbers);
+  });
 }
 
 void fields(auto& text, Is<Input> auto& input) {

@@ -1,13 +1,14 @@
-// The generators of the language, and what their numbers must be.
+// What the numbers of generators must be.
 #include "runtime/plan/model/generators.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "runtime/base/representable.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/named_values.h"
 
 namespace flow::plan {
 namespace {
@@ -19,33 +20,40 @@ constexpr double kDeviations = 5.77;  // no normal draw lies as far out: sqrt(48
 
 class Examination {
  public:
-  Examination(const FromGenerator& from, DType dtype, const Shape& shape)
-      : from_(from), dtype_(dtype), shape_(shape) {}
+  Examination(const FromGenerator& from, DType dtype, const Shape& shape,
+              const std::set<std::string_view>& missing)
+      : from_(from), dtype_(dtype), shape_(shape), numbers_(named_values(from).numbers) {
+    std::erase_if(numbers_, [&](const auto& number) { return missing.contains(number.first); });
+  }
 
   std::vector<GeneratorFault> faults() && {
-    const bool fractions = from_.type == "random_uniform" || from_.type == "random_normal";
+    const bool fractions = is_a<generators::Uniform>() || is_a<generators::Normal>();
     if (fractions && !is_float(dtype_))
       add(Kind::kFractions, "",
-          fmt::format("`{}` produces fractions, not {}", from_.type, name_of(dtype_)),
+          fmt::format("`{}` produces fractions, not {}", type_name(from_), name_of(dtype_)),
           "use random_int for integers");
     else
-      for (const auto& [name, value] : from_.values) check_number(name, value);
-    if (from_.type == "iota") check_count();
+      for (const auto& [name, value] : numbers_) check_number(name, value);
+    if (is_a<generators::Iota>()) check_count();
     if (has("low") && has("high")) check_range();
     if (has("mean") && has("stddev")) check_normal();
     return std::move(faults_);
   }
 
  private:
-  bool has(const char* number) const { return from_.values.contains(number); }
-  double value(const char* number) const { return from_.values.at(number); }
-  void add(Kind kind, std::string_view number, std::string message, std::string hint = {}) {
-    faults_.push_back({kind, number, std::move(message), std::move(hint)});
+  template <typename T>
+  bool is_a() const {
+    return std::holds_alternative<T>(from_);
+  }
+  bool has(const char* number) const { return numbers_.contains(number); }
+  double value(const char* number) const { return numbers_.at(number); }
+  void add(Kind kind, std::string number, std::string message, std::string hint = {}) {
+    faults_.push_back({kind, std::move(number), std::move(message), std::move(hint)});
   }
 
-  void check_number(std::string_view name, double value) {
+  void check_number(const std::string& name, double value) {
     const std::string is = fmt::format("`{}` is {}", name, shortest(value));
-    const bool constant = from_.type == "constant", integers = from_.type == "random_int";
+    const bool constant = is_a<generators::Constant>(), integers = is_a<generators::Integers>();
     if (!std::isfinite(value)) {  // as an element it is what the command line asks for
       if (!constant || !is_float(dtype_))
         add(Kind::kMisfit, name, is + "; expected a finite number", holds(dtype_));
@@ -59,7 +67,7 @@ class Examination {
           fmt::format("{}; expected {} to {}", is, shortest(-kLastExact), shortest(kLastExact)),
           "numbers are doubles, which are exact only up to that size");
     } else if (integers && name == "high") {
-      const bool none = has("low") && value <= from_.values.at("low");
+      const bool none = has("low") && value <= numbers_.at("low");
       if (!none && !can_hold(dtype_, value - 1))
         add(Kind::kMisfit, name,
             fmt::format("{}, so {} can occur, which is not a valid {}", is, shortest(value - 1),
@@ -84,7 +92,7 @@ class Examination {
   void check_range() {
     const double low = value("low"), high = value("high"), range = high - low;
     const std::string are = fmt::format("`low` is {} and `high` {}", shortest(low), shortest(high));
-    if (from_.type == "random_int" && range > kWords)
+    if (is_a<generators::Integers>() && range > kWords)
       add(Kind::kMisfit, "",
           fmt::format("{}; expected `high - low` of at most {}", are, shortest(kWords)),
           "each integer uses 32 random bits");
@@ -110,27 +118,15 @@ class Examination {
   const FromGenerator& from_;
   DType dtype_;
   const Shape& shape_;
+  std::map<std::string, double> numbers_;
   std::vector<GeneratorFault> faults_;
 };
 
 }  // namespace
 
-std::span<const Generator> generators() {
-  static const std::vector<Generator> kAll = {{"random_uniform", {"low", "high"}},
-                                              {"random_normal", {"mean", "stddev"}},
-                                              {"random_int", {"low", "high"}},
-                                              {"constant", {"value"}},
-                                              {"iota", {}}};
-  return kAll;
-}
-
-const Generator* find_generator(std::string_view type) {
-  const auto found = std::ranges::find(generators(), type, &Generator::type);
-  return found == generators().end() ? nullptr : &*found;
-}
-
-std::vector<GeneratorFault> faults_of(const FromGenerator& from, DType dtype, const Shape& shape) {
-  return Examination(from, dtype, shape).faults();
+std::vector<GeneratorFault> faults_of(const FromGenerator& from, DType dtype, const Shape& shape,
+                                      const std::set<std::string_view>& missing) {
+  return Examination(from, dtype, shape, missing).faults();
 }
 
 }  // namespace flow::plan

@@ -68,7 +68,8 @@ std::string shown(const InputSource& source) {
   if (const auto* column = std::get_if<FromDataset>(&source))
     return column->dataset + "." + column->column;
   if (const auto* npy = std::get_if<FromNpy>(&source)) return npy->path;
-  if (const auto* generator = std::get_if<FromGenerator>(&source)) return generator->type;
+  if (const auto* generator = std::get_if<FromGenerator>(&source))
+    return std::string(type_name(*generator));
   return kNoneText;
 }
 

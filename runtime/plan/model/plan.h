@@ -17,6 +17,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/shape.h"
+#include "runtime/plan/model/generators.h"
 #include "runtime/plan/model/initializer.h"
 #include "runtime/plan/model/schedule.h"
 
@@ -128,12 +129,6 @@ struct FromDataset {
 };
 struct FromNpy {
   std::string path;
-};
-/// random_uniform(low high), random_normal(mean stddev), random_int(low high), constant(value),
-/// iota
-struct FromGenerator {
-  std::string type;
-  std::map<std::string, double> values;
 };
 /// nothing in the file says where it comes from: `--input` must
 struct FromCommandLine {};

@@ -94,8 +94,7 @@ TEST_CASE("an npy with one more axis gives a slice a step, and ends the run", "[
 
 TEST_CASE("a random input is drawn by its name at each step", "[exec]") {
   const FreshDirectory home;
-  TestRun run(job_of_x(2, plan::FromGenerator{"random_uniform", {{"low", -1}, {"high", 1}}}),
-              home.path());
+  TestRun run(job_of_x(2, plan::generators::Uniform{-1, 1}), home.path());
   run.request.steps = 3;
   const std::vector<double> x = x_of(run);
   REQUIRE(x.size() == 12);
@@ -108,8 +107,7 @@ TEST_CASE("a random input is drawn by its name at each step", "[exec]") {
 
 TEST_CASE("a normal input has its mean and its deviation", "[exec]") {
   const FreshDirectory home;
-  TestRun run(job_of_x(2, plan::FromGenerator{"random_normal", {{"mean", 5}, {"stddev", 3}}}),
-              home.path());
+  TestRun run(job_of_x(2, plan::generators::Normal{5, 3}), home.path());
   run.request.steps = 1;
   const std::vector<double> x = x_of(run);
   REQUIRE(x.size() == 4);
@@ -179,7 +177,7 @@ TEST_CASE("what does not fit is refused before the first step, naming the place"
   CHECK(refusal(train) ==
         "2 job.yaml:4:3: dataset `d` has 3 rows, fewer than a batch of 4\n"
         "use a smaller batch, the leading extent of the input shapes");
-  plan::Job epochs = job_of_x(2, plan::FromGenerator{"iota", {}});
+  plan::Job epochs = job_of_x(2, plan::generators::Iota());
   epochs.run.epochs = 2;
   CHECK_THAT(refusal(epochs), Catch::Contains("runs 2 epochs, but reads no dataset"));
 }

@@ -243,7 +243,7 @@ TEST_CASE("a run with --steps stops at a global step, whatever comes first", "[e
   CHECK(steps(job, std::nullopt, "steps-first") == 4);
   CHECK(steps(job, 6, "in-its-place") == 6);
   job = make_job(false, 2);
-  job.inputs[0].source = plan::FromGenerator{"iota", {}};
+  job.inputs[0].source = plan::generators::Iota();
   CHECK(steps(job, std::nullopt, "one") == 1);
   CHECK(steps(job, 9, "nine") == 9);
 }

@@ -325,9 +325,10 @@ TEST_CASE("inputs come from columns, arrays, generators or the command line", "[
   REQUIRE(job.inputs.size() == 4);
   CHECK(std::get<plan::FromNpy>(job.inputs[1].source).path == "b.npy");
   CHECK(job[job.inputs[1].tensor].rows == plan::kNoRows);
-  const auto& generator = std::get<plan::FromGenerator>(job.inputs[2].source);
-  CHECK(generator.values.at("low") == -1);
-  CHECK(generator.values.at("high") == 2);
+  const auto& generator =
+      std::get<plan::generators::Uniform>(std::get<plan::FromGenerator>(job.inputs[2].source));
+  CHECK(generator.low == -1);
+  CHECK(generator.high == 2);
   CHECK(std::holds_alternative<plan::FromCommandLine>(job.inputs[3].source));
   CHECK(job.inputs[3].from_where.empty());
   REQUIRE(job.datasets.size() == 1);

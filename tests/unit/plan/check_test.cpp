@@ -170,17 +170,13 @@ TEST_CASE("inputs from datasets have columns that fit", "[plan]") {
       {"invalid name", [](Job& j) { j.datasets[0].name = "a/b"; }},
       {"duplicate name", [](Job& j) { j.datasets.push_back(j.datasets[0]); }},
       {"missing path", [](Job& j) { j.inputs[0].source = FromNpy{}; }},
-      {"unknown type `dice`",
-       [](Job& j) {
-         j.inputs[0].source = FromGenerator{"dice", {}};
-       }},
       {"`random_uniform` produces fractions, not int32",
        [](Job& j) {
-         j.inputs[1].source = FromGenerator{"random_uniform", {{"low", 0}, {"high", 1}}};
+         j.inputs[1].source = generators::Uniform{0, 1};
        }},
       {"`low` is 3 and `high` 3; expected `low` < `high`",
        [](Job& j) {
-         j.inputs[1].source = FromGenerator{"random_int", {{"low", 3}, {"high", 3}}};
+         j.inputs[1].source = generators::Integers{3, 3};
        }},
   });
 }
@@ -211,28 +207,21 @@ TEST_CASE("tensors may have as many dimensions and bytes as are possible", "[pla
 }
 
 TEST_CASE("generators make what their inputs hold", "[plan]") {
-  const auto made = [](const char* message, size_t input, const char* type,
-                       const std::map<std::string, double>& values) {
-    return Corruption{message, [=](Job& j) {
-                        j.inputs[input].source = FromGenerator{type, values};
-                      }};
+  const auto made = [](const char* message, size_t input, const FromGenerator& from) {
+    return Corruption{message, [=](Job& j) { j.inputs[input].source = from; }};
   };
   const size_t images = 0, labels = 1;  // float32, int32
   check_corruptions({
-      made("`low` is 0.5; expected a whole number", labels, "random_int",
-           {{"low", 0.5}, {"high", 3}}),
-      made("expected `high - low` of at most 4294967296", images, "random_int",
-           {{"low", 0}, {"high", 5e9}}),
-      made("`high` is 1e+300; expected -", labels, "random_int", {{"low", 0}, {"high", 1e300}}),
-      made("so 2999999999 can occur, which is not a valid int32", labels, "random_int",
-           {{"low", 0}, {"high", 3e9}}),
-      made("`value` is 2.5, which is not a valid int32", labels, "constant", {{"value", 2.5}}),
-      made("`value` is inf", images, "constant", {{"value", INFINITY}}),
-      made("`high` is 1e+300, which is not a valid float32", images, "random_uniform",
-           {{"low", 0}, {"high", 1e300}}),
-      made("5.77 deviations from the mean do not fit float32", images, "random_normal",
-           {{"mean", 0}, {"stddev", 1e38}}),
-      made("`stddev` is -1", images, "random_normal", {{"mean", 0}, {"stddev", -1}}),
+      made("`low` is 0.5; expected a whole number", labels, generators::Integers{0.5, 3}),
+      made("expected `high - low` of at most 4294967296", images, generators::Integers{0, 5e9}),
+      made("`high` is 1e+300; expected -", labels, generators::Integers{0, 1e300}),
+      made("so 2999999999 can occur, which is not a valid int32", labels,
+           generators::Integers{0, 3e9}),
+      made("`value` is 2.5, which is not a valid int32", labels, generators::Constant{2.5}),
+      made("`value` is inf", images, generators::Constant{INFINITY}),
+      made("`high` is 1e+300, which is not a valid float32", images, generators::Uniform{0, 1e300}),
+      made("5.77 deviations from the mean do not fit float32", images, generators::Normal{0, 1e38}),
+      made("`stddev` is -1", images, generators::Normal{0, -1}),
   });
 }
 

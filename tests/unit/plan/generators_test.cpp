@@ -1,8 +1,9 @@
 // What is wrong with the numbers of a generator.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "runtime/plan/model/generators.h"
 
@@ -12,29 +13,28 @@ using namespace flow::plan;
 namespace {
 
 /// The messages, each after the number that it is about.
-std::string faults(const char* type, const std::map<std::string, double>& values, DType dtype,
-                   const Shape& shape = {4}) {
-  const FromGenerator from{type, values};
+std::string faults(const FromGenerator& from, DType dtype, const Shape& shape = {4},
+                   const std::set<std::string_view>& missing = {}) {
   std::string text;
-  for (const GeneratorFault& fault : faults_of(from, dtype, shape))
-    text += std::string(fault.number) + ": " + fault.message + "\n";
+  for (const GeneratorFault& fault : faults_of(from, dtype, shape, missing))
+    text += fault.number + ": " + fault.message + "\n";
   return text;
 }
 
 std::string integers(double low, double high, DType dtype) {
-  return faults("random_int", {{"low", low}, {"high", high}}, dtype);
+  return faults(generators::Integers{low, high}, dtype);
 }
 
 std::string uniform(double low, double high, DType dtype) {
-  return faults("random_uniform", {{"low", low}, {"high", high}}, dtype);
+  return faults(generators::Uniform{low, high}, dtype);
 }
 
 std::string normal(double mean, double stddev, DType dtype) {
-  return faults("random_normal", {{"mean", mean}, {"stddev", stddev}}, dtype);
+  return faults(generators::Normal{mean, stddev}, dtype);
 }
 
 std::string constant(double value, DType dtype) {
-  return faults("constant", {{"value", value}}, dtype);
+  return faults(generators::Constant{value}, dtype);
 }
 
 }  // namespace
@@ -73,12 +73,12 @@ TEST_CASE("constants are elements of their dtype", "[plan]") {
 }
 
 TEST_CASE("iota counts as far as its dtype does", "[plan]") {
-  CHECK(faults("iota", {}, DType::kInt8, {2, 64}) == "");
-  CHECK(faults("iota", {}, DType::kInt8, {129}) ==
+  CHECK(faults(generators::Iota(), DType::kInt8, {2, 64}) == "");
+  CHECK(faults(generators::Iota(), DType::kInt8, {129}) ==
         ": `iota` counts the elements of [129] up to 128, which is not a valid int8\n");
-  CHECK(faults("iota", {}, DType::kBool, {2}) == "");
-  CHECK(faults("iota", {}, DType::kBool, {}) == "");
-  CHECK_FALSE(faults("iota", {}, DType::kFloat16, {70000}).empty());
+  CHECK(faults(generators::Iota(), DType::kBool, {2}) == "");
+  CHECK(faults(generators::Iota(), DType::kBool, {}) == "");
+  CHECK_FALSE(faults(generators::Iota(), DType::kFloat16, {70000}).empty());
 }
 
 TEST_CASE("fractions are finite floats", "[plan]") {
@@ -100,8 +100,8 @@ TEST_CASE("fractions are finite floats", "[plan]") {
 }
 
 TEST_CASE("numbers that are missing are passed over", "[plan]") {
-  CHECK(faults("random_int", {{"high", 5}}, DType::kInt8) == "");
-  CHECK(faults("random_int", {{"low", 200}}, DType::kInt8) ==
+  CHECK(faults(generators::Integers{0.5, 5}, DType::kInt8, {4}, {"low"}) == "");
+  CHECK(faults(generators::Integers{200, 0}, DType::kInt8, {4}, {"high"}) ==
         "low: `low` is 200, which is not a valid int8\n");
-  CHECK(faults("constant", {}, DType::kInt8) == "");
+  CHECK(faults(generators::Constant{300}, DType::kInt8, {4}, {"value"}) == "");
 }

@@ -263,8 +263,7 @@ Job train_job() {
 Job predict_job() {
   JobBuilder b("digits");
   b.job.precision = "float64";
-  const TensorId narrow = b.input("x", DType::kFloat32, {5, 3},
-                                  FromGenerator{"random_uniform", {{"low", -1}, {"high", 1}}});
+  const TensorId narrow = b.input("x", DType::kFloat32, {5, 3}, generators::Uniform{-1, 1});
   const TensorId x = b.one("cast", "x:float64", {narrow}, {{"dtype", DType::kFloat64}});
   const TensorId answers = b.input("answers", DType::kInt64, {5}, FromNpy{"a.npy"});
   const TensorId best = b.one("argmax", "best", {x}, {{"axis", int64_t{1}}});

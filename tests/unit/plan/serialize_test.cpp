@@ -61,7 +61,8 @@ TEST_CASE("a plan comes back from its text as it was", "[plan]") {
   CHECK(train.datasets[0].columns[0].rows ==
         sample::full_plan().jobs[0].datasets[0].columns[0].rows);
   CHECK(train.returns->value.items[1].keys[1] == "\xc3\xa4");
-  CHECK(std::get<FromGenerator>(back.jobs[1].inputs[0].source).values.at("low") == -1);
+  CHECK(std::get<generators::Uniform>(std::get<FromGenerator>(back.jobs[1].inputs[0].source)).low ==
+        -1);
   CHECK(back.root == "/somewhere/\xc3\xa4");
   CHECK(back.notes == std::vector<std::string>{"first", "se\"cond\n"});
 }
@@ -227,6 +228,15 @@ TEST_CASE("the values of an initializer are those of its type", "[plan]") {
         place + "truncated_normal: missing `stddev`");
   CHECK(read("", "zeros", R"("value":1.0)") == place + "zeros: expected 0 numbers, found 1");
   CHECK(read("x", "zeros", "") == place + "zeros takes no path");
+}
+
+TEST_CASE("the values of a generator are those of its type", "[plan]") {
+  const std::string place = "a.plan: jobs[1].inputs[0].source.generator: ";
+  CHECK(refusal(edited("random_uniform", "dice")) == place + "unknown type `dice`");
+  CHECK(refusal(edited(R"("high":1.0,"low":-1.0)", R"("low":-1.0)")) ==
+        place + "random_uniform: missing `high`");
+  CHECK(refusal(edited(R"("high":1.0,"low":-1.0)", R"("high":1.0,"low":-1.0,"mean":1.0)")) ==
+        place + "random_uniform: expected 2 numbers, found 3");
 }
 
 TEST_CASE("text that is not UTF-8 cannot be written into a plan", "[plan]") {
