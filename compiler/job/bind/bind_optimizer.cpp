@@ -5,11 +5,29 @@
 
 #include <algorithm>
 
-#include "compiler/job/tables/optimizer_table.h"
 #include "runtime/base/text.h"
 
 namespace flow::job {
 namespace {
+
+/// 0 of an optimizer without weight decay.
+double weight_decay_of(const plan::OptimizerRule& rule) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.weight_decay; })
+          return one.weight_decay;
+        else
+          return 0.0;
+      },
+      rule);
+}
+
+passes::LossScale bound(const StaticLossScale& scale) { return {.initial = scale.value}; }
+
+passes::LossScale bound(const DynamicLossScale& scale) {
+  return {scale.initial, true, scale.growth_factor, scale.backoff_factor,
+          static_cast<double>(scale.growth_interval)};
+}
 
 class OptimizerBinder {
  public:
@@ -86,7 +104,7 @@ class OptimizerBinder {
   }
 
   void bind_weight_decays() {
-    const double decay = number("weight_decay").value_or(0);
+    const double decay = weight_decay_of(optimizer_.rule);
     training_.weight_decays.assign(training_.variables.size(), optimizer_.includes ? 0 : decay);
     if (optimizer_.includes) set_where(training_.weight_decays, *optimizer_.includes, decay);
     if (optimizer_.excludes) set_where(training_.weight_decays, *optimizer_.excludes, 0);
@@ -97,12 +115,6 @@ class OptimizerBinder {
     const auto matched = matching(training_.variables, globs, "trained variable");
     for (size_t i = 0; i < numbers.size(); ++i)
       if (std::ranges::count(matched, training_.variables[i]) > 0) numbers[i] = number;
-  }
-
-  /// One of the optimizer's own.
-  std::optional<double> number(std::string_view name) const {
-    const auto found = optimizer_.numbers.find(std::string(name));
-    return found == optimizer_.numbers.end() ? std::nullopt : std::optional(found->second);
   }
 
   /// Those of `all` that a pattern matches, in their order. Reports patterns that match none.
@@ -133,31 +145,25 @@ class OptimizerBinder {
     good_ = false;
   }
 
-  /// The op, and of the optimizer's numbers those that it takes.
   void bind_update() {
-    training_.update = update_op(optimizer_.type, optimizer_.numbers);
+    std::visit([this](const auto& rule) { bind_rule(rule); }, optimizer_.rule);
     training_.clip_norm = optimizer_.clip_norm;
     training_.clip_value = optimizer_.clip_value;
-    bind_loss_scale();
-    for (const ops::AttributeSpec& def : ops::find_spec(training_.update)->attributes) {
-      const auto value = number(def.name);
-      if (!value || def.name == "weight_decay") continue;
-      if (def.type == ops::AttributeType::kBool)
-        training_.attributes.set(def.name, *value != 0);
-      else
-        training_.attributes.set(def.name, *value);
-    }
+    if (!optimizer_.loss_scale) return;
+    training_.job = job_.name.text;
+    training_.loss_scale =
+        std::visit([](const auto& scale) { return bound(scale); }, *optimizer_.loss_scale);
   }
 
-  void bind_loss_scale() {
-    const std::map<std::string, double>& numbers = optimizer_.loss_scale;
-    if (numbers.empty()) return;
-    training_.job = job_.name.text;
-    if (numbers.contains("value"))
-      training_.loss_scale = {.initial = numbers.at("value")};
-    else
-      training_.loss_scale = {numbers.at("initial"), true, numbers.at("growth_factor"),
-                              numbers.at("backoff_factor"), numbers.at("growth_interval")};
+  /// The op, and the values that it takes. Weight decay depends on the variable.
+  template <typename Rule>
+  void bind_rule(const Rule& rule) {
+    training_.update = rule.update_op();
+    const ops::OpSpec& op = *ops::find_spec(training_.update);
+    plan::for_each_field<Rule>([&](const auto& field) {
+      if (field.name != "weight_decay" && op.attribute(field.name))
+        training_.attributes.set(field.name, rule.*field.member);
+    });
   }
 
   Reader& reader_;

@@ -147,7 +147,7 @@ void write_io_spec(Reader& reader, const File& file, const Job& job, const ir::G
   for (const Watched& watched : bindings.watched)
     made.hooks.push_back(writer.hook(watched, bindings.context));
   if (training)
-    made.optimizer = {job.optimizer->type,
+    made.optimizer = {std::string(plan::type_name(job.optimizer->rule)),
                       job.optimizer->learning_rate,
                       writer.tensor(bindings.context.mean_loss),
                       training->loss_name(),

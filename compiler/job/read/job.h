@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,7 +11,9 @@
 #include "compiler/grad/initializers.h"
 #include "compiler/ir/call_site.h"
 #include "compiler/job/read/reader.h"
+#include "compiler/job/tables/gradient_records.h"
 #include "ops/spec.h"
+#include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/plan.h"
 
 namespace flow::job {
@@ -87,15 +88,14 @@ struct Input {
 };
 
 struct Optimizer {
-  std::string type = "sgd";
-  std::map<std::string, double> numbers;  // of its own keys, defaults filled in; flags are 0 or 1
+  plan::OptimizerRule rule;
   std::optional<std::vector<Name>> includes, excludes;  // globs: what decays
   plan::Schedule learning_rate;
   std::vector<std::pair<Name, double>> learning_rate_scales;  // globs; the last match counts
   std::vector<Name> minimize;
   std::optional<std::vector<Name>> variables;  // globs: what is trained
   std::optional<double> clip_norm, clip_value;
-  std::map<std::string, double> loss_scale;  // the numbers of its variant; empty: none
+  std::optional<LossScale> loss_scale;
   Span span;
   bool complete = true;  // false after an error
 };

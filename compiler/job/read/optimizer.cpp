@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "compiler/job/read/read_record.h"
 #include "compiler/job/read/sections.h"
 #include "compiler/job/read/variant.h"
 #include "compiler/job/tables/optimizer_table.h"
-#include "compiler/job/text/values.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::job {
@@ -37,9 +37,12 @@ void read_clipping(Reader& reader, const yaml::Node& node, Span key, Optimizer& 
   const Variant* variant = pick_variant(reader, node, key, "`grad_clipping`", grad_clippings());
   const Fields fields(reader, node, key, "`grad_clipping`", keys_of(grad_clippings(), variant));
   if (!variant) return;
-  const VariantValues values = read_values(fields, *variant);
-  optimizer.clip_norm = values.number("clip_norm");
-  optimizer.clip_value = values.number("clip_value");
+  GradClipping clipping;
+  read_record(fields, *variant, clipping);
+  if (const auto* norm = std::get_if<ClipByGlobalNorm>(&clipping))
+    optimizer.clip_norm = norm->clip_norm;
+  if (const auto* value = std::get_if<ClipByValue>(&clipping))
+    optimizer.clip_value = value->clip_value;
 }
 
 /// Globs and what they multiply the learning rate by, in the order of the file.
@@ -63,9 +66,9 @@ std::vector<std::pair<Name, double>> read_rate_scales(Reader& reader, const yaml
   return scales;
 }
 
-/// The numbers of its variant. Only 16-bit floats lose what a scale would keep.
-std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
-                                              std::string_view precision) {
+/// Only 16-bit floats lose what a scale would keep.
+std::optional<LossScale> read_loss_scale(Reader& reader, const yaml::Node& node, Span key,
+                                         std::string_view precision) {
   if (!expect_variant(reader, node, "`loss_scale`", loss_scales())) return {};
   const Variant* variant = pick_variant(reader, node, key, "`loss_scale`", loss_scales());
   const Fields fields(reader, node, key, "`loss_scale`", keys_of(loss_scales(), variant));
@@ -75,16 +78,19 @@ std::map<std::string, double> read_loss_scale(Reader& reader, const yaml::Node& 
         fmt::format(
             "`loss_scale` with `precision: {}`; expected `mixed_float16` or `mixed_bfloat16`",
             precision));
-  return variant ? read_values(fields, *variant).numbers : std::map<std::string, double>();
+  if (!variant) return {};
+  LossScale scale;
+  read_record(fields, *variant, scale);
+  return scale;
 }
 
-/// Keys that do not go together.
-void check_together(const Fields& fields, const VariantValues& values) {
+/// Which variables decay.
+void read_decayed(const Fields& fields, Optimizer& optimizer) {
   Reader& reader = fields.reader();
-  const yaml::Node* nesterov = fields.find("nesterov");
-  if (nesterov && values.number("nesterov") == 1 && values.number("momentum") == 0)
-    reader.error(Diagnosis::kOutOfRange, *nesterov, "`nesterov` requires a `momentum` above 0");
-  if (fields.find("includes") && fields.find("excludes"))
+  const yaml::Node *includes = fields.find("includes"), *excludes = fields.find("excludes");
+  if (includes) optimizer.includes = read_globs(reader, *includes, "`includes`");
+  if (excludes) optimizer.excludes = read_globs(reader, *excludes, "`excludes`");
+  if (includes && excludes)
     reader
         .error(Diagnosis::kBothGlobs, fields.key_span("excludes"),
                "both `includes` and `excludes`; expected at most one of them")
@@ -92,12 +98,12 @@ void check_together(const Fields& fields, const VariantValues& values) {
 }
 
 void read_own_keys(const Fields& fields, const Variant& variant, Optimizer& optimizer) {
-  const VariantValues values = read_values(fields, variant);
-  check_together(fields, values);
-  optimizer.type = variant.type;
-  optimizer.numbers = values.numbers;
-  optimizer.includes = values.list_of_globs("includes");
-  optimizer.excludes = values.list_of_globs("excludes");
+  const bool complete = read_record(fields, variant, optimizer.rule).empty();
+  if (const auto* sgd = std::get_if<plan::optimizers::Sgd>(&optimizer.rule);
+      sgd && complete && sgd->nesterov && sgd->momentum == 0)
+    fields.reader().error(Diagnosis::kOutOfRange, *fields.find("nesterov"),
+                          "`nesterov` requires a `momentum` above 0");
+  read_decayed(fields, optimizer);
 }
 
 void read_common_keys(const Fields& fields, std::string_view precision, Optimizer& optimizer) {

@@ -9,61 +9,6 @@
 namespace flow::job {
 namespace {
 
-void read_value(const Fields& fields, const KeyDef& def, const yaml::Node& node,
-                VariantValues& values) {
-  Reader& reader = fields.reader();
-  const std::string key(def.name), what = fmt::format("`{}`", def.name);
-  switch (def.type) {
-    case KeyType::kNumber:
-      if (const auto value = read_number(reader, node, what, def.bounds))
-        values.numbers[key] = *value;
-      break;
-    case KeyType::kInteger:
-      if (const auto value = read_integer(reader, node, what, def.bounds))
-        values.numbers[key] = static_cast<double>(*value);
-      break;
-    case KeyType::kBool:
-      if (const auto value = read_bool(reader, node, what)) values.numbers[key] = *value ? 1 : 0;
-      break;
-    case KeyType::kNumbers:
-      if (auto value = read_numbers(reader, node, what, def.bounds))
-        values.lists[key] = std::move(*value);
-      break;
-    case KeyType::kBoundaries:
-      if (!reader.expect(node, yaml::Kind::kList, what)) break;
-      if (auto value = read_integers(reader, node, what, def.bounds))
-        values.boundaries[key] = std::move(*value);
-      break;
-    case KeyType::kGlobs:
-      if (auto value = read_globs(reader, node, what)) values.globs[key] = std::move(*value);
-      break;
-    case KeyType::kWord:
-      if (auto value = read_choice(reader, node, what, def.words))
-        values.texts[key] = std::move(*value);
-      break;
-    case KeyType::kText:
-      if (auto value = read_text(reader, node, what)) values.texts[key] = std::move(*value);
-      break;
-    default:  // by the section's own reader
-      break;
-  }
-}
-
-void take_default(const KeyDef& def, VariantValues& values) {
-  const std::string key(def.name);
-  if (def.type == KeyType::kWord)
-    values.texts[key] = def.fallback;
-  else
-    values.numbers[key] = def.type == KeyType::kBool ? (def.fallback == "true" ? 1 : 0)
-                                                     : parse_number(def.fallback).value();
-}
-
-template <typename T>
-std::optional<T> value_at(const std::map<std::string, T>& values, const std::string& key) {
-  const auto found = values.find(key);
-  return found == values.end() ? std::nullopt : std::optional(found->second);
-}
-
 std::vector<std::string> types_of(const VariantKind& kind) {
   std::vector<std::string> types;
   for (const Variant& variant : kind.variants) types.emplace_back(variant.type);
@@ -81,14 +26,6 @@ const Variant* named_variant(Reader& reader, const yaml::Node& word, const Varia
 }
 
 }  // namespace
-
-std::optional<double> VariantValues::number(const std::string& key) const {
-  return value_at(numbers, key);
-}
-
-std::optional<std::vector<Name>> VariantValues::list_of_globs(const std::string& key) const {
-  return value_at(globs, key);
-}
 
 bool expect_variant(Reader& reader, const yaml::Node& node, std::string_view what,
                     const VariantKind& kind) {
@@ -138,18 +75,6 @@ std::vector<KeyDef> keys_of(const VariantKind& kind, const Variant* variant) {
     if (!variant || variant == &other) add(other.keys);
   add(kind.common);
   return keys;
-}
-
-VariantValues read_values(const Fields& fields, const Variant& variant) {
-  VariantValues values;
-  for (const KeyDef& def : variant.keys) {
-    const yaml::Node* given = def.required() ? fields.require(def.name) : fields.find(def.name);
-    if (given)
-      read_value(fields, def, *given, values);
-    else if (def.has_default())
-      take_default(def, values);
-  }
-  return values;
 }
 
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,

@@ -1,7 +1,6 @@
 // The variant that `type:` selects, read by its table.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,18 +9,6 @@
 #include "compiler/job/read/reader.h"
 
 namespace flow::job {
-
-/// The values of one variant in a file, without absent and wrong ones.
-struct VariantValues {
-  std::map<std::string, double> numbers;  // flags are 0 or 1
-  std::map<std::string, std::vector<double>> lists;
-  std::map<std::string, std::vector<int64_t>> boundaries;
-  std::map<std::string, std::vector<Name>> globs;
-  std::map<std::string, std::string> texts;
-
-  std::optional<double> number(const std::string& key) const;
-  std::optional<std::vector<Name>> list_of_globs(const std::string& key) const;
-};
 
 /// True for a mapping; else an error with a hint: "write `{type: static, value: 8}`". `what`:
 /// "`loss_scale`".
@@ -53,9 +40,6 @@ class ParsedVariant {
   const Variant* variant_ = nullptr;
   std::optional<Fields> fields_;
 };
-
-/// Reads the variant's own keys by the table.
-VariantValues read_values(const Fields& fields, const Variant& variant);
 
 /// A list of patterns, or one.
 std::optional<std::vector<Name>> read_globs(Reader& reader, const yaml::Node& node,

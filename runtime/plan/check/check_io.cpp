@@ -1,12 +1,12 @@
 // The inputs and outputs of a job: variables, inputs, deliveries, optimizer, run section.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check/check_job.h"
+#include "runtime/plan/model/optimizers.h"
 #include "runtime/plan/model/precision.h"
 
 namespace flow::plan {
@@ -141,19 +141,14 @@ void check_inputs(const Job& job, const Location& location) {
   }
 }
 
-bool is_optimizer(std::string_view type) {
-  static constexpr std::array<std::string_view, 7> kTypes = {"sgd",     "sgdw", "adam", "adamw",
-                                                             "rmsprop", "lars", "lamb"};
-  return std::ranges::find(kTypes, type) != kTypes.end();
-}
-
 void check_optimizer(const Job& job, const Location& location) {
   location.require(job.train == job.optimizer.has_value(),
                    "a train job requires an optimizer; other jobs have none");
   if (!job.optimizer) return;
   const Optimizer& optimizer = *job.optimizer;
   const Location here = location.at("optimizer", optimizer.type);
-  here.require(is_optimizer(optimizer.type), "unknown optimizer");
+  OptimizerRule rule;
+  here.require(set_type(rule, optimizer.type), "unknown optimizer");
   check_schedule(optimizer.learning_rate, here);
   const auto check_scalar = [&](TensorId id, Role role, std::string_view what) {
     const Tensor& tensor = job[id];

@@ -25,7 +25,7 @@ struct Bounds {
   std::optional<double> below = {}, above = {};  // both excluded
 };
 
-inline constexpr Bounds kNotNegative{.min = 0};
+inline constexpr Bounds kNotNegative{.min = 0}, kPositive{.above = 0};
 
 constexpr bool is_within(double number, const Bounds& bounds) {
   return (!bounds.min || number >= *bounds.min) && (!bounds.max || number <= *bounds.max) &&
