@@ -43,7 +43,7 @@ void low_precision_products(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Fuses bias_add, relu and the rounding to 16 bits onto the product or convolution whose result
 /// they alone read.
-void fuse_posts(ir::Graph& graph, Context& context, Diags& diags);
+void fuse_epilogues(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Fuses sgd_update onto the product that makes its gradient.
 void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);

@@ -16,8 +16,8 @@ constexpr Pass kPasses[] = {
     {"join_shared_grads", join_shared_grads},
     {"move_relu_grad", move_relu_grad},
     {"fuse_relu_grad", fuse_relu_grad},
-    {"narrow_products", low_precision_products},
-    {"fuse_posts", fuse_posts},
+    {"low_precision_products", low_precision_products},
+    {"fuse_epilogues", fuse_epilogues},
     {"fuse_updates", fuse_updates},
     {"place_devices", place_devices},
 };

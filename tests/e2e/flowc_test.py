@@ -192,8 +192,8 @@ class Commands(FlowTest):
             self.assertIn("cannot write to standard output", done.stderr)
 
     def test_dump_after_knows_the_passes(self):
-        done = self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "plan", "--dump-after", "fuse_post", status=2)
-        self.assertIn("did you mean `fuse_posts`?", done.stderr)
+        done = self.call("flowc", "build", JOBS / "mlp.yaml", "-o", "plan", "--dump-after", "fuse_epilogue", status=2)
+        self.assertIn("did you mean `fuse_epilogues`?", done.stderr)
 
     def test_show_memory_says_who_holds_how_much_when(self):
         """y takes 4 MiB and is cut off in its own place; z 8 MiB; both live at step 2, as w reads them."""

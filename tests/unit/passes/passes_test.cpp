@@ -289,7 +289,7 @@ TEST_CASE("In mixed precision what is returned is not rounded", "[passes]") {
   const ValueId flat = maker.add("reshape", "flat", {conv}, {{"shape", Integers{2, 27}}});
   const ValueId y = maker.add("matmul", "y", {flat, maker.variable("v", {27, 5})});
   maker.graph.results = {y, conv};
-  maker.run_passes("narrow_products");
+  maker.run_passes("low_precision_products");
   CHECK_THAT(maker.nodes(), Catch::Contains("pool1:bfloat16 = cast(pool1)"));
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("A cast is raised over a pool's gradient, but not where windows overla
   const ValueId pool = maker.add("max_pool2d", "pool", {convolution("a", x)},
                                  {{"ksize", size}, {"strides", Integers{2}}});
   maker.minimize(convolution("b", pool));
-  maker.run_passes("narrow_products");
+  maker.run_passes("low_precision_products");
   CAPTURE(maker.nodes());
   const std::string nodes = maker.nodes();
   const size_t at = nodes.find(" = max_pool2d_grad(");
@@ -321,7 +321,7 @@ TEST_CASE("A cast stands before a product that hooks alone read, too", "[passes]
   const ValueId seen = maker.add("matmul", "seen", {x, maker.variable("v", {4, 4})});
   maker.graph.results = {maker.add("matmul", "y", {x, maker.variable("w", {4, 4})})};
   maker.graph.watched = {seen};
-  maker.run_passes("narrow_products");
+  maker.run_passes("low_precision_products");
   ir::verify(maker.graph);
   CHECK(maker.nodes().find("x:bfloat16") < maker.nodes().find("tap seen"));
 }

@@ -10,9 +10,9 @@ namespace {
 using ir::ValueId;
 using ops::Epilogue;
 
-class PostFuser {
+class EpilogueFuser {
  public:
-  PostFuser(ir::Graph& graph, std::optional<DType> low_precision)
+  EpilogueFuser(ir::Graph& graph, std::optional<DType> low_precision)
       : graph_(graph),
         low_precision_(low_precision),
         reads_(main_reads(graph)),
@@ -79,8 +79,8 @@ class PostFuser {
 
 }  // namespace
 
-void fuse_posts(ir::Graph& graph, Context& context, Diags&) {
-  PostFuser(graph, context.low_precision).run();
+void fuse_epilogues(ir::Graph& graph, Context& context, Diags&) {
+  EpilogueFuser(graph, context.low_precision).run();
 }
 
 }  // namespace flow::passes
