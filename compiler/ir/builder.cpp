@@ -92,7 +92,10 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
                      fmt::format("`{}` is {} and `{}` is {}: the operands are swapped", first.name,
                                  name_of(site.operand(0).dtype), second.name,
                                  name_of(site.operand(1).dtype)))
-        .with_hint(fmt::format("write `in: [{}, {}]`", first.name, second.name));
+        .with_hint(site.written(0).empty() || site.written(1).empty()
+                       ? "exchange the operands"
+                       : fmt::format("write `{}: {}, {}: {}`", first.name, site.written(1),
+                                     second.name, site.written(0)));
     return false;
   }
   for (size_t i = 0; i < site.operands(); ++i) {

@@ -52,6 +52,11 @@ Span AttributeSpans::of_operand(size_t i) const {
   return i < operands.size() && operands[i].valid() ? operands[i] : op;
 }
 
+std::string_view CallSite::written(size_t i) const {
+  const Span span = spans_.of_operand(i);
+  return span == spans_.op ? std::string_view() : diags_.sources().text(span);
+}
+
 Diag& CallSite::report(Span span, Diagnosis diagnosis, std::string message, size_t chain_of) {
   failed_ = true;
   Diag& diag = diags_.error(diagnosis, span, fmt::format("{}: {}", name_, message));

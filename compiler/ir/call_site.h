@@ -37,6 +37,8 @@ class CallSite {
   ir::ValueId id(size_t i) const { return operands_[i]; }
   const ir::Value& operand(size_t i) const { return graph_[id(i)]; }
   const Shape& shape(size_t i) const { return operand(i).shape; }
+  /// Operand i as the user wrote it; empty where nobody did.
+  std::string_view written(size_t i) const;
 
   Diag& bad_operand(size_t i, Diagnosis diagnosis, std::string message);
   Diag& bad_attribute(std::string_view attribute, Diagnosis diagnosis, std::string message);

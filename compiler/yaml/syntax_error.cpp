@@ -23,7 +23,7 @@ class Explainer {
 
   void explain() {
     if (behind_a_value() || quote() || bracket() || bracket_in_text() || alias() || reserved() ||
-        escape() || dash() || second_colon() || missing_colon() || indentation())
+        escape() || dash() || second_colon() || missing_colon() || indentation() || key_at_dash())
       return;
     const Token& token = tokens_[index_at_offset()];
     report(Diagnosis::kYamlSyntax, span_of(token), "invalid YAML")
@@ -333,6 +333,31 @@ class Explainer {
         .label(span_of(above),
                fmt::format("`{}` starts in column {}", text_of(above), above.column + 1))
         .with_hint("align the keys of a mapping in one column");
+    return true;
+  }
+
+  /// `eval:` in the column of the dash of `- train:`.
+  bool key_at_dash() {
+    const size_t i = index_at_offset();
+    if (!is_key(i) || !tokens_[i].first_on_line) return false;
+    const Token& key = tokens_[i];
+    for (size_t j = i; j-- > 0;) {
+      const Token& above = tokens_[j];
+      const bool inside = above.in_flow || above.kind == TokenKind::kComment ||
+                          !above.first_on_line || above.column > key.column;
+      if (inside) continue;
+      return above.kind == TokenKind::kDash && above.column == key.column &&
+             report_key_at_dash(key, above);
+    }
+    return false;
+  }
+
+  bool report_key_at_dash(const Token& key, const Token& dash) {
+    report(Diagnosis::kIndentation, span_of(key),
+           fmt::format("unexpected key `{}` in the column of a list item", text_of(key)))
+        .label(span_of(dash), "the list item")
+        .with_hint(fmt::format("delete the `-`, or indent `{}` to make it a key of the item",
+                               text_of(key)));
     return true;
   }
 

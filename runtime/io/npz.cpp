@@ -62,7 +62,7 @@ const Npz::Listed& Npz::find(const std::string& array) const {
   if (const auto found = files_.find(array); found != files_.end()) return found->second;
   throw RunError(fmt::format("{} has no array `{}`", name_, array),
                  files_.empty() ? "the file has no arrays"
-                                : fmt::format("use one of {}", join(arrays(), ", ")));
+                                : fmt::format("use {}", quoted_alternatives(arrays())));
 }
 
 void Npz::damaged(std::string_view what) const {

@@ -107,7 +107,7 @@ class NpzTest(FlowTest):
         np.savez(self.dir / "d.npz", z=self.a, y=self.b)
         done = self.flowrun("predict", "job.yaml", "-o", "out", status=3)
         self.assertIn("has no array `a`", done.stderr)
-        self.assertIn("y, z", done.stderr)
+        self.assertIn("hint: use `y` or `z`\n", done.stderr)
 
     def test_an_archive_may_end_with_a_comment(self):
         with zipfile.ZipFile(self.dir / "d.npz", "a") as archive:

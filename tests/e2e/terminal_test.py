@@ -73,7 +73,7 @@ class TerminalTest(FlowTest):
         self.write("job.yaml", ROWS.replace("{npy: x.npy}", "{npz: x.npz, array: x}"))
         with zipfile.ZipFile(self.dir / "x.npz", "w") as archive:
             archive.writestr(HOSTILE + ".npy", b"")
-        self.assertIn("use one of \\x1b[2J", self.output("flowrun", "job.yaml", "-o", "out", status=3))
+        self.assertIn("use `\\x1b[2J", self.output("flowrun", "job.yaml", "-o", "out", status=3))
 
     def test_names_that_flowdiff_compares(self):
         for side, value in (("golden", 0), ("out", 1)):

@@ -53,7 +53,8 @@ const Column* find_column(Reader& reader, const yaml::Node& node,
 }
 
 /// An input's shape is the batch, then the shape of a row.
-void check_row_shape(Reader& reader, const Input& input, const Column& column) {
+void check_row_shape(Reader& reader, const Input& input, const Column& column,
+                     const std::string& source) {
   const Shape& row = column.plan.row_shape;
   const Shape rest = input.shape.from(1);
   if (!column.has_shape || rest == row) return;
@@ -62,7 +63,7 @@ void check_row_shape(Reader& reader, const Input& input, const Column& column) {
   reader
       .error(Diagnosis::kRowShape, input.shape_span,
              fmt::format("`{}` has shape {}, but a row of `{}` has shape {}", input.name.text,
-                         input.shape.str(), column.plan.name, row.str()))
+                         input.shape.str(), source, row.str()))
       .label(column.span, "the shape of a row")
       .with_hint(fmt::format("write `shape: {}`", Shape(fits).str()));
 }
@@ -82,7 +83,7 @@ void read_column_source(Reader& reader, const yaml::Node& node,
     input.has_error = true;
     return;
   }
-  check_row_shape(reader, input, *column);
+  check_row_shape(reader, input, *column, node.scalar);
 }
 
 Diagnosis diagnosis_of(plan::GeneratorFault::Kind kind) {

@@ -34,6 +34,10 @@ std::string hint_for_mapping(const Sources& sources, const yaml::Node& node,
   return listed("valid keys:", names_of(keys));
 }
 
+bool is_list_of_mappings(const yaml::Node& node) {
+  return !node.items.empty() && std::ranges::all_of(node.items, &yaml::Node::is_mapping);
+}
+
 }  // namespace
 
 void Origins::add(Span use, std::string variable, Span value) {
@@ -70,6 +74,8 @@ bool Reader::expect(const yaml::Node& node, yaml::Kind kind, std::string_view wh
   else if (kind == yaml::Kind::kScalar && hint.empty() && node.entries.size() == 1 &&
            node.entries.front().value.is_scalar())
     diag.with_hint(fmt::format("write `{}`", as_written(node.entries.front().value)));
+  else if (kind == yaml::Kind::kMapping && hint.empty() && is_list_of_mappings(node))
+    diag.with_hint(kWithoutDashes);
   else
     diag.with_hint(std::move(hint));
   return false;

@@ -67,6 +67,10 @@ class Reader {
   bool take_note(const yaml::Entry& entry);
 };
 
+/// The hint for a mapping that is written as a list.
+inline constexpr const char* kWithoutDashes =
+    "write the entries without dashes, aligned in one column";
+
 /// Words that cannot be names, because they mean something else there.
 std::span<const std::string_view> reserved_names();
 

@@ -39,7 +39,7 @@ void join_items(Reader& reader, yaml::Node& list, const Section& section) {
       .error(Diagnosis::kWrongKind, list,
              fmt::format("{} is a list; expected a mapping", section.what))
       .with_hint(nameless ? "write each entry as `NAME: {op: ...}`, without a dash"
-                          : "write the entries without dashes, aligned in one column");
+                          : kWithoutDashes);
   list = yaml::mapping_node(std::move(entries), list.span);
 }
 

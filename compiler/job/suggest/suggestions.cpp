@@ -130,7 +130,7 @@ constexpr Advice kAdvice[] = {
      "it "
      "for a separable one"},
     {"rnn simplernn lstm lstmcell gru grucell", "slice",
-     "write a network of one step, and call it with `repeat`: see docs/guide/networks.md"},
+     "write a network of one step, and call it with `repeat`: see `flowc help networks`"},
     {"transformer transformerencoder transformerencoderlayer transformerdecoderlayer",
      "scaled_dot_product_attention",
      "write a network with `scaled_dot_product_attention`, and call it with `repeat`"},

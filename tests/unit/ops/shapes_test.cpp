@@ -347,7 +347,7 @@ TEST_CASE("A loss has one label for each row of logits", "[ops]") {
       maker.messages() ==
       "swapped: `labels` is float32 and `logits` is int32: the operands are swapped\n"
       "  logits is [8, 10]\n"
-      "  hint: write `in: [labels, logits]`\n"
+      "  hint: exchange the operands\n"
       "wide: the labels are [8, 1] for logits [8, 10]; expected [8]: one label per row of logits\n"
       "  wide_labels is [8, 1]\n"
       "  logits is [8, 10]\n"
