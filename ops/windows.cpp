@@ -160,13 +160,13 @@ bool groups_fit(Call& call, int64_t channels, int64_t filters, int64_t groups) {
 }
 
 AttributeSpec padding_attribute(int dimensions) {
-  return {
-      "padding", AttributeType::kPadding, "valid",
-      dimensions == 1
-          ? "valid, same, same_lower, or explicit: 1, [[left, right]]. same puts an odd element at "
-            "the end, same_lower at the start"
-          : "valid, same, same_lower, or explicit: 1, [1, 1], [[top, bottom], [left, right]]. same "
-            "puts an odd row or column at the bottom or right, same_lower at the top or left"};
+  return {"padding", AttributeType::kPadding, "valid",
+          dimensions == 1
+              ? "valid, same (or same_upper), same_lower, or explicit: 1, [[left, right]]. same "
+                "puts an odd element at the end, same_lower at the start"
+              : "valid, same (or same_upper), same_lower, or explicit: 1, [1, 1], [[top, bottom], "
+                "[left, right]]. same puts an odd row or column at the bottom or right, same_lower "
+                "at the top or left"};
 }
 
 }  // namespace flow::ops
