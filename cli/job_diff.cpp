@@ -115,6 +115,7 @@ class JobDiff {
     };
     total("parameters", a.trained + a.frozen, b.trained + b.frozen, as_digits);
     if (a.frozen != b.frozen) total("trained parameters", a.trained, b.trained, as_digits);
+    total("moving statistics", a.statistics, b.statistics, as_digits);
     total("FLOPs a step", a.forward + a.backward, b.forward + b.backward, human_count);
     total("memory", a.memory, b.memory, as_bytes);
     total("checkpoint", a.checkpoint, b.checkpoint, as_bytes);

@@ -16,15 +16,27 @@ std::set<plan::TensorId> updated_variables(const plan::Job& job) {
   return updated;
 }
 
+std::set<plan::TensorId> moving_statistics(const plan::Job& job) {
+  std::set<plan::TensorId> found;
+  for (const plan::Step& step : job.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.op->operand(i).statistic) found.insert(step.inputs[i]);
+  return found;
+}
+
 JobTotals totals_of(const plan::Job& job) {
   JobTotals totals;
+  const std::set<plan::TensorId> statistics = moving_statistics(job);
   const std::set<plan::TensorId> updated = updated_variables(job);
   for (const plan::Variable& variable : job.variables) {
     const plan::Tensor& tensor = job[variable.tensor];
     totals.checkpoint += exec::bytes_of(tensor);
     if (variable.slot) continue;
     const bool trained = job.train && variable.trainable && updated.contains(variable.tensor);
-    (trained ? totals.trained : totals.frozen) += static_cast<uint64_t>(tensor.shape.elements());
+    uint64_t& sum = statistics.contains(variable.tensor) ? totals.statistics
+                    : trained                            ? totals.trained
+                                                         : totals.frozen;
+    sum += static_cast<uint64_t>(tensor.shape.elements());
   }
   for (const plan::Step& step : job.steps) {
     if (step.tap) continue;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
+#include "cli/job_totals.h"
 #include "ops/known.h"
 #include "runtime/plan/model/flops.h"
 
@@ -39,8 +41,9 @@ class TreeBuilder {
     for (const plan::Input& input : job_.inputs) add_input(input.tensor);
     for (const plan::Step& step : job_.steps)
       if (!step.tap && !plan::is_backward(step)) add_step(step);
+    const std::set<TensorId> statistics = moving_statistics(job_);
     for (const plan::Variable& variable : job_.variables)
-      if (!variable.slot)
+      if (!variable.slot && !statistics.contains(variable.tensor))
         entries()[entry_of(job_[variable.tensor].name)].parameters +=
             static_cast<uint64_t>(job_[variable.tensor].shape.elements());
     for (const plan::Step& step : job_.steps)

@@ -81,6 +81,8 @@ std::string parameters_text(const JobTotals& totals, bool train) {
                 ? ", none trained"
                 : fmt::format(": {} trained, {} frozen", grouped_digits(totals.trained),
                               grouped_digits(totals.frozen));
+  if (totals.statistics > 0)
+    text += fmt::format(", and {} moving statistics", grouped_digits(totals.statistics));
   return text;
 }
 

@@ -74,8 +74,8 @@ AttributeSpec momentum_attribute(std::string_view fallback, std::string_view doc
 }
 
 std::vector<OperandSpec> with_statistics(std::vector<OperandSpec> operands) {
-  operands.push_back({"mean", "(C)"});
-  operands.push_back({"variance", "(C), biased"});
+  operands.push_back({.name = "mean", .doc = "(C)", .statistic = true});
+  operands.push_back({.name = "variance", .doc = "(C), biased", .statistic = true});
   return operands;
 }
 
@@ -192,8 +192,8 @@ std::span<const OpSpec> batch_norm() {
                      "times unbias",
           .operands = {{"mean", "(C), of the batch"},
                        {"variance", "(C), of the batch, biased"},
-                       {"moving_mean", "(C)"},
-                       {"moving_variance", "(C)"}},
+                       {.name = "moving_mean", .doc = "(C)", .statistic = true},
+                       {.name = "moving_variance", .doc = "(C)", .statistic = true}},
           .attributes = {momentum_attribute("", "fraction of the old average to keep"),
                          {"unbias", AttributeType::kNumber, "",
                           "n / (n - 1) for a variance over n elements"}},

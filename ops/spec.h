@@ -34,6 +34,7 @@ struct OperandSpec {
   bool low_precision = false;
   Images images = Images::kNone;
   LimitRule limit = nullptr;  // of labels and places, which lie in [0, limit)
+  bool statistic = false;     // a variable there has moving averages: it is not a parameter
 };
 
 /// How an attribute's text is read.

@@ -91,7 +91,7 @@ class Commands(FlowTest):
         lines, _ = self.shown(JOBS / "resnet18.yaml", "--job", "train_cifar", *(word for change in changes for word in ("--set", change)))
         forward = float(re.search(r"([0-9.]+) G forward", lines["FLOPs a step"][0])[1])
         self.assertAlmostEqual(forward / 2, 1.82, delta=0.03)
-        self.assertEqual(lines["parameters"], ["11,699,112: 11,689,512 trained, 9,600 frozen"])
+        self.assertEqual(lines["parameters"], ["11,689,512, all trained, and 9,600 moving statistics"])
 
     def test_show_of_a_plan_has_the_entries_of_the_job_file(self):
         """Networks have no names in a plan, and ops that are other ops: else it is the same."""

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/folded_tree.h"
+#include "cli/job_totals.h"
 #include "cli/written_entries.h"
 #include "tests/unit/plan/sample.h"
 
@@ -72,6 +73,19 @@ TEST_CASE("names of a plan that are no names of a file do no harm", "[cli]") {
   plan::Job deep = stacked(1);
   for (int i = 0; i < 100'000; ++i) deep.steps[0].name += "/x";
   CHECK_FALSE(show_job(deep, entries_of_plan(deep), "job.yaml", true).empty());
+}
+
+TEST_CASE("moving statistics are counted apart from parameters", "[cli]") {
+  JobBuilder made("norm");
+  std::vector<plan::TensorId> operands = {made.input("x", DType::kFloat32, {2, 3})};
+  for (const char* name : {"bn/gamma", "bn/beta", "bn/moving_mean", "bn/moving_variance"})
+    operands.push_back(made.variable(name, {3}));
+  made.one("batch_norm_predict", "bn/normalize", operands,
+           {{"axis", int64_t{1}}, {"epsilon", 1e-3}});
+  const plan::Job job = made.done();
+  CHECK(totals_of(job).frozen == 6);
+  CHECK(totals_of(job).statistics == 6);
+  CHECK(folded(job).parameters == 6);
 }
 
 TEST_CASE("a job of many entries is shown in linear time", "[cli]") {
