@@ -52,7 +52,8 @@ int columns_of(std::FILE* stream) {
 }
 
 bool wants_color(std::FILE* stream) {
-  return is_screen(stream) && !std::getenv("NO_COLOR") && !(objects && stream == stderr);
+  const char* no_color = std::getenv("NO_COLOR");  // no-color.org: an empty text does not count
+  return is_screen(stream) && !(no_color && *no_color) && !(objects && stream == stderr);
 }
 
 bool write_all(int descriptor, std::string_view text) {
@@ -194,6 +195,7 @@ void configure(CLI::App& app, const std::string& name) {
   app.set_version_flag("--version", name + " " FLOW_VERSION, "print the version");
   app.set_help_flag("-h,--help", "print this help");
   app.get_formatter()->column_width(34);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   // The last one counts, so that scripts can add flags to those they have.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.failure_message(
@@ -322,16 +324,19 @@ std::optional<Complaint> misnamed_command(const CLI::App& app, int argc, char** 
   return command_complaint(app, argc, argv);
 }
 
-/// For "--device: cuda not in {auto,cpu,gpu}".
-std::string hint_at_choice(const std::string& message) {
+/// For the parser's "--device: cuda not in {auto,cpu,gpu}".
+std::optional<Complaint> choice_complaint(const std::string& message) {
   constexpr std::string_view kBefore = ": ", kBetween = " not in {";
-  const size_t word = message.find(kBefore) + kBefore.size(), end = message.find(kBetween);
-  if (end == message.npos || end < word) return {};
+  const size_t name = message.find(kBefore), word = name + kBefore.size();
+  const size_t end = message.find(kBetween);
+  if (name == message.npos || end == message.npos || end < word) return {};
   const std::string given = message.substr(word, end - word);
-  std::string choices = message.substr(end + kBetween.size());
-  choices.resize(choices.find('}') == choices.npos ? choices.size() : choices.find('}'));
-  const auto near = suggest(given.starts_with("cuda") ? "gpu" : given, split(choices, ','));
-  return near.empty() ? "" : fmt::format("did you mean {}?", near.front());
+  const std::string list = message.substr(end + kBetween.size());
+  const std::vector<std::string> choices = split(list.substr(0, list.find('}')), ',');
+  const auto near = suggest(given.starts_with("cuda") ? "gpu" : given, choices);
+  return Complaint{fmt::format("{} is `{}`; expected {}", message.substr(0, name), given,
+                               quoted_alternatives(choices)),
+                   near.empty() ? "" : fmt::format("did you mean `{}`?", near.front())};
 }
 
 Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
@@ -346,7 +351,10 @@ Complaint complaint(const CLI::App& app, const CLI::ParseError& error, int argc,
                           join(extras, " "));
     if (hint.empty()) hint = hint_at_word(at, extras.front(), argc, argv);
   }
-  if (hint.empty()) hint = hint_at_choice(message);
+  if (const auto choice = choice_complaint(message)) {
+    message = choice->message;
+    if (hint.empty()) hint = choice->hint;
+  }
   const std::string command = &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
   if (hint.empty()) hint = fmt::format("run `{} --help` for usage", command);
   return {message, hint};

@@ -19,6 +19,7 @@
 #include "cli/templates.h"
 #include "cli/written_entries.h"
 #include "compiler/compile.h"
+#include "compiler/complete.h"
 #include "compiler/describe_ops.h"
 #include "compiler/diag/diag.h"
 #include "compiler/job/suggest/vocabulary.h"
@@ -42,7 +43,7 @@ struct Options {
   std::string file, output, device, format = "table", code, op, other, start;
   std::string job, dump_after, schema = "job", topic;
   CompletionRequest completion;
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, command_names;
   bool commands = false, memory = false, steps = false, all = false;  // of `show`
   bool gradients = false, hooks = false, values = false;
   bool full = false, minimal = false;
@@ -181,6 +182,16 @@ int draw(const LoadedPlan& loaded, const Options& options) {
   return kDone;
 }
 
+/// The job of that name; for a whole plan, with those that it calls.
+std::vector<plan::Job> chosen_jobs(const plan::Plan& plan, const std::string& name, bool whole) {
+  std::vector<plan::Job> chosen = {find_job(plan, name)};
+  for (size_t i = 0; whole && i < chosen.size(); ++i)
+    for (const plan::Job* called : plan::sub_jobs_of(plan, chosen[i]))
+      if (std::ranges::count(chosen, called->name, &plan::Job::name) == 0)
+        chosen.push_back(*called);
+  return chosen;
+}
+
 int show(const Options& options) {
   const auto view = view_of(options);
   const bool drawn = options.format == "dot" || options.format == "svg";
@@ -196,14 +207,7 @@ int show(const Options& options) {
   auto loaded = load(request_of(options));
   if (!loaded) return kRequestWrong;
   plan::Plan& plan = loaded->plan;
-  if (!options.job.empty()) {
-    std::vector<plan::Job> kept = {find_job(plan, options.job)};
-    // A plan of the job has those that it calls, too.
-    for (size_t i = 0; options.format == "json" && i < kept.size(); ++i)
-      for (const plan::Job* called : plan::sub_jobs_of(plan, kept[i]))
-        if (std::ranges::count(kept, called->name, &plan::Job::name) == 0) kept.push_back(*called);
-    plan.jobs = std::move(kept);
-  }
+  if (!options.job.empty()) plan.jobs = chosen_jobs(plan, options.job, options.format == "json");
   if (options.format == "json") {
     print(plan::to_json(plan));
     return kDone;
@@ -301,11 +305,14 @@ void print_diff(const LoadedPlan& a, const LoadedPlan& b,
 /// Exits with 1 where the plans differ.
 int diff(const Options& options) {
   CompileRequest request = request_of(options);
-  const auto a = load(request);
+  auto a = load(request);
   if (!a) return kRequestWrong;
   request.file = options.other;
-  const auto b = load(request);
+  auto b = load(request);
   if (!b) return kRequestWrong;
+  if (!options.job.empty())
+    for (plan::Plan* plan : {&a->plan, &b->plan})
+      plan->jobs = chosen_jobs(*plan, options.job, true);
   const std::vector<plan::Difference> found = plan::differences(a->plan, b->plan);
   if (found.empty()) {
     print("the plans are equivalent\n");
@@ -320,51 +327,99 @@ int diff(const Options& options) {
   return kCheckFailed;
 }
 
-int init(const Options& options) {
-  if (options.start.empty()) {
-    print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
-    for (const Template& one : templates()) {
-      // The first line of each says what it is.
-      const std::string_view line = one.text.substr(0, one.text.find('\n'));
-      print(fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
-    }
-    return kDone;
+int list_templates() {
+  print("flowc init NAME writes NAME.yaml, a commented job file to start from:\n");
+  for (const Template& one : templates()) {
+    // The first line of each says what it is.
+    const std::string_view line = one.text.substr(0, one.text.find('\n'));
+    print(fmt::format("  {:<18}{}\n", one.name, line.starts_with("# ") ? line.substr(2) : line));
   }
-  const auto named = std::ranges::find(templates(), options.start, &Template::name);
-  if (named == templates().end()) {
-    std::vector<std::string> names;
-    for (const Template& one : templates()) names.emplace_back(one.name);
-    throw unknown(fmt::format("unknown template `{}`", options.start), options.start, names,
-                  "run `flowc init` to list them");
-  }
-  const fs::path path =
-      options.output.empty() ? fs::path(options.start + ".yaml") : fs::path(options.output);
+  return kDone;
+}
+
+const Template& find_template(const std::string& name) {
+  const auto found = std::ranges::find(templates(), name, &Template::name);
+  if (found != templates().end()) return *found;
+  std::vector<std::string> names;
+  for (const Template& one : templates()) names.emplace_back(one.name);
+  throw unknown(fmt::format("unknown template `{}`", name), name, names,
+                "run `flowc init` to list them");
+}
+
+void check_new_file(const fs::path& path) {
   if (fs::exists(path))
     throw RequestError(fmt::format("{} already exists", path.string()),
                        "write to another file with -o FILE");
-  constexpr std::string_view kSchema = "job.schema.json";
   if (const fs::path folder = path.parent_path(); !folder.empty() && !fs::is_directory(folder))
     throw RequestError(fmt::format("no such directory: {}", folder.string()),
                        fmt::format("create it: {}", command_line(std::vector<std::string>{
                                                         "mkdir", "-p", folder.string()})));
+}
+
+/// The template's text; the commands of its leading comment name this file.
+std::string text_for(const Template& one, const fs::path& path) {
+  std::string text(one.text);
+  const std::string original = fmt::format("jobs/{}.yaml", one.name);
+  const std::string here = escaped(command_line({{path.string()}}));
+  for (size_t at = 0; (at = text.find(original, at)) < text.find("\nflow:"); at += here.size())
+    text.replace(at, original.size(), here);
+  return text;
+}
+
+/// "flowrun train lenet.yaml", or "flowrun hooks.yaml" where that is the only job.
+std::string first_run(const fs::path& path, const std::string& text) {
+  const std::vector<std::string> jobs = jobs_in(path.string(), text);
+  std::vector<std::string> words = {"flowrun", path.string()};
+  if (jobs.size() > 1) words.insert(words.begin() + 1, jobs.front());
+  return command_line(words);
+}
+
+/// Folders of jobs/ that the text names and that are not next to the file.
+std::vector<std::string> missing_folders(const Template& one, const fs::path& path) {
+  std::vector<std::string> missing;
+  for (const std::string folder : {"data", "hooks"})
+    if (one.text.find(folder + '/') != one.text.npos && !fs::exists(path.parent_path() / folder))
+      missing.push_back(folder);
+  return missing;
+}
+
+int init(const Options& options) {
+  if (options.start.empty()) return list_templates();
+  const Template& start = find_template(options.start);
+  const fs::path path = options.output.empty() ? options.start + ".yaml" : options.output;
+  check_new_file(path);
+  constexpr std::string_view kSchema = "job.schema.json";
   const fs::path schema = path.parent_path() / kSchema;
   if (!fs::exists(schema)) write_text_atomically(schema, job_schema());
-  write_text_atomically(
-      path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, named->text));
+  const std::string text = text_for(start, path);
+  write_text_atomically(path, fmt::format("# yaml-language-server: $schema={}\n{}", kSchema, text));
   print_to_stderr(fmt::format(
-      "{}: written; next: flowc check {}, then flowrun {}; editors complete it with {}\n",
-      escaped(path.string()), escaped(path.string()), escaped(path.string()),
-      escaped(schema.string())));
+      "{}: written; next: {}, then {}; editors complete it with {}\n", escaped(path.string()),
+      escaped(command_line(std::vector<std::string>{"flowc", "check", path.string()})),
+      escaped(first_run(path, text)), escaped(schema.string())));
+  const std::vector<std::string> missing = missing_folders(start, path);
   const std::string jobs =
       installed_jobs().empty() ? "FLOW/jobs" : command_line({{installed_jobs().string()}});
-  // The files that it names are next to the original.
-  if (named->text.find("data/") != named->text.npos ||
-      named->text.find("hooks/") != named->text.npos)
-    print_to_stderr(
-        fmt::format("{}: copy its data and hooks from flow's jobs/ directory next to it, or run it "
-                    "with --root {}\n",
-                    escaped(path.string()), jobs));
+  if (!missing.empty())
+    print_to_stderr(fmt::format(
+        "{}: copy {} from flow's jobs/ directory next to it, or run it with --root {}\n",
+        escaped(path.string()), join(missing, " and "), jobs));
   return kDone;
+}
+
+/// The command that describes what is called so; empty where nothing is.
+std::string command_about(const Options& options) {
+  const std::string& name = options.topic;
+  if (std::ranges::count(options.command_names, name) > 0) return name + " --help";
+  if (ops::find_written_spec(name)) return "ops " + name;
+  return find_diagnosis(name) ? "explain " + name : "";
+}
+
+RequestError unknown_topic(const Options& options) {
+  const std::string what = fmt::format("unknown topic `{}`", options.topic);
+  if (const std::string command = command_about(options); !command.empty())
+    return RequestError(what, fmt::format("run `flowc {}`", command));
+  return unknown(what, options.topic, topic_names(), "run `flowc help` to list the topics");
 }
 
 int help(const Options& options) {
@@ -374,9 +429,7 @@ int help(const Options& options) {
     return kDone;
   }
   const std::string text = topic_text(options.topic, columns, wants_color(stdout));
-  if (text.empty())
-    throw unknown(fmt::format("unknown topic `{}`", options.topic), options.topic, topic_names(),
-                  "run `flowc help` to list the topics");
+  if (text.empty()) throw unknown_topic(options);
   print_painted(text);
   return kDone;
 }
@@ -406,8 +459,8 @@ Commands declare(CLI::App& app, Options& options) {
   Commands commands;
   const auto add = [&](const char* name, const char* doc, int (*does)(const Options&),
                        const char* footer) {
-    commands.emplace_back(app.add_subcommand(name, doc), does).first->footer(footer);
-    return commands.back().first;
+    CLI::App* command = app.add_subcommand(name, doc)->group("Commands")->footer(footer);
+    return commands.emplace_back(command, does).first;
   };
   const auto add_sets = [&options](CLI::App* command) {
     command
@@ -420,7 +473,7 @@ Commands declare(CLI::App& app, Options& options) {
 
   CLI::App* checks = add(
       "check", "Check all jobs of each file and report every error; read no data", check,
-      "Exit status: 0 no errors; 2 errors; 3 a file cannot be read.\n"
+      "Exit status: 0 no errors; 2 errors, or no such file; 3 a file cannot be read.\n"
       "\nExamples:\n  flowc check jobs/*.yaml\n  flowc check jobs/lenet.yaml --set vars.lr=0.05");
   checks->add_option("FILE", options.files, "job files; `-` is standard input")
       ->required()
@@ -438,28 +491,29 @@ Commands declare(CLI::App& app, Options& options) {
   builds->add_option("--job", options.job, "only this job")->type_name("J");
   builds
       ->add_option("--device", options.device,
-                   "cpu: place everything on the CPU; gpu: place on a GPU what FILE leaves open")
+                   "device to compile for; cpu: place everything there; gpu: place there what FILE "
+                   "leaves open")
       ->check(CLI::IsMember({"cpu", "gpu"}));
   add_sets(builds);
   builds->add_option("--dump-after", options.dump_after, "print the graph after this compiler pass")
       ->type_name("PASS");
 
   CLI::App* shows = add(
-      "show", "List what each job computes and what it takes", show,
+      "show", "List what each job computes and costs", show,
       "By default: a line for each entry of the job's graph, and the job's totals. Equal copies "
       "share a line, \"x 3\", which counts all of them. FLOPs are those of the forward pass; a "
       "multiplication with its addition counts as two. Bytes are the size of the output.\n"
-      "Examples:\n  flowc show jobs/lenet.yaml --job train\n  flowc show jobs/lenet.yaml --job "
+      "\nExamples:\n  flowc show jobs/lenet.yaml --job train\n  flowc show jobs/lenet.yaml --job "
       "train --format svg > lenet.svg");
   shows->add_option("FILE", options.file, "a job file or a plan")->required()->type_name("");
   shows->add_option("--job", options.job, "only this job")->type_name("J");
   shows->add_option("--format", options.format, "table, json (the plan), dot or svg")
       ->check(CLI::IsMember({"table", "json", "dot", "svg"}));
   shows->add_flag("--all", options.all, "list every copy and every network in full");
-  shows->add_flag("--gradients", options.gradients, "draw where gradients go back");
+  shows->add_flag("--gradients", options.gradients, "draw the gradients");
   shows->add_flag("--hooks", options.hooks, "draw hooks and the return");
   shows->add_flag("--steps", options.steps, "list the steps, variables and outputs of the plan");
-  shows->add_flag("--memory", options.memory, "list the memory of each step, and what fills it");
+  shows->add_flag("--memory", options.memory, "list memory per tensor over the steps");
   shows->add_flag("--commands", options.commands, "list the commands that a run starts");
   add_sets(shows);
 
@@ -470,13 +524,15 @@ Commands declare(CLI::App& app, Options& options) {
   CLI::App* diffs = add(
       "diff", "Compare two job files or plans", diff,
       "Lists entries that are added, removed or changed, and changes of parameters, FLOPs, memory, "
-      "optimizer, schedule and run. --set changes both.\nExit status: 0 equivalent; 1 different; 2 "
-      "one is invalid; 3 one cannot be read.\nExample: flowc diff jobs/lenet.yaml "
-      "runs/lenet-train-001/plan.json");
+      "optimizer, schedule and run. --set changes both.\n"
+      "\nExit status: 0 equivalent; 1 different; 2 one is invalid or missing; 3 one cannot be "
+      "read.\n"
+      "\nExample:\n  flowc diff jobs/lenet.yaml runs/lenet-train-001/plan.json --job train");
   diffs->add_option("A", options.file, "a job file or a plan")->required()->type_name("");
   diffs->add_option("B", options.other, "the job file or plan to compare with A")
       ->required()
       ->type_name("");
+  diffs->add_option("--job", options.job, "only this job")->type_name("J");
   diffs->add_flag("--values", options.values, "list each value of the plans that differs");
   add_sets(diffs);
 
@@ -508,7 +564,7 @@ Commands declare(CLI::App& app, Options& options) {
           "A job file names its schema in the first line:\n  # yaml-language-server: "
           "$schema=job.schema.json\n\nExample:\n  flowc schema -o job.schema.json");
   schemas->add_option("OF", options.schema, "job (default) or plan")
-      ->type_name("")
+      ->option_text(" ")  // the description lists the choices
       ->check(CLI::IsMember({"job", "plan"}));
   schemas->add_option("-o,--output", options.output, "output file; default: standard output")
       ->type_name("FILE");
@@ -530,6 +586,8 @@ Commands declare(CLI::App& app, Options& options) {
   completes->add_option("FILE", options.completion.files);
   completes->add_option("--word", options.completion.word);
 
+  for (const auto& [command, does] : commands)
+    if (command != completes) options.command_names.push_back(command->get_name());
   return commands;
 }
 

@@ -119,7 +119,19 @@ void append_report(const fs::path& path, const std::string& report) {
   }
 }
 
+/// Job files and plans are for `flowc diff`.
+void check_kind(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  std::error_code unknown;
+  for (const char* other : {".yaml", ".yml", ".json", ".plan"})
+    if (extension == other && fs::is_regular_file(path, unknown))
+      throw RequestError(
+          fmt::format("{} is not an array: expected a .npy file, a directory or a run", path),
+          "compare job files and plans with `flowc diff`");
+}
+
 int execute(const Options& options) {
+  for (const std::string& path : {options.golden, options.out}) check_kind(path);
   const io::ToleranceRules rules = rules_of(options);
   check_reports(options);
   const io::Comparison comparison =

@@ -413,6 +413,16 @@ int execute(const RunOptions& options) {
   return finish(options, job, request.directory, outcome);
 }
 
+/// A single word that is not a file may be a job.
+void check_file(const RunOptions& options) {
+  const std::string& word = options.file;
+  if (!options.job.empty() || word == "-" || fs::exists(word)) return;
+  if (const std::string file = file_with_job(word); !file.empty())
+    throw RequestError(
+        fmt::format("missing FILE for job `{}`", word),
+        fmt::format("write {}", command_line(std::vector<std::string>{"flowrun", word, file})));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Run a job from a job file, or from a plan that flowc built.", "flowrun");
   configure(app, "flowrun");
@@ -420,7 +430,7 @@ int run(int argc, char** argv) {
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (options.json) print_errors_as_json();
-  read_words(options);
+  check_file(options);
   return execute(options);
 }
 

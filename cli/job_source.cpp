@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/console.h"
+#include "compiler/complete.h"
 #include "compiler/yaml/text_check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
@@ -22,6 +23,25 @@ bool is_job_file(const fs::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml";
 }
 
+/// Sorted paths of the folder's job files, or of its other files.
+std::vector<std::string> files_in(const fs::path& folder, bool job_files) {
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable))
+    if (is_job_file(entry.path()) == job_files && entry.is_regular_file(unreadable))
+      names.push_back((folder / entry.path().filename()).string());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The file that may have been meant; "" where none is like it.
+std::string near_file(const std::string& file) {
+  for (const char* extension : {".yaml", ".yml"})
+    if (fs::is_regular_file(file + extension)) return file + extension;
+  const auto near = suggest(file, files_in(fs::path(file).parent_path(), is_job_file(file)));
+  return near.empty() ? "" : near.front();
+}
+
 void require_file(const CompileRequest& request) {
   const std::string& file = request.file;
   if (fs::is_directory(file)) {
@@ -35,17 +55,10 @@ void require_file(const CompileRequest& request) {
     throw RequestError(
         fmt::format("no such file: {}", file),
         fmt::format("write the job before the file: flowrun {} {}", file, *request.job));
-  const fs::path folder = fs::path(file).parent_path();
-  std::vector<std::string> names;
-  std::error_code unreadable;
-  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable))
-    if (is_job_file(entry.path()) == is_job_file(file) && entry.is_regular_file(unreadable))
-      names.push_back((folder / entry.path().filename()).string());
-  std::ranges::sort(names);
-  const auto near = suggest(file, names);
+  const std::string near = near_file(file);
   throw RequestError(fmt::format("no such file: {}", file),
                      near.empty() ? "run `flowc init` to list job files to start from"
-                                  : fmt::format("did you mean {}?", near.front()));
+                                  : fmt::format("did you mean {}?", near));
 }
 
 std::optional<CompileResult> compile_aloud(const CompileRequest& request, std::string text) {
@@ -127,6 +140,14 @@ std::optional<LoadedPlan> load(const CompileRequest& request) {
   return LoadedPlan{.plan = std::move(*result->plan),
                     .from_job_file = true,
                     .entries = std::move(result->entries)};
+}
+
+std::string file_with_job(const std::string& job) {
+  for (const std::string& file : files_in("", true)) try {
+      if (std::ranges::count(jobs_in(file, read_text(file)), job) > 0) return file;
+    } catch (const RunError&) {  // cannot be read
+    }
+  return {};
 }
 
 std::string job_names(const plan::Plan& plan) {

@@ -28,6 +28,9 @@ std::optional<LoadedPlan> load(const CompileRequest& request);
 /// The job of that name. RequestError that lists the jobs when there is none.
 const plan::Job& find_job(const plan::Plan& plan, const std::string& name);
 
+/// The first job file of the current folder that has a job of that name; "" where none has.
+std::string file_with_job(const std::string& job);
+
 /// "`train`, `eval`"
 std::string job_names(const plan::Plan& plan);
 

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
@@ -50,13 +49,25 @@ CLI::Validator is_folder() {
   return {wrong, "", "folder"};
 }
 
+/// A single word is the file: JOB may be left out.
+void add_arguments(CLI::App& app, RunOptions& options) {
+  const auto read_first = [&app, &options](const std::string& word) {
+    CLI::Option* file = app.get_option("FILE");
+    (file->count() > 0 ? options.job : options.file) = word;
+    file->required(false);
+  };
+  app.add_option_function<std::string>("JOB", read_first,
+                                       "job to run; omit it if FILE has only one job")
+      ->type_name("");
+  app.add_option("FILE", options.file, "job file or plan; `-` is standard input")
+      ->required()
+      ->type_name("");
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, RunOptions& options) {
-  app.add_option("JOB", options.job, "job to run; omit it if FILE has only one job")
-      ->required()
-      ->type_name("");
-  app.add_option("FILE", options.file, "job file or plan; `-` is standard input")->type_name("");
+  add_arguments(app, options);
   const auto group = [&app](const char* name) { app.option_defaults()->group(name); };
   const auto add_many = [&app](const char* flag, std::vector<std::string>& values, const char* type,
                                const char* text) {
@@ -135,10 +146,6 @@ void add_options(CLI::App& app, RunOptions& options) {
       "  flowrun train jobs/lenet.yaml\n"
       "  flowrun train jobs/lenet.yaml -o out --set vars.lr=0.05\n"
       "  flowrun train jobs/lenet.yaml -o out --resume --steps 2000");
-}
-
-void read_words(RunOptions& options) {
-  if (options.file.empty()) std::swap(options.job, options.file);
 }
 
 std::vector<std::string> overrides_of(const RunOptions& options) {

@@ -30,9 +30,6 @@ struct RunOptions {
 /// Fills `options`, which outlives the parsing.
 void add_options(CLI::App& app, RunOptions& options);
 
-/// A single word is the file: JOB may be left out.
-void read_words(RunOptions& options);
-
 /// What shapes the run, for its record: "--set vars.lr=0.1".
 std::vector<std::string> overrides_of(const RunOptions& options);
 

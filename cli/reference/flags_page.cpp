@@ -72,6 +72,18 @@ std::string joined_lines(const std::string& text) {
   return joined;
 }
 
+/// Indented lines are code.
+std::string with_fences(const std::string& text) {
+  std::string fenced;
+  bool code = false;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.starts_with(' ') != code) fenced += code ? "```\n" : "\n```\n";
+    code = line.starts_with(' ');
+    fenced += (code ? trimmed(line) : line) + '\n';
+  }
+  return trimmed(fenced + (code ? "```" : ""));
+}
+
 }  // namespace
 
 std::string sentence(std::string text) {
@@ -124,7 +136,8 @@ Footer read_footer(const std::string& footer) {
     }
     *into += (into == &read.examples ? trimmed(line) : line) + '\n';
   }
-  return {joined_lines(read.exit_status), trimmed(read.examples), joined_lines(read.remarks)};
+  return {joined_lines(read.exit_status), trimmed(read.examples),
+          with_fences(joined_lines(read.remarks))};
 }
 
 std::string usage(const CommandInfo& command, std::string_view of) {

@@ -145,7 +145,8 @@ class Commands(FlowTest):
         self.write("lenet.yaml", "flow: 1")
         done = self.call("flowc", "check", "lenett.yaml", status=2)
         self.assertEqual(done.stderr, "flowc: error: no such file: lenett.yaml\n   hint: did you mean lenet.yaml?\n")
-        self.assertIn("did you mean lenet.yaml?", self.call("flowc", "check", "lenet.yml", status=2).stderr)
+        for word in ("lenet.yml", "lenet"):
+            self.assertIn("did you mean lenet.yaml?", self.call("flowc", "check", word, status=2).stderr)
 
     def test_a_wrong_command_or_none_gets_the_commands(self):
         self.assertIn("did you mean `check`?", self.call("flowc", "chekc", status=2).stderr)
@@ -299,8 +300,18 @@ class FromTheTables(FlowTest):
         self.assertIn("hint: create it: mkdir -p 'a b'", self.call("flowc", "init", "lenet", "-o", "a b/x.yaml", status=2).stderr)
         self.call("flowc", "init", "lenet", "-o", "mine.yaml")
         mine, lenet = ((folder / name).read_text().split("\n", 1) for folder, name in ((self.dir, "mine.yaml"), (JOBS, "lenet.yaml")))
-        self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1]])
+        self.assertEqual(mine, ["# yaml-language-server: $schema=job.schema.json", lenet[1].replace("jobs/lenet.yaml", "mine.yaml")])
         self.assertEqual((self.dir / "job.schema.json").read_text(), self.call("flowc", "schema").stdout)
+
+    def test_init_names_the_first_job_and_the_folders_that_are_missing(self):
+        said = self.call("flowc", "init", "lenet").stderr
+        self.assertIn("next: flowc check lenet.yaml, then flowrun train lenet.yaml; ", said)
+        self.assertIn("lenet.yaml: copy data and hooks from", said)
+        os.mkdir(self.dir / "data")
+        said = self.call("flowc", "init", "gan", "-o", "my gan.yaml").stderr
+        self.assertIn("then flowrun judge 'my gan.yaml'; ", said)
+        self.assertNotIn("copy", said)
+        self.assertIn("then flowrun hooks.yaml; ", self.call("flowc", "init", "hooks").stderr)
 
     def test_init_leaves_a_schema_that_is_there(self):
         self.write("jobs/job.schema.json", "mine")
@@ -317,6 +328,12 @@ class FromTheTables(FlowTest):
                                  "1 difference in the plans; --values lists each of them"])
         found = self.call("flowc", "diff", lenet, "slow.plan", "--values", status=1).stdout.splitlines()
         self.assertEqual(found, ["~ train.optimizer.learning_rate.rates: [0.1] -> [0.01]", "1 difference in the plans"])
+
+    def test_diff_of_one_job(self):
+        self.call("flowc", "build", JOBS / "lenet.yaml", "--job", "train", "-o", "train.plan")
+        self.assertIn("job eval: removed", self.call("flowc", "diff", JOBS / "lenet.yaml", "train.plan", status=1).stdout)
+        self.assertEqual(self.call("flowc", "diff", JOBS / "lenet.yaml", "train.plan", "--job", "train").stdout, "the plans are equivalent\n")
+        self.assertIn("no job `eval` in", self.call("flowc", "diff", JOBS / "lenet.yaml", "train.plan", "--job", "eval", status=2).stderr)
 
     def test_diff_says_in_words_what_changed(self):
         text = (JOBS / "lenet.yaml").read_text()
@@ -390,13 +407,13 @@ class Help(FlowTest):
             self.assertEqual(done.stdout, "")
 
     def test_ops_tells_what_to_write_for_a_word_of_another_tool(self):
-        for word, hint in (("lstm", "see docs/guide/networks.md"), ("Linear", "did you mean `dense`?"), ("qqqqq", "list the ops with `flowc ops`")):
+        for word, hint in (("lstm", "see `flowc help networks`"), ("Linear", "did you mean `dense`?"), ("qqqqq", "list the ops with `flowc ops`")):
             self.assertIn(hint, self.call("flowc", "ops", word, status=2).stderr)
 
     def test_a_device_of_another_name_is_answered_with_ours(self):
         for word in ("cuda", "cuda:0", "gpuu"):
             done = self.call("flowrun", "train", JOBS / "mlp.yaml", "--device", word, status=2)
-            self.assertIn("hint: did you mean gpu?\n", done.stderr)
+            self.assertIn(f"error: --device is `{word}`; expected `auto`, `cpu` or `gpu`\n   hint: did you mean `gpu`?\n", done.stderr)
 
     def test_show_marks_variables_that_the_optimizer_leaves_out(self):
         def remarks(*sets):

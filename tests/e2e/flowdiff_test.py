@@ -376,6 +376,10 @@ class Requests(FlowDiff):
         self.assertIn("a directory", self.diff(out="golden/x.npy", status=2).stderr)
         self.assertIn("--brief", self.call("flowdiff", "golden", "golden", "--breif", status=2).stderr)
 
+    def test_job_files_and_plans_are_for_flowc_diff(self):
+        self.write("a.plan", "{}")
+        self.assertIn("hint: compare job files and plans with `flowc diff`\n", self.call("flowdiff", "a.plan", "a.plan", status=2).stderr)
+
     def test_help_and_version(self):
         self.assertIn("Exit status", self.call("flowdiff", "--help").stdout)
         self.assertRegex(self.call("flowdiff", "--version").stdout, r"^flowdiff \d+\.\d+\.\d+\n$")

@@ -435,6 +435,12 @@ jobs:
     def test_a_wrong_flag_gets_a_suggestion(self):
         self.assertIn("--steps", self.flowrun("train", JOBS / "mlp.yaml", "--stpes", 3, status=2).stderr)
 
+    def test_a_job_without_its_file_gets_the_command(self):
+        self.write("job.yaml", train_job(2))
+        self.assertIn("error: missing FILE for job `train`\n   hint: write flowrun train job.yaml\n", self.flowrun("train", status=2).stderr)
+        self.assertIn("hint: did you mean job.yaml?\n", self.flowrun("job", status=2).stderr)
+        self.assertIn("error: FILE is required", self.flowrun(status=2).stderr)
+
     def test_a_command_line_as_other_tools_have_it_gets_ours(self):
         mlp = JOBS / "mlp.yaml"
         for words, hint in [
