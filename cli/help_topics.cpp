@@ -2,9 +2,11 @@
 #include "cli/help_topics.h"
 
 #include <algorithm>
+#include <regex>
 
 #include "cli/markdown.h"
 #include "cli/reference/pages.h"
+#include "runtime/base/text.h"
 
 namespace flow::cli {
 namespace {
@@ -17,6 +19,19 @@ std::string title_of(std::string_view markdown) {
   std::string title;
   for (const Inline& part : parse_inline(heading->text)) title += part.text;
   return title;
+}
+
+/// Links to topics have the commands that show them: "hooks (`flowc help hooks`)". Tables have no
+/// room for them.
+std::string with_commands(std::string_view markdown) {
+  static const std::regex kLink(R"(\[([^\]]+)\]\((?:\.\./|guide/|reference/)*()" +
+                                join(topic_names(), "|") + R"()\.md[^)]*\))");
+  std::string text;
+  for (const std::string& line : split(markdown, '\n'))
+    text +=
+        (line.starts_with('|') ? line : std::regex_replace(line, kLink, "$1 (`flowc help $2`)")) +
+        '\n';
+  return text;
 }
 
 Block row_table() { return {Block::Kind::kTable, 0, {}, {}, {{}}}; }
@@ -50,10 +65,10 @@ std::string list_topics(size_t columns) {
 
 std::string topic_text(std::string_view name, size_t columns, bool color) {
   if (const auto guide = std::ranges::find(guides(), name, &Guide::name); guide != guides().end())
-    return to_terminal(parse_markdown(guide->text), columns, color);
+    return to_terminal(parse_markdown(with_commands(guide->text)), columns, color);
   const auto page = std::ranges::find(reference_pages(), name, &ReferencePage::name);
   if (page == reference_pages().end()) return {};
-  return to_terminal(parse_markdown(page->text()), columns, color);
+  return to_terminal(parse_markdown(with_commands(page->text())), columns, color);
 }
 
 }  // namespace flow::cli

@@ -54,7 +54,7 @@ _flow_values() {  # KIND WORD
       COMPREPLY+=($(compgen -W "$(flowc complete jobs "${files[@]}" 2>/dev/null)" -- "$word")) ;;
     paths)
       compopt -o nospace
-      COMPREPLY=($(flowc complete paths --word="$word" "${files[@]}" 2>/dev/null)) ;;
+      COMPREPLY=($(flowc complete paths --word "$word" "${files[@]}" 2>/dev/null)) ;;
     *) COMPREPLY=($(compgen -W "$(flowc complete "$kind" 2>/dev/null)" -- "$word")) ;;
   esac
 }
@@ -183,7 +183,7 @@ _flow_values() {  # KIND
       compadd -a names ;;
     jobs_or_files) _alternative 'jobs:job: _flow_values jobs' 'files:job file: _flow_values job_files' ;;
     paths)
-      names=(${(f)"$(flowc complete paths --word="$PREFIX" $files 2>/dev/null)"})
+      names=(${(f)"$(flowc complete paths --word "$PREFIX" $files 2>/dev/null)"})
       compadd -S '' -a names ;;
     *)
       names=(${(f)"$(flowc complete $kind 2>/dev/null)"})
@@ -271,7 +271,7 @@ function __flow_values  # KIND
         test -f "$word"; and set -a files $word
     end
     test (count $files) -eq 0; and test $argv[1] = jobs; and set files *.yaml
-    flowc complete $argv[1] --word=(commandline -ct | string collect) $files 2>/dev/null
+    flowc complete $argv[1] --word (commandline -ct | string collect --allow-empty) $files 2>/dev/null
 end
 )shell";
 

@@ -8,15 +8,16 @@ namespace flow::cli {
 
 std::span<const EnvironmentRow> environment_read() {
   static constexpr EnvironmentRow kRows[] = {
-      {"NO_COLOR", "Disables colour if it is set, also to the empty text."},
+      {"NO_COLOR", "Disables colour if it is set and not empty."},
       {"TERM", "`dumb` disables colour and the progress bar."},
-      {"LD_LIBRARY_PATH", "Directories in which `flowrun` looks for the CUDA libraries."},
-      {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program."},
+      {"LD_LIBRARY_PATH", "Directories in which `flowrun` looks for the CUDA libraries.", true},
+      {"CUDA_VISIBLE_DEVICES", "Selects the GPU, as in every CUDA program.", true},
       {"XDG_CACHE_HOME",
        "The parent of the cache of cuDNN's convolution plans, `$XDG_CACHE_HOME/flow`. Defaults to "
-       "`~/.cache`."},
-      {"HOME", "Locates `~/.cache` if `XDG_CACHE_HOME` is not set."},
-      {"PATH", "Locates the commands of hooks and returns."},
+       "`~/.cache`.",
+       true},
+      {"HOME", "Locates `~/.cache` if `XDG_CACHE_HOME` is not set.", true},
+      {"PATH", "Locates the commands of hooks and returns.", true},
   };
   return kRows;
 }

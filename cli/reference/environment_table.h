@@ -8,6 +8,7 @@ namespace flow::cli {
 
 struct EnvironmentRow {
   std::string_view name, doc;
+  bool only_flowrun = false;  // the other programs do not read it
 };
 
 /// Read by the programs.

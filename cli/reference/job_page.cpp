@@ -86,7 +86,7 @@ class JobPage {
     text +=
         "\n## Entries of a graph\n\nAn entry calls an op or a network. `op:` names it, `in:` "
         "lists its operands. The operands and attributes of each op are also keys: see "
-        "[ops](ops.md). Further keys:\n\n" +
+        "[ops](ops.md), or `flowc ops NAME`. Further keys:\n\n" +
         key_table(entry_keys(), kJobPage) +
         "\nOps without variables take neither `trainable` nor `variables`. Only networks and "
         "ops that behave differently in training take `training`.\n";

@@ -44,11 +44,11 @@ std::string commands_text(const CommandInfo& program) {
   return text.empty() ? "" : "\n## Commands\n" + text;
 }
 
-std::string environment_text(bool with_commands) {
+std::string environment_text(bool of_flowrun) {
   std::string text = "\n## Environment\n\n| variable | meaning |\n| --- | --- |\n";
   for (const EnvironmentRow& row : environment_read())
-    text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
-  if (!with_commands) return text;
+    if (of_flowrun || !row.only_flowrun) text += fmt::format("| `{}` | {} |\n", row.name, row.doc);
+  if (!of_flowrun) return text;
   text +=
       "\nCommands of hooks and returns get these variables:\n\n| variable | meaning |\n| --- | "
       "--- |\n";
@@ -62,6 +62,9 @@ std::string files_text() {
   for (const FileRow& row : run_files()) text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
   text += "\nIn a checkpoint:\n\n| path | contents |\n| --- | --- |\n";
   for (const FileRow& row : checkpoint_files())
+    text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
+  text += "\nIn a row of `metrics.jsonl`:\n\n| key | meaning |\n| --- | --- |\n";
+  for (const FileRow& row : metrics_keys())
     text += fmt::format("| `{}` | {} |\n", row.path, row.doc);
   return text;
 }

@@ -34,6 +34,11 @@ class Help(FlowTest):
         self.assertEqual(said, "flowc: error: unknown topic `checkpoint`\n   hint: did you mean `checkpoints`?\n")
         said = self.call("flowc", "help", "quantum", status=2).stderr
         self.assertEqual(said, "flowc: error: unknown topic `quantum`\n   hint: run `flowc help` to list the topics\n")
+        for topic, command in (("check", "check --help"), ("conv2d", "ops conv2d"), ("E0312", "explain E0312")):
+            self.assertIn(f"hint: run `flowc {command}`\n", self.call("flowc", "help", topic, status=2).stderr)
+
+    def test_links_have_the_commands_that_show_them(self):
+        self.assertIn("see hooks (`flowc help hooks`).", " ".join(self.call("flowc", "help", "tutorial").stdout.split()))
 
     def test_the_hidden_command_is_not_listed(self):
         self.assertNotIn("complete", self.call("flowc", "--help").stdout)
@@ -99,6 +104,7 @@ class Completion(FlowTest):
         self.assertEqual(self.bash("flowrun tr"), ["train"])
         self.assertEqual(self.bash("flowrun train jo"), ["job.yaml"])
         self.assertEqual(self.bash("flowrun train job.yaml --set vars."), ["vars.lr="])
+        self.assertIn("vars.", self.bash("flowrun train job.yaml --set "))
         self.assertEqual(self.bash("flowrun train job.yaml --res"), ["--resume"])
         self.assertEqual(self.bash("flowrun train job.yaml --device c"), ["cpu"])
         self.assertEqual(self.bash("flowrun train job.yaml --set vars.lr=0"), [])
@@ -127,6 +133,7 @@ class Completion(FlowTest):
         self.assertEqual(fish("flowc expl"), ["explain"])
         self.assertEqual(fish("flowc ops conv2d_"), ["conv2d_transpose"])
         self.assertIn("vars.lr=", fish("flowrun train job.yaml --set vars."))
+        self.assertIn("vars.", fish("flowrun train job.yaml --set "))
         self.assertEqual(fish("flowrun train job.yaml --device c"), ["cpu"])
 
 
@@ -142,6 +149,7 @@ class Manuals(FlowTest):
             done = subprocess.run(["groff", "-man", "-Tutf8", "-P-c", "-ww", page], capture_output=True, text=True)
             self.assertEqual(done.stderr, "", page.name)
             self.assertIn(page.stem, done.stdout)
+            self.assertNotIn("YAML-LANGUAGE-SERVER", done.stdout)
 
 
 class Tables(FlowTest):
