@@ -46,7 +46,8 @@ install(DIRECTORY schemas jobs DESTINATION ${share} COMPONENT flow USE_SOURCE_PE
 # Debian's python3 finds it there below /usr; others get the path from pkg-config.
 install(FILES jobs/hooks/flowhook.py DESTINATION lib/python3/dist-packages COMPONENT flow)
 
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow)
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT flow)
 install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT flow
   PATTERN "*.py" EXCLUDE PATTERN __pycache__ EXCLUDE)

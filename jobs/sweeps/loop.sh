@@ -7,7 +7,7 @@
 #
 # A point that fails is reported and does not stop the others. Ctrl-C finishes the step, saves, and stops the loop.
 set -u
-flowrun=${FLOWRUN:-build/release/bin/flowrun}
+flowrun=${FLOWRUN:-$(command -v flowrun || echo build/release/bin/flowrun)}
 file=${1:-jobs/mlp.yaml}
 shift $(($# > 0))
 

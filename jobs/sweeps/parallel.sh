@@ -8,7 +8,7 @@
 # Each run takes the next free directory below runs/, even if runs start at the same moment. runs/sweep.log lists the exit
 # status of each point. The exit status of the script is the number of failed points.
 set -u
-flowrun=${FLOWRUN:-build/release/bin/flowrun}
+flowrun=${FLOWRUN:-$(command -v flowrun || echo build/release/bin/flowrun)}
 file=${1:-jobs/mlp.yaml}
 shift $(($# > 0))
 at_once=${AT_ONCE:-2}

@@ -13,7 +13,7 @@
 # The exit status of a task is that of flowrun. A minute before the time limit, Slurm signals flowrun to save. A requeued
 # task resumes from there.
 set -eu
-flowrun=${FLOWRUN:-build/release/bin/flowrun}
+flowrun=${FLOWRUN:-$(command -v flowrun || echo build/release/bin/flowrun)}
 file=${1:-jobs/mlp.yaml}
 shift $(($# > 0))
 read -ra rates <<<"${RATES:-0.03 0.1 0.3}"

@@ -1,6 +1,7 @@
 """`cmake --install`: a prefix that works wherever it is moved, and refusals of one line."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -40,6 +41,10 @@ class Install(FlowTest):
                      "share/fish/vendor_completions.d/flowc.fish", "share/doc/flow/LICENSE", "share/doc/flow/docs/tutorial.md",
                      "lib/python3/dist-packages/flowhook.py"):
             self.assertTrue((moved / name).exists(), name)
+        folder = moved / "share/doc/flow"
+        for page in folder.rglob("*.md"):
+            for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", page.read_text()):
+                self.assertTrue((page.parent / target).exists(), f"{page.relative_to(folder)}: link to {target}")
         ours = subprocess.run(["readelf", "-d", moved / "bin/flowrun"], capture_output=True, text=True).stdout
         self.assertIn("$ORIGIN/", ours)
         self.assertNotIn(str(BUILD), ours)

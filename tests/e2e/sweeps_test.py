@@ -40,6 +40,10 @@ class Sweeps(FlowTest):
         logged = [json.loads(line)["loss"] for line in (self.dir / rows[0]["run"] / "metrics.jsonl").read_text().splitlines()]
         self.assertAlmostEqual(losses[0], sum(logged[-20:]) / 20, places=4)
 
+    def test_the_flowrun_of_the_path_is_used(self):
+        self.sweep("loop.sh", "point.yaml", "--steps", "1", SEEDS="1", FLOWRUN="", PATH=f"{BIN}:{os.environ['PATH']}")
+        self.assertEqual(len(self.runs()), 2)
+
     def test_numbers_of_validation_are_columns(self):
         self.write("point.yaml", train_job(30) + '''    hooks: [{watch: loss, every: 10, to: {type: print, label: "", reduce: mean}}]
 ''' + train_job(2).partition("jobs:\n")[2].replace("train:", "tune:", 1))
