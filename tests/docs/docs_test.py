@@ -12,8 +12,8 @@ below `~/flow` disappear with the page. Paths print as `/home/you/work/...`. Run
 
 The first word behind the opening fence says what a block is; the second is a file name:
 
-    ```yaml lenet.yaml         writes ~/work/lenet.yaml (any language, also in folders: ```python hooks/mean.py); a page may write
-                               a file again, later commands then see the new text
+    ```yaml lenet.yaml         writes lenet.yaml to the current folder (any language, also below it: ```python hooks/mean.py); the text
+                               above the block names the file. A page may write a file again, later commands then see the new text
     ```yaml lenet.yaml append  adds to the end of that file
     ```yaml                    without a name: a fragment, which must parse as YAML. Prefer whole files
     ```python                  without a name: must compile. ```json must parse, as a whole or line by line
@@ -327,7 +327,7 @@ def run_page(path, update=False):
                         continue
                     wrong.append(f"{where}: $ {command.text}\n--- shown\n" + "\n".join(shown) + "\n--- real\n" + "\n".join(real) + "\n---")
             elif block.name:
-                file = shell.work / block.name
+                file = pathlib.Path(shell.folder) / block.name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text((file.read_text() if block.append else "") + block.text())
                 if block.text().startswith("#!"):
@@ -377,6 +377,14 @@ def wrong_links(path):
     return wrong
 
 
+def unnamed_files(path):
+    """Files of a page that no text shortly above their blocks names: readers do not see what is behind a fence."""
+    text = path.read_text()
+    lines = text.splitlines()
+    return [f"{path.relative_to(SOURCE)}:{block.first}: write above the block: Save this file as `{block.name}`"
+            for block in split(text)[0] if block.name and f"`{block.name}`" not in "".join(lines[max(0, block.first - 6):block.first - 1])]
+
+
 class Documents(unittest.TestCase):
     chosen = []
 
@@ -394,6 +402,10 @@ class Documents(unittest.TestCase):
 
     def test_links_lead_to_files_and_headings(self):
         self.assertEqual([], [message for path in self.chosen or pages() for message in wrong_links(path)])
+
+
+    def test_the_text_names_the_files_of_blocks(self):
+        self.assertEqual([], [message for path in self.chosen or pages() for message in unnamed_files(path)])
 
 
 class Comparison(unittest.TestCase):
