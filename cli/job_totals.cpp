@@ -39,11 +39,11 @@ JobTotals totals_of(const plan::Job& job) {
     sum += static_cast<uint64_t>(tensor.shape.elements());
   }
   for (const plan::Step& step : job.steps) {
-    if (step.tap) continue;
+    if (step.probe) continue;
     const bool backward = plan::is_backward(step);
     (backward ? totals.backward : totals.forward) += plan::flops(job, step);
-    for (const plan::Post& post : step.posts)
-      (backward ? totals.backward : totals.forward) += plan::flops(job, step, post);
+    for (const plan::EpilogueOp& fused : step.epilogue)
+      (backward ? totals.backward : totals.forward) += plan::flops(job, step, fused);
   }
   totals.memory = peak_memory(job);
   return totals;

@@ -40,7 +40,7 @@ class TreeBuilder {
   JobTree run() {
     for (const plan::Input& input : job_.inputs) add_input(input.tensor);
     for (const plan::Step& step : job_.steps)
-      if (!step.tap && !plan::is_backward(step)) add_step(step);
+      if (!step.probe && !plan::is_backward(step)) add_step(step);
     const std::set<TensorId> statistics = moving_statistics(job_);
     for (const plan::Variable& variable : job_.variables)
       if (!variable.slot && !statistics.contains(variable.tensor))
@@ -105,18 +105,18 @@ class TreeBuilder {
     size_t entry = entry_of(step.name);
     entries()[entry].flops += plan::flops(job_, step);
     read(step.inputs, entry);
-    for (const plan::Post& post : step.posts) {
-      const size_t own = entry_of(post.name);
+    for (const plan::EpilogueOp& fused : step.epilogue) {
+      const size_t own = entry_of(fused.name);
       if (own == 0) continue;  // an update
       if (own != entry) {
         flow(entry, own, step.outputs[0]);
         set_output(entry, step);
-      } else if (post.op->epilogue != ops::Epilogue::kBias) {
-        entries()[own].op += " + " + post.op.name();
+      } else if (fused.op->epilogue != ops::Epilogue::kBias) {
+        entries()[own].op += " + " + fused.op.name();
       }
       entry = own;
-      entries()[entry].flops += plan::flops(job_, step, post);
-      read(post.operands, entry);
+      entries()[entry].flops += plan::flops(job_, step, fused);
+      read(fused.operands, entry);
     }
     if (step.name.find(':') == std::string::npos) {  // a cast or copy is of what is there
       add_activation(step, entry);

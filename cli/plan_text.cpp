@@ -105,11 +105,11 @@ std::string determinism_text(const plan::Job& job) {
       "determinism is off: on a GPU, results of these can vary from run to run: {}\n", names);
 }
 
-std::string taps_text(const plan::Job& job) {
+std::string probes_text(const plan::Job& job) {
   Table table;
   const double call = plan::estimate_call_seconds(job);
   for (const plan::Step& step : job.steps)
-    if (step.tap)
+    if (step.probe)
       table.row({step.name,
                  call > 0 ? fmt::format("adds about {:.2g} % to a step in which its hook fires",
                                         100 * plan::estimate_seconds(job, step) / call)

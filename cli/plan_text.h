@@ -34,6 +34,6 @@ std::string determinism_text(const plan::Job& job);
 
 /// What hooks read that no step makes by itself, a line each: how much longer a call takes in which
 /// they fire.
-std::string taps_text(const plan::Job& job);
+std::string probes_text(const plan::Job& job);
 
 }  // namespace flow::cli

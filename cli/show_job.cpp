@@ -132,8 +132,8 @@ std::string show_job(const plan::Job& job, std::span<const WrittenEntry> written
   for (const Folded& line : fold(tree, job, all).inside) listing.add(line, 0);
   std::string text = fmt::format("job {}: {}\n\n{}\n{}", escaped(job.name), job_text(job),
                                  listing.str(), totals_text(job));
-  const std::string taps = taps_text(job), determinism = determinism_text(job);
-  if (!taps.empty()) text += "\ntaps\n" + taps;
+  const std::string probes = probes_text(job), determinism = determinism_text(job);
+  if (!probes.empty()) text += "\ntaps\n" + probes;
   if (!determinism.empty()) text += "\n" + determinism;
   return text;
 }

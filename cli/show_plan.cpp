@@ -68,12 +68,12 @@ Table steps_table(const plan::Job& job) {
   row({"#", "step", "op", "result", "fused", "where"}, "device");
   for (size_t i = 0; i < job.steps.size(); ++i) {
     const plan::Step& step = job.steps[i];
-    std::vector<std::string> posts;
-    for (const plan::Post& post : step.posts) posts.push_back(post.op.name());
+    std::vector<std::string> epilogue;
+    for (const plan::EpilogueOp& fused : step.epilogue) epilogue.push_back(fused.op.name());
     std::string result;
     if (!step.outputs.empty() && step.outputs[0].valid()) result = type_of(job[step.outputs[0]]);
-    row({fmt::format("{}{}", i, step.tap ? " tap" : ""), step.name, step.op.name(), result,
-         join(posts, " "), step.where},
+    row({fmt::format("{}{}", i, step.probe ? " tap" : ""), step.name, step.op.name(), result,
+         join(epilogue, " "), step.where},
         plan::name_of(job.device_of(step)));
   }
   return table;
@@ -99,8 +99,8 @@ std::map<plan::TensorId, double> rate_scales_of(const plan::Job& job) {
   };
   for (const plan::Step& step : job.steps) {
     if (step.attributes.has("rate_scale")) add(step.inputs[1], step.attributes);
-    for (const plan::Post& post : step.posts)
-      if (post.op->epilogue == ops::Epilogue::kUpdate) add(post.operands[0], post.attributes);
+    for (const plan::EpilogueOp& fused : step.epilogue)
+      if (fused.op->epilogue == ops::Epilogue::kUpdate) add(fused.operands[0], fused.attributes);
   }
   return scales;
 }

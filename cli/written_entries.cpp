@@ -55,7 +55,7 @@ class Recognition {
 
  private:
   static bool is_written(const plan::Step& step) {
-    return !step.tap && !plan::is_backward(step) && step.name.find(':') == std::string::npos &&
+    return !step.probe && !plan::is_backward(step) && step.name.find(':') == std::string::npos &&
            !step.name.starts_with("minimize/mean_loss");
   }
 
@@ -86,15 +86,15 @@ class Recognition {
     const std::string_view op = layer ? step.op->layer : std::string_view();
     add({std::string(name), std::string(op.empty() ? step.op.name() : op), step.where});
     if (!op.empty()) found_.find(name)->second.op = op;  // the main one of its steps
-    for (const plan::Post& post : step.posts)
-      if (!layer || parent_of(post.name) != parent)
-        add({post.name, post.op.name(), place_of(step, post)});
+    for (const plan::EpilogueOp& fused : step.epilogue)
+      if (!layer || parent_of(fused.name) != parent)
+        add({fused.name, fused.op.name(), place_of(step, fused)});
   }
 
   /// An op that is fused onto a step has its place in the result's tensor, where it is the last.
-  std::string place_of(const plan::Step& step, const plan::Post& post) const {
+  std::string place_of(const plan::Step& step, const plan::EpilogueOp& fused) const {
     const plan::Tensor& result = job_[step.outputs[0]];
-    return result.name == post.name ? result.where : "";
+    return result.name == fused.name ? result.where : "";
   }
 
   /// With the networks around it.

@@ -47,10 +47,10 @@ std::string Builder::unique(std::string name) const {
   }
 }
 
-ValueId Builder::add_input(std::string name, DType dtype, Shape shape, int rows, Span span) {
+ValueId Builder::add_input(std::string name, DType dtype, Shape shape, int batch_axis, Span span) {
   if (!countable(shape, name, span, diags_)) return {};
   const ValueId id(graph_.values.size());
-  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), rows, NodeId(),
+  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), batch_axis, NodeId(),
                            plan::Role::kInput, span, device_});
   graph_.inputs.push_back(id);
   return id;
@@ -60,7 +60,7 @@ ValueId Builder::add_variable(std::string name, DType dtype, Shape shape,
                               plan::Initializer initializer, bool trainable, bool slot, Span span) {
   if (!countable(shape, name, span, diags_)) return {};
   const ValueId id(graph_.values.size());
-  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), kNoRows, NodeId(),
+  graph_.values.push_back({unique(std::move(name)), dtype, std::move(shape), kNoBatch, NodeId(),
                            plan::Role::kVariable, span, device_});
   graph_.variables.push_back({id, std::move(initializer), trainable, slot, ValueId()});
   return id;
@@ -145,11 +145,11 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
             device_};
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
-    const auto& [dtype, shape, rows] = call.results()[i];
+    const auto& [dtype, shape, batch_axis] = call.results()[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
         {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.result_name(i))), dtype,
-         shape, rows, id, plan::Role::kResult, spans.op, device_});
+         shape, batch_axis, id, plan::Role::kResult, spans.op, device_});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

@@ -23,7 +23,7 @@ class Builder {
 
   /// An input of the job, or a variable. Reports a shape that is too large and returns an invalid
   /// id then.
-  ValueId add_input(std::string name, DType dtype, Shape shape, int rows, Span span);
+  ValueId add_input(std::string name, DType dtype, Shape shape, int batch_axis, Span span);
   ValueId add_variable(std::string name, DType dtype, Shape shape, plan::Initializer initializer,
                        bool trainable, bool slot, Span span);
 

@@ -37,7 +37,8 @@ Diagnosis diagnosis_of(ops::Reason reason) {
 /// Rows of the batch that the job's inputs carry, or 0 where none does.
 int64_t batch_of(const ir::Graph& graph) {
   for (const ir::ValueId input : graph.inputs)
-    if (const ir::Value& value = graph[input]; value.rows >= 0) return value.shape[value.rows];
+    if (const ir::Value& value = graph[input]; value.batch_axis >= 0)
+      return value.shape[value.batch_axis];
   return 0;
 }
 
@@ -101,7 +102,7 @@ ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operan
   std::vector<ops::Operand> types;
   for (const ir::ValueId operand : operands) {
     const ir::Value& value = graph[operand];
-    types.push_back({value.dtype, value.shape, value.rows});
+    types.push_back({value.dtype, value.shape, value.batch_axis});
   }
   return ops::Call(std::move(types), attributes,
                    {.compute = graph.compute_dtype, .batch = batch_of(graph)});

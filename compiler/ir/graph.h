@@ -26,15 +26,15 @@ using ValueId = Id<struct ValueTag>;
 using NodeId = Id<struct NodeTag>;
 using plan::Attribute;
 using plan::Attributes;
-using plan::kMixedRows;
-using plan::kNoRows;
+using plan::kBatchReduced;
+using plan::kNoBatch;
 
 /// A tensor of the graph. Made by a node, or an input or variable of the job (`producer` invalid).
 struct Value {
   std::string name;  // unique: "images", "lenet/conv1/weight", "lenet/conv1/conv"
   DType dtype = DType::kFloat32;
   Shape shape;
-  int rows = kNoRows;
+  int batch_axis = kNoBatch;
   NodeId producer;
   plan::Role role = plan::Role::kResult;
   Span span;                                         // where the user asked for it
@@ -42,7 +42,7 @@ struct Value {
 };
 
 /// An elementwise op fused onto a node's first result by a pass.
-struct Post {
+struct EpilogueOp {
   const ops::OpSpec* op = nullptr;
   std::string name;
   std::vector<ValueId> operands;  // beyond the running value
@@ -56,9 +56,9 @@ struct Node {
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;  // all of the op's, defaults filled in
-  std::vector<Post> posts;
-  bool tap = false;  // read by hooks alone: runs only when one of them fires
-  Span span;         // the `op:` that asked for it; a gradient's is that of the forward op
+  std::vector<EpilogueOp> epilogue;
+  bool probe = false;  // read by hooks alone: runs only when one of them fires
+  Span span;           // the `op:` that asked for it; a gradient's is that of the forward op
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // what runs it; its results lie there
 };
 
@@ -89,7 +89,7 @@ struct Graph {
   /// Values that must survive every pass: returned, minimised.
   std::vector<ValueId> results;
   /// Values that hooks read. They decide nothing: one that exists only inside a fused node is
-  /// delivered by a tap, which the lowering adds.
+  /// delivered by a probe, which the lowering adds.
   std::vector<ValueId> watched;
   /// (value, its gradient of the summed loss), filled by autodiff.
   std::vector<std::pair<ValueId, ValueId>> gradients;

@@ -30,8 +30,8 @@ std::string attributes_text(const Attributes& attributes) {
 
 std::string type_text(const Value& value) {
   std::string text = fmt::format("{}{}", name_of(value.dtype), value.shape.str());
-  if (value.rows == kMixedRows) text += " mixed";
-  if (value.rows >= 0) text += fmt::format(" rows={}", value.rows);
+  if (value.batch_axis == kBatchReduced) text += " mixed";
+  if (value.batch_axis >= 0) text += fmt::format(" rows={}", value.batch_axis);
   return text;
 }
 
@@ -81,11 +81,12 @@ class Printer {
   void print(const Node& node) {
     std::vector<std::string> types;
     for (const ValueId result : node.results) types.push_back(type_text(graph_[result]));
-    line("{}{} = {}({}){}: {}{}", node.tap ? "tap " : "", names(node.results), node.op->name,
+    line("{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", names(node.results), node.op->name,
          names(node.operands), attributes_text(node.attributes), join(types, ", "),
          elsewhere(node.device));
-    for (const Post& post : node.posts)
-      line("  + {}({}){}", post.op->name, names(post.operands), attributes_text(post.attributes));
+    for (const EpilogueOp& fused : node.epilogue)
+      line("  + {}({}){}", fused.op->name, names(fused.operands),
+           attributes_text(fused.attributes));
   }
 
   const Graph& graph_;

@@ -48,10 +48,10 @@ class Verifier {
     known_[id.index()] = true;
   }
 
-  /// A tap may read what a fused node made on its way: the lowering makes it anew.
+  /// A probe may read what a fused node made on its way: the lowering makes it anew.
   void check_read(ValueId id, const Node& reader) const {
     check_id(id);
-    FLOW_CHECK(known_[id.index()] || (reader.tap && replaced_.contains(id)),
+    FLOW_CHECK(known_[id.index()] || (reader.probe && replaced_.contains(id)),
                "{} reads {} before it is made", reader.name, graph_[id].name);
   }
 
@@ -59,20 +59,20 @@ class Verifier {
     FLOW_CHECK(node.op && node.op->infer && !node.results.empty(), "{}", node.name);
     for (const ValueId operand : node.operands) check_read(operand, node);
     std::vector<ValueId> made = node.results;
-    if (!node.posts.empty()) made[0] = node.posts.front().replaced;
+    if (!node.epilogue.empty()) made[0] = node.epilogue.front().replaced;
     check_inferred(*node.op, node.name, node.operands, node.attributes, made);
-    for (size_t i = 0; i < node.posts.size(); ++i) {
-      const Post& post = node.posts[i];
-      std::vector<ValueId> operands = {post.replaced};
-      for (const ValueId operand : post.operands) {
+    for (size_t i = 0; i < node.epilogue.size(); ++i) {
+      const EpilogueOp& fused = node.epilogue[i];
+      std::vector<ValueId> operands = {fused.replaced};
+      for (const ValueId operand : fused.operands) {
         check_read(operand, node);
         operands.push_back(operand);
       }
-      FLOW_CHECK(!graph_[post.replaced].producer.valid(), "{}", graph_[post.replaced].name);
-      replaced_.insert(post.replaced);
-      const bool last = i + 1 == node.posts.size();
-      const ValueId result = last ? node.results[0] : node.posts[i + 1].replaced;
-      check_inferred(*post.op, post.name, operands, post.attributes, {result});
+      FLOW_CHECK(!graph_[fused.replaced].producer.valid(), "{}", graph_[fused.replaced].name);
+      replaced_.insert(fused.replaced);
+      const bool last = i + 1 == node.epilogue.size();
+      const ValueId result = last ? node.results[0] : node.epilogue[i + 1].replaced;
+      check_inferred(*fused.op, fused.name, operands, fused.attributes, {result});
     }
     for (const ValueId result : node.results) {
       check_id(result);
@@ -91,9 +91,9 @@ class Verifier {
     FLOW_CHECK(!call.failed(), "{}: {}", name, call.refusals().front().text);
     FLOW_CHECK(call.results().size() == results.size(), "{}", name);
     for (size_t i = 0; i < results.size(); ++i) {
-      const auto& [dtype, shape, rows] = call.results()[i];
+      const auto& [dtype, shape, batch_axis] = call.results()[i];
       const Value& value = graph_[results[i]];
-      FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.rows == rows,
+      FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.batch_axis == batch_axis,
                  "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());
     }
   }

@@ -46,7 +46,7 @@ class Aliases {
   /// A variable is written at the end of a call, when a reshape of it may still be read.
   void add_reshapes() {
     for (const plan::Step& step : job_.steps)
-      if (step.op->view && !step.tap &&
+      if (step.op->view && !step.probe &&
           job_.tensors[root(step.inputs[0])].role != plan::Role::kVariable)
         alias(step.outputs[0], step.inputs[0]);
   }
@@ -56,14 +56,15 @@ class Aliases {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       const auto read = [&](TensorId tensor) { last_read_[root(tensor)] = i; };
       std::ranges::for_each(job_.steps[i].inputs, read);
-      for (const plan::Post& post : job_.steps[i].posts) std::ranges::for_each(post.operands, read);
+      for (const plan::EpilogueOp& fused : job_.steps[i].epilogue)
+        std::ranges::for_each(fused.operands, read);
     }
   }
 
   void add_elementwise() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
       const plan::Step& step = job_.steps[i];
-      if (step.tap || !step.op->elementwise || !may_overwrite(step, i)) continue;
+      if (step.probe || !step.op->elementwise || !may_overwrite(step, i)) continue;
       const size_t into = root(step.inputs[0]);
       const size_t result = root(step.outputs[0]);
       alias(step.outputs[0], step.inputs[0]);

@@ -1,4 +1,4 @@
-// Graph -> plan: tensors, steps in order, and taps for watched values inside fused steps.
+// Graph -> plan: tensors, steps in order, and probes for watched values inside fused steps.
 #include "compiler/lower/lower.h"
 
 #include <set>
@@ -29,7 +29,7 @@ class Lowering {
       job_.variables.push_back(
           {tensor(variable.value), variable.initializer, variable.trainable, variable.slot});
     for (const ir::Node& node : graph_.nodes) {
-      add_taps(node);
+      add_probes(node);
       add_step(node);
     }
     for (const ir::Variable& variable : graph_.variables)
@@ -45,7 +45,7 @@ class Lowering {
     for (const ir::Node& node : graph_.nodes)
       for (const ValueId value : passes::reads_of(node)) {
         mark(value);
-        if (node.tap) watched_.insert(value);
+        if (node.probe) watched_.insert(value);
       }
     for (const ValueId value : graph_.results) mark(value);
     for (const ir::Variable& variable : graph_.variables)
@@ -66,7 +66,7 @@ class Lowering {
     made.dtype = value.dtype;
     made.shape = value.shape;
     made.role = value.role;
-    made.rows = value.rows;
+    made.batch_axis = value.batch_axis;
     made.where = sources_.where(value.span);
     made.device = elsewhere(value.device);
     tensor = TensorId(job_.tensors.size());
@@ -88,39 +88,39 @@ class Lowering {
     return tensors;
   }
 
-  /// The node with its first `posts` posts, without outputs.
-  plan::Step step_of(const ir::Node& node, size_t posts) const {
+  /// The node with its first `count` epilogue ops, without outputs.
+  plan::Step step_of(const ir::Node& node, size_t count) const {
     plan::Step step;
     step.op = node.op->name;
     step.name = node.name;
     step.inputs = read(node.operands);
     step.attributes = node.attributes;
-    for (size_t i = 0; i < posts; ++i) {
-      const ir::Post& post = node.posts[i];
-      step.posts.push_back({post.op->name, post.name, read(post.operands), post.attributes});
+    for (size_t i = 0; i < count; ++i) {
+      const ir::EpilogueOp& fused = node.epilogue[i];
+      step.epilogue.push_back({fused.op->name, fused.name, read(fused.operands), fused.attributes});
     }
-    step.tap = node.tap;
+    step.probe = node.probe;
     step.where = sources_.where(node.span);
     step.device = elsewhere(node.device);
     return step;
   }
 
-  /// What hooks read of a fused node's inner values is computed beside it, with fewer posts.
-  void add_taps(const ir::Node& node) {
-    for (size_t posts = 0; posts < node.posts.size(); ++posts) {
-      const ValueId inner = node.posts[posts].replaced;
+  /// What hooks read of a fused node's inner values is computed beside it, with fewer epilogue ops.
+  void add_probes(const ir::Node& node) {
+    for (size_t count = 0; count < node.epilogue.size(); ++count) {
+      const ValueId inner = node.epilogue[count].replaced;
       if (!watched_.contains(inner)) continue;
-      plan::Step tap = step_of(node, posts);
-      tap.name = graph_[inner].name + ":tap";
-      tap.outputs = {tensor(inner)};
-      tap.outputs.resize(node.results.size());
-      tap.tap = true;
-      job_.steps.push_back(std::move(tap));
+      plan::Step probe = step_of(node, count);
+      probe.name = graph_[inner].name + ":tap";
+      probe.outputs = {tensor(inner)};
+      probe.outputs.resize(node.results.size());
+      probe.probe = true;
+      job_.steps.push_back(std::move(probe));
     }
   }
 
   void add_step(const ir::Node& node) {
-    plan::Step step = step_of(node, node.posts.size());
+    plan::Step step = step_of(node, node.epilogue.size());
     const ops::OpSpec& spec = *node.op;
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];

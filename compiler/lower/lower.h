@@ -1,4 +1,4 @@
-// Graph -> plan: tensors, steps in order, taps for watched values inside fused steps.
+// Graph -> plan: tensors, steps in order, probes for watched values inside fused steps.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace flow {
 
 /// Where each value of the graph lies in the plan. A watched value that a pass fused away has a
-/// tensor too: its tap's result.
+/// tensor too: its probe's result.
 struct Lowered {
   std::vector<plan::TensorId> tensor_of;  // by ValueId; invalid: not in the plan
 };

@@ -42,13 +42,14 @@ class EpilogueFuser {
   /// The index of the node that `node` can be fused onto.
   size_t host_of(const ir::Node& node) const {
     const Epilogue epilogue = node.op->epilogue;
-    if (node.tap || epilogue == Epilogue::kNone || epilogue == Epilogue::kUpdate) return kNobody;
+    if (node.probe || epilogue == Epilogue::kNone || epilogue == Epilogue::kUpdate) return kNobody;
     const ValueId running = node.operands[0];
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
     if (host.results[0] != running || host.device != node.device) return kNobody;
-    const Epilogue last = host.posts.empty() ? Epilogue::kNone : host.posts.back().op->epilogue;
+    const Epilogue last =
+        host.epilogue.empty() ? Epilogue::kNone : host.epilogue.back().op->epilogue;
     if (!host.op->can_take(epilogue) || epilogue <= last) return kNobody;
     // To the dtype of mixed precision; other casts stand apart.
     if (epilogue == Epilogue::kCast && node.attributes.get<DType>("dtype") != low_precision_)
@@ -63,11 +64,11 @@ class EpilogueFuser {
   }
 
   void fuse(ir::Node& host, const ir::Node& node) const {
-    host.posts.push_back({node.op,
-                          node.name,
-                          {node.operands.begin() + 1, node.operands.end()},
-                          node.operands[0],
-                          node.attributes});
+    host.epilogue.push_back({node.op,
+                             node.name,
+                             {node.operands.begin() + 1, node.operands.end()},
+                             node.operands[0],
+                             node.attributes});
     host.results[0] = node.results[0];
   }
 

@@ -18,7 +18,7 @@ class GradFuser {
       : graph_(graph), reads_(main_reads(graph)), readers_(graph.values.size()) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const ir::Node& node = graph.nodes[i];
-      if (!node.tap && !node.operands.empty()) readers_[node.operands[0].index()].push_back(i);
+      if (!node.probe && !node.operands.empty()) readers_[node.operands[0].index()].push_back(i);
     }
   }
 
@@ -46,7 +46,7 @@ class GradFuser {
 
   bool fuse(const ir::Node& node) {
     const ir::Node* norm =
-        node.op->gradient_of == Epilogue::kRelu && !node.tap ? normalisation_of(node) : nullptr;
+        node.op->gradient_of == Epilogue::kRelu && !node.probe ? normalisation_of(node) : nullptr;
     if (!norm) return false;
     const ValueId masked = node.results[0];
     const std::vector<size_t>& readers = readers_[masked.index()];
@@ -70,7 +70,7 @@ class GradFuser {
 }  // namespace
 
 void fuse_relu_grad(ir::Graph& graph, Context& context, Diags& diags) {
-  // The rectifier's gradient may be watched still, and is dead or a tap otherwise.
+  // The rectifier's gradient may be watched still, and is dead or a probe otherwise.
   if (GradFuser(graph).run()) remove_dead(graph, context, diags);
 }
 

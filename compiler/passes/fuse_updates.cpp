@@ -20,7 +20,7 @@ std::vector<size_t> last_reads(const ir::Graph& graph) {
   std::vector<size_t> last(graph.values.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const ir::Node& node = graph.nodes[i];
-    if (node.tap || node.op->epilogue == ops::Epilogue::kUpdate) continue;
+    if (node.probe || node.op->epilogue == ops::Epilogue::kUpdate) continue;
     for (const ValueId read : reads_of(node)) last[read.index()] = i + 1;
   }
   return last;
@@ -66,7 +66,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
     // The product writes the variable in place, so it must come after all that read it.
     const bool fuses =
         host.valid() && places[host.index()]->op->can_take(ops::Epilogue::kUpdate) &&
-        places[host.index()]->posts.empty() && places[host.index()]->device == node.device &&
+        places[host.index()]->epilogue.empty() && places[host.index()]->device == node.device &&
         reads[node.operands[0].index()] == 1 && last[node.operands[1].index()] <= host.index();
     if (!fuses) {
       places.push_back(left.insert(left.end(), std::move(node)));
@@ -78,7 +78,7 @@ void fuse_updates(ir::Graph& graph, Context&, Diags&) {
       return &later != &*product && std::ranges::count(reads_of(later), node.operands[1]) > 0;
     });
     if (tapped) move_to_end(left, product, graph);
-    product->posts.push_back(
+    product->epilogue.push_back(
         {node.op, node.name, {node.operands[1]}, node.operands[0], node.attributes});
     product->results[0] = node.results[0];
   }

@@ -44,10 +44,10 @@ class RowsJoiner {
   /// a variable may be updated.
   bool is_part(const ir::Node& node) const {
     const auto is_matrix_of_rows = [this](ValueId operand) {
-      return graph_[operand].shape.rank() == 2 && graph_[operand].rows <= 0 &&
+      return graph_[operand].shape.rank() == 2 && graph_[operand].batch_axis <= 0 &&
              !graph_.variable_of(operand);
     };
-    if (node.tap || !std::ranges::all_of(node.operands, is_matrix_of_rows)) return false;
+    if (node.probe || !std::ranges::all_of(node.operands, is_matrix_of_rows)) return false;
     if (node.op->gradient_of == ops::Epilogue::kBias)
       return node.attributes.get<int64_t>("axis") == 1;
     return node.op == ops::kMatmul && node.attributes.get<bool>("transpose_a") &&
@@ -63,7 +63,7 @@ class RowsJoiner {
       const ir::Node& node = graph_.nodes[i];
       const ValueId result = node.results[0];
       if (is_part(node)) added[result.index()] = node.op;
-      if (node.op != ops::kAdd || node.tap) continue;
+      if (node.op != ops::kAdd || node.probe) continue;
       const ops::OpSpec* op = added[node.operands[0].index()];
       const bool all = op && std::ranges::all_of(node.operands, [&](ValueId operand) {
                          return added[operand.index()] == op && reads_[operand.index()] == 1 &&

@@ -58,7 +58,7 @@ class Joiner {
       if (node.op != ops::kAdd) continue;
       covered = covered_by(node);
       const bool whole = covered > 0 && covered == graph_[node.results[0]].shape.elements();
-      if (whole && !node.tap && join(i)) covered = 0;
+      if (whole && !node.probe && join(i)) covered = 0;
     }
   }
 
@@ -118,7 +118,7 @@ class Joiner {
     const ValueId joined = builder_.add(op, sum.name, std::move(gradients),
                                         {{"axis", static_cast<int64_t>(*axis)}}, sum.span);
     // In a batch of one, rows can be seen along several axes, by each op along another.
-    if (graph_[joined].rows != graph_[sum.results[0]].rows) return false;
+    if (graph_[joined].batch_axis != graph_[sum.results[0]].batch_axis) return false;
     const ir::Node made = graph_.nodes.back();
     ir::Node& node = graph_.nodes[index];
     node.op = made.op;
@@ -139,7 +139,8 @@ class Joiner {
 
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags) {
   Joiner(graph, diags).run();
-  // The slices' gradients, which are dead or, where they are watched, taps; drafts of the builder.
+  // The slices' gradients, which are dead or, where they are watched, probes; drafts of the
+  // builder.
   remove_dead(graph, context, diags);
 }
 

@@ -30,7 +30,7 @@ class ProductRounding {
     round_products(false);
     while (raise_casts()) {
     }
-    round_products(true);  // taps take part in no decision
+    round_products(true);  // probes take part in no decision
     place();
   }
 
@@ -48,14 +48,14 @@ class ProductRounding {
     readers_.resize(graph_.values.size());
     casts_of_.resize(graph_.values.size());
     for (size_t i = 0; i < old_; ++i)
-      if (!graph_.nodes[i].tap)
+      if (!graph_.nodes[i].probe)
         for (const ValueId operand : graph_.nodes[i].operands)
           readers_[operand.index()].push_back(i);
   }
 
-  void round_products(bool taps) {
+  void round_products(bool probes) {
     for (size_t i = 0; i < old_; ++i)
-      if (graph_.nodes[i].op->product && graph_.nodes[i].tap == taps)
+      if (graph_.nodes[i].op->product && graph_.nodes[i].probe == probes)
         for (size_t operand = 0; operand < 2; ++operand) round_operand(i, operand);
   }
 

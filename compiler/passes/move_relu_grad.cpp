@@ -42,7 +42,7 @@ class Mover {
  private:
   /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
   const ir::Node* matching_pool(const ir::Node& node) const {
-    if (node.op->gradient_of != ops::Epilogue::kRelu || node.tap) return nullptr;
+    if (node.op->gradient_of != ops::Epilogue::kRelu || node.probe) return nullptr;
     const ir::Node* unpool = graph_.producer_of(node.operands[0]);
     if (!unpool || unpool->op != ops::kMaxPool2dGrad || reads_[node.operands[0].index()] != 1)
       return nullptr;
@@ -62,7 +62,7 @@ class Mover {
 }  // namespace
 
 void move_relu_grad(ir::Graph& graph, Context& context, Diags& diags) {
-  // What was max_pool2d_grad's result may be watched still, and is dead or a tap otherwise.
+  // What was max_pool2d_grad's result may be watched still, and is dead or a probe otherwise.
   if (Mover(graph, diags).run()) remove_dead(graph, context, diags);
 }
 

@@ -19,7 +19,7 @@ void add_updates(ir::Graph& graph, Context& context, Diags& diags);
 /// Puts the updates of moving statistics last, each behind that of the call before it.
 void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Drops nodes that nothing reads, and marks those that hooks alone read as taps.
+/// Drops nodes that nothing reads, and marks those that hooks alone read as probes.
 void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 
 /// The sum of slice_grads whose parts, side by side, are all of a tensor -> concat, or stack, of

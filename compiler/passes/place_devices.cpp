@@ -14,11 +14,11 @@ namespace {
 using ir::ValueId;
 using plan::DeviceKind;
 
-/// The device of every node that is no tap, where that is one.
+/// The device of every node that is no probe, where that is one.
 std::optional<DeviceKind> main_device(const ir::Graph& graph) {
   std::optional<DeviceKind> found;
   for (const ir::Node& node : graph.nodes) {
-    if (node.tap) continue;
+    if (node.probe) continue;
     if (found && *found != node.device) return {};
     found = node.device;
   }
@@ -43,7 +43,7 @@ class Placement {
 
  private:
   /// By whom a value is read on the device where it does not lie.
-  enum class Need { kNone, kTap, kMain };
+  enum class Need { kNone, kProbe, kMain };
 
   /// Moving statistics are written where they lie, whichever entry's batch moves them.
   void place_statistics() {
@@ -60,7 +60,7 @@ class Placement {
     for (const ir::Node& node : graph_.nodes)
       for (const ValueId read : reads_of(node)) {
         Need& need = (node.device == DeviceKind::kCpu ? on_cpu : on_gpu)[read.index()];
-        need = std::max(need, node.tap ? Need::kTap : Need::kMain);
+        need = std::max(need, node.probe ? Need::kProbe : Need::kMain);
       }
     for (const ValueId input : graph_.inputs) {
       const Need cpu = on_cpu[input.index()], gpu = on_gpu[input.index()];
@@ -74,7 +74,7 @@ class Placement {
       for (const ValueId read : reads_of(node))
         if (graph_[read].device != node.device)
           needs_[read.index()] =
-              std::max(needs_[read.index()], node.tap ? Need::kTap : Need::kMain);
+              std::max(needs_[read.index()], node.probe ? Need::kProbe : Need::kMain);
   }
 
   /// Behind what makes a value, so that hooks, which read it earlier or later, move nothing.
@@ -87,10 +87,10 @@ class Placement {
     graph_.move_last(before_);
   }
 
-  /// What a fused node makes on its way too: a tap may read it.
+  /// What a fused node makes on its way too: a probe may read it.
   static std::vector<ValueId> made_by(const ir::Node& node) {
     std::vector<ValueId> made;
-    for (const ir::Post& post : node.posts) made.push_back(post.replaced);
+    for (const ir::EpilogueOp& fused : node.epilogue) made.push_back(fused.replaced);
     made.insert(made.end(), node.results.begin(), node.results.end());
     return made;
   }
@@ -104,7 +104,7 @@ class Placement {
     builder_.place_on(to);
     copies_[value.index()] = builder_.add(
         "copy", given.name + (to == DeviceKind::kCpu ? ":cpu" : ":gpu"), {value}, {}, given.span);
-    graph_.nodes.back().tap = need == Need::kTap;
+    graph_.nodes.back().probe = need == Need::kProbe;
     before_.push_back(before);
   }
 
@@ -115,7 +115,7 @@ class Placement {
         if (graph_[id].device != node.device) id = copies_[id.index()];
       };
       std::ranges::for_each(node.operands, read);
-      for (ir::Post& post : node.posts) std::ranges::for_each(post.operands, read);
+      for (ir::EpilogueOp& fused : node.epilogue) std::ranges::for_each(fused.operands, read);
     }
   }
 

@@ -5,15 +5,15 @@ namespace flow::passes {
 
 std::vector<ir::ValueId> reads_of(const ir::Node& node) {
   std::vector<ir::ValueId> reads = node.operands;
-  for (const ir::Post& post : node.posts)
-    reads.insert(reads.end(), post.operands.begin(), post.operands.end());
+  for (const ir::EpilogueOp& fused : node.epilogue)
+    reads.insert(reads.end(), fused.operands.begin(), fused.operands.end());
   return reads;
 }
 
 std::vector<int> main_reads(const ir::Graph& graph) {
   std::vector<int> reads(graph.values.size());
   for (const ir::Node& node : graph.nodes)
-    if (!node.tap)
+    if (!node.probe)
       for (const ir::ValueId read : reads_of(node)) ++reads[read.index()];
   for (const ir::ValueId result : graph.results) ++reads[result.index()];
   for (const ir::Variable& variable : graph.variables)

@@ -1,4 +1,4 @@
-// Who reads what on the main path: what passes ask before they fuse. Taps and watched values do
+// Who reads what on the main path: what passes ask before they fuse. Probes and watched values do
 // not count, so that watching changes no number.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace flow::passes {
 
-/// By ValueId: how many operands of nodes that are no taps, results and updated variables are
+/// By ValueId: how many operands of nodes that are no probes, results and updated variables are
 /// that value.
 std::vector<int> main_reads(const ir::Graph& graph);
 
-/// Every value that the node reads, its posts' operands included.
+/// Every value that the node reads, its epilogue ops' operands included.
 std::vector<ir::ValueId> reads_of(const ir::Node& node);
 
 }  // namespace flow::passes

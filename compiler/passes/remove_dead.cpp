@@ -1,4 +1,4 @@
-// Nodes that nothing reads go; nodes that hooks alone read become taps.
+// Nodes that nothing reads go; nodes that hooks alone read become probes.
 #include "compiler/passes/passes.h"
 #include "compiler/passes/reads.h"
 
@@ -33,8 +33,8 @@ void remove_dead(ir::Graph& graph, Context&, Diags&) {
   const auto watched = needed_for(graph, graph.watched);
   std::vector<ir::Node> kept;
   for (ir::Node& node : graph.nodes) {
-    node.tap = !makes_any(node, on_main_path);
-    if (!node.tap || makes_any(node, watched)) kept.push_back(std::move(node));
+    node.probe = !makes_any(node, on_main_path);
+    if (!node.probe || makes_any(node, watched)) kept.push_back(std::move(node));
   }
   graph.set_nodes(std::move(kept));
 }

@@ -35,12 +35,11 @@ struct TensorDesc {
   bool used = true;  // false: a second result that nobody reads; its pointer is null
 };
 
-/// A step with its operands described. Posts: `post_operands[i]` belong to step.posts[i].
-/// Lives as long as prepare; a Launch keeps copies of what it needs.
+/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as long as prepare; a Launch keeps copies of what it needs.
 struct Request {
   const plan::Step& step;
   std::vector<TensorDesc> inputs, outputs;
-  std::vector<std::vector<TensorDesc>> post_operands;
+  std::vector<std::vector<TensorDesc>> epilogue_operands;
   uint64_t seed = 0;
   int threads = 1;  // for parallel_for; results must not depend on it
 };
@@ -50,7 +49,7 @@ struct Request {
 /// (elementwise kernels, reshape, updates), never on a part of it.
 struct Buffers {
   std::span<std::byte*const> inputs, outputs;
-  std::span<const std::span<std::byte* const>> post_operands;
+  std::span<const std::span<std::byte* const>> epilogue_operands;
   std::byte* workspace = nullptr;
 };
 
@@ -68,9 +67,9 @@ using Launch = std::function<void(const Buffers&, const CallState&)>;
 
 struct Kernel {
   Launch launch;  // none: a low-precision kernel that does not pay for this call or on this CPU
-  size_t workspace = 0;      // bytes, for the duration of the step
-  size_t fused = 0;          // how many of the step's posts it does itself (from the first on);
-                             // the backend runs the others apart, in place on output 0
+  size_t workspace = 0;  // bytes, for the duration of the step
+  size_t fused = 0;      // how many of the step's epilogue ops it does itself (from the first on);
+                         // the backend runs the others apart, in place on output 0
   std::string library = {};  // what does the work, where it is no loop of ours: "oneDNN jit:avx2"
 };
 

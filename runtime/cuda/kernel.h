@@ -50,12 +50,13 @@ struct Check {
 };
 using Checks = std::vector<Check>;
 
-/// A step with its operands described. Posts: `post_operands[i]` belong to step.posts[i], all of
-/// which the kernel does itself (see Posts). Lives as long as prepare; a Launch keeps copies.
+/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i], all of
+/// which the kernel does itself (see TakesEpilogue). Lives as long as prepare; a
+/// Launch keeps copies.
 struct Request {
   const plan::Step& step;
   std::vector<TensorDesc> inputs, outputs;
-  std::vector<std::vector<TensorDesc>> post_operands;
+  std::vector<std::vector<TensorDesc>> epilogue_operands;
   uint64_t seed = 0;
   MathMode math_mode = {};
   Driver& driver;        // outlives the Launch
@@ -66,7 +67,7 @@ struct Request {
 /// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.
 struct Buffers {
   std::span<std::byte*const> inputs, outputs;
-  std::span<const std::span<std::byte* const>> post_operands;
+  std::span<const std::span<std::byte* const>> epilogue_operands;
   std::byte* workspace = nullptr;  // 256-byte aligned, as is every buffer
 };
 
@@ -101,15 +102,15 @@ struct Updates {
 /// REQUIRES: steps of one op, with equal attributes and numbers of operands.
 using PrepareUpdates = Updates (*)(std::span<const Request>);
 
-/// How a kernel takes posts: none (the backend makes steps of them), or a bias_add and a relu, in
-/// this order, each optional.
-enum class Posts : uint8_t { kNone, kBiasRelu };
+/// How a kernel takes epilogue ops: none (the backend makes steps of them), or a bias_add and a
+/// relu, in this order, each optional.
+enum class TakesEpilogue : uint8_t { kNone, kBiasRelu };
 
 /// A kernel of one op: `prepare`, or of an op that updates variables, `prepare_updates`.
 struct KernelEntry {
   std::string_view op;
   Prepare prepare = nullptr;
-  Posts posts = Posts::kNone;
+  TakesEpilogue epilogue = TakesEpilogue::kNone;
   PrepareUpdates prepare_updates = nullptr;
 };
 

@@ -35,9 +35,9 @@ std::optional<ConvolutionSpec> spec_of(const plan::Job& job, const plan::Step& s
   const std::vector<int64_t> pads = list("padding");
   spec.pads = {pads[0], pads[2], pads[1], pads[3]};
   spec.groups = step.attributes.get<int64_t>("groups");
-  for (const plan::Post& post : step.posts) {
-    spec.epilogue.bias |= post.op == "bias_add";
-    spec.epilogue.relu |= post.op == "relu";
+  for (const plan::EpilogueOp& fused : step.epilogue) {
+    spec.epilogue.bias |= fused.op == "bias_add";
+    spec.epilogue.relu |= fused.op == "relu";
   }
   return spec;
 }

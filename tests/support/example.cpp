@@ -58,7 +58,7 @@ class Example {
     const std::vector<ValueId> inputs = graph_.inputs;
     const ir::Value out = graph_[results_[0]];
     const ValueId cotangent =
-        builder_.add_input("in_cotangent", out.dtype, out.shape, ir::kNoRows, Span());
+        builder_.add_input("in_cotangent", out.dtype, out.shape, ir::kNoBatch, Span());
     const ValueId product = builder_.add("multiply", "product", {results_[0], cotangent}, {}, {});
     passes::Context context;
     context.training.emplace();
@@ -103,7 +103,7 @@ class Example {
       const Attribute extents =
           attribute_from(ops::AttributeType::kIntegers, text.substr(open, close - open + 1));
       const Shape shape(std::get<std::vector<int64_t>>(extents));
-      builder_.add_input("in" + std::to_string(graph_.inputs.size()), dtype, shape, ir::kNoRows,
+      builder_.add_input("in" + std::to_string(graph_.inputs.size()), dtype, shape, ir::kNoBatch,
                          Span());
       text.remove_prefix(std::min(text.size(), close + 1));
       text.remove_prefix(std::min(text.size(), text.find_first_not_of(", ")));

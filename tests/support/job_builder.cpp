@@ -62,13 +62,13 @@ TensorId JobBuilder::second_result(std::string name, Shape shape, DType dtype) {
   return id;
 }
 
-void JobBuilder::post(std::string op, std::vector<TensorId> operands, Attributes attributes) {
-  plan::Post post;
-  post.name = job_.steps.back().name + "/" + op;
-  post.op = std::move(op);
-  post.operands = std::move(operands);
-  post.attributes = std::move(attributes);
-  job_.steps.back().posts.push_back(std::move(post));
+void JobBuilder::fuse(std::string op, std::vector<TensorId> operands, Attributes attributes) {
+  plan::EpilogueOp fused;
+  fused.name = job_.steps.back().name + "/" + op;
+  fused.op = std::move(op);
+  fused.operands = std::move(operands);
+  fused.attributes = std::move(attributes);
+  job_.steps.back().epilogue.push_back(std::move(fused));
 }
 
 plan::Job JobBuilder::build() {
@@ -97,8 +97,8 @@ class Network {
         out};
     d.y = b_.step("matmul", name + "/matmul", {x, d.weight},
                   {{"transpose_a", false}, {"transpose_b", true}}, {batch_, out});
-    b_.post("bias_add", {d.bias}, {{"axis", int64_t{1}}});
-    if (relu) b_.post("relu", {}, {});
+    b_.fuse("bias_add", {d.bias}, {{"axis", int64_t{1}}});
+    if (relu) b_.fuse("relu", {}, {});
     return d;
   }
 
@@ -113,7 +113,7 @@ class Network {
     update(name + "/bias:update", dbias, d.bias, {d.out});
     b_.step("matmul", name + ":dw", {dy, d.x}, {{"transpose_a", true}, {"transpose_b", false}},
             {d.out, d.in}, DType::kFloat32, d.weight);
-    b_.post("sgd_update", {d.weight}, {{"scale", scale_}, {"rate_scale", 1.0}});
+    b_.fuse("sgd_update", {d.weight}, {{"scale", scale_}, {"rate_scale", 1.0}});
     return dx;
   }
 
@@ -139,8 +139,8 @@ class Network {
                    {"dilation", Ints{1, 1}},
                    {"groups", int64_t{1}}},
                   {batch_, out, size, size});
-    b_.post("bias_add", {c.bias}, {{"axis", int64_t{1}}});
-    b_.post("relu", {}, {});
+    b_.fuse("bias_add", {c.bias}, {{"axis", int64_t{1}}});
+    b_.fuse("relu", {}, {});
     const Shape half = {batch_, out, size / 2, size / 2};
     c.pooled = b_.step(
         "max_pool2d", name + "/pool", {c.y},

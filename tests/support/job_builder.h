@@ -28,8 +28,8 @@ class JobBuilder {
                       plan::TensorId alias = {});
   /// A second result of the last step: "pool1.argmax".
   plan::TensorId second_result(std::string name, Shape shape, DType dtype);
-  /// Fuses a post onto the last step.
-  void post(std::string op, std::vector<plan::TensorId> operands, Attributes attributes);
+  /// Fuses an op onto the last step.
+  void fuse(std::string op, std::vector<plan::TensorId> operands, Attributes attributes);
 
   plan::Step& last_step() { return job_.steps.back(); }
   /// The job, with lifetimes.

@@ -48,11 +48,11 @@ class Binder {
   /// Arrays are handed out device by device along the axis of their rows, which must be the first.
   void check_parts(ir::ValueId id, Span span) {
     const ir::Value& value = instance_.graph[id];
-    if (value.rows > 0)
+    if (value.batch_axis > 0)
       reader_
           .error(Diagnosis::kPlacement, span,
                  fmt::format("the batch axis of `{}` {} is {}; expected axis 0 for ListNumpy",
-                             value.name, value.shape.str(), value.rows))
+                             value.name, value.shape.str(), value.batch_axis))
           .with_hint("use `transpose` to move it to the front");
   }
 

@@ -52,7 +52,7 @@ void Instance::add_inputs() {
       continue;
     }
     value = builder_.add_input(input.name.text, input.dtype, input.shape,
-                               input.rows ? 0 : ir::kNoRows, input.name.span);
+                               input.rows ? 0 : ir::kNoBatch, input.name.span);
     if (graph.compute_dtype == DType::kFloat64 && input.dtype == DType::kFloat32)
       value = builder_.add("cast", input.name.text + ":float64", {value},
                            {{"dtype", DType::kFloat64}}, input.name.span);

@@ -1,5 +1,5 @@
 // From a plan step to actions: kernel chosen, operands reordered where the kernel wants another
-// layout, posts that it does not fuse run apart on its result.
+// layout, epilogue ops that it does not fuse run apart on its result.
 #include "runtime/cpu/backend/bound_kernel.h"
 
 #include <algorithm>
@@ -142,18 +142,18 @@ class KernelBinder {
            given.operand.offset != wanted.operand.offset;
   }
 
-  /// True when writing `output` early would destroy an operand of a post.
-  bool overwrites_post_operand(const Value& output) const {
+  /// True when writing `output` early would destroy an operand of an epilogue op.
+  bool overwrites_epilogue_operand(const Value& output) const {
     if (output.operand.kind != Operand::Kind::kTensor) return false;
     const TensorId owner = context_.owners[output.operand.tensor.index()];
-    for (const plan::Post& post : step_.posts)
-      for (TensorId id : post.operands)
+    for (const plan::EpilogueOp& fused : step_.epilogue)
+      for (TensorId id : fused.operands)
         if (context_.owners[id.index()] == owner) return true;
     return false;
   }
 
-  /// Adds the actions of one op: reorders, the kernel, its posts, reorders. 16-bit floats that the
-  /// kernel does not take are widened for it, and its results rounded.
+  /// Adds the actions of one op: reorders, the kernel, its epilogue ops, reorders. 16-bit floats
+  /// that the kernel does not take are widened for it, and its results rounded.
   void run(const plan::Step& step, const std::vector<Value>& inputs,
            const std::vector<Value>& outputs) {
     const KernelEntry& entry = choose_kernel(context_.job, step, context_.kernels);
@@ -170,7 +170,7 @@ class KernelBinder {
   }
 
   static bool rounds(const plan::Step& step) {
-    return !step.posts.empty() && step.posts.back().op->epilogue == ops::Epilogue::kCast;
+    return !step.epilogue.empty() && step.epilogue.back().op->epilogue == ops::Epilogue::kCast;
   }
 
   static bool is_factor(const plan::Step& step, const std::vector<Value>& inputs, size_t i) {
@@ -192,7 +192,7 @@ class KernelBinder {
     for (Value& value : made)
       if (value.desc.used && is_low_precision(value.desc.dtype)) value = wide(value.desc);
     plan::Step widened = step;
-    if (rounds(step)) widened.posts.pop_back();
+    if (rounds(step)) widened.epilogue.pop_back();
     FLOW_CHECK(run_as_given(entry, widened, inputs, made), "step {}", step.name);
     for (size_t i = 0; i < made.size(); ++i)
       if (moved(outputs[i], made[i])) add_cast(made[i], outputs[i]);
@@ -213,57 +213,57 @@ class KernelBinder {
         entry.layouts == Layouts::kSame ? common_layout(inputs, outputs) : Layout::kPlain;
     std::vector<Value> in = as_wanted(inputs, entry, common);
     std::vector<Value> out = as_wanted(outputs, entry, common);
-    std::vector<std::vector<Value>> post_operands;
-    for (const plan::Post& post : step.posts) {
-      post_operands.emplace_back();
-      for (TensorId id : post.operands) post_operands.back().push_back(value_of(id));
+    std::vector<std::vector<Value>> epilogue_operands;
+    for (const plan::EpilogueOp& fused : step.epilogue) {
+      epilogue_operands.emplace_back();
+      for (TensorId id : fused.operands) epilogue_operands.back().push_back(value_of(id));
     }
-    const Kernel kernel = prepare_kernel(entry, step, in, out, post_operands);
-    FLOW_CHECK(kernel.fused <= step.posts.size(), "step {}", step.name);
-    const bool posts_apart = kernel.fused < step.posts.size();
-    // Posts apart work in place, on what the kernel has not yet rounded.
-    if (!kernel.launch || (posts_apart && is_low_precision(out[0].desc.dtype))) {
+    const Kernel kernel = prepare_kernel(entry, step, in, out, epilogue_operands);
+    FLOW_CHECK(kernel.fused <= step.epilogue.size(), "step {}", step.name);
+    const bool ops_apart = kernel.fused < step.epilogue.size();
+    // Epilogue ops apart work in place, on what the kernel has not yet rounded.
+    if (!kernel.launch || (ops_apart && is_low_precision(out[0].desc.dtype))) {
       bound_.workspace = reserved;
       return false;
     }
     for (size_t i = 0; i < in.size(); ++i)
       if (moved(inputs[i], in[i])) add_reorder(inputs[i], in[i]);
-    if (posts_apart && overwrites_post_operand(out[0])) out[0] = temporary(out[0].desc);
-    post_operands.resize(kernel.fused);
-    add_launch(kernel, name_of_kernel(entry, kernel), in, out, post_operands);
-    for (size_t i = kernel.fused; i < step.posts.size(); ++i) {
-      const bool last = i + 1 == step.posts.size();
-      run_post(step.posts[i], out[0], last ? outputs[0] : out[0]);
+    if (ops_apart && overwrites_epilogue_operand(out[0])) out[0] = temporary(out[0].desc);
+    epilogue_operands.resize(kernel.fused);
+    add_launch(kernel, name_of_kernel(entry, kernel), in, out, epilogue_operands);
+    for (size_t i = kernel.fused; i < step.epilogue.size(); ++i) {
+      const bool last = i + 1 == step.epilogue.size();
+      run_op(step.epilogue[i], out[0], last ? outputs[0] : out[0]);
     }
-    for (size_t i = posts_apart ? 1 : 0; i < out.size(); ++i)
+    for (size_t i = ops_apart ? 1 : 0; i < out.size(); ++i)
       if (moved(outputs[i], out[i])) add_reorder(out[i], outputs[i]);
     return true;
   }
 
-  void run_post(const plan::Post& post, const Value& running, const Value& result) {
+  void run_op(const plan::EpilogueOp& fused, const Value& running, const Value& result) {
     plan::Step step;
-    step.op = post.op;
-    step.name = post.name;
+    step.op = fused.op;
+    step.name = fused.name;
     step.inputs = step_.outputs;
     step.inputs.resize(1);
-    step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
+    step.inputs.insert(step.inputs.end(), fused.operands.begin(), fused.operands.end());
     step.outputs = {step_.outputs[0]};
-    step.attributes = post.attributes;
+    step.attributes = fused.attributes;
     step.where = step_.where;
     std::vector<Value> inputs = {running};
-    for (TensorId id : post.operands) inputs.push_back(value_of(id));
+    for (TensorId id : fused.operands) inputs.push_back(value_of(id));
     run(step, std::move(inputs), {result});
   }
 
   Kernel prepare_kernel(const KernelEntry& entry, const plan::Step& step,
                         const std::vector<Value>& in, const std::vector<Value>& out,
-                        const std::vector<std::vector<Value>>& posts) const {
+                        const std::vector<std::vector<Value>>& epilogue) const {
     Request request{step, {}, {}, {}, context_.job.seed, threads_};
     for (const Value& value : in) request.inputs.push_back(value.desc);
     for (const Value& value : out) request.outputs.push_back(value.desc);
-    for (const std::vector<Value>& operands : posts) {
-      request.post_operands.emplace_back();
-      for (const Value& value : operands) request.post_operands.back().push_back(value.desc);
+    for (const std::vector<Value>& operands : epilogue) {
+      request.epilogue_operands.emplace_back();
+      for (const Value& value : operands) request.epilogue_operands.back().push_back(value.desc);
     }
     return entry.prepare(request);
   }
@@ -275,14 +275,14 @@ class KernelBinder {
   }
 
   void add_launch(const Kernel& kernel, const std::string& what, const std::vector<Value>& in,
-                  const std::vector<Value>& out, const std::vector<std::vector<Value>>& posts) {
+                  const std::vector<Value>& out, const std::vector<std::vector<Value>>& epilogue) {
     Action action;
     action.launch = kernel.launch;
     for (const Value& value : in) action.inputs.push_back(value.operand);
     for (const Value& value : out) action.outputs.push_back(value.operand);
-    for (const std::vector<Value>& operands : posts) {
-      action.posts.emplace_back();
-      for (const Value& value : operands) action.posts.back().push_back(value.operand);
+    for (const std::vector<Value>& operands : epilogue) {
+      action.epilogue.emplace_back();
+      for (const Value& value : operands) action.epilogue.back().push_back(value.operand);
     }
     action.workspace = reserve(kernel.workspace);
     add_action(std::move(action), what);

@@ -1,4 +1,5 @@
-// One plan step made ready to launch: its kernel, the reorders around it, the posts it does apart.
+// One plan step made ready to launch: its kernel, the reorders around it, the epilogue ops it does
+// apart.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct Operand {
 struct Action {
   Launch launch;
   std::vector<Operand> inputs, outputs;
-  std::vector<std::vector<Operand>> posts;
+  std::vector<std::vector<Operand>> epilogue;
   size_t workspace = 0;  // offset in the kernel's
 };
 

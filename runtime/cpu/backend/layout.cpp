@@ -1,5 +1,5 @@
 // Layouts: a tensor joins the channels-last group of a convolution or a pool through steps whose
-// kernels want all their 4-D operands alike. Taps decide nothing: what they make stays plain, so
+// kernels want all their 4-D operands alike. Probes decide nothing: what they make stays plain, so
 // that watching leaves the layouts, and with them the order of sums, as they were.
 #include "runtime/cpu/backend/layout.h"
 
@@ -74,7 +74,7 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
     for_each_of(ops::Images::kFilters, step, [&](TensorId id) { free[id.index()] = false; });
   std::vector<Layout> layouts(job.tensors.size(), Layout::kPlain);
   for (size_t i = 0; i < job.steps.size(); ++i) {
-    if (kernels[i]->layouts == Layouts::kPlain || job.steps[i].tap) continue;
+    if (kernels[i]->layouts == Layouts::kPlain || job.steps[i].probe) continue;
     for_each_of(ops::Images::kActivations, job.steps[i], [&](TensorId id) {
       if (free[id.index()]) layouts[id.index()] = Layout::kChannelsLast;
     });
@@ -82,7 +82,7 @@ std::vector<Layout> assign_layouts(const plan::Job& job,
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < job.steps.size(); ++i)
-      if (kernels[i]->layouts == Layouts::kSame && !job.steps[i].tap)
+      if (kernels[i]->layouts == Layouts::kSame && !job.steps[i].probe)
         changed |= spread(job.steps[i], free, layouts);
   }
   return layouts;

@@ -71,11 +71,11 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOption
   for (size_t i = 0; i < job.steps.size(); ++i)
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = i;
-  std::vector<std::vector<size_t>> taps =
-      exec::readers_of_taps(job, deliverables, options.transferred);
+  std::vector<std::vector<size_t>> probes =
+      exec::readers_of_probes(job, deliverables, options.transferred);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    steps_[i].tap = job.steps[i].tap;
-    steps_[i].wanted_by = std::move(taps[i]);
+    steps_[i].probe = job.steps[i].probe;
+    steps_[i].wanted_by = std::move(probes[i]);
   }
   for (size_t i = 0; i < deliverables.size(); ++i) {
     const TensorId id = deliverables[i];
@@ -139,10 +139,10 @@ void CpuProgram::bind(std::vector<BoundKernel> kernels, const std::vector<size_t
       bound.launch = std::move(action.launch);
       bound.inputs = bind(action.inputs, workspace);
       bound.outputs = bind(action.outputs, workspace);
-      for (const std::vector<Operand>& operands : action.posts)
-        bound.posts.push_back(bind(operands, workspace));
-      for (const std::vector<std::byte*>& operands : bound.posts)
-        bound.post_spans.emplace_back(operands);
+      for (const std::vector<Operand>& operands : action.epilogue)
+        bound.epilogue.push_back(bind(operands, workspace));
+      for (const std::vector<std::byte*>& operands : bound.epilogue)
+        bound.epilogue_spans.emplace_back(operands);
       bound.workspace = workspace + action.workspace;
       steps_[i].actions.push_back(std::move(bound));
     }
@@ -163,8 +163,8 @@ void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bo
     const Action& action = kernel.actions[i];
     collect(action.inputs, bound.actions[i].inputs);
     collect(action.outputs, bound.actions[i].outputs);
-    for (size_t post = 0; post < action.posts.size(); ++post)
-      collect(action.posts[post], bound.actions[i].posts[post]);
+    for (size_t fused = 0; fused < action.epilogue.size(); ++fused)
+      collect(action.epilogue[fused], bound.actions[i].epilogue[fused]);
   }
 }
 
@@ -217,12 +217,13 @@ void CpuProgram::launch_steps(const exec::Call& call, size_t input_slot, size_t 
   const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
   for (const BoundStep& step : std::span(steps_).subspan(first, segments_[call.segment] - first)) {
     const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
-    if (step.tap && std::ranges::none_of(step.wanted_by, wanted)) {
+    if (step.probe && std::ranges::none_of(step.wanted_by, wanted)) {
       stamp(false);
       continue;
     }
     for (const BoundAction& action : step.actions)
-      action.launch({action.inputs, action.outputs, action.post_spans, action.workspace}, state);
+      action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
+                    state);
     deliver(step.deliveries, call, input_slot, output_slot);
     stamp(!step.actions.empty() || !step.deliveries.empty());
   }

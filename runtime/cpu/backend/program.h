@@ -60,8 +60,8 @@ class CpuProgram : public exec::Program {
   struct BoundAction {
     Launch launch;
     std::vector<std::byte*> inputs, outputs;
-    std::vector<std::vector<std::byte*>> posts;
-    std::vector<std::span<std::byte* const>> post_spans;
+    std::vector<std::vector<std::byte*>> epilogue;
+    std::vector<std::span<std::byte* const>> epilogue_spans;
     std::byte* workspace = nullptr;
   };
   /// A tensor to be copied out where Call::wanted[index] says so.
@@ -73,8 +73,8 @@ class CpuProgram : public exec::Program {
   struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
-    bool tap = false;
-    std::vector<size_t> wanted_by;  // of a tap: the deliverables that need it
+    bool probe = false;
+    std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
   };
   /// A pointer into the inputs, set anew for each slot.
   struct InputPointer {

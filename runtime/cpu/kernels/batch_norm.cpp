@@ -95,7 +95,8 @@ double total(const Normalisation& n, const double* partials, int64_t c) {
 
 /// A relu behind it is done on the way.
 bool starts_with_relu(const Request& request) {
-  return !request.step.posts.empty() && request.step.posts[0].op->epilogue == ops::Epilogue::kRelu;
+  return !request.step.epilogue.empty() &&
+         request.step.epilogue[0].op->epilogue == ops::Epilogue::kRelu;
 }
 
 void normalise_all(const Normalisation& n, const PerChannel& k, bool rectify, const float* x,

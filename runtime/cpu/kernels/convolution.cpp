@@ -81,7 +81,7 @@ class Convolution {
     call.activations[0] = buffers.inputs[0];
     call.activations[1] = gradient ? buffers.inputs[1] : buffers.outputs[0];
     call.weights = weights;
-    call.bias = geometry_.bias ? buffers.post_operands[0][0] : nullptr;
+    call.bias = geometry_.bias ? buffers.epilogue_operands[0][0] : nullptr;
     call.workspace = buffers.workspace;
     if (!gradient)  // here, since oneDNN may write zeros into the padding of a new handle
       for (PassArguments& arguments : arguments_) arguments.weights.set_data_handle(weights);
@@ -244,11 +244,11 @@ Kernel make_convolution(const Request& request) {
     return empty_convolution(request);
   Kernel kernel;
   bool relu = false;
-  for (const plan::Post& post : request.step.posts) {
-    if (post.op->epilogue == ops::Epilogue::kBias && kernel.fused == 0 &&
-        post.attributes.get<int64_t>("axis") == 1)
+  for (const plan::EpilogueOp& fused : request.step.epilogue) {
+    if (fused.op->epilogue == ops::Epilogue::kBias && kernel.fused == 0 &&
+        fused.attributes.get<int64_t>("axis") == 1)
       geometry.bias = true;
-    else if (post.op->epilogue == ops::Epilogue::kRelu && !relu)
+    else if (fused.op->epilogue == ops::Epilogue::kRelu && !relu)
       relu = true;
     else
       break;

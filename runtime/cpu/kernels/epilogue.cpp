@@ -29,10 +29,10 @@ FLOW_VECTORISED void relu_row(const float* in, float* out, int64_t n) {
 
 Epilogue Epilogue::of(const Request& request, int axis) {
   Epilogue epilogue;
-  for (const plan::Post& post : request.step.posts) {
-    const ops::Epilogue next = post.op->epilogue;
+  for (const plan::EpilogueOp& fused : request.step.epilogue) {
+    const ops::Epilogue next = fused.op->epilogue;
     if (next == ops::Epilogue::kBias && epilogue.fused == 0 &&
-        post.attributes.get<int64_t>("axis") == axis)
+        fused.attributes.get<int64_t>("axis") == axis)
       epilogue.bias = true;
     else if (next == ops::Epilogue::kRelu && !epilogue.relu && !epilogue.low_precision)
       epilogue.relu = true;

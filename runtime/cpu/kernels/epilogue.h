@@ -10,9 +10,9 @@ namespace flow::cpu {
 struct Epilogue {
   bool bias = false, relu = false;
   bool low_precision = false;  // rounded to bfloat16
-  size_t fused = 0;            // posts that it stands for
+  size_t fused = 0;            // epilogue ops that it stands for
 
-  /// Posts of the step from the first on. `axis`: along which a bias may lie.
+  /// Epilogue ops of the step from the first on. `axis`: along which a bias may lie.
   static Epilogue of(const Request& request, int axis);
 
   bool does_nothing() const { return !bias && !relu && !low_precision; }

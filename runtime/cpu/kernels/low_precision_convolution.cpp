@@ -164,7 +164,7 @@ class LowPrecisionConvolution {
                    reinterpret_cast<const uint16_t*>(buffers.workspace), results);
     if (epilogue_.does_nothing()) return;
     const float* bias =
-        epilogue_.bias ? reinterpret_cast<const float*>(buffers.post_operands[0][0]) : nullptr;
+        epilogue_.bias ? reinterpret_cast<const float*>(buffers.epilogue_operands[0][0]) : nullptr;
     for (int64_t pixel = 0; pixel < pixels; ++pixel)
       epilogue_.finish(results + pixel * columns_, bias, to + pixel * columns_ * size, columns_);
   }

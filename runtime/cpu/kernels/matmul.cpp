@@ -156,7 +156,8 @@ class Product {
     operands.b = buffers.inputs[1];
     operands.out = buffers.outputs[0];
     operands.workspace = reinterpret_cast<T*>(buffers.workspace);
-    if (epilogue_.bias) operands.bias = reinterpret_cast<const float*>(buffers.post_operands[0][0]);
+    if (epilogue_.bias)
+      operands.bias = reinterpret_cast<const float*>(buffers.epilogue_operands[0][0]);
     if (sgd_)
       operands.rate = static_cast<float>(-call.at_rate(sgd_->rate).learning_rate * sgd_->gradient);
     if (m_ == 0 || n_ == 0 || batches() == 0) return;
@@ -297,11 +298,11 @@ class Product {
   std::shared_ptr<LowPrecisionProducts> low_precision_products_;
 };
 
-/// The update that is the only post, where it is.
+/// The update that is the only epilogue op, where it is.
 std::optional<SgdScales> sgd_scales_of(const Request& request) {
-  const std::vector<plan::Post>& posts = request.step.posts;
-  if (posts.size() != 1 || posts.front().op->epilogue != ops::Epilogue::kUpdate) return {};
-  const plan::Attributes& attributes = posts.front().attributes;
+  const std::vector<plan::EpilogueOp>& epilogue = request.step.epilogue;
+  if (epilogue.size() != 1 || epilogue.front().op->epilogue != ops::Epilogue::kUpdate) return {};
+  const plan::Attributes& attributes = epilogue.front().attributes;
   return SgdScales{attributes.get<double>("scale"), attributes.get<double>("rate_scale")};
 }
 

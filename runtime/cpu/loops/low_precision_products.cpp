@@ -59,9 +59,9 @@ bool LowPrecisionProducts::add(int64_t m, int64_t n, int64_t k, bool accumulate)
                      out = matrix(m, n, kWide, strides_.out, false);
   try {
     dnnl::primitive_attr attributes;
-    dnnl::post_ops posts;
-    if (accumulate) posts.append_sum(1.0f);
-    attributes.set_post_ops(posts);
+    dnnl::post_ops epilogue;
+    if (accumulate) epilogue.append_sum(1.0f);
+    attributes.set_post_ops(epilogue);
     Product product{size, make_product({a, b, out}, attributes, engine_), {}};
     if (!product.primitive) return false;
     for (int worker = 0; worker < workers_; ++worker) {

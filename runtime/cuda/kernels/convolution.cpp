@@ -41,7 +41,7 @@ Expected<FusedKernel> find_pass(ConvolutionSpec spec, const Epilogue& epilogue,
 
 Kernel prepare(const Request& request, const ConvolutionSpec& spec) {
   constexpr int kChannels = 1;
-  return with_posts(request, kChannels, [&](const Epilogue& epilogue) {
+  return with_epilogue(request, kChannels, [&](const Epilogue& epilogue) {
     return find_pass(spec, epilogue, request.libraries);
   });
 }
@@ -65,7 +65,7 @@ Kernel prepare_convolution_grad_weight(const Request& request) {
 
 std::span<const KernelEntry> kernels::convolution() {
   static constexpr KernelEntry kKernels[] = {
-      {"convolution", prepare_convolution, Posts::kBiasRelu},
+      {"convolution", prepare_convolution, TakesEpilogue::kBiasRelu},
       {"convolution_grad_data", prepare_convolution_grad_data},
       {"convolution_grad_weight", prepare_convolution_grad_weight},
   };

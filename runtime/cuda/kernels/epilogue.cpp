@@ -1,4 +1,4 @@
-// Which posts a library fuses, and the launches of those that it does not.
+// Which epilogue ops a library fuses, and the launches of those that it does not.
 #include "runtime/cuda/kernels/epilogue.h"
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace flow::cuda {
 namespace {
 
-/// How many of the first posts an epilogue can express.
+/// How many of the first epilogue ops an epilogue can express.
 size_t expressible(const plan::Step& step, int bias_axis) {
   size_t count = 0;
   bool relu = false;
-  for (const plan::Post& post : step.posts) {
-    const bool bias = post.op->epilogue == ops::Epilogue::kBias && count == 0 &&
-                      post.attributes.get<int64_t>("axis") == bias_axis;
-    if (!bias && (post.op->epilogue != ops::Epilogue::kRelu || relu)) break;
+  for (const plan::EpilogueOp& epilogue_op : step.epilogue) {
+    const bool bias = epilogue_op.op->epilogue == ops::Epilogue::kBias && count == 0 &&
+                      epilogue_op.attributes.get<int64_t>("axis") == bias_axis;
+    if (!bias && (epilogue_op.op->epilogue != ops::Epilogue::kRelu || relu)) break;
     relu = !bias;
     ++count;
   }
@@ -27,40 +27,40 @@ size_t expressible(const plan::Step& step, int bias_axis) {
 Epilogue epilogue_of(const plan::Step& step, size_t count) {
   Epilogue epilogue;
   for (size_t i = 0; i < count; ++i) {
-    const bool relu = step.posts[i].op->epilogue == ops::Epilogue::kRelu;
+    const bool relu = step.epilogue[i].op->epilogue == ops::Epilogue::kRelu;
     (relu ? epilogue.relu : epilogue.bias) = true;
   }
   return epilogue;
 }
 
-/// Post `index` as a step of its own, which reads and writes the result.
-Kernel prepare_post(const Request& request, size_t index) {
-  const plan::Post& post = request.step.posts[index];
+/// Epilogue op `index` as a step of its own, which reads and writes the result.
+Kernel prepare_op(const Request& request, size_t index) {
+  const plan::EpilogueOp& epilogue_op = request.step.epilogue[index];
   plan::Step step;
-  step.op = post.op;
-  step.name = post.name;
-  step.attributes = post.attributes;
+  step.op = epilogue_op.op;
+  step.name = epilogue_op.name;
+  step.attributes = epilogue_op.attributes;
   step.where = request.step.where;
   std::vector<TensorDesc> inputs = {request.outputs[0]};
-  const std::vector<TensorDesc>& operands = request.post_operands[index];
+  const std::vector<TensorDesc>& operands = request.epilogue_operands[index];
   inputs.insert(inputs.end(), operands.begin(), operands.end());
   const Request apart{step,          std::move(inputs), request.outputs, {},
                       request.seed,  request.math_mode, request.driver,  request.libraries,
                       request.checks};
-  const KernelEntry* entry = find_kernel(post.op.name());
-  FLOW_CHECK(entry, "no kernel for post {}", post.op.name());
+  const KernelEntry* entry = find_kernel(epilogue_op.op.name());
+  FLOW_CHECK(entry, "no kernel for {}", epilogue_op.op.name());
   return entry->prepare(apart);
 }
 
-/// Launches of posts first, first + 1, ...
-struct ApartPosts {
+/// Launches of epilogue ops first, first + 1, ...
+struct ApartOps {
   size_t first = 0;
   std::vector<Kernel> kernels;
 
   void launch(const Buffers& buffers, const LaunchState& state) const {
     for (size_t i = 0; i < kernels.size(); ++i) {
       constexpr size_t kMostInputs = 2;
-      const std::span<std::byte* const> operands = buffers.post_operands[first + i];
+      const std::span<std::byte* const> operands = buffers.epilogue_operands[first + i];
       FLOW_CHECK(operands.size() < kMostInputs);
       std::byte* inputs[kMostInputs] = {buffers.outputs[0]};
       std::copy(operands.begin(), operands.end(), inputs + 1);
@@ -86,24 +86,24 @@ std::pair<FusedKernel, size_t> find_longest(const plan::Step& step, size_t most,
 
 std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis) {
   const size_t count = expressible(step, bias_axis);
-  return count == step.posts.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
+  return count == step.epilogue.size() ? std::optional(epilogue_of(step, count)) : std::nullopt;
 }
 
-Kernel with_posts(const Request& request, int bias_axis, const FindFused& find) {
+Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find) {
   const plan::Step& step = request.step;
   auto [fused_kernel, fused] = find_longest(step, expressible(step, bias_axis), find);
   Kernel kernel;
   kernel.workspace = fused_kernel.workspace;
-  ApartPosts posts{fused, {}};
-  for (size_t i = fused; i < step.posts.size(); ++i) {
-    posts.kernels.push_back(prepare_post(request, i));
-    kernel.workspace = std::max(kernel.workspace, posts.kernels.back().workspace);
+  ApartOps apart{fused, {}};
+  for (size_t i = fused; i < step.epilogue.size(); ++i) {
+    apart.kernels.push_back(prepare_op(request, i));
+    kernel.workspace = std::max(kernel.workspace, apart.kernels.back().workspace);
   }
-  kernel.launch = [launch = std::move(fused_kernel.launch), posts = std::move(posts),
+  kernel.launch = [launch = std::move(fused_kernel.launch), apart = std::move(apart),
                    bias = epilogue_of(step, fused).bias](const Buffers& buffers,
                                                          const LaunchState& state) {
-    launch(buffers, bias ? buffers.post_operands[0][0] : nullptr, state);
-    posts.launch(buffers, state);
+    launch(buffers, bias ? buffers.epilogue_operands[0][0] : nullptr, state);
+    apart.launch(buffers, state);
   };
   return kernel;
 }

@@ -1,4 +1,4 @@
-// The posts of a step that one of NVIDIA's libraries computes.
+// The epilogue ops of a step that one of NVIDIA's libraries computes.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace flow::cuda {
 
-/// Runs a step without its posts: a product, or a convolution. Bias is null without one.
+/// Runs a step without its epilogue ops: a product, or a convolution. Bias is null without one.
 using LaunchFused = std::function<void(const Buffers&, const std::byte* bias, const LaunchState&)>;
 
 struct FusedKernel {
@@ -18,16 +18,17 @@ struct FusedKernel {
   std::function<bool()> keeps_nan = {};  // asked where it has a relu; empty: it does
 };
 
-/// The epilogue that expresses all posts of a product or convolution, if there is one: a bias along
-/// `bias_axis` of the result, a ReLU, each if any.
+/// The epilogue that expresses all epilogue ops of a product or convolution, if there is one: a
+/// bias along `bias_axis` of the result, a ReLU, each if any.
 std::optional<Epilogue> whole_epilogue(const plan::Step& step, int bias_axis);
 
 /// Asks a library for a step with an epilogue.
 using FindFused = std::function<Expected<FusedKernel>(const Epilogue&)>;
 
-/// The step with its posts: the first of them in the library's epilogue, as many as `find` finds
-/// and keeps NaN in, the others as kernels of their own, in place. A bias goes into the epilogue
-/// only along `bias_axis` of the result. RunError where the library has not even the bare step.
-Kernel with_posts(const Request& request, int bias_axis, const FindFused& find);
+/// The step with its epilogue ops: the first of them in the library's epilogue, as many as `find`
+/// finds and keeps NaN in, the others as kernels of their own, in place. A bias goes into the
+/// epilogue only along `bias_axis` of the result. RunError where the library has not even the bare
+/// step.
+Kernel with_epilogue(const Request& request, int bias_axis, const FindFused& find);
 
 }  // namespace flow::cuda

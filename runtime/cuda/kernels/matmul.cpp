@@ -81,7 +81,7 @@ Kernel prepare_matmul(const Request& request) {
   const Products products =
       products_of(request.step, request.inputs[0].dtype, request.inputs[0].shape,
                   request.inputs[1].shape, out, request.math_mode);
-  return with_posts(request, out.rank() - 1, [&](const Epilogue& epilogue) {
+  return with_epilogue(request, out.rank() - 1, [&](const Epilogue& epilogue) {
     return find_products(products, epilogue, request.libraries, request.driver);
   });
 }
@@ -122,7 +122,7 @@ void set_aside(plan::Step& step, Aside aside) {
 
 std::span<const KernelEntry> kernels::matmul() {
   static constexpr KernelEntry kKernels[] = {
-      {"matmul", prepare_matmul, Posts::kBiasRelu},
+      {"matmul", prepare_matmul, TakesEpilogue::kBiasRelu},
   };
   return kKernels;
 }

@@ -60,7 +60,7 @@ class CudaBackend : public exec::Backend {
     // Copies to the host run beside what follows, so that what they read is kept.
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
-    const Grouped grouped = group_updates(fused(expand_posts(job), job, kept, options));
+    const Grouped grouped = group_updates(fused(lower_epilogues(job), job, kept, options));
     PreparedJob prepared{.grouped = grouped,
                          .transferred = options.transferred,
                          .segments = segments_of(job, options.segments, grouped.job),

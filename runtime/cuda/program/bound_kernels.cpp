@@ -71,9 +71,9 @@ class KernelBinder {
                     driver_, libraries_, bound_.checks};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
-    for (const plan::Post& post : step.posts) {
-      request.post_operands.emplace_back();
-      for (TensorId id : post.operands) request.post_operands.back().push_back(desc_of(id));
+    for (const plan::EpilogueOp& fused : step.epilogue) {
+      request.epilogue_operands.emplace_back();
+      for (TensorId id : fused.operands) request.epilogue_operands.back().push_back(desc_of(id));
     }
     return request;
   }

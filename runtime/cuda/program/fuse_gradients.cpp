@@ -31,7 +31,7 @@ class GradientFuser {
         driver_(driver),
         tensors_(job.tensors.size()),
         gone_(job.steps.size()),
-        taps_(job.steps.size()) {
+        probes_(job.steps.size()) {
     for (const TensorId id : visible)
       if (id.valid()) tensors_[id.index()].seen = true;
     for (size_t i = 0; i < job.steps.size(); ++i) add_uses(i);
@@ -39,24 +39,24 @@ class GradientFuser {
 
   plan::Job fuse() {
     for (size_t i = 0; i < job_.steps.size(); ++i) {
-      if (gone_[i] || job_.steps[i].tap || !job_.steps[i].posts.empty()) continue;
+      if (gone_[i] || job_.steps[i].probe || !job_.steps[i].epilogue.empty()) continue;
       if (job_.steps[i].op->gradient_of == ops::Epilogue::kRelu) fuse_relu_grad(i);
       if (job_.steps[i].op->gradient_of == ops::Epilogue::kBias) fuse_bias_grad(i);
     }
     std::vector<plan::Step> steps = std::exchange(job_.steps, {});
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!gone_[i]) job_.steps.push_back(std::move(steps[i]));
-      std::ranges::move(taps_[i], std::back_inserter(job_.steps));
+      std::ranges::move(probes_[i], std::back_inserter(job_.steps));
     }
     plan::assign_lifetimes(job_);
     return std::move(job_);
   }
 
  private:
-  /// Taps do not count but as `seen`: what is fused may not depend on what is watched.
+  /// Probes do not count but as `seen`: what is fused may not depend on what is watched.
   struct Uses {
     size_t readers = 0;            // steps
-    bool seen = false;             // by taps, or from outside
+    bool seen = false;             // by probes, or from outside
     std::vector<size_t> products;  // of the readers
     std::optional<size_t> maker;
   };
@@ -69,7 +69,7 @@ class GradientFuser {
     const plan::Step& step = job_.steps[at];
     const auto read = [&](TensorId id) {
       Uses& uses = tensors_[id.index()];
-      if (step.tap)
+      if (step.probe)
         uses.seen = true;
       else
         ++uses.readers;
@@ -78,13 +78,13 @@ class GradientFuser {
       read(id);
       if (step.op == ops::kMatmul) tensors_[id.index()].products.push_back(at);
     }
-    for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, read);
+    for (const plan::EpilogueOp& fused : step.epilogue) std::ranges::for_each(fused.operands, read);
     for (const TensorId id : step.outputs)
       if (id.valid()) tensors_[id.index()].maker = at;
   }
 
-  /// dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last post, and dy one
-  /// that no other step reads. Both may have been rounded by a cast.
+  /// dx = (dy where y > 0, else 0), where y is a product with a ReLU as its last epilogue op, and
+  /// dy one that no other step reads. Both may have been rounded by a cast.
   void fuse_relu_grad(size_t at) {
     const plan::Step& gradient = job_.steps[at];
     const TensorId dy = gradient.inputs[0], y = gradient.inputs[1], dx = gradient.outputs[0];
@@ -102,8 +102,8 @@ class GradientFuser {
     if (!has(rectified, Aside::kStoreMask) || !has(product, Aside::kReadMask)) return;
 
     const bool seen = tensors_[made.index()].seen || tensors_[dy.index()].seen;
-    if (seen) add_tap(*back);
-    if (seen && cast) add_tap(*cast);
+    if (seen) add_probe(*back);
+    if (seen && cast) add_probe(*cast);
     if (!keeps_mask) {
       rectified.outputs.push_back(add_mask(y));
       set_aside(rectified, Aside::kStoreMask);
@@ -151,7 +151,7 @@ class GradientFuser {
     const std::optional<size_t>& maker = tensors_[id.index()].maker;
     if (!maker) return {};
     const plan::Step& step = job_.steps[*maker];
-    return !step.tap && step.outputs[0] == id ? maker : std::nullopt;
+    return !step.probe && step.outputs[0] == id ? maker : std::nullopt;
   }
 
   /// The same, if it is a cast.
@@ -173,12 +173,12 @@ class GradientFuser {
   }
 
   static bool is_plain(const plan::Step& product) {
-    return product.posts.empty() && aside_of(product) == Aside::kNothing;
+    return product.epilogue.empty() && aside_of(product) == Aside::kNothing;
   }
 
   /// May product `i` do the work of step `at` too, where the first of them stands?
   bool may_take(size_t i, size_t at) const {
-    if (job_.steps[i].tap || segments_[i] != segments_[at]) return false;
+    if (job_.steps[i].probe || segments_[i] != segments_[at]) return false;
     return i < at || std::ranges::all_of(job_.steps[i].inputs, [&](TensorId id) {
              const std::optional<size_t>& maker = tensors_[id.index()].maker;
              return maker ? *maker < at : job_[id].role == plan::Role::kInput;
@@ -206,11 +206,11 @@ class GradientFuser {
   }
 
   /// A step that makes, in calls that deliver it, what the step will make no more.
-  void add_tap(size_t at) {
-    plan::Step tap = job_.steps[at];
-    tap.name += ":tap";
-    tap.tap = true;
-    taps_[at].push_back(std::move(tap));
+  void add_probe(size_t at) {
+    plan::Step probe = job_.steps[at];
+    probe.name += ":tap";
+    probe.probe = true;
+    probes_[at].push_back(std::move(probe));
   }
 
   TensorId add_mask(TensorId of) {
@@ -235,8 +235,8 @@ class GradientFuser {
   Driver& driver_;
   std::vector<Uses> tensors_;
   std::vector<Answer> answers_;
-  std::vector<bool> gone_;                     // by step
-  std::vector<std::vector<plan::Step>> taps_;  // by step: behind it
+  std::vector<bool> gone_;                       // by step
+  std::vector<std::vector<plan::Step>> probes_;  // by step: behind it
 };
 
 }  // namespace

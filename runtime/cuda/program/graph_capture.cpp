@@ -64,9 +64,10 @@ GraphCapture::Operands GraphCapture::operands_of(const PreparedJob& job, size_t 
                     {},
                     {},
                     memory_.arena() + job.workspaces[at]};
-  for (const plan::Post& post : step.posts) operands.posts.push_back(addresses(post.operands));
-  for (const std::vector<std::byte*>& of_post : operands.posts)
-    operands.post_spans.emplace_back(of_post);
+  for (const plan::EpilogueOp& fused : step.epilogue)
+    operands.epilogue.push_back(addresses(fused.operands));
+  for (const std::vector<std::byte*>& in_epilogue : operands.epilogue)
+    operands.epilogue_spans.emplace_back(in_epilogue);
   return operands;
 }
 
@@ -82,7 +83,7 @@ bool writes_variable(const plan::Job& job, const plan::Step& step) {
 
 void GraphCapture::add_step(const PreparedJob& job, size_t step) {
   Item item;
-  item.tap = job.grouped.job.steps[step].tap;
+  item.probe = job.grouped.job.steps[step].probe;
   item.updates = writes_variable(job.grouped.job, job.grouped.job.steps[step]);
   if (const Launch& launch = job.bound.kernels[step].launch) {
     item.launch = [launch](std::span<const Buffers> buffers, const LaunchState& state) {
@@ -109,7 +110,7 @@ void GraphCapture::add_updates(const PreparedJob& job, const UpdateGroup& group,
 /// From here on the operands stay where they are.
 void GraphCapture::finish_item(Item item) {
   for (const Operands& o : item.operands)
-    item.buffers.push_back({o.inputs, o.outputs, o.post_spans, o.workspace});
+    item.buffers.push_back({o.inputs, o.outputs, o.epilogue_spans, o.workspace});
   items_.push_back(std::move(item));
 }
 
@@ -127,10 +128,10 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
     deliveries.push_back({i, memory_.address(prepared.places[tensor]),
                           exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
   }
-  const std::vector<std::vector<size_t>> taps =
-      exec::readers_of_taps(job, deliverables, prepared.transferred);
+  const std::vector<std::vector<size_t>> probes =
+      exec::readers_of_probes(job, deliverables, prepared.transferred);
   for (size_t i = 0; i < job.steps.size(); ++i)
-    if (job.steps[i].tap) items_[item_of_[i]].wanted_by = taps[i];
+    if (job.steps[i].probe) items_[item_of_[i]].wanted_by = probes[i];
 }
 
 void GraphCapture::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
@@ -141,7 +142,7 @@ void GraphCapture::put(size_t segment, std::span<const uint8_t> wanted, size_t i
   for (size_t i = segment == 0 ? 0 : segments_[segment - 1]; i < segments_[segment]; ++i) {
     const Item& item = items_[i];
     const size_t time = 2 + i;
-    if (item.tap && std::ranges::none_of(item.wanted_by, is_wanted)) {
+    if (item.probe && std::ranges::none_of(item.wanted_by, is_wanted)) {
       mark(output_slot, time, false);
       continue;
     }

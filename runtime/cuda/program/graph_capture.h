@@ -49,8 +49,8 @@ class GraphCapture {
  private:
   struct Operands {
     std::vector<std::byte*> inputs, outputs;
-    std::vector<std::vector<std::byte*>> posts;
-    std::vector<std::span<std::byte* const>> post_spans;
+    std::vector<std::vector<std::byte*>> epilogue;
+    std::vector<std::span<std::byte* const>> epilogue_spans;
     std::byte* workspace;
   };
   struct CopyOut {
@@ -62,9 +62,9 @@ class GraphCapture {
   struct Item {
     LaunchUpdates launch;  // empty: nothing to do
     std::vector<Operands> operands;
-    std::vector<Buffers> buffers;       // of `operands`
-    bool updates = false, tap = false;  // updates: it writes variables
-    std::vector<size_t> wanted_by;      // of a tap: the deliverables that need it
+    std::vector<Buffers> buffers;         // of `operands`
+    bool updates = false, probe = false;  // updates: it writes variables
+    std::vector<size_t> wanted_by;        // of a probe: the deliverables that need it
     std::vector<CopyOut> deliveries;
   };
 

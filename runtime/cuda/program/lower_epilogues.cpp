@@ -1,4 +1,4 @@
-// Plan to plan: posts as steps, updates last.
+// Plan to plan: epilogue ops as steps, updates last.
 #include "runtime/cuda/program/lower_epilogues.h"
 
 #include <fmt/format.h>
@@ -19,25 +19,27 @@ namespace {
 
 using plan::TensorId;
 
-/// How many of the step's posts, from the first on, its kernel takes.
-size_t fused_posts(const plan::Step& step) {
+/// How many of the step's epilogue ops, from the first on, its kernel takes.
+size_t fused_ops(const plan::Step& step) {
   const KernelEntry* kernel = find_kernel(step.op.name());
-  if (!kernel || kernel->posts == Posts::kNone) return 0;
+  if (!kernel || kernel->epilogue == TakesEpilogue::kNone) return 0;
   size_t fused = 0;
   for (const auto epilogue : {ops::Epilogue::kBias, ops::Epilogue::kRelu})
-    if (fused < step.posts.size() && step.posts[fused].op->epilogue == epilogue) ++fused;
+    if (fused < step.epilogue.size() && step.epilogue[fused].op->epilogue == epilogue) ++fused;
   return fused;
 }
 
-bool is_cast(const plan::Post& post) { return post.op->epilogue == ops::Epilogue::kCast; }
+bool is_cast(const plan::EpilogueOp& epilogue_op) {
+  return epilogue_op.op->epilogue == ops::Epilogue::kCast;
+}
 
 bool contains(const std::vector<TensorId>& ids, TensorId id) {
   return std::ranges::find(ids, id) != ids.end();
 }
 
-class PostExpander {
+class EpilogueLowering {
  public:
-  explicit PostExpander(const plan::Job& job) : job_(job) {}
+  explicit EpilogueLowering(const plan::Job& job) : job_(job) {}
 
   plan::Job expand() {
     std::vector<plan::Step> steps = std::exchange(job_.steps, {});
@@ -48,9 +50,9 @@ class PostExpander {
 
  private:
   void expand(plan::Step step) {
-    const auto kept = static_cast<std::ptrdiff_t>(fused_posts(step));
-    std::vector<plan::Post> apart(step.posts.begin() + kept, step.posts.end());
-    step.posts.resize(static_cast<size_t>(kept));
+    const auto kept = static_cast<std::ptrdiff_t>(fused_ops(step));
+    std::vector<plan::EpilogueOp> apart(step.epilogue.begin() + kept, step.epilogue.end());
+    step.epilogue.resize(static_cast<size_t>(kept));
     DType running_dtype = dtype_before(apart, step.outputs[0]);
     if (const auto low_precision = low_precision_result(step)) {
       running_dtype = *low_precision;
@@ -69,7 +71,7 @@ class PostExpander {
     step.outputs[0] = running;
     job_.steps.push_back(std::move(step));
     for (size_t i = 0; i < apart.size(); ++i) {
-      const std::span<const plan::Post> rest = std::span(apart).subspan(i + 1);
+      const std::span<const plan::EpilogueOp> rest = std::span(apart).subspan(i + 1);
       const TensorId out =
           rest.empty() ? result
                        : add_tensor(apart[i].name, result, dtype_before(rest, result), TensorId());
@@ -79,10 +81,10 @@ class PostExpander {
     }
   }
 
-  /// The dtype of what becomes `result` by these posts.
-  DType dtype_before(std::span<const plan::Post> posts, TensorId result) const {
-    return std::ranges::any_of(posts, is_cast) ? plan::compute_dtype_of(job_.precision)
-                                               : job_[result].dtype;
+  /// The dtype of what becomes `result` by these epilogue ops.
+  DType dtype_before(std::span<const plan::EpilogueOp> epilogue, TensorId result) const {
+    return std::ranges::any_of(epilogue, is_cast) ? plan::compute_dtype_of(job_.precision)
+                                                  : job_[result].dtype;
   }
 
   /// The 16-bit dtype in which cuDNN stores the result of a convolution of such operands.
@@ -92,27 +94,28 @@ class PostExpander {
     return is_low_precision(dtype) ? std::optional(dtype) : std::nullopt;
   }
 
-  static plan::Post cast(const std::string& name, DType dtype) {
-    plan::Post post{"cast", fmt::format("{}:{}", name, name_of(dtype)), {}, {}};
-    post.attributes.set("dtype", dtype);
-    return post;
+  static plan::EpilogueOp cast(const std::string& name, DType dtype) {
+    plan::EpilogueOp epilogue_op{"cast", fmt::format("{}:{}", name, name_of(dtype)), {}, {}};
+    epilogue_op.attributes.set("dtype", dtype);
+    return epilogue_op;
   }
 
   /// cuDNN adds a bias of the result's dtype.
   void round_bias(plan::Step& step, DType low_precision) {
-    if (step.posts.empty() || step.posts.front().op->epilogue != ops::Epilogue::kBias) return;
-    TensorId& bias = step.posts.front().operands[0];
-    const plan::Post post = cast(step.name + "/bias", low_precision);
-    const TensorId rounded = add_tensor(post.name, bias, low_precision, TensorId());
+    if (step.epilogue.empty() || step.epilogue.front().op->epilogue != ops::Epilogue::kBias) return;
+    TensorId& bias = step.epilogue.front().operands[0];
+    const plan::EpilogueOp epilogue_op = cast(step.name + "/bias", low_precision);
+    const TensorId rounded = add_tensor(epilogue_op.name, bias, low_precision, TensorId());
     job_.tensors[rounded.index()].role = plan::Role::kResult;
-    add_step(bare(step), post, bias, rounded);
+    add_step(bare(step), epilogue_op, bias, rounded);
     bias = rounded;
   }
 
-  /// What the result of a post lies on: the variable that it updates, or else the running value.
-  static TensorId place_of(const plan::Post& post, TensorId running, TensorId taken) {
-    if (taken.valid() && contains(post.operands, taken)) return taken;
-    const bool in_place = !is_cast(post) && post.op->may_overwrite(0);
+  /// What the result of an epilogue op lies on: the variable that it updates, or else the running
+  /// value.
+  static TensorId place_of(const plan::EpilogueOp& epilogue_op, TensorId running, TensorId taken) {
+    if (taken.valid() && contains(epilogue_op.operands, taken)) return taken;
+    const bool in_place = !is_cast(epilogue_op) && epilogue_op.op->may_overwrite(0);
     return in_place ? running : TensorId();
   }
 
@@ -128,19 +131,20 @@ class PostExpander {
   /// What a step has in common with those that it is cut into.
   static plan::Step bare(const plan::Step& step) {
     plan::Step made;
-    made.tap = step.tap;
+    made.probe = step.probe;
     made.where = step.where;
     made.device = step.device;
     return made;
   }
 
-  void add_step(plan::Step step, const plan::Post& post, TensorId running, TensorId out) {
-    step.op = post.op;
-    step.name = post.name;
+  void add_step(plan::Step step, const plan::EpilogueOp& epilogue_op, TensorId running,
+                TensorId out) {
+    step.op = epilogue_op.op;
+    step.name = epilogue_op.name;
     step.inputs = {running};
-    step.inputs.insert(step.inputs.end(), post.operands.begin(), post.operands.end());
+    step.inputs.insert(step.inputs.end(), epilogue_op.operands.begin(), epilogue_op.operands.end());
     step.outputs = {out};
-    step.attributes = post.attributes;
+    step.attributes = epilogue_op.attributes;
     job_.steps.push_back(std::move(step));
   }
 
@@ -152,8 +156,8 @@ std::vector<bool> read_by_steps(const plan::Job& job) {
   std::vector<bool> read(job.tensors.size());
   for (const plan::Step& step : job.steps) {
     for (TensorId id : step.inputs) read[id.index()] = true;
-    for (const plan::Post& post : step.posts)
-      for (TensorId id : post.operands) read[id.index()] = true;
+    for (const plan::EpilogueOp& epilogue_op : step.epilogue)
+      for (TensorId id : epilogue_op.operands) read[id.index()] = true;
   }
   return read;
 }
@@ -164,7 +168,7 @@ bool launch_as_one(const plan::Step& a, const plan::Step& b) {
 
 }  // namespace
 
-plan::Job expand_posts(const plan::Job& job) { return PostExpander(job).expand(); }
+plan::Job lower_epilogues(const plan::Job& job) { return EpilogueLowering(job).expand(); }
 
 Grouped group_updates(const plan::Job& job) {
   const std::vector<bool> read = read_by_steps(job);

@@ -1,4 +1,5 @@
-// A job as CUDA runs it: kernels fuse other posts than a CPU's, and variables are updated together.
+// A job as CUDA runs it: kernels fuse other epilogue ops than a CPU's, and variables are updated
+// together.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,11 @@
 
 namespace flow::cuda {
 
-/// The job with a step for every post that its kernel does not take (see Posts in kernel.h). What
-/// the original step made, the last of them makes; new tensors between them stand behind the
-/// others. A convolution of 16-bit operands makes 16 bits, of which a cast makes what the plan has.
-plan::Job expand_posts(const plan::Job& job);
+/// The job with a step for every epilogue op that its kernel does not take (see TakesEpilogue
+/// in kernel.h). What the original step made, the last of them makes; new tensors between them stand
+/// behind the others. A convolution of 16-bit operands makes 16 bits, of which a cast makes what
+/// the plan has.
+plan::Job lower_epilogues(const plan::Job& job);
 
 /// Steps [first, end): updates by one op with equal attributes, launched as one.
 struct UpdateGroup {

@@ -59,8 +59,8 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.label = delivery.label;
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
-  if (tensor.rows == 0) context.shape[0] /= delivery.devices;
-  if (!job.train && positions.has_rows() && tensor.rows == 0)
+  if (tensor.batch_axis == 0) context.shape[0] /= delivery.devices;
+  if (!job.train && positions.has_rows() && tensor.batch_axis == 0)
     context.rows_at = [&tensor, &delivery, positions](int64_t step) {
       return part_of(real_rows(tensor, positions, positions.at(step)), tensor, delivery).second;
     };
@@ -80,7 +80,7 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
 /// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
 void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
                const StepIndex& positions, const Position& position) {
-  if (tensor.rows != 0) return;
+  if (tensor.batch_axis != 0) return;
   const auto [first, count] = part_of(real_rows(tensor, positions, position), tensor, delivery);
   const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
   if (count > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
@@ -153,7 +153,7 @@ void Deliverer::write_scopes(const plan::Job& job, const SinkOptions& options) c
 void Deliverer::take_value(Route& route, const Program& program, const Position& position,
                            size_t slot) {
   ArrayView& value = route.value;
-  if (route.tensor->rows == 0) value.shape[0] = route.tensor->shape[0];
+  if (route.tensor->batch_axis == 0) value.shape[0] = route.tensor->shape[0];
   value.data = program.delivered(route.delivery->tensor, slot).data();
   if (route.delivery->factor != 1) {
     io::scale(value, route.delivery->factor, route.scaled);

@@ -92,21 +92,21 @@ Delivery from_hook(const plan::Hook& hook) {
 
 /// The order of axes that has the rows before all others: "[1, 0, 2]".
 std::string rows_first(const plan::Tensor& tensor) {
-  std::vector<int> perm{tensor.rows};
+  std::vector<int> perm{tensor.batch_axis};
   for (int axis = 0; axis < tensor.shape.rank(); ++axis)
-    if (axis != tensor.rows) perm.push_back(axis);
+    if (axis != tensor.batch_axis) perm.push_back(axis);
   return fmt::format("[{}]", fmt::join(perm, ", "));
 }
 
 /// Refuses what cannot be trimmed to its real rows.
 void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex& positions) {
   const plan::Tensor& tensor = job[delivery.tensor];
-  if (!positions.pads() || tensor.rows == plan::kNoRows) return;
-  const bool trimmable = tensor.rows == 0 && tensor.shape[0] % positions.batch() == 0;
+  if (!positions.pads() || tensor.batch_axis == plan::kNoBatch) return;
+  const bool trimmable = tensor.batch_axis == 0 && tensor.shape[0] % positions.batch() == 0;
   if (trimmable) return;
-  const bool elsewhere = tensor.rows > 0;
+  const bool elsewhere = tensor.batch_axis > 0;
   const std::string rows =
-      elsewhere ? fmt::format("has its rows along axis {}", tensor.rows) : "mixes rows";
+      elsewhere ? fmt::format("has its rows along axis {}", tensor.batch_axis) : "mixes rows";
   throw RequestError(
       fmt::format("{}: cannot deliver `{}`, which {}: {} rows do not divide into batches of {}, "
                   "so the last batch is padded",
@@ -198,7 +198,8 @@ uint64_t hook_bytes(const std::vector<Delivery>& deliveries, const plan::Job& jo
     if (delivery.every_step) continue;
     const plan::Tensor& tensor = job[delivery.tensor];
     // Of a tensor with rows each device has its part.
-    const int64_t elements = tensor.shape.elements() / (tensor.rows == 0 ? delivery.devices : 1);
+    const int64_t elements =
+        tensor.shape.elements() / (tensor.batch_axis == 0 ? delivery.devices : 1);
     const double each = static_cast<double>(elements) *
                         static_cast<double>(size_of(io::Delivered::dtype_of(tensor.dtype)));
     for (const plan::Sink& sink : delivery.sinks)

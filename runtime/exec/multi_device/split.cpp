@@ -17,14 +17,14 @@ using plan::TensorId;
 class Splitter {
  public:
   Splitter(const plan::Job& job, std::span<const TensorId> deliverables)
-      : job_(job), taps_(readers_of_taps(job, deliverables)) {
+      : job_(job), probes_(readers_of_probes(job, deliverables)) {
     for (const DeviceKind device : kDevices) part(device).job = begin_part(device);
   }
 
   Split run() {
     for (size_t i = 0; i < job_.steps.size(); ++i)
       if (job_.steps[i].op->between_devices)
-        pass(job_.steps[i], taps_[i]);
+        pass(job_.steps[i], probes_[i]);
       else
         add(job_.device_of(job_.steps[i]), job_.steps[i]);
     for (const DeviceKind device : kDevices)
@@ -118,7 +118,7 @@ class Splitter {
   }
 
   const plan::Job& job_;
-  const std::vector<std::vector<size_t>> taps_;  // by step
+  const std::vector<std::vector<size_t>> probes_;  // by step
   Split split_;
   std::array<std::vector<size_t>, kDeviceKinds> turns_of_;  // by device
   std::vector<size_t> ends_;  // by turn: steps of the part up to its end

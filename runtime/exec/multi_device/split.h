@@ -28,7 +28,7 @@ struct Part {
 /// A copy from one device to the other, by way of host memory.
 struct Transfer {
   size_t bytes;
-  std::vector<size_t> wanted_by;  // of a tap: the deliverables for which it is made
+  std::vector<size_t> wanted_by;  // of a probe: the deliverables for which it is made
 };
 
 /// A segment in the order of a call.

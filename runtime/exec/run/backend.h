@@ -30,7 +30,7 @@ struct Fault {
 struct Call {
   int64_t step = 0;          // global, from 0
   double learning_rate = 0;  // of this step
-  /// For each tensor of Program::deliverables: is it wanted in this call? A tap runs if it is.
+  /// For each tensor of Program::deliverables: is it wanted in this call? A probe runs if it is.
   std::span<const uint8_t> wanted;
   size_t segment = 0;  // of a part of a job: which of its segments is launched
 };
@@ -54,7 +54,7 @@ struct VariableSource {
 struct TransferredTensor {
   plan::TensorId tensor;
   std::byte* memory;
-  std::vector<size_t> wanted_by;  // made by a tap: the deliverables for which it is needed
+  std::vector<size_t> wanted_by;  // made by a probe: the deliverables for which it is needed
 };
 
 struct PrepareOptions {

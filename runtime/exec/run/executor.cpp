@@ -71,7 +71,7 @@ std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
   const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
                                                       : operand->shape.index_str(fault.row);
   const int64_t batch = run.feed.positions().batch();
-  if (batch == 0 || operand->rows != 0 || operand->shape[0] != batch) return place;
+  if (batch == 0 || operand->batch_axis != 0 || operand->shape[0] != batch) return place;
   const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
   return fmt::format("{} ({})", place, run.feed.row_text(fault.operand, step, row));
 }

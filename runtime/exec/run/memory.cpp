@@ -35,8 +35,8 @@ void for_each_use(const plan::Job& job, F f) {
     for (TensorId id : step.inputs) f(id, i);
     for (TensorId id : step.outputs)
       if (id.valid()) f(id, i);
-    for (const plan::Post& post : step.posts)
-      for (TensorId id : post.operands) f(id, i);
+    for (const plan::EpilogueOp& fused : step.epilogue)
+      for (TensorId id : fused.operands) f(id, i);
   }
 }
 
@@ -81,7 +81,7 @@ class Sharing {
     if (!tensor.alias.valid() || owners_[id.index()] != id) return false;
     const TensorId source = tensor.alias, owner = owners_[source.index()];
     if (bytes_of(job_[source]) != bytes_of(tensor) || !lie_alike_(source, id)) return false;
-    const bool view = step.op->view && step.posts.empty();
+    const bool view = step.op->view && step.epilogue.empty();
     // What a view reads must not be written while the view lives.
     if (job_[owner].role == Role::kVariable) return view && !written_before(owner, id);
     if (job_[owner].role == Role::kInput) return view;
@@ -169,7 +169,7 @@ const TensorInfo& variable_of(std::span<const TensorInfo> tensors, TensorId id,
 }
 
 bool is_view(const plan::Step& step, std::span<const TensorId> owners) {
-  return step.op->view && step.posts.empty() &&
+  return step.op->view && step.epilogue.empty() &&
          owners[step.inputs[0].index()] == owners[step.outputs[0].index()];
 }
 

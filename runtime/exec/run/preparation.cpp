@@ -57,7 +57,7 @@ std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs)
     };
     for (const plan::Step& step : job->steps) {
       add(*step.op, step.inputs);
-      for (const plan::Post& post : step.posts) add(*post.op, post.operands);
+      for (const plan::EpilogueOp& fused : step.epilogue) add(*fused.op, fused.operands);
     }
   }
   return names;

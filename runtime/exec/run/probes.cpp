@@ -5,18 +5,18 @@
 
 namespace flow::exec {
 
-std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
-                                                 std::span<const plan::TensorId> deliverables,
-                                                 std::span<const TransferredTensor> transferred) {
-  std::vector<std::vector<size_t>> needed_by(job.tensors.size()), taps(job.steps.size());
+std::vector<std::vector<size_t>> readers_of_probes(const plan::Job& job,
+                                                   std::span<const plan::TensorId> deliverables,
+                                                   std::span<const TransferredTensor> transferred) {
+  std::vector<std::vector<size_t>> needed_by(job.tensors.size()), probes(job.steps.size());
   for (size_t i = 0; i < deliverables.size(); ++i)
     if (deliverables[i].valid()) needed_by[deliverables[i].index()].push_back(i);
   for (const TransferredTensor& tensor : transferred)
     needed_by[tensor.tensor.index()] = tensor.wanted_by;
   for (size_t i = job.steps.size(); i-- > 0;) {
     const plan::Step& step = job.steps[i];
-    if (!step.tap) continue;
-    std::vector<size_t>& readers = taps[i];
+    if (!step.probe) continue;
+    std::vector<size_t>& readers = probes[i];
     for (plan::TensorId id : step.outputs) {
       if (!id.valid()) continue;
       const std::vector<size_t>& more = needed_by[id.index()];
@@ -28,9 +28,10 @@ std::vector<std::vector<size_t>> readers_of_taps(const plan::Job& job,
       needed_by[id.index()].insert(needed_by[id.index()].end(), readers.begin(), readers.end());
     };
     std::ranges::for_each(step.inputs, reads);
-    for (const plan::Post& post : step.posts) std::ranges::for_each(post.operands, reads);
+    for (const plan::EpilogueOp& fused : step.epilogue)
+      std::ranges::for_each(fused.operands, reads);
   }
-  return taps;
+  return probes;
 }
 
 }  // namespace flow::exec

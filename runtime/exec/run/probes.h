@@ -10,9 +10,9 @@
 
 namespace flow::exec {
 
-/// For each step that is a tap, the indices of the deliverables that cannot be made without it,
+/// For each step that is a probe, the indices of the deliverables that cannot be made without it,
 /// here or from what is transferred; nothing for the other steps.
-std::vector<std::vector<size_t>> readers_of_taps(
+std::vector<std::vector<size_t>> readers_of_probes(
     const plan::Job& job, std::span<const plan::TensorId> deliverables,
     std::span<const TransferredTensor> transferred = {});
 

@@ -17,13 +17,15 @@ ops::JobTypes types_of(const Job& job) {
                       .low_precision = low_precision_of(job.precision)};
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];
-    if (tensor.rows < 0 || types.batch > 0) continue;
-    types.batch = tensor.shape[tensor.rows];
+    if (tensor.batch_axis < 0 || types.batch > 0) continue;
+    types.batch = tensor.shape[tensor.batch_axis];
   }
   return types;
 }
 
-ops::Operand operand_of(const Tensor& tensor) { return {tensor.dtype, tensor.shape, tensor.rows}; }
+ops::Operand operand_of(const Tensor& tensor) {
+  return {tensor.dtype, tensor.shape, tensor.batch_axis};
+}
 
 std::vector<ops::Result> check_call(const ops::OpSpec& spec, std::vector<ops::Operand> operands,
                                     const Attributes& attributes, const ops::JobTypes& types,

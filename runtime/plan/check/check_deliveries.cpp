@@ -55,9 +55,9 @@ void check_sinks(const std::vector<Sink>& sinks, const Location& location) {
 /// A per-device value is split along its rows.
 void check_parts(const Job& job, TensorId id, const Location& location) {
   const Tensor& tensor = job[id];
-  location.require(tensor.rows <= 0 && (tensor.rows < 0 || tensor.shape[0] % job.devices == 0),
-                   "cannot split `{}` of {} among {} devices", tensor.name, tensor.shape.str(),
-                   job.devices);
+  location.require(
+      tensor.batch_axis <= 0 && (tensor.batch_axis < 0 || tensor.shape[0] % job.devices == 0),
+      "cannot split `{}` of {} among {} devices", tensor.name, tensor.shape.str(), job.devices);
 }
 
 void check_return_value(const Job& job, const ReturnValue& value, const Location& location) {

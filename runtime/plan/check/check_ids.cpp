@@ -37,8 +37,8 @@ class IdCheck {
   void in_step(const Step& step) const {
     for (const TensorId id : step.inputs) must_be(id, step.name);
     for (const TensorId id : step.outputs) may_be(id, step.name);
-    for (const Post& post : step.posts)
-      for (const TensorId id : post.operands) must_be(id, post.name);
+    for (const EpilogueOp& fused : step.epilogue)
+      for (const TensorId id : fused.operands) must_be(id, fused.name);
   }
   void in_return(const ReturnValue& value) const {
     if (value.is_leaf())

@@ -126,7 +126,7 @@ void check_inputs(const Job& job, const Location& location) {
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];
     const Location here = location.at("input", tensor.name);
-    here.require(tensor.rows < 0 || tensor.shape[tensor.rows] % job.devices == 0,
+    here.require(tensor.batch_axis < 0 || tensor.shape[tensor.batch_axis] % job.devices == 0,
                  "cannot split {} among {} devices", tensor.shape.str(), job.devices);
     if (const auto* column = std::get_if<FromDataset>(&input.source)) {
       const int64_t rows = check_column_source(job, tensor.shape, *column, here);
@@ -158,7 +158,7 @@ void check_optimizer(const Job& job, const Location& location) {
                  name_of(tensor.dtype), tensor.shape.str(), name_of(number),
                  role == Role::kVariable ? "variable" : "result");
     for (const Step& step : job.steps)
-      here.require(!step.tap || std::ranges::find(step.outputs, id) == step.outputs.end(),
+      here.require(!step.probe || std::ranges::find(step.outputs, id) == step.outputs.end(),
                    "{} `{}` comes from a tap", what, tensor.name);
   };
   check_scalar(optimizer.loss, Role::kResult, "loss");

@@ -13,8 +13,8 @@ void check_ids(const Job& job, const Location& location);
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
 void check_tensors(const Job& job, const Location& location);
 
-/// Types of calls, order (a tensor is made once, before it is read; taps are read by taps), devices
-/// (only a copy reads of another), and updates of variables.
+/// Types of calls, order (a tensor is made once, before it is read; probes are read by probes),
+/// devices (only a copy reads of another), and updates of variables.
 void check_steps(const Job& job, const Location& location);
 
 /// What drives the calls: variables' initial values, inputs, datasets, deliveries, optimizer, run

@@ -1,4 +1,4 @@
-// The steps of a job: types, order, devices, fused posts, what is written in place.
+// The steps of a job: types, order, devices, fused epilogue ops, what is written in place.
 #include <algorithm>
 #include <set>
 
@@ -10,13 +10,13 @@
 namespace flow::plan {
 namespace {
 
-/// Do kernels of the op know this sequence of posts? An update stands alone.
-bool can_be_fused(const ops::OpSpec& op, std::span<const Post> posts) {
+/// Do kernels of the op know this sequence of epilogue ops? An update stands alone.
+bool can_be_fused(const ops::OpSpec& op, std::span<const EpilogueOp> epilogue) {
   auto last = ops::Epilogue::kNone;
-  for (const Post& post : posts) {
-    const auto next = post.op.spec() ? post.op->epilogue : ops::Epilogue::kNone;
+  for (const EpilogueOp& fused : epilogue) {
+    const auto next = fused.op.spec() ? fused.op->epilogue : ops::Epilogue::kNone;
     if (next <= last || !op.can_take(next)) return false;
-    if (next == ops::Epilogue::kUpdate && posts.size() > 1) return false;
+    if (next == ops::Epilogue::kUpdate && epilogue.size() > 1) return false;
     last = next;
   }
   return true;
@@ -81,14 +81,14 @@ class StepCheck {
     location.require(readable_[id.index()], "reads `{}` before it is computed", tensor.name);
     location.require(!updated_[id.index()], "reads `{}` after its update", tensor.name);
     const Step* maker = maker_[id.index()];
-    location.require(step.tap || !maker || !maker->tap, "reads `{}`, the result of a tap",
+    location.require(step.probe || !maker || !maker->probe, "reads `{}`, the result of a tap",
                      tensor.name);
   }
 
   void check_reads(const Step& step, const Location& location) const {
     for (const TensorId id : step.inputs) check_read(step, id, location);
-    for (const Post& post : step.posts)
-      for (const TensorId id : post.operands) check_read(step, id, location);
+    for (const EpilogueOp& fused : step.epilogue)
+      for (const TensorId id : fused.operands) check_read(step, id, location);
   }
 
   void check_types(const Step& step, const Location& location) const {
@@ -99,8 +99,8 @@ class StepCheck {
         check_call(spec, std::move(operands), step.attributes, types_, location);
     location.require(step.outputs.size() == results.size(), "{} results; {} has {}",
                      step.outputs.size(), step.op.name(), results.size());
-    results[0].dtype = dtype_after_posts(step, results[0].dtype);
-    results[0].batch_axis = check_posts(step, results[0], location);
+    results[0].dtype = dtype_after_epilogue(step, results[0].dtype);
+    results[0].batch_axis = check_epilogue(step, results[0], location);
     for (size_t i = 0; i < results.size(); ++i) {
       if (!step.outputs[i].valid()) {
         location.require(spec.may_be_absent(i), "result {} must be a tensor", i);
@@ -111,39 +111,39 @@ class StepCheck {
       location.require(made.dtype == dtype && made.shape == shape,
                        "result `{}` is {} {}; expected {} {}", made.name, name_of(made.dtype),
                        made.shape.str(), name_of(dtype), shape.str());
-      location.require(made.rows == batch_axis, "result `{}` has batch axis {}; expected {}",
-                       made.name, made.rows, batch_axis);
+      location.require(made.batch_axis == batch_axis, "result `{}` has batch axis {}; expected {}",
+                       made.name, made.batch_axis, batch_axis);
     }
   }
 
   /// All ops that can be fused keep dtype and shape, but for a cast, the last.
-  static DType dtype_after_posts(const Step& step, DType dtype) {
-    const bool cast = !step.posts.empty() && step.posts.back().op.spec() &&
-                      step.posts.back().op->epilogue == ops::Epilogue::kCast;
-    const Attribute* to = cast ? step.posts.back().attributes.find("dtype") : nullptr;
+  static DType dtype_after_epilogue(const Step& step, DType dtype) {
+    const bool cast = !step.epilogue.empty() && step.epilogue.back().op.spec() &&
+                      step.epilogue.back().op->epilogue == ops::Epilogue::kCast;
+    const Attribute* to = cast ? step.epilogue.back().attributes.find("dtype") : nullptr;
     return to && std::holds_alternative<DType>(*to) ? std::get<DType>(*to) : dtype;
   }
 
   /// The batch axis of the step's first result after its epilogue.
-  int check_posts(const Step& step, const ops::Result& result, const Location& location) const {
-    if (step.posts.empty()) return result.batch_axis;
-    location.require(can_be_fused(*step.op, step.posts), "cannot fuse its epilogue onto {}",
+  int check_epilogue(const Step& step, const ops::Result& result, const Location& location) const {
+    if (step.epilogue.empty()) return result.batch_axis;
+    location.require(can_be_fused(*step.op, step.epilogue), "cannot fuse its epilogue onto {}",
                      step.op.name());
     int batch_axis = result.batch_axis;
-    for (const Post& post : step.posts) {
-      location.require(is_safe_name(post.name), "invalid name `{}` in the epilogue", post.name);
+    for (const EpilogueOp& fused : step.epilogue) {
+      location.require(is_safe_name(fused.name), "invalid name `{}` in the epilogue", fused.name);
       std::vector<ops::Operand> operands{{types_.compute, result.shape, batch_axis}};
-      for (const TensorId id : post.operands) operands.push_back(operand_of(job_[id]));
-      const ops::OpSpec& spec = spec_of(post.op, location);
-      batch_axis = check_call(spec, std::move(operands), post.attributes, types_, location)
+      for (const TensorId id : fused.operands) operands.push_back(operand_of(job_[id]));
+      const ops::OpSpec& spec = spec_of(fused.op, location);
+      batch_axis = check_call(spec, std::move(operands), fused.attributes, types_, location)
                        .front()
                        .batch_axis;
       if (spec.epilogue == ops::Epilogue::kCast)
-        location.require(post.attributes.get<DType>("dtype") == types_.low_precision,
+        location.require(fused.attributes.get<DType>("dtype") == types_.low_precision,
                          "cannot cast a fused product to {}",
-                         name_of(post.attributes.get<DType>("dtype")));
-      location.require(!spec.result(0).updates || post.operands.size() == 1,
-                       "fused {} takes only the variable", post.op.name());
+                         name_of(fused.attributes.get<DType>("dtype")));
+      location.require(!spec.result(0).updates || fused.operands.size() == 1,
+                       "fused {} takes only the variable", fused.op.name());
     }
     return batch_axis;
   }
@@ -189,8 +189,8 @@ class StepCheck {
       if (const auto operand = spec.result(i).updates)
         updates.push_back({step.inputs[*operand], step.outputs[i],
                            spec.operand(*operand).name == "variable" ? Of::kTrained : Of::kSlot});
-    if (!step.posts.empty() && step.posts.back().op->result(0).updates)
-      updates.push_back({step.posts.back().operands[0], step.outputs[0], Of::kTrained});
+    if (!step.epilogue.empty() && step.epilogue.back().op->result(0).updates)
+      updates.push_back({step.epilogue.back().operands[0], step.outputs[0], Of::kTrained});
     return updates;
   }
 
@@ -224,7 +224,7 @@ class StepCheck {
   void check_update(const Step& step, const Update& update, const Location& location) {
     const Tensor& tensor = job_[update.variable];
     const Variable* variable = variables_[update.variable.index()];
-    location.require(job_.train && !step.tap, "only train jobs update variables");
+    location.require(job_.train && !step.probe, "only train jobs update variables");
     constexpr std::string_view kKinds[] = {"trainable variable", "slot of the optimizer",
                                            "statistic of a layer"};
     location.require(variable && may_update(*variable, update.of),
@@ -232,8 +232,8 @@ class StepCheck {
                      kKinds[static_cast<size_t>(update.of)]);
     location.require(job_[update.updated].alias == update.variable,
                      "the update of `{}` must be in place", tensor.name);
-    const bool reads_it =
-        !step.posts.empty() && std::ranges::find(step.inputs, update.variable) != step.inputs.end();
+    const bool reads_it = !step.epilogue.empty() &&
+                          std::ranges::find(step.inputs, update.variable) != step.inputs.end();
     location.require(!reads_it && !updated_[update.variable.index()],
                      "`{}` is updated twice, or while it is read", tensor.name);
     updated_[update.variable.index()] = true;
@@ -248,8 +248,8 @@ class StepCheck {
     for (size_t i = 0; i < step.inputs.size(); ++i)
       allowed = allowed || (step.inputs[i] == tensor.alias && step.op->may_overwrite(i));
     const bool view = step.op->view;
-    const bool alone =
-        std::ranges::all_of(step.posts, [](const Post& post) { return post.operands.empty(); });
+    const bool alone = std::ranges::all_of(
+        step.epilogue, [](const EpilogueOp& fused) { return fused.operands.empty(); });
     allowed = allowed && id == step.outputs[0] && alone &&
               (view || tensor.shape == job_[tensor.alias].shape);
     // Only then is what it takes over made before, and so on: the chain of aliases ends.

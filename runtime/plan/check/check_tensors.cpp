@@ -16,8 +16,8 @@ void check_shape(const Tensor& tensor, const Location& location) {
     location.require(extent >= 1, "extent {} in {}; expected at least 1", extent, shape.str());
   location.require(shape.checked_elements().has_value(), "{} has too many elements to count",
                    shape.str());
-  location.require(tensor.rows >= kMixedRows && tensor.rows < shape.rank(),
-                   "invalid row axis {} for {}", tensor.rows, shape.str());
+  location.require(tensor.batch_axis >= kBatchReduced && tensor.batch_axis < shape.rank(),
+                   "invalid row axis {} for {}", tensor.batch_axis, shape.str());
 }
 
 void check_alias(const Job& job, const Tensor& tensor, const Location& location) {

@@ -90,16 +90,16 @@ void fields(auto& text, Is<Tensor> auto& tensor) {
   text("last", tensor.last);
   text("name", tensor.name);
   text("role", tensor.role);
-  text("rows", tensor.rows);
+  text("rows", tensor.batch_axis);
   text("shape", tensor.shape);
   text.remark("where", tensor.where);
 }
 
-void fields(auto& text, Is<Post> auto& post) {
-  text("attributes", post.attributes);
-  text("name", post.name);
-  text("op", post.op);
-  text("operands", post.operands);
+void fields(auto& text, Is<EpilogueOp> auto& fused) {
+  text("attributes", fused.attributes);
+  text("name", fused.name);
+  text("op", fused.op);
+  text("operands", fused.operands);
 }
 
 void fields(auto& text, Is<Step> auto& step) {
@@ -109,8 +109,8 @@ void fields(auto& text, Is<Step> auto& step) {
   text("name", step.name);
   text("op", step.op);
   text("outputs", step.outputs);
-  text("posts", step.posts);
-  text("tap", step.tap);
+  text("posts", step.epilogue);
+  text("tap", step.probe);
   text.remark("where", step.where);
 }
 

@@ -17,8 +17,8 @@ template <typename Visit>
 void visit_read_ids(Job& job, const Visit& visit) {
   for (Step& step : job.steps) {
     for (TensorId& id : step.inputs) visit(id);
-    for (Post& post : step.posts)
-      for (TensorId& id : post.operands) visit(id);
+    for (EpilogueOp& fused : step.epilogue)
+      for (TensorId& id : fused.operands) visit(id);
   }
   for (Variable& variable : job.variables) visit(variable.tensor);
   for (Input& input : job.inputs) visit(input.tensor);
@@ -26,10 +26,10 @@ void visit_read_ids(Job& job, const Visit& visit) {
   if (job.optimizer) visit_tensors(*job.optimizer, visit);
 }
 
-/// Leaves out what comes and goes with hooks: taps, second results that only hooks read,
+/// Leaves out what comes and goes with hooks: probes, second results that only hooks read,
 /// lifetimes, and permissions to work in place.
 void leave_out_watched(Job& job) {
-  std::erase_if(job.steps, [](const Step& step) { return step.tap; });
+  std::erase_if(job.steps, [](const Step& step) { return step.probe; });
   std::vector<bool> kept(job.tensors.size());
   const auto keep = [&kept](TensorId id) {
     if (id.valid()) kept[id.index()] = true;

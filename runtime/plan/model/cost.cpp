@@ -26,7 +26,7 @@ double estimate_seconds(const Job& job, const Step& step) {
 double estimate_call_seconds(const Job& job) {
   double seconds = 0;
   for (const Step& step : job.steps)
-    if (!step.tap) seconds += estimate_seconds(job, step);
+    if (!step.probe) seconds += estimate_seconds(job, step);
   return seconds;
 }
 

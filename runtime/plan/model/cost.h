@@ -9,7 +9,7 @@ namespace flow::plan {
 /// Seconds on one thread of a fast CPU.
 double estimate_seconds(const Job& job, const Step& step);
 
-/// Of a call in which no tap runs.
+/// Of a call in which no probe runs.
 double estimate_call_seconds(const Job& job);
 
 }  // namespace flow::plan

@@ -58,8 +58,8 @@ double flops(const Job& job, const Step& step) {
   return flops.operations * (flops.windows ? window_of(step) : 1) * counted(job, step, flops.each);
 }
 
-double flops(const Job& job, const Step& step, const Post& post) {
-  return post.op->flops.operations * elements(job, step.outputs, 0);
+double flops(const Job& job, const Step& step, const EpilogueOp& fused) {
+  return fused.op->flops.operations * elements(job, step.outputs, 0);
 }
 
 bool is_backward(const Step& step) {

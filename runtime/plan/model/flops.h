@@ -27,7 +27,7 @@ double product_flops(const Job& job, const Step& step);
 double flops(const Job& job, const Step& step);
 
 /// Operations of an op that is fused onto the step's result: as if it were a step.
-double flops(const Job& job, const Step& step, const Post& post);
+double flops(const Job& job, const Step& step, const EpilogueOp& fused);
 
 /// Does only training need the step: a gradient, an update, or what an optimizer adds?
 bool is_backward(const Step& step);

@@ -148,8 +148,8 @@ class Teller {
   /// An attribute of the steps that update is a key of the optimizer.
   void step(const Parts& parts, Line& line) const {
     const auto attributes = std::ranges::find(parts, "attributes");
-    const bool of_post = parts.size() > 3 && parts[2] == "posts";
-    const std::string& name = parts[of_post ? 3 : 1];
+    const bool in_epilogue = parts.size() > 3 && parts[2] == "posts";
+    const std::string& name = parts[in_epilogue ? 3 : 1];
     const std::string attribute =
         attributes != parts.end() && parts.size() > 2 ? parts.back() : std::string();
     line.rank = kStep;
@@ -162,7 +162,7 @@ class Teller {
       line.rank = kDerived;
     } else if (!attribute.empty()) {
       line.key = name + "." + attribute;
-    } else if (parts.size() == (of_post ? 4U : 2U) || parts.back() == "op") {
+    } else if (parts.size() == (in_epilogue ? 4U : 2U) || parts.back() == "op") {
       line.key = name;
     } else if (parts.back() != "device") {
       line.rank = kDerived;  // what it reads and makes

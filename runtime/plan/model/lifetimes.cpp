@@ -43,8 +43,8 @@ void assign_lifetimes(Job& job) {
     for (const TensorId id : step.outputs)
       if (id.valid()) tensor(id).first = tensor(id).last = StepId(i);
     for (const TensorId id : step.inputs) extend(tensor(id), StepId(i));
-    for (const Post& post : step.posts)
-      for (const TensorId id : post.operands) extend(tensor(id), StepId(i));
+    for (const EpilogueOp& fused : step.epilogue)
+      for (const TensorId id : fused.operands) extend(tensor(id), StepId(i));
   }
   // What is delivered is read when the call is complete.
   for (const Hook& hook : job.hooks) extend(tensor(hook.tensor), end);

@@ -41,8 +41,8 @@ using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
 
 /// Which axis of a tensor carries the rows of the batch. An axis >= 0, or one of these.
-inline constexpr int kNoRows = ops::kNoBatch;
-inline constexpr int kMixedRows = ops::kBatchReduced;
+inline constexpr int kNoBatch = ops::kNoBatch;
+inline constexpr int kBatchReduced = ops::kBatchReduced;
 
 enum class Role { kInput, kVariable, kResult };
 
@@ -62,7 +62,7 @@ struct Tensor {
   DType dtype = DType::kFloat32;
   Shape shape;
   Role role = Role::kResult;
-  int rows = kNoRows;
+  int batch_axis = kNoBatch;
   /// The tensor whose memory this one takes over: an operand of the step that makes this one, of
   /// equal dtype and size. For an updated variable an order; for a reshape or an elementwise result
   /// a permission, of which a backend makes use only where no later step reads the operand.
@@ -77,7 +77,7 @@ struct Tensor {
 
 /// An elementwise op fused onto the result of a step, in order: bias_add, relu, sgd_update, ...
 /// Its first operand is the running value, which it replaces.
-struct Post {
+struct EpilogueOp {
   ops::OpRef op;
   std::string name;                // of the primitive: "lenet/conv1/bias_add"
   std::vector<TensorId> operands;  // the others
@@ -90,8 +90,8 @@ struct Step {
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;  // an invalid id: a second result that nobody reads
   Attributes attributes;
-  std::vector<Post> posts;
-  bool tap = false;  // runs only in calls in which one of its readers fires
+  std::vector<EpilogueOp> epilogue;
+  bool probe = false;  // runs only in calls in which one of its readers fires
   std::string where;
   /// What runs it, if that is not the job's device. Its operands and results lie there; of a `copy`
   /// the operand lies on the other device.

@@ -1,4 +1,4 @@
-// The backend on whole jobs: memory, slots, taps, faults, layouts, errors, threads.
+// The backend on whole jobs: memory, slots, probes, faults, layouts, errors, threads.
 #include "runtime/cpu/backend/backend.h"
 
 #include <catch2/catch.hpp>
@@ -131,9 +131,9 @@ TEST_CASE("a tap runs only in calls that want what it makes", "[cpu]") {
   JobBuilder b;
   const auto x = b.input("x", {2});
   const auto first = b.step("scale", "first", {x}, {{"factor", 2.0}}, {2});
-  b.last_step().tap = true;
+  b.last_step().probe = true;
   const auto second = b.step("scale", "second", {first}, {{"factor", 2.0}}, {2});
-  b.last_step().tap = true;
+  b.last_step().probe = true;
   const plan::Job job = b.build();
   const auto program = cpu::make_backend()->prepare(job, {1, 1, 1, {second}});
   write(*program, x, 0, {1, 1});
@@ -188,7 +188,7 @@ TEST_CASE("a profiling program says when each step ended, and what ran it", "[cp
   const auto product = b.step("matmul", "product", {x, w},
                               {{"transpose_a", false}, {"transpose_b", false}}, {40, 50});
   const auto tapped = b.step("scale", "tapped", {product}, {{"factor", 2.0}}, {40, 50});
-  b.last_step().tap = true;
+  b.last_step().probe = true;
   const plan::Job job = b.build();
   exec::PrepareOptions options{1, 1, 1, {tapped}};
   CHECK(cpu::make_backend()->prepare(job, options)->timed_steps().empty());

@@ -41,8 +41,8 @@ plan::Job all_directions(const Geometry& g) {
           {"dilation", g.dilation},
           {"groups", g.groups}},
          y);
-  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-  b.post("relu", {}, {});
+  b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.fuse("relu", {}, {});
   const auto dz = b.step("relu_grad", "dz", {dy, test::tensor(b.build(), "y")}, {}, y);
   b.step("convolution_grad_data", "dx", {dz, w},
          {{"strides", g.strides},

@@ -55,7 +55,7 @@ TEST_CASE("a tap leaves every layout as it was", "[cpu]") {
           {"dilation", Ints{1, 1}},
           {"groups", int64_t{1}}},
          {4, 5, 8, 6});
-  b.last_step().tap = true;
+  b.last_step().probe = true;
   for (cpu::Layout layout : layouts_of(b.build())) CHECK(layout == cpu::Layout::kPlain);
 }
 

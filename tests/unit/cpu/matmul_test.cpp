@@ -38,7 +38,7 @@ plan::Job update(const Problem& p, bool fused) {
   const JobBuilder::Attributes transposed = {{"transpose_a", true}, {"transpose_b", false}};
   if (fused) {
     b.step("matmul", "updated", {a, c}, transposed, {p.m, p.n}, DType::kFloat32, w);
-    b.post("sgd_update", {w}, {{"scale", 0.5}, {"rate_scale", 3.0}});
+    b.fuse("sgd_update", {w}, {{"scale", 0.5}, {"rate_scale", 3.0}});
   } else {
     const auto gradient = b.step("matmul", "gradient", {a, c}, transposed, {p.m, p.n});
     b.step("sgd_update", "updated", {gradient, w}, {{"scale", 0.5}, {"rate_scale", 3.0}},
@@ -116,8 +116,8 @@ TEST_CASE("bias and relu fused onto a product are those that stand apart", "[cpu
       const JobBuilder::Attributes transposed = {{"transpose_a", false}, {"transpose_b", true}};
       const auto y = b.step("matmul", fused ? "out" : "y", {x, w}, transposed, {100, n});
       if (fused) {
-        b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-        b.post("relu", {}, {});
+        b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
+        b.fuse("relu", {}, {});
       } else {
         const auto z = b.step("bias_add", "z", {y, bias}, {{"axis", int64_t{1}}}, {100, n});
         b.step("relu", "out", {z}, {}, {100, n}, DType::kFloat32, z);

@@ -33,7 +33,7 @@ TEST_CASE("libraries round and reorder as the job allows", "[cuda]") {
   plan::Job job = lenet_training(2);
   if (tf32) job.precision = "tf32";
   job.deterministic = deterministic;
-  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(job));
+  const cuda::Grouped grouped = cuda::group_updates(cuda::lower_epilogues(job));
   const auto owners =
       exec::share_memory(grouped.job, [](plan::TensorId, plan::TensorId) { return true; });
   FakeDriver driver;

@@ -1,4 +1,4 @@
-// A library that lacks an epilogue, and posts that no epilogue expresses.
+// A library that lacks an epilogue, and epilogue ops that no epilogue expresses.
 #include <catch2/catch.hpp>
 
 #include "runtime/base/error.h"
@@ -44,9 +44,9 @@ Product run_product(FakeDriver& driver, cuda::Libraries& libraries, int64_t axis
   step.op = step.name = "matmul";
   step.attributes.set("transpose_a", false);
   step.attributes.set("transpose_b", false);
-  plan::Post bias{"bias_add", "bias", {}, {}}, relu{"relu", "relu", {}, {}};
+  plan::EpilogueOp bias{"bias_add", "bias", {}, {}}, relu{"relu", "relu", {}, {}};
   bias.attributes.set("axis", axis);
-  step.posts = {bias, relu};
+  step.epilogue = {bias, relu};
   const cuda::TensorDesc matrix{"matrix", DType::kFloat32, {2, 2}};
   const cuda::Request request{
       step,   {matrix, matrix}, {matrix}, {{{"bias", DType::kFloat32, {2}}}, {}}, 1, {},

@@ -36,7 +36,7 @@ plan::Job fused(const plan::Job& job, std::optional<Aside> lacks = {},
                 const std::vector<plan::TensorId>& visible = {}) {
   FakeDriver driver;
   LackingLibraries libraries(driver, lacks);
-  const plan::Job expanded = cuda::expand_posts(job);
+  const plan::Job expanded = cuda::lower_epilogues(job);
   return cuda::fuse_gradients(expanded, std::vector<size_t>(expanded.steps.size()), visible,
                               libraries, driver);
 }
@@ -63,8 +63,8 @@ struct Perceptron {
 
   explicit Perceptron(int64_t bias_axis = 1) {
     y = product("y", x, w, false, false, {4, 5});
-    b.post("bias_add", {bias}, {{"axis", bias_axis}});
-    b.post("relu", {}, {});
+    b.fuse("bias_add", {bias}, {{"axis", bias_axis}});
+    b.fuse("relu", {}, {});
     b.step("bias_add_grad", "dc", {dz}, {{"axis", int64_t{1}}}, {2});
     product("dv", dz, y, true, false, {2, 5});
     dy = product("dy", dz, v, false, false, {4, 5});
@@ -113,25 +113,25 @@ TEST_CASE("where a library lacks a product, the step stands apart", "[cuda]") {
 
 TEST_CASE("what is watched changes nothing but that a tap makes it", "[cuda]") {
   Perceptron made;
-  const auto without_taps = [](plan::Job job) {
-    std::erase_if(job.steps, [](const plan::Step& step) { return step.tap; });
+  const auto without_probes = [](plan::Job job) {
+    std::erase_if(job.steps, [](const plan::Step& step) { return step.probe; });
     return step_names(job);
   };
   const std::vector<std::string> steps = step_names(fused(made.b.build()));
   CHECK(step_names(fused(made.b.build(), {}, {made.y, made.dr})) == steps);
   const plan::Job seen = fused(made.b.build(), {}, {made.dy});
-  CHECK(without_taps(seen) == steps);
-  const plan::Step& tap = maker_of(seen, "dy");
-  CHECK(tap.tap);
-  CHECK(tap.inputs == std::vector{made.dz, made.v});
-  CHECK(cuda::aside_of(tap) == Aside::kNothing);
+  CHECK(without_probes(seen) == steps);
+  const plan::Step& probe = maker_of(seen, "dy");
+  CHECK(probe.probe);
+  CHECK(probe.inputs == std::vector{made.dz, made.v});
+  CHECK(cuda::aside_of(probe) == Aside::kNothing);
 
   made.b.step("scale", "reader", {made.dy}, {{"factor", 2.0}}, {4, 5});
   CHECK(count(fused(made.b.build()), "relu_grad") == 1);
-  made.b.last_step().tap = true;
+  made.b.last_step().probe = true;
   const plan::Job tapped = fused(made.b.build());
-  CHECK(without_taps(tapped) == steps);
-  CHECK(maker_of(tapped, "dy").tap);
+  CHECK(without_probes(tapped) == steps);
+  CHECK(maker_of(tapped, "dy").probe);
 }
 
 TEST_CASE("products whose results are rounded keep and read masks before that", "[cuda]") {
@@ -142,7 +142,7 @@ TEST_CASE("products whose results are rounded keep and read masks before that", 
   const auto dz = b.input("dz", {4, 2}, low_precision), v = b.input("v", {2, 5}, low_precision);
   const JobBuilder::Attributes plain = {{"transpose_a", false}, {"transpose_b", false}};
   b.step("matmul", "y32", {x, w}, plain, {4, 5});
-  b.post("relu", {}, {});
+  b.fuse("relu", {}, {});
   const auto y = b.step("cast", "y", {tensor(b.build(), "y32")}, {{"dtype", low_precision}}, {4, 5},
                         low_precision);
   const auto dy32 = b.step("matmul", "dy32", {dz, v}, plain, {4, 5});
@@ -161,8 +161,8 @@ TEST_CASE("products whose results are rounded keep and read masks before that", 
   CHECK((rounded.inputs[0] == dy32) == !seen);
   for (const plan::Step& step : job.steps)
     if (step.name == "dy32") CHECK(step.outputs == rounded.inputs);
-  if (seen) CHECK(maker_of(job, "dy").tap);
-  if (seen) CHECK(maker_of(job, "dy32").tap);
+  if (seen) CHECK(maker_of(job, "dy").probe);
+  if (seen) CHECK(maker_of(job, "dy32").probe);
 }
 
 TEST_CASE("a sum over columns stays a step beside a product that sums over rows", "[cuda]") {
@@ -181,7 +181,7 @@ TEST_CASE("no mask is kept of several products", "[cuda]") {
   const auto dz = b.input("dz", {2, 6, 5});
   const auto y =
       b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", false}}, {2, 4, 5});
-  b.post("relu", {}, {});
+  b.fuse("relu", {}, {});
   const auto dy =
       b.step("matmul", "dy", {v, dz}, {{"transpose_a", true}, {"transpose_b", false}}, {2, 4, 5});
   b.step("relu_grad", "dr", {dy, y}, {}, {2, 4, 5});
@@ -200,7 +200,7 @@ TEST_CASE("steps of different segments or calls stay apart", "[cuda]") {
   std::vector<size_t> segments(job.steps.size());
   segments.back() = 1;  // db
   CHECK(count(cuda::fuse_gradients(job, segments, {}, libraries, driver), "bias_add_grad") == 1);
-  job.steps.back().tap = true;
+  job.steps.back().probe = true;
   CHECK(count(fused(job), "bias_add_grad") == 1);
 }
 

@@ -1,4 +1,4 @@
-// Posts as steps, updates last: plan to plan, without a device.
+// Epilogue ops as steps, updates last: plan to plan, without a device.
 #include "runtime/cuda/program/lower_epilogues.h"
 
 #include <catch2/catch.hpp>
@@ -36,7 +36,7 @@ plan::Job two_layers() {
   for (const auto& [name, variable] : {std::pair{"w", w}, {"v", v}}) {
     b.step("matmul", std::string(name) + ":diff", {dy, x},
            {{"transpose_a", true}, {"transpose_b", false}}, {2, 3}, DType::kFloat32, variable);
-    b.post("sgd_update", {variable},
+    b.fuse("sgd_update", {variable},
            {{"scale", name == std::string("w") ? 0.5 : 0.25}, {"rate_scale", 1.0}});
   }
   return b.build();
@@ -46,11 +46,11 @@ plan::Job two_layers() {
 
 TEST_CASE("a bias and a relu stay with the product or convolution that takes them", "[cuda]") {
   const plan::Job job = test::lenet_training(2);
-  const plan::Job expanded = cuda::expand_posts(job);
+  const plan::Job expanded = cuda::lower_epilogues(job);
   for (const char* name : {"conv1/conv", "conv2/conv", "dense1/matmul", "dense2/matmul"})
-    CHECK(step_named(expanded, name).posts.size() == step_named(job, name).posts.size());
+    CHECK(step_named(expanded, name).epilogue.size() == step_named(job, name).epilogue.size());
   for (const char* name : {"dense1:dw", "dense2:dw"})
-    CHECK(step_named(expanded, name).posts.empty());
+    CHECK(step_named(expanded, name).epilogue.empty());
   CHECK(expanded.steps.size() == job.steps.size() + 2);
 }
 
@@ -58,9 +58,9 @@ TEST_CASE("posts that a kernel does not take are steps that work in place", "[cu
   JobBuilder b;
   const auto x = b.input("x", {3, 3}), bias = b.variable("b", {3});
   const auto y = b.step("scale", "y", {x}, {{"factor", 2.0}}, {3, 3});
-  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-  b.post("relu", {}, {});
-  const plan::Job job = cuda::expand_posts(b.build());
+  b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.fuse("relu", {}, {});
+  const plan::Job job = cuda::lower_epilogues(b.build());
   CHECK(step_names(job) == std::vector<std::string>{"y", "y/bias_add", "y/relu"});
   CHECK(job.steps[2].outputs[0] == y);
   CHECK(job.steps[1].inputs == std::vector<plan::TensorId>{job.steps[0].outputs[0], bias});
@@ -75,12 +75,12 @@ TEST_CASE("what is rounded at last is wide until then", "[cuda]") {
   const auto x = b.input("x", {4, 3}), w = b.input("w", {3, 2}), bias = b.variable("b", {2});
   b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 2},
          low_precision);
-  b.post("relu", {}, {});
-  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-  b.post("cast", {}, {{"dtype", low_precision}});
+  b.fuse("relu", {}, {});
+  b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.fuse("cast", {}, {{"dtype", low_precision}});
   plan::Job job = b.build();
   job.precision = "mixed_bfloat16";
-  job = cuda::expand_posts(job);
+  job = cuda::lower_epilogues(job);
   CHECK(step_names(job) == std::vector<std::string>{"y", "y/bias_add", "y/cast"});
   CHECK(job[job.steps[0].outputs[0]].dtype == DType::kFloat32);
   CHECK(job[job.steps[1].outputs[0]].dtype == DType::kFloat32);
@@ -95,25 +95,25 @@ TEST_CASE("a convolution of 16 bits makes 16 bits, and reads such a bias", "[cud
              w = b.input("w", {2, 1, 1, 1}, low_precision);
   const auto bias = b.variable("b", {2});
   b.step("convolution", "y", {x, w}, {}, {1, 2, 3, 3}, rounded ? low_precision : DType::kFloat32);
-  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
-  b.post("relu", {}, {});
-  if (rounded) b.post("cast", {}, {{"dtype", low_precision}});
+  b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.fuse("relu", {}, {});
+  if (rounded) b.fuse("cast", {}, {{"dtype", low_precision}});
   plan::Job job = b.build();
   job.precision = "mixed_bfloat16";
-  job = cuda::expand_posts(job);
+  job = cuda::lower_epilogues(job);
   std::vector<std::string> steps = {"y/bias:bfloat16", "y"};
   if (!rounded) steps.push_back("y:float32");
   CHECK(step_names(job) == steps);
   const plan::Step& convolution = step_named(job, "y");
-  CHECK(convolution.posts.size() == 2);
+  CHECK(convolution.epilogue.size() == 2);
   CHECK(job[convolution.outputs[0]].dtype == low_precision);
-  CHECK(job[convolution.posts[0].operands[0]].dtype == low_precision);
-  CHECK(job[convolution.posts[0].operands[0]].role == plan::Role::kResult);
+  CHECK(job[convolution.epilogue[0].operands[0]].dtype == low_precision);
+  CHECK(job[convolution.epilogue[0].operands[0]].role == plan::Role::kResult);
   CHECK(job[test::tensor(job, "y")].dtype == (rounded ? low_precision : DType::kFloat32));
 }
 
 TEST_CASE("an update that was fused gets a gradient in memory of its own", "[cuda]") {
-  const plan::Job job = cuda::expand_posts(two_layers());
+  const plan::Job job = cuda::lower_epilogues(two_layers());
   const plan::Step& product = step_named(job, "w:diff");
   const plan::Step& update = step_named(job, "w:diff/sgd_update");
   const auto w = test::tensor(job, "w");
@@ -126,7 +126,7 @@ TEST_CASE("an update that was fused gets a gradient in memory of its own", "[cud
 }
 
 TEST_CASE("updates come last, after all that reads the variables, those alike together", "[cuda]") {
-  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
+  const cuda::Grouped grouped = cuda::group_updates(cuda::lower_epilogues(two_layers()));
   CHECK(step_names(grouped.job) == std::vector<std::string>{"b:diff", "late", "w:diff", "v:diff",
                                                             "b:update", "w:diff/sgd_update",
                                                             "v:diff/sgd_update"});
@@ -138,7 +138,7 @@ TEST_CASE("updates come last, after all that reads the variables, those alike to
 }
 
 TEST_CASE("a gradient lives until its update, and nothing takes its memory before", "[cuda]") {
-  const cuda::Grouped grouped = cuda::group_updates(cuda::expand_posts(two_layers()));
+  const cuda::Grouped grouped = cuda::group_updates(cuda::lower_epilogues(two_layers()));
   const plan::Job& job = grouped.job;
   CHECK(job[test::tensor(job, "b:diff")].last == plan::StepId(size_t{4}));
   const auto owners = exec::share_memory(job, alike);

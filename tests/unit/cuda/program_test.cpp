@@ -1,4 +1,4 @@
-// Programs of the CUDA backend on small jobs: order of calls, slots, taps, faults, memory,
+// Programs of the CUDA backend on small jobs: order of calls, slots, probes, faults, memory,
 // failures.
 #include <catch2/catch.hpp>
 
@@ -215,7 +215,7 @@ TEST_CASE("a tap runs only in calls that want what it makes", "[cuda]") {
   JobBuilder b;
   const auto x = b.input("x", {3});
   const auto tapped = b.step("scale", "tapped", {x}, {{"factor", 2.0}}, {3});
-  b.last_step().tap = true;
+  b.last_step().probe = true;
   const auto y = b.step("relu", "y", {x}, {}, {3});
   const plan::Job job = b.build();
   FakeGpu gpu;

@@ -68,9 +68,9 @@ plan::Job two_layers(int64_t first, int64_t second) {
   const auto w = b.variable("w", {first, first}), v = b.variable("v", {first, second});
   const auto u = b.variable("u", {second, 2});
   const auto y = product("y", x, w, false, {4, first});
-  b.post("relu", {}, {});
+  b.fuse("relu", {}, {});
   const auto z = product("z", y, v, false, {4, second});
-  b.post("relu", {}, {});
+  b.fuse("relu", {}, {});
   const auto back = product("back", dz, u, true, {4, second});
   const auto dv = b.step("relu_grad", "inner", {back, z}, {}, {4, second});
   const auto further = product("further", dv, v, true, {4, first});

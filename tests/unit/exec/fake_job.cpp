@@ -127,12 +127,12 @@ class FakeProgram : public Program {
   mutable std::array<int64_t, 3> times_{};
 };
 
-plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int rows) {
+plan::Tensor tensor(const std::string& name, Shape shape, plan::Role role, int batch_axis) {
   plan::Tensor made;
   made.name = name;
   made.shape = std::move(shape);
   made.role = role;
-  made.rows = rows;
+  made.batch_axis = batch_axis;
   made.where = "job.yaml:5:5";
   return made;
 }
@@ -156,10 +156,10 @@ plan::Job make_job(bool train, int64_t batch) {
   job.train = train;
   job.seed = 1;
   job.tensors = {tensor("x", {batch, 2}, plan::Role::kInput, 0),
-                 tensor("net/w", {2}, plan::Role::kVariable, plan::kNoRows),
-                 tensor("net/w/momentum", {2}, plan::Role::kVariable, plan::kNoRows),
+                 tensor("net/w", {2}, plan::Role::kVariable, plan::kNoBatch),
+                 tensor("net/w/momentum", {2}, plan::Role::kVariable, plan::kNoBatch),
                  tensor("y", {batch, 2}, plan::Role::kResult, 0),
-                 tensor("loss", {}, plan::Role::kResult, plan::kMixedRows),
+                 tensor("loss", {}, plan::Role::kResult, plan::kBatchReduced),
                  tensor("y:diff", {batch, 2}, plan::Role::kResult, 0)};
   plan::Variable w{kW, plan::initializers::Constant{0.5}, true, false};
   job.variables = {w, {kSlot, {}, false, true}};

@@ -66,7 +66,7 @@ TEST_CASE("what a step's epilogue reads is not written over before, and lives un
   const auto bias = b.step("scale", "bias", {g}, {{"factor", 2.0}}, {4, 4});
   const auto relu = b.step("relu", "relu", {bias}, {}, {4, 4}, DType::kFloat32, bias);
   b.step("matmul", "y", {g, g}, {{"transpose_a", false}, {"transpose_b", false}}, {4, 4});
-  b.post("bias_add", {bias}, {{"axis", int64_t{1}}});
+  b.fuse("bias_add", {bias}, {{"axis", int64_t{1}}});
   b.step("scale", "last", {g}, {{"factor", 3.0}}, {4, 4});
   const plan::Job job = b.build();
   const auto owners = share_memory(job, kAlike);

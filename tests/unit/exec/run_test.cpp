@@ -199,7 +199,7 @@ TEST_CASE("a tensor that mixes rows cannot be returned while the last batch is p
   TestRun rows(job, home.path(), "rows");
   rows.run();
   CHECK(io::read_npy(rows / "returns/y/value.npy").shape() == Shape{5, 2});
-  job.tensors[kY.index()].rows = 1;
+  job.tensors[kY.index()].batch_axis = 1;
   TestRun columns(job, home.path(), "columns");
   CHECK_THAT(
       columns.refusal(),

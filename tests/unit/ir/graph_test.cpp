@@ -40,7 +40,7 @@ TEST_CASE("Names that are taken get a number", "[ir]") {
 TEST_CASE("A graph prints in order with all attributes", "[ir]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4});
-  maker.builder.add_variable("w", DType::kFloat32, {4}, {"constant", {{"value", 0.5}}, {}}, false,
+  maker.builder.add_variable("w", DType::kFloat32, {4}, plan::initializers::Constant{0.5}, false,
                              false, Span());
   const ValueId y = maker.add("bias_add", "y", {x, maker.graph.find("w")});
   maker.graph.results = {y};
@@ -67,7 +67,7 @@ TEST_CASE("Verify sees broken order, shapes, names and attributes", "[ir]") {
   };
   broken([](ir::Graph& graph) { std::swap(graph.nodes[0], graph.nodes[1]); });
   broken([&](ir::Graph& graph) { graph[y].shape = {5}; });
-  broken([&](ir::Graph& graph) { graph[z].rows = 0; });
+  broken([&](ir::Graph& graph) { graph[z].batch_axis = 0; });
   broken([&](ir::Graph& graph) { graph[z].name = "y"; });
   broken([](ir::Graph& graph) { graph.nodes[1].attributes.set("axis", int64_t{-1}); });
   broken([](ir::Graph& graph) {

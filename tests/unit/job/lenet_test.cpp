@@ -41,7 +41,7 @@ TEST_CASE("LeNet's inputs say which rows they read", "[job]") {
   const auto& from = std::get<plan::FromDataset>(train.inputs[0].source);
   CHECK(from.dataset == "mnist_train");
   CHECK(from.column == "images");
-  CHECK(train[train.inputs[0].tensor].rows == 0);
+  CHECK(train[train.inputs[0].tensor].batch_axis == 0);
   REQUIRE(train.datasets.size() == 1);
   REQUIRE(train.datasets[0].columns.size() == 2);
   CHECK(train.datasets[0].columns[0].scale == 1.0 / 255);

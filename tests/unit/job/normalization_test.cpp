@@ -190,8 +190,8 @@ TEST_CASE("the optimizer leaves moving statistics alone, and rows are mixed in t
   const plan::Plan plan = plan_of(jobs_with(""));
   CHECK(variable(plan.jobs[0], "y/bn/gamma").trainable);
   CHECK_FALSE(variable(plan.jobs[0], "y/bn/moving_mean").trainable);
-  CHECK(find_tensor(plan.jobs[0], "y/bn/normalize")->rows == plan::kMixedRows);
-  CHECK(find_tensor(plan.jobs[1], "y/bn/normalize")->rows == 0);
+  CHECK(find_tensor(plan.jobs[0], "y/bn/normalize")->batch_axis == plan::kBatchReduced);
+  CHECK(find_tensor(plan.jobs[1], "y/bn/normalize")->batch_axis == 0);
 }
 
 TEST_CASE("what reads moving statistics in a train job reads them before the step's move",
@@ -262,7 +262,7 @@ TEST_CASE("a rectifier behind batch normalization is fused onto it, in place whe
   const plan::Job& job = plan.jobs[0];
   const plan::Step& step = job.steps.back();
   CHECK(step.op == "batch_norm_predict");
-  REQUIRE(step.posts.size() == 1);
+  REQUIRE(step.epilogue.size() == 1);
   CHECK(job[step.outputs[0]].alias == step.inputs[0]);
   Arrays values = test::random_values(job);
   for (float& variance : values.at("b/moving_variance").as<float>()) variance += 1.5f;
@@ -312,7 +312,7 @@ TEST_CASE("group normalization is that of each image's groups", "[job]") {
       "    inputs: {x: {shape: [2, 4, 3], dtype: float32}}\n"
       "    graph: {y: {op: group_norm, groups: 2, in: x}}\n    returns: {value: y}\n");
   const plan::Job& job = plan.jobs[0];
-  CHECK(find_tensor(job, "y/normalize")->rows == 0);
+  CHECK(find_tensor(job, "y/normalize")->batch_axis == 0);
   Arrays values;
   values.emplace("x", random({2, 4, 3}, 3));
   values.emplace("y/gamma", random({4}, 4));

@@ -324,7 +324,7 @@ TEST_CASE("inputs come from columns, arrays, generators or the command line", "[
   const plan::Job& job = plan.jobs[0];
   REQUIRE(job.inputs.size() == 4);
   CHECK(std::get<plan::FromNpy>(job.inputs[1].source).path == "b.npy");
-  CHECK(job[job.inputs[1].tensor].rows == plan::kNoRows);
+  CHECK(job[job.inputs[1].tensor].batch_axis == plan::kNoBatch);
   const auto& generator =
       std::get<plan::generators::Uniform>(std::get<plan::FromGenerator>(job.inputs[2].source));
   CHECK(generator.low == -1);

@@ -1,4 +1,4 @@
-// From graph to plan: tensors, steps, taps, aliases.
+// From graph to plan: tensors, steps, probes, aliases.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -91,12 +91,12 @@ TEST_CASE("A fused step carries its posts and makes the last value", "[lower]") 
   const Planned made = plan_of(maker);
   REQUIRE(made.job.steps.size() == 1);
   const plan::Step& step = made.step("d/matmul");
-  REQUIRE(step.posts.size() == 2);
-  CHECK(step.posts[0].op == "bias_add");
-  CHECK(step.posts[0].name == "d/bias_add");
-  CHECK(step.posts[1].op == "relu");
+  REQUIRE(step.epilogue.size() == 2);
+  CHECK(step.epilogue[0].op == "bias_add");
+  CHECK(step.epilogue[0].name == "d/bias_add");
+  CHECK(step.epilogue[1].op == "relu");
   CHECK(made.job[step.outputs[0]].name == "d/relu");
-  CHECK(made.job[step.outputs[0]].rows == 0);
+  CHECK(made.job[step.outputs[0]].batch_axis == 0);
   CHECK_FALSE(made.lowered.tensor_of[maker.graph.find("d/matmul").index()].valid());
 }
 
@@ -124,11 +124,11 @@ TEST_CASE("A value inside a fused step is delivered by a tap before it", "[lower
   maker.graph.watched = {maker.graph.find("d/matmul"), maker.graph.find("d/bias_add")};
   const Planned made = plan_of(maker);
   CHECK(made.order() == std::vector<std::string>{"d/matmul:tap", "d/bias_add:tap", "d/matmul"});
-  CHECK(made.step("d/matmul:tap").posts.empty());
-  CHECK(made.step("d/matmul:tap").tap);
+  CHECK(made.step("d/matmul:tap").epilogue.empty());
+  CHECK(made.step("d/matmul:tap").probe);
   CHECK(made.step("d/bias_add:tap").op == "matmul");
-  CHECK(made.step("d/bias_add:tap").posts.size() == 1);
-  CHECK_FALSE(made.step("d/matmul").tap);
+  CHECK(made.step("d/bias_add:tap").epilogue.size() == 1);
+  CHECK_FALSE(made.step("d/matmul").probe);
   CHECK(made.job[made.step("d/bias_add:tap").outputs[0]].name == "d/bias_add");
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("A watched node that reads a fused value reads its tap", "[lower]") {
   maker.graph.watched = {maker.add("argmax", "largest", {maker.graph.find("d/matmul")})};
   const Planned made = plan_of(maker);
   CHECK(made.order() == std::vector<std::string>{"d/matmul:tap", "d/matmul", "largest"});
-  CHECK(made.step("largest").tap);
+  CHECK(made.step("largest").probe);
   CHECK(made.step("largest").inputs == made.step("d/matmul:tap").outputs);
 }
 
@@ -154,13 +154,13 @@ TEST_CASE("A watched gradient is tapped beside its fused update, which stays as 
   };
   const Planned plain = train(false), watched = train(true);
   REQUIRE(watched.has_step("b/weight:diff:tap"));
-  CHECK(watched.step("b/weight:diff:tap").posts.empty());
+  CHECK(watched.step("b/weight:diff:tap").epilogue.empty());
   CHECK(watched.job[watched.step("b/weight:diff:tap").outputs[0]].name == "b/weight:diff");
-  CHECK(watched.step("b/weight:diff").posts.size() == 1);
-  std::vector<std::string> without_taps;
+  CHECK(watched.step("b/weight:diff").epilogue.size() == 1);
+  std::vector<std::string> without_probes;
   for (const plan::Step& step : watched.job.steps)
-    if (!step.tap) without_taps.push_back(step.name);
-  CHECK(without_taps == plain.order());
+    if (!step.probe) without_probes.push_back(step.name);
+  CHECK(without_probes == plain.order());
 }
 
 TEST_CASE("Updated variables lie in the variable's memory", "[lower]") {
@@ -214,7 +214,7 @@ TEST_CASE("Nothing is overwritten that a later step's epilogue reads", "[lower]"
   const ValueId product = maker.add("matmul", "product", {x, maker.variable("w", {4, 4})});
   maker.graph.results = {positive, maker.add("bias_add", "y", {product, bias})};
   const Planned made = plan_of(maker);
-  CHECK(made.job.steps.back().posts.size() == 1);
+  CHECK(made.job.steps.back().epilogue.size() == 1);
   CHECK(made.alias_of("positive") == "");
 }
 

@@ -8,22 +8,22 @@
 namespace flow::test {
 namespace {
 
-using ir::kMixedRows;
-using ir::kNoRows;
+using ir::kBatchReduced;
+using ir::kNoBatch;
 using ir::ValueId;
 
 constexpr std::string_view kOp = "scaled_dot_product_attention";
 constexpr DType F = DType::kFloat32;
 
 /// The row axis of attention over operands of these row axes.
-int rows_of(int query, int key, int value, int mask = kNoRows) {
+int rows_of(int query, int key, int value, int mask = kNoBatch) {
   GraphMaker maker;
   const ValueId y = maker.add(
       kOp, "y",
       {maker.input("q", {2, 3, 4, 5}, F, query), maker.input("k", {2, 3, 6, 5}, F, key),
        maker.input("v", {2, 3, 6, 7}, F, value), maker.input("m", {3, 4, 6}, DType::kBool, mask)});
   CHECK(maker.graph[y].shape == Shape{2, 3, 4, 7});
-  return maker.graph[y].rows;
+  return maker.graph[y].batch_axis;
 }
 
 }  // namespace
@@ -32,16 +32,16 @@ TEST_CASE("Attention keeps rows along its batch and its queries, and mixes keys 
           "[ops]") {
   CHECK(rows_of(0, 0, 0) == 0);
   CHECK(rows_of(1, 1, 1) == 1);
-  CHECK(rows_of(2, kNoRows, kNoRows) == 2);
-  CHECK(rows_of(kNoRows, kNoRows, 3) == 3);
+  CHECK(rows_of(2, kNoBatch, kNoBatch) == 2);
+  CHECK(rows_of(kNoBatch, kNoBatch, 3) == 3);
   CHECK(rows_of(1, 1, 1, 0) == 1);
-  CHECK(rows_of(kNoRows, kNoRows, kNoRows, 1) == 2);
-  CHECK(rows_of(kNoRows, kNoRows, kNoRows) == kNoRows);
-  CHECK(rows_of(3, kNoRows, kNoRows) == kMixedRows);
-  CHECK(rows_of(kNoRows, 2, kNoRows) == kMixedRows);
-  CHECK(rows_of(kNoRows, kNoRows, 2) == kMixedRows);
-  CHECK(rows_of(kNoRows, kNoRows, kNoRows, 2) == kMixedRows);
-  CHECK(rows_of(0, 1, 0) == kMixedRows);
+  CHECK(rows_of(kNoBatch, kNoBatch, kNoBatch, 1) == 2);
+  CHECK(rows_of(kNoBatch, kNoBatch, kNoBatch) == kNoBatch);
+  CHECK(rows_of(3, kNoBatch, kNoBatch) == kBatchReduced);
+  CHECK(rows_of(kNoBatch, 2, kNoBatch) == kBatchReduced);
+  CHECK(rows_of(kNoBatch, kNoBatch, 2) == kBatchReduced);
+  CHECK(rows_of(kNoBatch, kNoBatch, kNoBatch, 2) == kBatchReduced);
+  CHECK(rows_of(0, 1, 0) == kBatchReduced);
 }
 
 TEST_CASE("Gradients of keys and values sum over the rows of queries", "[ops]") {
@@ -49,14 +49,14 @@ TEST_CASE("Gradients of keys and values sum over the rows of queries", "[ops]") 
   const auto input = [&](const char* name, Shape shape) { return maker.input(name, shape, F, 1); };
   const ValueId dquery = maker.add(
       "scaled_dot_product_attention_grad", "grad",
-      {input("dy", {3, 4, 7}), input("q", {3, 4, 5}), maker.input("k", {3, 6, 5}, F, kNoRows),
-       maker.input("v", {3, 6, 7}, F, kNoRows), input("y", {3, 4, 7}), input("lse", {3, 4})},
+      {input("dy", {3, 4, 7}), input("q", {3, 4, 5}), maker.input("k", {3, 6, 5}, F, kNoBatch),
+       maker.input("v", {3, 6, 7}, F, kNoBatch), input("y", {3, 4, 7}), input("lse", {3, 4})},
       {{"scale", 1.0}});
   REQUIRE(dquery.valid());
   const ir::Node& node = *maker.graph.producer_of(dquery);
-  CHECK(maker.graph[node.results[0]].rows == 1);
-  CHECK(maker.graph[node.results[1]].rows == kMixedRows);
-  CHECK(maker.graph[node.results[2]].rows == kMixedRows);
+  CHECK(maker.graph[node.results[0]].batch_axis == 1);
+  CHECK(maker.graph[node.results[1]].batch_axis == kBatchReduced);
+  CHECK(maker.graph[node.results[2]].batch_axis == kBatchReduced);
 }
 
 TEST_CASE("The default scale of attention is one over the root of the depth", "[ops]") {

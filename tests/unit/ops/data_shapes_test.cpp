@@ -9,7 +9,7 @@ namespace flow::test {
 namespace {
 
 using Integers = std::vector<int64_t>;
-using ir::kMixedRows;
+using ir::kBatchReduced;
 using ir::ValueId;
 
 /// x [8, 3, 4] with rows on axis 0, and what becomes of its shape and its rows.
@@ -23,7 +23,7 @@ struct Rows {
     made = maker.add(op, "v" + std::to_string(maker.graph.nodes.size()), std::move(operands),
                      attributes);
     ir::verify(maker.graph);
-    return maker.graph[made].rows;
+    return maker.graph[made].batch_axis;
   }
   int of(std::string_view op, std::initializer_list<ir::Attributes::Entry> attributes) {
     return of(op, {x}, attributes);
@@ -95,17 +95,17 @@ TEST_CASE("Joining mixes rows along their axis alone", "[ops]") {
   const ValueId turned = rows.maker.input("turned", {8, 3, 4}, DType::kFloat32, 1);
   CHECK(rows.of("concat", {rows.x, rows.x}, {{"axis", int64_t{-1}}}) == 0);
   CHECK(rows.shape() == Shape{8, 3, 8});
-  CHECK(rows.of("concat", {rows.x, rows.x}, {{"axis", int64_t{0}}}) == kMixedRows);
+  CHECK(rows.of("concat", {rows.x, rows.x}, {{"axis", int64_t{0}}}) == kBatchReduced);
   CHECK(rows.of("concat", {rows.x}, {{"axis", int64_t{0}}}) == 0);
   CHECK(rows.of("concat", {w, rows.x}, {{"axis", int64_t{1}}}) == 0);
-  CHECK(rows.of("concat", {turned, rows.x}, {{"axis", int64_t{2}}}) == kMixedRows);
-  CHECK(rows.of("concat", {w, w}, {{"axis", int64_t{0}}}) == ir::kNoRows);
+  CHECK(rows.of("concat", {turned, rows.x}, {{"axis", int64_t{2}}}) == kBatchReduced);
+  CHECK(rows.of("concat", {w, w}, {{"axis", int64_t{0}}}) == ir::kNoBatch);
   CHECK(rows.of("stack", {rows.x, rows.x}, {}) == 1);
   CHECK(rows.shape() == Shape{2, 8, 3, 4});
   CHECK(rows.of("stack", {rows.x, w, rows.x}, {{"axis", int64_t{-1}}}) == 0);
   CHECK(rows.shape() == Shape{8, 3, 4, 3});
   CHECK(rows.of("split", {{"axis", int64_t{2}}, {"parts", int64_t{2}}}) == 0);
-  CHECK(rows.of("split", {{"axis", int64_t{0}}, {"parts", Integers{5, 3}}}) == kMixedRows);
+  CHECK(rows.of("split", {{"axis", int64_t{0}}, {"parts", Integers{5, 3}}}) == kBatchReduced);
   CHECK(rows.maker.graph[rows.maker.graph.find("v9.out1")].shape == Shape{3, 3, 4});
 }
 
@@ -114,19 +114,19 @@ TEST_CASE("A slice keeps rows where it takes all of them in their order", "[ops]
   CHECK(rows.sliced("[:, 0]") == 0);
   CHECK(rows.sliced("[None, :, None, 1:]") == 1);
   CHECK(rows.sliced("[0:8, ::-1]") == 0);
-  CHECK(rows.sliced("[::-1]") == kMixedRows);
-  CHECK(rows.sliced("[1:]") == kMixedRows);
-  CHECK(rows.sliced("[0]") == kMixedRows);
+  CHECK(rows.sliced("[::-1]") == kBatchReduced);
+  CHECK(rows.sliced("[1:]") == kBatchReduced);
+  CHECK(rows.sliced("[0]") == kBatchReduced);
 }
 
 TEST_CASE("Padding and repeating mix rows along their axis alone", "[ops]") {
   Rows rows;
   CHECK(rows.of("pad", {{"paddings", Integers{0, 0, 1, 2, 0, 0}}}) == 0);
   CHECK(rows.shape() == Shape{8, 6, 4});
-  CHECK(rows.of("pad", {{"paddings", Integers{0, 1, 0, 0, 0, 0}}}) == kMixedRows);
+  CHECK(rows.of("pad", {{"paddings", Integers{0, 1, 0, 0, 0, 0}}}) == kBatchReduced);
   CHECK(rows.of("tile", {{"multiples", Integers{1, 2, 3}}}) == 0);
   CHECK(rows.shape() == Shape{8, 6, 12});
-  CHECK(rows.of("tile", {{"multiples", Integers{2, 1, 1}}}) == kMixedRows);
+  CHECK(rows.of("tile", {{"multiples", Integers{2, 1, 1}}}) == kBatchReduced);
 }
 
 TEST_CASE("What is picked has the rows of the indices, or those of the other axes", "[ops]") {
@@ -139,12 +139,12 @@ TEST_CASE("What is picked has the rows of the indices, or those of the other axe
   CHECK(rows.of("gather", {table, words}, {{"axis", int64_t{1}}}) == 1);
   CHECK(rows.of("gather", {rows.x, some}, {{"axis", int64_t{1}}}) == 0);
   CHECK(rows.shape() == Shape{8, 2, 7, 4});
-  CHECK(rows.of("gather", {rows.x, some}, {}) == kMixedRows);
-  CHECK(rows.of("gather", {rows.x, words}, {{"axis", int64_t{1}}}) == kMixedRows);
+  CHECK(rows.of("gather", {rows.x, some}, {}) == kBatchReduced);
+  CHECK(rows.of("gather", {rows.x, words}, {{"axis", int64_t{1}}}) == kBatchReduced);
   CHECK(rows.of("one_hot", {words}, {{"depth", int64_t{9}}}) == 0);
   CHECK(rows.shape() == Shape{8, 6, 9});
   CHECK(rows.of("top_k", {{"k", int64_t{2}}}) == 0);
-  CHECK(rows.of("top_k", {{"k", int64_t{2}}, {"axis", int64_t{0}}}) == kMixedRows);
+  CHECK(rows.of("top_k", {{"k", int64_t{2}}, {"axis", int64_t{0}}}) == kBatchReduced);
   CHECK(rows.of("tril", {}) == 0);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("Rows are followed along other axes than the first", "[ops]") {
                 {{"starts", Integers{1, 0}},
                  {"steps", Integers{1, 1}},
                  {"counts", Integers{4, 3}},
-                 {"input_shape", Integers{8, 3}}}) == kMixedRows);
+                 {"input_shape", Integers{8, 3}}}) == kBatchReduced);
 }
 
 TEST_CASE("A step over a single element is 1, whatever was asked for", "[ops]") {

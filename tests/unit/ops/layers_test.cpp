@@ -57,7 +57,7 @@ TEST_CASE("A dense layer flattens what has more dimensions, and restores them", 
   const ValueId y =
       maker.layer("dense", "d", x, {{"units", int64_t{3}}, {"activation", std::string("relu")}});
   CHECK(maker.graph[y].shape == Shape{8, 5, 3});
-  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[y].batch_axis == 0);
   const ValueId z =
       maker.layer("dense", "e", x, {{"units", int64_t{3}}, {"activation", std::string("argmax")}});
   CHECK(maker.graph[z].shape == Shape{8, 5});
@@ -95,7 +95,7 @@ TEST_CASE("A convolution over lengths is one over images of height 1", "[ops]") 
                                  {"groups", int64_t{2}},
                                  {"activation", std::string("relu")}});
   CHECK(maker.graph[y].shape == Shape{2, 6, 5});
-  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[y].batch_axis == 0);
   CHECK(maker.graph[maker.graph.find("c/weight")].shape == Shape{6, 2, 3});
   CHECK(maker.nodes() ==
         "c/expand = reshape(x) shape=[2, 4, 1, 9]: float32[2, 4, 1, 9] rows=0\n"
@@ -149,7 +149,7 @@ TEST_CASE("Batch normalization updates what it keeps in train jobs, behind all e
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4, 2, 2});
   const ValueId y = maker.layer("batch_normalization", "bn", x, {{"momentum", 0.9}});
-  CHECK(maker.graph[y].rows == ir::kMixedRows);
+  CHECK(maker.graph[y].batch_axis == ir::kBatchReduced);
   CHECK(maker.graph[maker.graph.find("bn/moving_variance")].shape == Shape{4});
   maker.minimize(maker.add("reduce_mean", "loss", {y}));
   CHECK(maker.context.training->variables.size() == 2);
@@ -175,11 +175,11 @@ TEST_CASE("Layer normalization keeps rows that it does not sum over", "[ops]") {
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4, 5});
   const ValueId y = maker.layer("layer_norm", "ln", x, {{"axis", int64_t{1}}, {"center", false}});
-  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[y].batch_axis == 0);
   CHECK(maker.graph[maker.graph.find("ln/gamma")].shape == Shape{4, 5});
   CHECK(maker.graph.variables.size() == 1);
-  CHECK(maker.graph[maker.layer("layer_norm", "all", x, {{"axis", int64_t{0}}})].rows ==
-        ir::kMixedRows);
+  CHECK(maker.graph[maker.layer("layer_norm", "all", x, {{"axis", int64_t{0}}})].batch_axis ==
+        ir::kBatchReduced);
 }
 
 TEST_CASE("Root mean square normalization is one primitive, with or without a scale", "[ops]") {
@@ -217,7 +217,7 @@ TEST_CASE("Pools over lengths and whole images", "[ops]") {
   CHECK(maker.graph[maker.layer("global_avg_pool", "g", x)].shape == Shape{2, 4});
   CHECK(maker.graph[maker.layer("global_avg_pool", "k", x, {{"keepdims", true}})].shape ==
         Shape{2, 4, 1, 1});
-  CHECK(maker.graph[maker.layer("global_avg_pool", "h", lengths)].rows == 0);
+  CHECK(maker.graph[maker.layer("global_avg_pool", "h", lengths)].batch_axis == 0);
   ir::verify(maker.graph);
 }
 

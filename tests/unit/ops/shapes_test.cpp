@@ -8,8 +8,8 @@ namespace flow::test {
 namespace {
 
 using Integers = std::vector<int64_t>;
-using ir::kMixedRows;
-using ir::kNoRows;
+using ir::kBatchReduced;
+using ir::kNoBatch;
 using ir::ValueId;
 
 /// The message of a call that does not fit.
@@ -43,10 +43,11 @@ TEST_CASE("A product keeps rows along a, and mixes those that it sums", "[ops]")
   GraphMaker maker;
   const ValueId x = maker.input("x", {8, 4}), dy = maker.input("dy", {8, 3});
   const ValueId w = maker.variable("w", {4, 3});
-  CHECK(maker.graph[maker.add("matmul", "y", {x, w})].rows == 0);
-  CHECK(maker.graph[maker.add("matmul", "dw", {x, dy}, {{"transpose_a", true}})].rows ==
-        kMixedRows);
-  CHECK(maker.graph[maker.add("matmul", "s", {x, x}, {{"transpose_b", true}})].rows == kMixedRows);
+  CHECK(maker.graph[maker.add("matmul", "y", {x, w})].batch_axis == 0);
+  CHECK(maker.graph[maker.add("matmul", "dw", {x, dy}, {{"transpose_a", true}})].batch_axis ==
+        kBatchReduced);
+  CHECK(maker.graph[maker.add("matmul", "s", {x, x}, {{"transpose_b", true}})].batch_axis ==
+        kBatchReduced);
 }
 
 TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agree", "[ops]") {
@@ -54,37 +55,37 @@ TEST_CASE("Rows that are summed, copied or slid over mix, also where extents agr
   const auto rows = [&](std::string_view op, std::vector<ValueId> operands,
                         std::initializer_list<ir::Attributes::Entry> attributes = {}) {
     const std::string name = "v" + std::to_string(maker.graph.nodes.size());
-    return maker.graph[maker.add(op, name, std::move(operands), attributes)].rows;
+    return maker.graph[maker.add(op, name, std::move(operands), attributes)].batch_axis;
   };
   const ValueId square = maker.input("square", {4, 4}), w = maker.variable("w", {4, 4});
-  CHECK(rows("matmul", {square, w}, {{"transpose_a", true}}) == kMixedRows);
+  CHECK(rows("matmul", {square, w}, {{"transpose_a", true}}) == kBatchReduced);
   const ValueId one = maker.input("one", {1, 3, 4}), many = maker.variable("many", {5, 4, 2});
-  CHECK(rows("matmul", {one, many}) == kMixedRows);
-  CHECK(rows("add", {maker.input("row", {1, 4}), w}) == kMixedRows);
+  CHECK(rows("matmul", {one, many}) == kBatchReduced);
+  CHECK(rows("add", {maker.input("row", {1, 4}), w}) == kBatchReduced);
   const auto images = [&](const std::string& name, int along) {
     return maker.input(name, {4, 4, 4, 4}, DType::kFloat32, along);
   };
   const ValueId filter = maker.variable("filter", {4, 4, 1, 1});
-  CHECK(rows("convolution", {images("by_channel", 1), filter}) == kMixedRows);
-  CHECK(rows("max_pool2d", {images("by_height", 2)}, {{"ksize", Integers{1}}}) == kMixedRows);
+  CHECK(rows("convolution", {images("by_channel", 1), filter}) == kBatchReduced);
+  CHECK(rows("max_pool2d", {images("by_height", 2)}, {{"ksize", Integers{1}}}) == kBatchReduced);
   CHECK(rows("convolution_grad_weight", {images("x", 0), images("dy", 0)},
-             {{"weight_shape", Integers{4, 4, 1, 1}}}) == kMixedRows);
+             {{"weight_shape", Integers{4, 4, 1, 1}}}) == kBatchReduced);
 }
 
 TEST_CASE("A loss mixes rows that lie along the classes, or elsewhere than the labels'", "[ops]") {
   GraphMaker maker;
   const auto rows = [&](std::string_view op, ValueId labels, ValueId logits) {
     const std::string name = "v" + std::to_string(maker.graph.nodes.size());
-    return maker.graph[maker.add(op, name, {labels, logits})].rows;
+    return maker.graph[maker.add(op, name, {labels, logits})].batch_axis;
   };
   const ValueId by_class = maker.input("by_class", {4, 4}, DType::kFloat32, 1);
-  const ValueId known = maker.input("known", {4}, DType::kInt32, kNoRows);
-  CHECK(rows("sparse_softmax_cross_entropy_with_logits", known, by_class) == kMixedRows);
+  const ValueId known = maker.input("known", {4}, DType::kInt32, kNoBatch);
+  CHECK(rows("sparse_softmax_cross_entropy_with_logits", known, by_class) == kBatchReduced);
   const ValueId labels = maker.input("labels", {4, 4}, DType::kInt32, 0);
   const ValueId logits = maker.input("logits", {4, 4, 5}, DType::kFloat32, 1);
-  CHECK(rows("sparse_softmax_cross_entropy_with_logits", labels, logits) == kMixedRows);
+  CHECK(rows("sparse_softmax_cross_entropy_with_logits", labels, logits) == kBatchReduced);
   const ValueId shares = maker.input("shares", {4, 4, 5}, DType::kFloat32, 0);
-  CHECK(rows("softmax_cross_entropy_with_logits", shares, logits) == kMixedRows);
+  CHECK(rows("softmax_cross_entropy_with_logits", shares, logits) == kBatchReduced);
 }
 
 TEST_CASE("A product of what does not fit is refused with both shapes", "[ops]") {
@@ -115,9 +116,9 @@ TEST_CASE("Elementwise shapes broadcast from the last dimension", "[ops]") {
   const ValueId a = maker.input("a", {8, 1, 4}), b = maker.variable("b", {3, 1});
   const ValueId y = maker.add("add", "y", {a, b});
   CHECK(maker.graph[y].shape == Shape{8, 3, 4});
-  CHECK(maker.graph[y].rows == 0);
+  CHECK(maker.graph[y].batch_axis == 0);
   const ValueId c = maker.input("c", {4});
-  CHECK(maker.graph[maker.add("add", "z", {y, c})].rows == kMixedRows);
+  CHECK(maker.graph[maker.add("add", "z", {y, c})].batch_axis == kBatchReduced);
   CHECK(refused([](GraphMaker& other) {
           other.add("add", "y", {other.input("a", {3, 4}), other.input("b", {3})});
         }) ==
@@ -286,16 +287,16 @@ TEST_CASE("A reshape keeps the row axis while it is cut at rows", "[ops]") {
     return maker
         .graph[maker.add("reshape", "r" + std::to_string(maker.graph.nodes.size()), {of},
                          {{"shape", std::move(shape)}})]
-        .rows;
+        .batch_axis;
   };
   CHECK(rows(x, {8, 12}) == 0);
   CHECK(rows(x, {24, 4}) == 0);
   CHECK(rows(x, {1, 8, 12}) == 1);
-  CHECK(rows(x, {2, 4, 12}) == kMixedRows);
-  CHECK(rows(x, {12, 8}) == kMixedRows);
+  CHECK(rows(x, {2, 4, 12}) == kBatchReduced);
+  CHECK(rows(x, {12, 8}) == kBatchReduced);
   const ValueId tokens = maker.add("reshape", "tokens", {x}, {{"shape", Integers{24, 4}}});
   CHECK(rows(tokens, {8, 3, 4}) == 0);
-  CHECK(rows(tokens, {12, 2, 4}) == kMixedRows);
+  CHECK(rows(tokens, {12, 2, 4}) == kBatchReduced);
 }
 
 TEST_CASE("Reductions sort their axes and say which are wrong", "[ops]") {
@@ -303,12 +304,12 @@ TEST_CASE("Reductions sort their axes and say which are wrong", "[ops]") {
   const ValueId x = maker.input("x", {8, 3, 4});
   const ValueId all = maker.add("reduce_mean", "all", {x});
   CHECK(maker.graph[all].shape == Shape{});
-  CHECK(maker.graph[all].rows == kMixedRows);
+  CHECK(maker.graph[all].batch_axis == kBatchReduced);
   const ValueId some = maker.add("reduce_sum", "some", {x}, {{"axis", Integers{-1, 1}}});
   const ir::Attributes& attributes = maker.graph[maker.graph[some].producer].attributes;
   CHECK(attributes.get<Integers>("axes") == Integers{1, 2});
   CHECK_FALSE(attributes.has("axis"));
-  CHECK(maker.graph[some].rows == 0);
+  CHECK(maker.graph[some].batch_axis == 0);
   const ValueId kept =
       maker.add("reduce_sum", "kept", {x}, {{"axis", Integers{0}}, {"keepdims", true}});
   CHECK(maker.graph[kept].shape == Shape{1, 3, 4});
@@ -324,9 +325,10 @@ TEST_CASE("argmax gives int64 without its axis", "[ops]") {
   const ValueId y = maker.add("argmax", "y", {x});
   CHECK(maker.graph[y].dtype == DType::kInt64);
   CHECK(maker.graph[y].shape == Shape{8, 3});
-  CHECK(maker.graph[y].rows == 0);
-  CHECK(maker.graph[maker.add("argmax", "z", {x}, {{"axis", int64_t{0}}})].rows == kMixedRows);
-  maker.add("argmax", "none", {maker.input("s", {}, DType::kFloat32, kNoRows)});
+  CHECK(maker.graph[y].batch_axis == 0);
+  CHECK(maker.graph[maker.add("argmax", "z", {x}, {{"axis", int64_t{0}}})].batch_axis ==
+        kBatchReduced);
+  maker.add("argmax", "none", {maker.input("s", {}, DType::kFloat32, kNoBatch)});
   CHECK(maker.messages() ==
         "none: [] has no axis -1; a scalar has no axes\n"
         "  s is []\n");
@@ -339,7 +341,7 @@ TEST_CASE("A loss has one label for each row of logits", "[ops]") {
   static constexpr auto kOp = "sparse_softmax_cross_entropy_with_logits";
   const ValueId loss = maker.add(kOp, "loss", {labels, logits});
   CHECK(maker.graph[loss].shape == Shape{8});
-  CHECK(maker.graph[loss].rows == 0);
+  CHECK(maker.graph[loss].batch_axis == 0);
   CHECK(maker.graph.find("loss.prob").valid());
   maker.add(kOp, "swapped", {logits, labels});
   maker.add(kOp, "wide", {maker.input("wide_labels", {8, 1}, DType::kInt32), logits});

@@ -39,7 +39,7 @@ bool has(const GraphMaker& maker, std::string_view text) {
 std::string main_path(const GraphMaker& maker) {
   std::string text;
   for (const ir::Node& node : maker.graph.nodes)
-    if (!node.tap) text += node.name + " = " + std::string(node.op->name) + "\n";
+    if (!node.probe) text += node.name + " = " + std::string(node.op->name) + "\n";
   return text;
 }
 

@@ -482,7 +482,7 @@ TEST_CASE("A product that updates a variable comes before updates of what it rea
     std::vector<ir::Node> nodes = maker.graph.nodes;
     const auto seen = std::ranges::find(nodes, "seen", &ir::Node::name);
     REQUIRE(seen != nodes.end());
-    seen->tap = true;
+    seen->probe = true;
     std::rotate(seen, seen + 1, nodes.end() - 1);  // before the last update
     maker.graph.set_nodes(nodes);
     run_pass(maker, "fuse_updates");
@@ -514,7 +514,7 @@ TEST_CASE("Watching changes neither order nor fusion of the main path", "[passes
     maker.run_passes();
     std::string text;
     for (ir::Node& node : maker.graph.nodes)
-      if (!node.tap) text += node.name + " " + std::to_string(node.posts.size()) + "\n";
+      if (!node.probe) text += node.name + " " + std::to_string(node.epilogue.size()) + "\n";
     return text;
   };
   CHECK(main_path(true) == main_path(false));

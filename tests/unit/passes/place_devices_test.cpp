@@ -16,7 +16,8 @@ using plan::DeviceKind;
 std::string placed(const GraphMaker& maker) {
   std::string text;
   for (const ir::Node& node : maker.graph.nodes)
-    text += fmt::format("{}{} {}; ", node.tap ? "tap " : "", plan::name_of(node.device), node.name);
+    text +=
+        fmt::format("{}{} {}; ", node.probe ? "tap " : "", plan::name_of(node.device), node.name);
   return text;
 }
 

@@ -72,7 +72,7 @@ TensorId transposed_pool(Job& j) {
   Tensor transposed = tensor_named(j, "net/pool");
   transposed.name = "net/turned";
   transposed.shape = {2, 4, 3, 3};
-  transposed.rows = 1;
+  transposed.batch_axis = 1;
   Step step;
   step.op = "transpose";
   step.name = transposed.name;
@@ -109,7 +109,7 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[
              j.devices = 4;
              j.hooks[0].tensor = id_named(j, "net/conv/weight");
              j.hooks[0].per_device = true;
-             tensor_named(j, "net/conv/weight").rows = 0;
+             tensor_named(j, "net/conv/weight").batch_axis = 0;
            }},
           {"cannot split",
            [](Job& j) {
@@ -184,7 +184,7 @@ TEST_CASE("what has no rows goes whole to each device, and what is not cut has a
   job.devices = 4;
   job.hooks[0].tensor = id_named(job, "net/conv/weight");  // its extent 2
   job.hooks[0].per_device = false;
-  tensor_named(job, "net/conv/weight").rows = 0;
+  tensor_named(job, "net/conv/weight").batch_axis = 0;
   assign_lifetimes(job);
   CHECK(refusal(plan).empty());
 }

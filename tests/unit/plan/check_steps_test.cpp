@@ -14,9 +14,9 @@ TEST_CASE("steps fit the records of their ops", "[plan]") {
       {"unknown op `dense`", [](Job& j) { j.steps[0].op = "dense"; }},
       {"unknown op `stop_gradient`", [](Job& j) { j.steps[0].op = "stop_gradient"; }},
       {"result `net/pool` has batch axis 1; expected 0",
-       [](Job& j) { tensor_named(j, "net/pool").rows = 1; }},
+       [](Job& j) { tensor_named(j, "net/pool").batch_axis = 1; }},
       {"result `loss:mean` has batch axis -1; expected -2",
-       [](Job& j) { tensor_named(j, "loss:mean").rows = kNoRows; }},
+       [](Job& j) { tensor_named(j, "loss:mean").batch_axis = kNoBatch; }},
       {"1 operands; convolution takes 2", [](Job& j) { j.steps[0].inputs.pop_back(); }},
       {"operand `x` of convolution is int32", [](Job& j) { j.tensors[0].dtype = DType::kInt32; }},
       {"operand `x` of convolution is float32 in a job of float64",
@@ -39,26 +39,27 @@ TEST_CASE("steps fit the records of their ops", "[plan]") {
       {"2 results; convolution has 1",
        [](Job& j) { j.steps[0].outputs.push_back(j.steps[0].outputs[0]); }},
       {"cannot fuse its epilogue onto convolution",
-       [](Job& j) { std::swap(j.steps[0].posts[0], j.steps[0].posts[1]); }},
+       [](Job& j) { std::swap(j.steps[0].epilogue[0], j.steps[0].epilogue[1]); }},
       {"cannot fuse its epilogue onto max_pool2d",
        [](Job& j) {
-         step_named(j, "net/pool").posts = {
-             post("bias_add", "net/x", {id_named(j, "net/conv/bias")}, {{"axis", int64_t{1}}})};
+         step_named(j, "net/pool").epilogue = {epilogue_op(
+             "bias_add", "net/x", {id_named(j, "net/conv/bias")}, {{"axis", int64_t{1}}})};
        }},
       {"cannot fuse its epilogue onto max_pool2d",
-       [](Job& j) { step_named(j, "net/pool").posts = {post("relu", "net/x", {})}; }},
+       [](Job& j) { step_named(j, "net/pool").epilogue = {epilogue_op("relu", "net/x", {})}; }},
       {"cannot fuse its epilogue onto matmul",
        [](Job& j) {
-         step_named(j, "net/dense/weight:updated").posts.push_back(post("relu", "net/x", {}));
+         step_named(j, "net/dense/weight:updated")
+             .epilogue.push_back(epilogue_op("relu", "net/x", {}));
        }},
       {"cannot fuse its epilogue onto max_pool2d",
        [](Job& j) {
-         step_named(j, "net/pool").posts = {
-             post("cast", "net/x", {}, {{"dtype", DType::kFloat32}})};
+         step_named(j, "net/pool").epilogue = {
+             epilogue_op("cast", "net/x", {}, {{"dtype", DType::kFloat32}})};
        }},
       {"the bias is [2] for [4, 2, 6, 6]; expected [4] for axis 0",
-       [](Job& j) { j.steps[0].posts[0].attributes.set("axis", int64_t{0}); }},
-      {"in the epilogue", [](Job& j) { j.steps[0].posts[0].name = "../x"; }},
+       [](Job& j) { j.steps[0].epilogue[0].attributes.set("axis", int64_t{0}); }},
+      {"in the epilogue", [](Job& j) { j.steps[0].epilogue[0].name = "../x"; }},
       {"`rate` of dropout is not a valid fraction",
        [](Job& j) { step_named(j, "net/drop").attributes.set("rate", 1.0); }},
       {"`rate` of dropout is not a valid fraction",
@@ -80,15 +81,15 @@ TEST_CASE("steps read what has been made, and taps alone read taps", "[plan]") {
       {"which is not a result",
        [](Job& j) { tensor_named(j, "net/conv/relu").role = Role::kInput; }},
       {"before it is computed",
-       [](Job& j) { j.steps[0].posts[0].operands[0] = id_named(j, "net/conv/bias:diff"); }},
+       [](Job& j) { j.steps[0].epilogue[0].operands[0] = id_named(j, "net/conv/bias:diff"); }},
       {"no step computes this result",
        [](Job& j) {
          j.tensors.push_back(j.tensors.back());
          j.tensors.back().name = "orphan";
          j.tensors.back().alias = TensorId();
        }},
-      {"the result of a tap", [](Job& j) { j.steps[0].tap = true; }},
-      {"comes from a tap", [](Job& j) { step_named(j, "loss:mean").tap = true; }},
+      {"the result of a tap", [](Job& j) { j.steps[0].probe = true; }},
+      {"comes from a tap", [](Job& j) { step_named(j, "loss:mean").probe = true; }},
       {"after its update",
        [](Job& j) {
          // The update of the dense weight moves before the product that reads it.
@@ -136,7 +137,7 @@ TEST_CASE("products are cast to the 16 bits of their job alone", "[plan]") {
     const TensorId x = b.input("x", DType::kFloat32, {2, 2});
     const TensorId y =
         b.one("matmul", "y", {x, x}, {{"transpose_a", false}, {"transpose_b", false}},
-              {post("cast", "y:cast", {}, {{"dtype", said}})});
+              {epilogue_op("cast", "y:cast", {}, {{"dtype", said}})});
     b.job[y].dtype = to;
     return refusal({kVersion, "", "", {b.done()}, {}});
   };
@@ -154,8 +155,8 @@ TEST_CASE("variables are updated once, in place, by train jobs", "[plan]") {
       {"fused sgd_update takes only the variable",
        [](Job& j) {
          for (Step& step : j.steps)
-           if (!step.posts.empty() && step.posts.back().op == "sgd_update")
-             step.posts.back().operands.push_back(id_named(j, "loss:mean"));
+           if (!step.epilogue.empty() && step.epilogue.back().op == "sgd_update")
+             step.epilogue.back().operands.push_back(id_named(j, "loss:mean"));
        }},
       {"which is not a trainable variable", [](Job& j) { j.variables[0].trainable = false; }},
       {"which is not a trainable variable", [](Job& j) { j.variables[1].slot = true; }},
@@ -169,7 +170,7 @@ TEST_CASE("variables are updated once, in place, by train jobs", "[plan]") {
          j.train = false;
          j.optimizer.reset();
        }},
-      {"update variables", [](Job& j) { j.steps.back().tap = true; }},
+      {"update variables", [](Job& j) { j.steps.back().probe = true; }},
       {"cannot reuse the memory of",
        [](Job& j) { tensor_named(j, "loss:mean").alias = id_named(j, "loss:mean"); }},
       {"cannot reuse the memory of",
@@ -189,10 +190,10 @@ TEST_CASE("a variable is not updated twice by one step, or while it is read", "[
   sample::JobBuilder fused("job", true);
   const TensorId dy = fused.input("dy", DType::kFloat32, {2, 2});
   const TensorId weight = fused.variable("w", {2, 2});
-  fused.alias(
-      fused.one("matmul", "w:updated", {dy, weight}, plain,
-                {post("sgd_update", "w:update", {weight}, {{"scale", 1.0}, {"rate_scale", 1.0}})}),
-      weight);
+  fused.alias(fused.one("matmul", "w:updated", {dy, weight}, plain,
+                        {epilogue_op("sgd_update", "w:update", {weight},
+                                     {{"scale", 1.0}, {"rate_scale", 1.0}})}),
+              weight);
   CHECK_THAT(refusal({kVersion, "", "", {fused.done()}, {}}),
              Catch::Contains("`w` is updated twice, or while it is read"));
 

@@ -23,7 +23,7 @@ TEST_CASE("LeNet's operations are those computed by hand", "[plan]") {
     if (step.op.name().ends_with("_grad")) break;  // the first of the backward pass
     products += product_flops(job, step);
     forward += flops(job, step);
-    for (const Post& post : step.posts) forward += flops(job, step, post);
+    for (const EpilogueOp& fused : step.epilogue) forward += flops(job, step, fused);
   }
   // Outputs x weights of a filter, twice: two convolutions and two dense layers.
   const double conv1 = 2. * 32 * 28 * 28 * 25, conv2 = 2. * 64 * 14 * 14 * 32 * 25;

@@ -11,13 +11,13 @@ namespace {
 
 const std::string kPath = "sample";
 
-Tensor tensor_of(std::string name, DType dtype, Shape shape, Role role, int rows) {
+Tensor tensor_of(std::string name, DType dtype, Shape shape, Role role, int batch_axis) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
   tensor.role = role;
-  tensor.rows = rows;
+  tensor.batch_axis = batch_axis;
   tensor.where = "job.yaml:7:3";
   return tensor;
 }
@@ -30,8 +30,8 @@ Attributes attributes_of(std::vector<Attributes::Entry> entries) {
   return attributes;
 }
 
-Post post(std::string op, std::string name, std::vector<TensorId> operands,
-          std::vector<Attributes::Entry> attributes) {
+EpilogueOp epilogue_op(std::string op, std::string name, std::vector<TensorId> operands,
+                       std::vector<Attributes::Entry> attributes) {
   return {std::move(op), std::move(name), std::move(operands),
           attributes_of(std::move(attributes))};
 }
@@ -43,7 +43,7 @@ JobBuilder::JobBuilder(std::string name, bool train) {
 }
 
 TensorId JobBuilder::input(std::string name, DType dtype, Shape shape, InputSource source) {
-  const int rows = shape.rank() > 0 ? 0 : kNoRows;
+  const int rows = shape.rank() > 0 ? 0 : kNoBatch;
   const TensorId id(job.tensors.size());
   job.tensors.push_back(tensor_of(std::move(name), dtype, std::move(shape), Role::kInput, rows));
   job.inputs.push_back({id, std::move(source), "job.yaml:5:7", "job.yaml:5:40"});
@@ -54,7 +54,7 @@ TensorId JobBuilder::variable(std::string name, Shape shape, Initializer initial
   const DType dtype = job.precision == "float64" ? DType::kFloat64 : DType::kFloat32;
   const TensorId id(job.tensors.size());
   job.tensors.push_back(
-      tensor_of(std::move(name), dtype, std::move(shape), Role::kVariable, kNoRows));
+      tensor_of(std::move(name), dtype, std::move(shape), Role::kVariable, kNoBatch));
   job.variables.push_back({id, std::move(initializer), !slot, slot});
   return id;
 }
@@ -62,21 +62,21 @@ TensorId JobBuilder::variable(std::string name, Shape shape, Initializer initial
 std::vector<TensorId> JobBuilder::step(std::string_view op, const std::string& name,
                                        std::vector<TensorId> inputs,
                                        std::vector<Attributes::Entry> attributes,
-                                       std::vector<Post> posts) {
+                                       std::vector<EpilogueOp> epilogue) {
   Step step;
   step.op = op;
   step.name = name;
   step.inputs = std::move(inputs);
   step.attributes = attributes_of(std::move(attributes));
-  step.posts = std::move(posts);
+  step.epilogue = std::move(epilogue);
   step.where = "job.yaml:9:14";
   std::vector<ops::Operand> operands;
   for (const TensorId id : step.inputs) operands.push_back(operand_of(job[id]));
   const Location location = Location(kPath).at("step", name);
   const ops::OpSpec& spec = spec_of(op, location);
   auto results = check_call(spec, std::move(operands), step.attributes, types_of(job), location);
-  for (const Post& post : step.posts)  // an updated variable has no batch axis
-    if (spec_of(post.op, location).result(0).updates) results[0].batch_axis = kNoRows;
+  for (const EpilogueOp& epilogue_op : step.epilogue)  // an updated variable has no batch axis
+    if (spec_of(epilogue_op.op, location).result(0).updates) results[0].batch_axis = kNoBatch;
   for (size_t i = 0; i < results.size(); ++i) {
     const ops::ResultSpec& result = spec.result(i);
     std::string port(result.name.substr(0, result.name.find('*')));
@@ -109,9 +109,10 @@ Plan small_plan() {
   const TensorId dy =
       b.one("fill", "dense/matmul:diff", {},
             {{"dtype", DType::kFloat32}, {"shape", Integers{2, 4}}, {"value", 1.0}});
-  const TensorId updated = b.one(
-      "matmul", "dense/weight:updated", {dy, x}, {{"transpose_a", true}, {"transpose_b", false}},
-      {post("sgd_update", "dense/weight:update", {w}, {{"scale", 0.125}, {"rate_scale", 1.0}})});
+  const TensorId updated = b.one("matmul", "dense/weight:updated", {dy, x},
+                                 {{"transpose_a", true}, {"transpose_b", false}},
+                                 {epilogue_op("sgd_update", "dense/weight:update", {w},
+                                              {{"scale", 0.125}, {"rate_scale", 1.0}})});
   b.alias(updated, w);
   b.minimize(loss);
   return {kVersion, "job.yaml", "/somewhere", {b.done()}, {"a note"}};
@@ -147,8 +148,8 @@ Forward add_forward(JobBuilder& b) {
   f.slot = b.variable("net/conv/weight/momentum", {2, 1, 3, 3}, {}, true);
   f.kernel = b.variable("net/dense/weight", {10, 18}, initializers::Npy{"w.npy"});
   f.conv = b.one("convolution", "net/conv/relu", {f.images, f.weight}, kConvolution,
-                 {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}}),
-                  post("relu", "net/conv/relu", {})});
+                 {epilogue_op("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}}),
+                  epilogue_op("relu", "net/conv/relu", {})});
   const auto pooled = b.step("max_pool2d", "net/pool", {f.conv}, kPool);
   f.pool = pooled[0];
   f.places = pooled[1];
@@ -179,8 +180,8 @@ void add_backward(JobBuilder& b, const Forward& f) {
                                {{"transpose_a", false}, {"transpose_b", false}});
   const TensorId kernel = b.one("matmul", "net/dense/weight:updated", {dlogits, f.drop},
                                 {{"transpose_a", true}, {"transpose_b", false}},
-                                {post("sgd_update", "net/dense/weight:update", {f.kernel},
-                                      {{"scale", 0.25}, {"rate_scale", 1.0}})});
+                                {epilogue_op("sgd_update", "net/dense/weight:update", {f.kernel},
+                                             {{"scale", 0.25}, {"rate_scale", 1.0}})});
   b.alias(kernel, f.kernel);
   const TensorId dflat = b.one("dropout_grad", "net/flat:diff", {ddrop, f.mask}, {{"rate", 0.5}});
   b.alias(dflat, ddrop);
@@ -228,8 +229,8 @@ Job train_job() {
   const Forward f = add_forward(b);
   const TensorId inner =
       b.one("convolution", "net/conv/bias_add", {f.images, f.weight}, kConvolution,
-            {post("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}})});
-  b.job.steps.back().tap = true;
+            {epilogue_op("bias_add", "net/conv/bias_add", {f.bias}, {{"axis", int64_t{1}}})});
+  b.job.steps.back().probe = true;
   add_backward(b, f);
   b.minimize(f.mean, {schedules::PiecewiseConstant{{30, 80}, {0.4, 0.2, 0.05}}});
   ReturnValue leaf{ReturnValue::Kind::kNumpy, f.loss, {}, {}, "out"};

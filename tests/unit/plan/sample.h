@@ -24,11 +24,12 @@ class JobBuilder {
   std::vector<TensorId> step(std::string_view op, const std::string& name,
                              std::vector<TensorId> inputs,
                              std::vector<Attributes::Entry> attributes = {},
-                             std::vector<Post> posts = {});
+                             std::vector<EpilogueOp> epilogue = {});
   /// The same, its first result.
   TensorId one(std::string_view op, const std::string& name, std::vector<TensorId> inputs,
-               std::vector<Attributes::Entry> attributes = {}, std::vector<Post> posts = {}) {
-    return step(op, name, std::move(inputs), std::move(attributes), std::move(posts)).front();
+               std::vector<Attributes::Entry> attributes = {},
+               std::vector<EpilogueOp> epilogue = {}) {
+    return step(op, name, std::move(inputs), std::move(attributes), std::move(epilogue)).front();
   }
   void alias(TensorId result, TensorId of) { job[result].alias = of; }
   /// Makes `loss` what a train job minimises.
@@ -43,14 +44,14 @@ class JobBuilder {
   Editable job;
 };
 
-Post post(std::string op, std::string name, std::vector<TensorId> operands,
-          std::vector<Attributes::Entry> attributes = {});
+EpilogueOp epilogue_op(std::string op, std::string name, std::vector<TensorId> operands,
+                       std::vector<Attributes::Entry> attributes = {});
 Attributes attributes_of(std::vector<Attributes::Entry> entries);
 
 /// One dense layer, trained; small.
 Plan small_plan();
 
-/// A train job with a convolution, pooling, dropout, both updates, a tap, hooks and a nested
+/// A train job with a convolution, pooling, dropout, both updates, a probe, hooks and a nested
 /// return, and a predict job: everything that a plan can hold.
 Plan full_plan();
 

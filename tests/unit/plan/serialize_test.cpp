@@ -265,11 +265,11 @@ TEST_CASE("a run goes on though hooks, sinks and its length have changed", "[pla
   other.hooks[0].steps = {{0, 5, 1}};
   CHECK(resume_hash(other) == named);
 
-  // Without the hook there is no tap and no tensor that it makes; ids and lifetimes move.
+  // Without the hook there is no probe and no tensor that it makes; ids and lifetimes move.
   other.hooks.clear();
-  const auto tap = std::ranges::find(other.steps, true, &Step::tap);
-  const TensorId gone = tap->outputs[0];
-  other.steps.erase(tap);
+  const auto probe = std::ranges::find(other.steps, true, &Step::probe);
+  const TensorId gone = probe->outputs[0];
+  other.steps.erase(probe);
   other.tensors.erase(other.tensors.begin() + gone.value);
   const auto renumber = [gone](TensorId& id) {
     if (id > gone) --id.value;
