@@ -12,21 +12,23 @@
 namespace flow {
 namespace {
 
-/// Does the op take one float operand, with all attributes at their defaults?
+/// Does the op make a tensor like its one float operand, row by row, with all attributes at their
+/// defaults?
 bool is_activation(const ops::OpSpec& op) {
-  const ops::JobTypes job;
+  const Shape shape{2, 3};
+  const ops::JobTypes job{.batch = 2};
   if (!op.infer || op.operands.size() != 1 || op.operands[0].variadic ||
-      !ops::accepts(op.operands[0], job.compute, job))
+      !ops::accepts(op.operands[0], job.compute, job) ||
+      std::ranges::any_of(op.attributes, &std::string_view::empty, &ops::AttributeSpec::fallback))
     return false;
   const Sources sources;
   Diags diags(sources);
   ir::Attributes attributes;
   if (!complete_attributes(op, op.name, {}, diags, attributes)) return false;
-  const Shape shape{2, 3};
-  ops::Call call({ops::Operand{job.compute, shape}}, attributes, job);
+  ops::Call call({ops::Operand{job.compute, shape, 0}}, attributes, job);
   if (op.normalise) op.normalise(call, attributes);
   if (!call.failed()) op.infer(call);
-  return !call.failed();
+  return !call.failed() && call.results()[0].shape == shape && call.results()[0].batch_axis == 0;
 }
 
 std::string_view name_of(ops::Accepts accepts) {

@@ -95,10 +95,9 @@ std::optional<Attribute> read_activation(Reader& reader, const yaml::Node& node,
   const ops::OpSpec* op = ops::find_written_spec(node.scalar);
   if (op && op->operands.size() == 1) {
     reader
-        .error(
-            Diagnosis::kUnknownOp, node,
-            fmt::format("{} is `{}`; expected an op of one float operand that needs no attributes",
-                        what, op->name))
+        .error(Diagnosis::kUnknownOp, node,
+               fmt::format("{} is `{}`; expected an op that keeps shapes and needs no attributes",
+                           what, op->name))
         .with_hint(fmt::format("give `{}` an entry of its own", op->name));
     return {};
   }
