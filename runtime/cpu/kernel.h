@@ -35,7 +35,8 @@ struct TensorDesc {
   bool used = true;  // false: a second result that nobody reads; its pointer is null
 };
 
-/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as long as prepare; a Launch keeps copies of what it needs.
+/// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as
+/// long as prepare; a Launch keeps copies of what it needs.
 struct Request {
   const plan::Step& step;
   std::vector<TensorDesc> inputs, outputs;

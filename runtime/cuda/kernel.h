@@ -102,6 +102,9 @@ struct Updates {
 /// REQUIRES: steps of one op, with equal attributes and numbers of operands.
 using PrepareUpdates = Updates (*)(std::span<const Request>);
 
+/// In which order a kernel adds or multiplies floats. In the CPU's, it gives the CPU's bits.
+enum class Order : uint8_t { kCpu, kOwn };
+
 /// How a kernel takes epilogue ops: none (the backend makes steps of them), or a bias_add and a
 /// relu, in this order, each optional.
 enum class TakesEpilogue : uint8_t { kNone, kBiasRelu };
@@ -110,6 +113,7 @@ enum class TakesEpilogue : uint8_t { kNone, kBiasRelu };
 struct KernelEntry {
   std::string_view op;
   Prepare prepare = nullptr;
+  Order order = Order::kCpu;
   TakesEpilogue epilogue = TakesEpilogue::kNone;
   PrepareUpdates prepare_updates = nullptr;
 };

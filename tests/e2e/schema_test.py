@@ -28,7 +28,7 @@ UNKNOWABLE = {
     "an order of numbers, how large one is": {("placement_machine", 12), ("placement_machine", 36)},
     "an entry of what should be no list": {("file_dashes", 8)},
     "brackets within brackets": {("commands", 31), ("commands", 32), ("returns_types", 23), ("returns_types", 30)},
-    "values of two keys": {("commands", 28), ("ops_elementwise", 12), ("ops_elementwise", 27), ("optimizer_types", 65),
+    "values of two keys": {("commands", 28), ("ops_elementwise", 12), ("optimizer_types", 65),
                            ("op_layers", 14), ("inputs_generators", 13),
                            ("inputs_generator_numbers", 24), ("graph_placement", 11), ("graph_placement", 21)},
     "what the job says": {("graph_placement", 10), ("graph_placement", 14), ("graph_placement", 15)},

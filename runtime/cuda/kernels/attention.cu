@@ -118,8 +118,8 @@ Kernel prepare_scaled_dot_product_attention(const Request& request) {
 
 std::span<const KernelEntry> kernels::attention() {
   static constexpr KernelEntry kKernels[] = {
-      {"scaled_dot_product_attention", prepare_scaled_dot_product_attention},
-      {"scaled_dot_product_attention_grad", prepare_scaled_dot_product_attention_grad},
+      {"scaled_dot_product_attention", prepare_scaled_dot_product_attention, Order::kOwn},
+      {"scaled_dot_product_attention_grad", prepare_scaled_dot_product_attention_grad, Order::kOwn},
   };
   return kKernels;
 }

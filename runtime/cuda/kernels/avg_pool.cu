@@ -73,8 +73,8 @@ Kernel prepare_avg_pool2d_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::avg_pool() {
   static constexpr KernelEntry kKernels[] = {
-      {"avg_pool2d", prepare_avg_pool2d},
-      {"avg_pool2d_grad", prepare_avg_pool2d_grad},
+      {"avg_pool2d", prepare_avg_pool2d, Order::kOwn},
+      {"avg_pool2d_grad", prepare_avg_pool2d_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -326,9 +326,9 @@ Kernel prepare_batch_norm_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::batch_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"batch_norm", prepare_batch_norm},
+      {"batch_norm", prepare_batch_norm, Order::kOwn},
       {"batch_norm_predict", prepare_batch_norm_predict},
-      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine},
+      {"batch_norm_grad_affine", prepare_batch_norm_grad_affine, Order::kOwn},
       {"batch_norm_grad", prepare_batch_norm_grad},
       {.op = "move_statistics", .prepare_updates = prepare_move_statistics},
   };

@@ -42,7 +42,7 @@ Kernel prepare_bias_add_grad(const Request& request) {
 std::span<const KernelEntry> kernels::bias_add() {
   static constexpr KernelEntry kKernels[] = {
       {"bias_add", prepare_bias_add},
-      {"bias_add_grad", prepare_bias_add_grad},
+      {"bias_add_grad", prepare_bias_add_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -65,9 +65,9 @@ Kernel prepare_convolution_grad_weight(const Request& request) {
 
 std::span<const KernelEntry> kernels::convolution() {
   static constexpr KernelEntry kKernels[] = {
-      {"convolution", prepare_convolution, TakesEpilogue::kBiasRelu},
-      {"convolution_grad_data", prepare_convolution_grad_data},
-      {"convolution_grad_weight", prepare_convolution_grad_weight},
+      {"convolution", prepare_convolution, Order::kOwn, TakesEpilogue::kBiasRelu},
+      {"convolution_grad_data", prepare_convolution_grad_data, Order::kOwn},
+      {"convolution_grad_weight", prepare_convolution_grad_weight, Order::kOwn},
   };
   return kKernels;
 }

@@ -165,9 +165,9 @@ Kernel prepare_dense_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::cross_entropy() {
   static constexpr KernelEntry kKernels[] = {
-      {"sparse_softmax_cross_entropy_with_logits", prepare_sparse},
-      {"softmax_cross_entropy_with_logits", prepare_dense},
-      {"softmax_cross_entropy_with_logits_grad", prepare_dense_grad},
+      {"sparse_softmax_cross_entropy_with_logits", prepare_sparse, Order::kOwn},
+      {"softmax_cross_entropy_with_logits", prepare_dense, Order::kOwn},
+      {"softmax_cross_entropy_with_logits_grad", prepare_dense_grad, Order::kOwn},
       {"sparse_softmax_cross_entropy_with_logits_grad", prepare_sparse_grad},
   };
   return kKernels;

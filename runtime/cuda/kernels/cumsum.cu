@@ -104,7 +104,7 @@ Kernel prepare_cumsum(const Request& request) {
 
 std::span<const KernelEntry> kernels::cumsum() {
   static constexpr KernelEntry kKernels[] = {
-      {"cumsum", prepare_cumsum},
+      {"cumsum", prepare_cumsum, Order::kOwn},
   };
   return kKernels;
 }

@@ -255,8 +255,8 @@ Kernel prepare_group_normalize_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::group_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"group_normalize", prepare_group_normalize},
-      {"group_normalize_grad", prepare_group_normalize_grad},
+      {"group_normalize", prepare_group_normalize, Order::kOwn},
+      {"group_normalize_grad", prepare_group_normalize_grad, Order::kOwn},
   };
   return kKernels;
 }

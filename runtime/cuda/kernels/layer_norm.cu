@@ -126,8 +126,8 @@ Kernel prepare_layer_normalize_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::layer_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"layer_normalize", prepare_layer_normalize},
-      {"layer_normalize_grad", prepare_layer_normalize_grad},
+      {"layer_normalize", prepare_layer_normalize, Order::kOwn},
+      {"layer_normalize_grad", prepare_layer_normalize_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -122,7 +122,7 @@ void set_aside(plan::Step& step, Aside aside) {
 
 std::span<const KernelEntry> kernels::matmul() {
   static constexpr KernelEntry kKernels[] = {
-      {"matmul", prepare_matmul, TakesEpilogue::kBiasRelu},
+      {"matmul", prepare_matmul, Order::kOwn, TakesEpilogue::kBiasRelu},
   };
   return kKernels;
 }

@@ -128,7 +128,7 @@ Kernel prepare_max_pool2d_grad(const Request& request) {
 std::span<const KernelEntry> kernels::max_pool() {
   static constexpr KernelEntry kKernels[] = {
       {"max_pool2d", prepare_max_pool2d},
-      {"max_pool2d_grad", prepare_max_pool2d_grad},
+      {"max_pool2d_grad", prepare_max_pool2d_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -181,16 +181,16 @@ Kernel prepare_logsumexp(const Request& request) {
 
 std::span<const KernelEntry> kernels::reduce() {
   static constexpr KernelEntry kKernels[] = {
-      {"reduce_sum", prepare_reduce_sum},
-      {"reduce_mean", prepare_reduce_mean},
+      {"reduce_sum", prepare_reduce_sum, Order::kOwn},
+      {"reduce_mean", prepare_reduce_mean, Order::kOwn},
       {"reduce_max", prepare_reduce_max},
       {"reduce_min", prepare_reduce_min},
-      {"reduce_prod", prepare_reduce_prod},
+      {"reduce_prod", prepare_reduce_prod, Order::kOwn},
       {"reduce_any", prepare_reduce_any},
       {"reduce_all", prepare_reduce_all},
-      {"logsumexp", prepare_logsumexp},
+      {"logsumexp", prepare_logsumexp, Order::kOwn},
       {"reduce_extreme_grad", prepare_reduce_extreme_grad},
-      {"reduce_prod_grad", prepare_reduce_prod_grad},
+      {"reduce_prod_grad", prepare_reduce_prod_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -92,8 +92,8 @@ Kernel prepare_rms_normalize_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::rms_norm() {
   static constexpr KernelEntry kKernels[] = {
-      {"rms_normalize", prepare_rms_normalize},
-      {"rms_normalize_grad", prepare_rms_normalize_grad},
+      {"rms_normalize", prepare_rms_normalize, Order::kOwn},
+      {"rms_normalize_grad", prepare_rms_normalize_grad, Order::kOwn},
   };
   return kKernels;
 }

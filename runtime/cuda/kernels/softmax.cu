@@ -103,10 +103,10 @@ Kernel prepare_log_softmax_grad(const Request& request) {
 
 std::span<const KernelEntry> kernels::softmax() {
   static constexpr KernelEntry kKernels[] = {
-      {"softmax", prepare_softmax},
-      {"softmax_grad", prepare_softmax_grad},
-      {"log_softmax", prepare_log_softmax},
-      {"log_softmax_grad", prepare_log_softmax_grad},
+      {"softmax", prepare_softmax, Order::kOwn},
+      {"softmax_grad", prepare_softmax_grad, Order::kOwn},
+      {"log_softmax", prepare_log_softmax, Order::kOwn},
+      {"log_softmax_grad", prepare_log_softmax_grad, Order::kOwn},
   };
   return kKernels;
 }

@@ -11,9 +11,9 @@
 namespace flow::cuda {
 
 /// The job with a step for every epilogue op that its kernel does not take (see TakesEpilogue
-/// in kernel.h). What the original step made, the last of them makes; new tensors between them stand
-/// behind the others. A convolution of 16-bit operands makes 16 bits, of which a cast makes what
-/// the plan has.
+/// in kernel.h). What the original step made, the last of them makes; new tensors between them
+/// stand behind the others. A convolution of 16-bit operands makes 16 bits, of which a cast makes
+/// what the plan has.
 plan::Job lower_epilogues(const plan::Job& job);
 
 /// Steps [first, end): updates by one op with equal attributes, launched as one.

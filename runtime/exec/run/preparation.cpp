@@ -180,13 +180,14 @@ namespace {
 /// Starts to draw the initial values where nothing is loaded, which takes a tenth of a second for
 /// MNIST: on a thread or, where there is none to spare, when they are waited for.
 std::future<State> begin_drawing(const RunRequest& request) {
-  State state(jobs_of(request));
   const bool draws = !request.resume && !loaded_from(request);
+  const auto draw = [&request, draws, state = std::make_shared<State>(jobs_of(request))] {
+    if (draws) state->initialize(request.root);
+    return std::move(*state);
+  };
+  // Copied: libstdc++ moves a function to a thread and, where none starts, uses it again.
   return std::async(draws ? std::launch::async | std::launch::deferred : std::launch::deferred,
-                    [&request, draws, state = std::move(state)]() mutable {
-                      if (draws) state.initialize(request.root);
-                      return std::move(state);
-                    });
+                    draw);
 }
 
 struct OpenedData {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/property/cases/draw.h"
+#include "tests/property/example_cases.h"
 
 namespace flow::test {
 namespace {
@@ -132,6 +133,8 @@ std::span<const CaseMaker> normalization_cases() {
       {"layer_normalize_grad", layer_normalize, normalised},
       {"group_normalize", group_normalize, normalised},
       {"group_normalize_grad", group_normalize, normalised},
+      {"rms_normalize", example_case, normalised},
+      {"rms_normalize_grad", example_case, normalised},
       {"move_statistics", move_statistics},
   };
   return kCases;
