@@ -201,7 +201,7 @@ std::span<const OpSpec> concat() {
           .results = {{.name = "out", .variadic = true}},
           .normalise = normalise_split,
           .infer = infer_split,
-          .port_gradients = true,
+          .secondary_gradients = true,
           .flops = {0},
           .examples = {"split(f32[4,3]) axis=0 parts=2", "split(f32[2,6]) axis=-1 parts=[1,3,2]",
                        "split(f32[3,5]) axis=1 parts=1", "split(i64[6]) axis=0 parts=3"},

@@ -175,7 +175,7 @@ struct OpSpec {
 
   bool takes_variables = false;   // its entry may say `trainable` and `variables`
   bool trains_otherwise = false;  // than it predicts; its entry may say `training`
-  bool port_gradients =
+  bool secondary_gradients =
       false;  // the gradient rule takes gradients of any result, not of the first alone
   bool elementwise = false;  // element i of the first result comes from element i of operand 0
   bool dropped = false;      // by a pass: plans cannot name it

@@ -94,8 +94,8 @@ class Autodiff {
     for (size_t i = forward_; i-- > 0;) {
       const ir::Node& node = graph_.nodes[i];
       if (!is_on_path(node)) continue;
-      for (size_t port = 1; port < node.results.size() && !node.op->port_gradients; ++port)
-        if (reached_[node.results[port].index()]) report_port(node, node.results[port]);
+      for (size_t port = 1; port < node.results.size() && !node.op->secondary_gradients; ++port)
+        if (reached_[node.results[port].index()]) report_secondary(node, node.results[port]);
       for (const ValueId operand : node.operands)
         if (is_wanted(operand)) {
           reached_[operand.index()] = true;
@@ -104,7 +104,7 @@ class Autodiff {
     }
   }
 
-  void report_port(const ir::Node& node, ValueId port) {
+  void report_secondary(const ir::Node& node, ValueId port) {
     diags_.error(Diagnosis::kNotDifferentiable, node.span,
                  fmt::format("`{}` depends on `{}`, which has no gradient", training_.loss_name(),
                              graph_[port].name));

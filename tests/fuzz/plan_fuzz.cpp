@@ -25,6 +25,6 @@ void read(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   read(text);
-  read(flow::plan::seal(text));
+  read(flow::plan::with_checksum(text));
   return 0;
 }

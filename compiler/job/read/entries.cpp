@@ -14,19 +14,19 @@ namespace flow::job {
 namespace {
 
 /// What an op or network reads.
-struct Port {
+struct Argument {
   std::string name;
   bool optional = false, variadic = false;
 };
 
-std::vector<Port> ports_of(const ops::OpSpec* def, const Signature* network) {
-  std::vector<Port> ports;
+std::vector<Argument> arguments_of(const ops::OpSpec* def, const Signature* network) {
+  std::vector<Argument> arguments;
   if (def)
     for (const ops::OperandSpec& operand : def->operands)
-      ports.push_back({std::string(operand.name), operand.optional, operand.variadic});
+      arguments.push_back({std::string(operand.name), operand.optional, operand.variadic});
   if (network)
-    for (const Name& input : network->inputs) ports.push_back({input.text});
-  return ports;
+    for (const Name& input : network->inputs) arguments.push_back({input.text});
+  return arguments;
 }
 
 /// The network that the entry calls; null where it calls an op, or, after an error, nothing.
@@ -55,7 +55,7 @@ class EntryReader {
         node_(field.value),
         entry_(entry),
         network_(network),
-        ports_(ports_of(entry.def, network)) {}
+        arguments_(arguments_of(entry.def, network)) {}
 
   void read(Networks& networks, const std::optional<std::string>& fallback) {
     check_keys();
@@ -84,8 +84,8 @@ class EntryReader {
 
   void check_keys() {
     std::vector<std::string> known{"in"};
-    for (const Port& port : ports_)
-      if (port.name != "in") known.push_back(port.name);
+    for (const Argument& argument : arguments_)
+      if (argument.name != "in") known.push_back(argument.name);
     if (entry_.def)
       for (const ops::AttributeSpec& def : entry_.def->attributes) known.emplace_back(def.name);
     if (network_)
@@ -111,11 +111,12 @@ class EntryReader {
 
   /// Operands given by their own names: `labels: labels`.
   void read_named() {
-    entry_.operands.assign(ports_.size(), Operand{{}, {}, false});
-    for (size_t i = 0; i < ports_.size(); ++i) {
-      const yaml::Node* node = node_.find(ports_[i].name);
-      if (!node || ports_[i].name == "in") continue;
-      if (const auto operand = read_operand(*node, ports_[i].name)) entry_.operands[i] = *operand;
+    entry_.operands.assign(arguments_.size(), Operand{{}, {}, false});
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const yaml::Node* node = node_.find(arguments_[i].name);
+      if (!node || arguments_[i].name == "in") continue;
+      if (const auto operand = read_operand(*node, arguments_[i].name))
+        entry_.operands[i] = *operand;
     }
   }
 
@@ -125,7 +126,7 @@ class EntryReader {
       in_span_ = in->span;
       for (const yaml::Node& item : yaml::each_of(*in))
         if (const auto operand = read_operand(item, "in")) in_.push_back(*operand);
-    } else if (!ports_.empty() && !entry_.operands[0].given && !ports_[0].optional) {
+    } else if (!arguments_.empty() && !entry_.operands[0].given && !arguments_[0].optional) {
       if (fallback)
         in_.push_back({*fallback, entry_.op.span});
       else
@@ -135,7 +136,7 @@ class EntryReader {
               : added_ ? "an entry added to an extended job has no entry above to read"
                        : "no entry above to read")
             .with_hint(
-                fmt::format("write the operand of {}: `{}: NAME`", callee(), ports_[0].name));
+                fmt::format("write the operand of {}: `{}: NAME`", callee(), arguments_[0].name));
     }
   }
 
@@ -144,16 +145,16 @@ class EntryReader {
     std::vector<Operand> bound;
     size_t next = 0;
     std::vector<std::string> missing;
-    for (size_t i = 0; i < ports_.size(); ++i) {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
       if (entry_.operands[i].given) {
         bound.push_back(entry_.operands[i]);
-      } else if (ports_[i].variadic && next < in_.size()) {
+      } else if (arguments_[i].variadic && next < in_.size()) {
         bound.insert(bound.end(), in_.begin() + static_cast<std::ptrdiff_t>(next), in_.end());
         next = in_.size();
       } else if (next < in_.size()) {
         bound.push_back(in_[next++]);
-      } else if (!ports_[i].optional) {
-        missing.push_back(ports_[i].name);
+      } else if (!arguments_[i].optional) {
+        missing.push_back(arguments_[i].name);
       } else {
         bound.push_back(entry_.operands[i]);
       }
@@ -170,13 +171,14 @@ class EntryReader {
     error(Diagnosis::kOperandCount, in_span_.valid() ? in_span_ : entry_.op.span,
           fmt::format("`in` has {}{}; {} takes {}", counted(in_.size(), "operand"),
                       named > 0 ? fmt::format(" in addition to {} given by name", named) : "",
-                      callee(), ports_.empty() ? "none" : std::to_string(ports_.size())));
+                      callee(), arguments_.empty() ? "none" : std::to_string(arguments_.size())));
   }
 
   void too_few(const std::vector<std::string>& missing) {
     std::vector<std::string> names;
-    for (const Port& port : ports_) names.push_back(port.name);
-    const auto needed = static_cast<size_t>(std::ranges::count(ports_, false, &Port::optional));
+    for (const Argument& argument : arguments_) names.push_back(argument.name);
+    const auto needed =
+        static_cast<size_t>(std::ranges::count(arguments_, false, &Argument::optional));
     error(Diagnosis::kMissingOperand, in_span_.valid() ? in_span_ : entry_.op.span,
           fmt::format("{} requires {}; found {}", callee(), counted(needed, "operand"),
                       needed - missing.size()))
@@ -188,7 +190,7 @@ class EntryReader {
     const bool by_name = network_ || std::ranges::any_of(names, [](const std::string& name) {
                            return name.size() > 1 && name != "in";
                          });
-    if (ports_.back().variadic) return "write `in: [a, b]`";
+    if (arguments_.back().variadic) return "write `in: [a, b]`";
     if (!by_name) return fmt::format("write `in: [{}]`", join(names, ", "));
     return fmt::format("add `{}: NAME`", join(missing, ": NAME` and `"));
   }
@@ -282,7 +284,7 @@ class EntryReader {
   Entry& entry_;
   MeantKeys meant_;
   const Signature* network_;
-  std::vector<Port> ports_;
+  std::vector<Argument> arguments_;
   std::vector<Operand> in_;
   Span in_span_;
 };

@@ -41,7 +41,7 @@ bool CheckpointWriter::wanted_after(int64_t step) const {
   if (!job_.train) return false;
   if (wanted.every_steps > 0 && (step + 1) % wanted.every_steps == 0) return true;
   if (wanted.every_epochs == 0) return false;
-  const Position position = prepared_.feed->positions().at(step);
+  const Position position = prepared_.input_pipeline->step_index().at(step);
   return position.last_of_epoch && (position.epoch + 1) % wanted.every_epochs == 0;
 }
 
@@ -91,7 +91,8 @@ void CheckpointWriter::check_trained(int64_t steps) {
 }
 
 plan::CheckpointRecord CheckpointWriter::record(int64_t steps, const Sums& sums) const {
-  const Position position = prepared_.feed->positions().at(steps);  // of the step to come
+  const Position position =
+      prepared_.input_pipeline->step_index().at(steps);  // of the step to come
   plan::CheckpointRecord record;
   record.job = job_.name;
   record.step = steps;

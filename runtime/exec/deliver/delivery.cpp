@@ -17,10 +17,10 @@ namespace flow::exec {
 namespace {
 
 /// Rows of a tensor that carries some, without those that only fill up the batch.
-int64_t real_rows(const plan::Tensor& tensor, const StepIndex& positions,
+int64_t real_rows(const plan::Tensor& tensor, const StepIndex& step_index,
                   const Position& position) {
-  if (!positions.pads() || position.rows == positions.batch()) return tensor.shape[0];
-  return tensor.shape[0] / positions.batch() * position.rows;
+  if (!step_index.pads() || position.rows == step_index.batch()) return tensor.shape[0];
+  return tensor.shape[0] / step_index.batch() * position.rows;
 }
 
 /// The first row of a device and how many it has: an equal part of a whole batch, of which fewer
@@ -38,20 +38,20 @@ bool counts_epochs(const plan::Sink& sink) {
 
 /// In how many epochs that are complete after `end` steps it fired; later ones than kMost, of which
 /// a damaged checkpoint may tell, are not counted.
-int64_t epochs_fired(const Delivery& delivery, const StepIndex& positions, int64_t end) {
+int64_t epochs_fired(const Delivery& delivery, const StepIndex& step_index, int64_t end) {
   constexpr int64_t kMost = 1 << 20;
-  const int64_t complete = std::min(positions.epochs_after(end), kMost);
+  const int64_t complete = std::min(step_index.epochs_after(end), kMost);
   int64_t epochs = 0;
   for (int64_t epoch = 0; epoch < complete; ++epoch) {
-    const int64_t first = steps_of_epochs(epoch, positions.steps_per_epoch());
-    const int64_t next = steps_of_epochs(epoch + 1, positions.steps_per_epoch());
+    const int64_t first = steps_of_epochs(epoch, step_index.steps_per_epoch());
+    const int64_t next = steps_of_epochs(epoch + 1, step_index.steps_per_epoch());
     if (delivery.count(next) > delivery.count(first)) ++epochs;
   }
   return epochs;
 }
 
 io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
-                           const StepIndex& positions, const SinkOptions& options) {
+                           const StepIndex& step_index, const SinkOptions& options) {
   const plan::Tensor& tensor = job[delivery.tensor];
   io::SinkContext context;
   context.job = job.name;
@@ -60,9 +60,9 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.dtype = tensor.dtype;
   context.shape = tensor.shape;
   if (tensor.batch_axis == 0) context.shape[0] /= delivery.devices;
-  if (!job.train && positions.has_rows() && tensor.batch_axis == 0)
-    context.rows_at = [&tensor, &delivery, positions](int64_t step) {
-      return part_of(real_rows(tensor, positions, positions.at(step)), tensor, delivery).second;
+  if (!job.train && step_index.has_rows() && tensor.batch_axis == 0)
+    context.rows_at = [&tensor, &delivery, step_index](int64_t step) {
+      return part_of(real_rows(tensor, step_index, step_index.at(step)), tensor, delivery).second;
     };
   context.gradient = delivery.gradient;
   context.in_scope = !delivery.scope.empty();
@@ -73,15 +73,15 @@ io::SinkContext context_of(const plan::Job& job, const Delivery& delivery,
   context.calls_before = options.calls_before;
   context.keep_reduced = options.keep_reduced;
   if (std::ranges::any_of(delivery.sinks, counts_epochs))
-    context.epochs_before = epochs_fired(delivery, positions, options.resume_from);
+    context.epochs_before = epochs_fired(delivery, step_index, options.resume_from);
   return context;
 }
 
 /// Of a whole tensor the rows that do not only fill up the batch, and of these the device's part.
 void take_rows(ArrayView& value, const plan::Tensor& tensor, const Delivery& delivery,
-               const StepIndex& positions, const Position& position) {
+               const StepIndex& step_index, const Position& position) {
   if (tensor.batch_axis != 0) return;
-  const auto [first, count] = part_of(real_rows(tensor, positions, position), tensor, delivery);
+  const auto [first, count] = part_of(real_rows(tensor, step_index, position), tensor, delivery);
   const int64_t row = tensor.shape.elements(1, tensor.shape.rank());
   if (count > 0) value.data += static_cast<size_t>(first * row) * size_of(value.dtype);
   value.shape[0] = count;
@@ -97,15 +97,15 @@ std::optional<std::string> check_finite(const Delivery& delivery, const ArrayVie
 
 }  // namespace
 
-Deliverer::Deliverer(const plan::Job& job, const StepIndex& positions,
+Deliverer::Deliverer(const plan::Job& job, const StepIndex& step_index,
                      const std::vector<Delivery>& deliveries, const SinkOptions& options)
-    : positions_(positions), commands_(job, deliveries, options) {
+    : step_index_(step_index), commands_(job, deliveries, options) {
   for (const Delivery& delivery : deliveries) {
     Route route{&delivery, &job[delivery.tensor], {}, {}, {}};
     route.value = {route.tensor->dtype, route.tensor->shape, nullptr};
     reports_epochs_ |= std::ranges::any_of(delivery.sinks, counts_epochs);
     if (delivery.factor != 1) route.scaled = Array(route.tensor->dtype, route.tensor->shape);
-    const io::SinkContext context = context_of(job, delivery, positions, options);
+    const io::SinkContext context = context_of(job, delivery, step_index, options);
     for (const plan::Sink& sink : delivery.sinks) {
       auto made = io::make_sink(sink, context, options.out, options.json);
       if (!made) continue;
@@ -159,11 +159,11 @@ void Deliverer::take_value(Route& route, const Program& program, const Position&
     io::scale(value, route.delivery->factor, route.scaled);
     value.data = route.scaled.bytes().data();
   }
-  take_rows(value, *route.tensor, *route.delivery, positions_, position);
+  take_rows(value, *route.tensor, *route.delivery, step_index_, position);
 }
 
 std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {
-  const Position position = positions_.at(step);
+  const Position position = step_index_.at(step);
   std::optional<std::string> failure;
   for (Route& route : routes_) {
     if (!route.delivery->fires(step)) continue;
@@ -183,7 +183,7 @@ std::optional<std::string> Deliverer::deliver(const Program& program, int64_t st
 bool Deliverer::absorbs(int64_t step) const {
   if (reports_epoch_at(step)) return false;
   constexpr int64_t kSmall = 1024;  // elements
-  const bool last_of_epoch = positions_.at(step).last_of_epoch;
+  const bool last_of_epoch = step_index_.at(step).last_of_epoch;
   return std::ranges::all_of(routes_, [&](const Route& route) {
     if (!route.delivery->fires(step)) return true;
     return !route.delivery->check_finite && !commands_.takes(*route.delivery) &&
@@ -196,7 +196,7 @@ bool Deliverer::absorbs(int64_t step) const {
 void Deliverer::end_call(int64_t steps) {
   for (Route& route : routes_)
     for (const auto& sink : route.sinks) sink->end_call();
-  commands_.end_pass(steps - 1, positions_.at(steps - 1).epoch, call_);
+  commands_.end_pass(steps - 1, step_index_.at(steps - 1).epoch, call_);
 }
 
 OutputState Deliverer::outputs() const {

@@ -47,7 +47,7 @@ struct Delivery {
 /// All deliveries of a job in the order of a step: inputs, values in plan order, gradients in plan
 /// order, the return last. RequestError where a tensor cannot be delivered: its rows are mixed and
 /// the last batch is padded.
-std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& positions);
+std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index);
 
 /// By which deliveries of a step are ordered, the return apart: inputs, values, gradients.
 std::tuple<bool, bool, plan::TensorId> order_of(const plan::Job& job, const Delivery& delivery);
@@ -87,7 +87,7 @@ class Deliverer {
  public:
   /// Makes the sinks: files are created, or cut when resuming, and commands are started. RunError
   /// when that fails.
-  Deliverer(const plan::Job& job, const StepIndex& positions,
+  Deliverer(const plan::Job& job, const StepIndex& step_index,
             const std::vector<Delivery>& deliveries, const SinkOptions& options);
 
   /// Delivers step `step` of the call that is complete on `slot`. Returns what a `check: finite`
@@ -98,7 +98,7 @@ class Deliverer {
   bool absorbs(int64_t step) const;
   /// Does the step end an epoch of which a sink reports something?
   bool reports_epoch_at(int64_t step) const {
-    return reports_epochs_ && positions_.at(step).last_of_epoch;
+    return reports_epochs_ && step_index_.at(step).last_of_epoch;
   }
   /// Around the steps of a call, where the job is called by another one.
   void begin_call(const plan::CallPlace& place) { call_ = place; }
@@ -124,7 +124,7 @@ class Deliverer {
   void write_scopes(const plan::Job& job, const SinkOptions& options) const;
   void take_value(Route& route, const Program& program, const Position& position, size_t slot);
 
-  const StepIndex positions_;
+  const StepIndex step_index_;
   std::vector<Route> routes_;
   bool reports_epochs_ = false;
   std::map<std::string, io::Sink*> sums_;  // the routes' sinks, by name of what they sum up

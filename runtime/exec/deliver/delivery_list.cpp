@@ -99,10 +99,10 @@ std::string rows_first(const plan::Tensor& tensor) {
 }
 
 /// Refuses what cannot be trimmed to its real rows.
-void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex& positions) {
+void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex& step_index) {
   const plan::Tensor& tensor = job[delivery.tensor];
-  if (!positions.pads() || tensor.batch_axis == plan::kNoBatch) return;
-  const bool trimmable = tensor.batch_axis == 0 && tensor.shape[0] % positions.batch() == 0;
+  if (!step_index.pads() || tensor.batch_axis == plan::kNoBatch) return;
+  const bool trimmable = tensor.batch_axis == 0 && tensor.shape[0] % step_index.batch() == 0;
   if (trimmable) return;
   const bool elsewhere = tensor.batch_axis > 0;
   const std::string rows =
@@ -110,7 +110,7 @@ void check_rows(const plan::Job& job, const Delivery& delivery, const StepIndex&
   throw RequestError(
       fmt::format("{}: cannot deliver `{}`, which {}: {} rows do not divide into batches of {}, "
                   "so the last batch is padded",
-                  delivery.where, tensor.name, rows, positions.rows(), positions.batch()),
+                  delivery.where, tensor.name, rows, step_index.rows(), step_index.batch()),
       elsewhere
           ? fmt::format("deliver `{{op: transpose, perm: {}}}` of it, with the rows first",
                         rows_first(tensor))
@@ -168,13 +168,13 @@ int64_t Delivery::count(int64_t end) const {
   return count;
 }
 
-std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& positions) {
+std::vector<Delivery> list_deliveries(const plan::Job& job, const StepIndex& step_index) {
   std::vector<Delivery> list;
   for (const plan::Hook& hook : job.hooks) add(job, from_hook(hook), hook.per_device, list);
   std::ranges::stable_sort(list, {},
                            [&](const Delivery& delivery) { return order_of(job, delivery); });
   if (job.returns) list_returned(job, job.returns->value, std::string(kReturns), false, list);
-  for (const Delivery& delivery : list) check_rows(job, delivery, positions);
+  for (const Delivery& delivery : list) check_rows(job, delivery, step_index);
   check_files(list);
   return list;
 }

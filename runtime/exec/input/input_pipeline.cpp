@@ -140,8 +140,8 @@ void InputPipeline::agree_on_length() {
                         first.rows(), dataset->name(), dataset->rows()),
             "use equal lengths: `rows: 0..7` on a column selects rows, `rows: [0..7, 0..3]` also "
             "repeats some");
-    positions_ = StepIndex(first.rows(), batch_, job_.train);
-    if (positions_.steps_per_epoch() == 0)
+    step_index_ = StepIndex(first.rows(), batch_, job_.train);
+    if (step_index_.steps_per_epoch() == 0)
       throw RequestError(fmt::format("{}: dataset `{}` has {} rows, fewer than a batch of {}",
                                      job_.where, first.name(), first.rows(), batch_),
                          "use a smaller batch, the leading extent of the input shapes");
@@ -157,10 +157,10 @@ void InputPipeline::agree_on_length() {
           fmt::format("{}: input `{}` has {} slices, `{}` has {}", channel.spec.where,
                       channel.spec.name, *slices, sliced->spec.name, *slices_),
           kSlices);
-    if (positions_.has_rows() && *slices != positions_.steps_per_epoch())
+    if (step_index_.has_rows() && *slices != step_index_.steps_per_epoch())
       throw RequestError(
           fmt::format("{}: input `{}` has {} slices, but an epoch has {} steps", channel.spec.where,
-                      channel.spec.name, *slices, positions_.steps_per_epoch()),
+                      channel.spec.name, *slices, step_index_.steps_per_epoch()),
           kSlices);
     slices_ = *slices;
     sliced = &channel;
@@ -173,12 +173,12 @@ void InputPipeline::read_integers_once() {
   std::vector<std::byte> scratch;
   for (Channel& channel : channels_) {
     if (is_float(channel.spec.dtype)) continue;
-    const int64_t steps =
-        channel.column ? ceil_div(positions_.rows(), batch_) : channel.source->slices().value_or(0);
+    const int64_t steps = channel.column ? ceil_div(step_index_.rows(), batch_)
+                                         : channel.source->slices().value_or(0);
     scratch.resize(channel.spec.bytes());
     for (int64_t step = 0; step < steps; ++step) {
       for (size_t i = 0; i < rows_.size(); ++i)
-        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), positions_.rows() - 1);
+        rows_[i] = std::min(step * batch_ + static_cast<int64_t>(i), step_index_.rows() - 1);
       channel.source->fill({step, rows_}, scratch);
     }
   }
@@ -226,11 +226,11 @@ void InputPipeline::prime(Program& program, size_t slot) {
 
 void InputPipeline::draw_order(int64_t epoch, int64_t* order) const {
   const std::string name = draws_ + datasets_.front()->name() + "/shuffle";
-  draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, positions_.rows());
+  draw_permutation({job_.seed, name, static_cast<uint32_t>(epoch)}, order, step_index_.rows());
 }
 
 int64_t InputPipeline::data_row(int64_t step, int64_t row) const {
-  const Position position = positions_.at(step);
+  const Position position = step_index_.at(step);
   const int64_t at = position.row + std::min(row, position.rows - 1);
   if (order_.empty()) return at;
   std::vector<int64_t> order(order_.size());  // `order_` may be another epoch's by now
@@ -259,7 +259,7 @@ void InputPipeline::find_rows(const Position& position) {
 
 bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
                          const std::function<bool()>& give_up) {
-  if (positions_.has_rows()) find_rows(positions_.at(step));
+  if (step_index_.has_rows()) find_rows(step_index_.at(step));
   const std::span<int64_t> kept = program.rows(slot);
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
   for (Channel& channel : channels_)

@@ -33,7 +33,7 @@ class InputPipeline {
                 const std::vector<std::pair<std::string, std::string>>& given,
                 std::string draws = "");
 
-  const StepIndex& positions() const { return positions_; }
+  const StepIndex& step_index() const { return step_index_; }
   /// Steps until a sliced array ends, where there is one.
   std::optional<int64_t> slices() const { return slices_; }
   /// A line for each column that holds NaN or infinity: file, how many, and the first row.
@@ -78,7 +78,7 @@ class InputPipeline {
   const std::string draws_;
   std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
   std::vector<Channel> channels_;
-  StepIndex positions_;
+  StepIndex step_index_;
   int64_t batch_ = 0;  // 0 until a dataset is read
   std::optional<int64_t> slices_;
   std::vector<std::string> remarks_;

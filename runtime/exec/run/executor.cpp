@@ -70,10 +70,10 @@ std::string place_of(const Fault& fault, int64_t step, const Execution& run) {
     return fmt::format("row {}", fault.row);
   const std::string place = operand->shape.rank() < 2 ? fmt::format("row {}", fault.row)
                                                       : operand->shape.index_str(fault.row);
-  const int64_t batch = run.feed.positions().batch();
+  const int64_t batch = run.input_pipeline.step_index().batch();
   if (batch == 0 || operand->batch_axis != 0 || operand->shape[0] != batch) return place;
   const int64_t row = fault.row / operand->shape.elements(1, operand->shape.rank());
-  return fmt::format("{} ({})", place, run.feed.row_text(fault.operand, step, row));
+  return fmt::format("{} ({})", place, run.input_pipeline.row_text(fault.operand, step, row));
 }
 
 RunError fault_error(const Fault& fault, int64_t step, const Execution& run) {
@@ -106,7 +106,7 @@ class Executor {
 
  private:
   void run_stages();
-  void feed();
+  void fill_inputs();
   void compute();
   void deliver();
   bool is_stopped() const;
@@ -151,16 +151,16 @@ class Executor {
   std::array<StepRecord, kRecords> records_;
   std::string check_failure_;  // of the delivery thread
   std::optional<Clock::time_point> first_call_done_;
-  std::exception_ptr feed_error_, compute_error_, deliver_error_;
+  std::exception_ptr input_error_, compute_error_, deliver_error_;
 };
 
 Executor::Executor(const Execution& run)
     : run_(run),
       asynchronous_(pipeline_of(run.job) > 1),
-      in_step_(!asynchronous_ && run.feed.is_seen_reading()),
-      ahead_(run.launches_ahead && !run.feed.is_seen_reading()),
+      in_step_(!asynchronous_ && run.input_pipeline.is_seen_reading()),
+      ahead_(run.launches_ahead && !run.input_pipeline.is_seen_reading()),
       input_slots_(input_slots(run.job)),
-      filled_(run.feed.varies() ? run.first : run.end),
+      filled_(run.input_pipeline.varies() ? run.first : run.end),
       computed_(run.first),
       consumed_(run.first),
       reached_(run.first),
@@ -171,11 +171,11 @@ Executor::Executor(const Execution& run)
   for (const Delivery& delivery : run.deliveries)
     wanted_by_.push_back(static_cast<size_t>(std::ranges::find(deliverables_, delivery.tensor) -
                                              deliverables_.begin()));
-  for (size_t slot = 0; slot < input_slots_; ++slot) run.feed.prime(run.program, slot);
+  for (size_t slot = 0; slot < input_slots_; ++slot) run.input_pipeline.prime(run.program, slot);
 }
 
-void Executor::feed() {
-  if (!run_.feed.varies()) return;
+void Executor::fill_inputs() {
+  if (!run_.input_pipeline.varies()) return;
   SpinPolicy spin_policy;
   const auto slots = static_cast<int64_t>(input_slots_);
   const std::function<bool()> give_up = [this] { return is_stopped() || consumed_.closed(); };
@@ -186,7 +186,7 @@ void Executor::feed() {
     const int64_t more = in_step_ ? 0 : slots / 2 - 1;
     if (free_after > run_.first && !consumed_.wait(free_after, spin_policy, more)) return;
     const Timed timed(run_.profile, Activity::kLoad, step);
-    if (!run_.feed.fill(run_.program, step, input_slot(step), give_up)) return;
+    if (!run_.input_pipeline.fill(run_.program, step, input_slot(step), give_up)) return;
     filled_.complete(step + 1);
   }
 }
@@ -373,14 +373,14 @@ void Executor::run_stages() {
       for (StepCounter* counter : counters) counter->close();
     };
   };
-  const std::function<void()> feeding = stage([this] { feed(); }, feed_error_, {&filled_});
+  const std::function<void()> filling = stage([this] { fill_inputs(); }, input_error_, {&filled_});
   const std::function<void()> computing =
       stage([this] { compute(); }, compute_error_, {&computed_, &consumed_});
   const std::function<void()> delivering =
       stage([this] { deliver(); }, deliver_error_, {&reached_, &finished_, &consumed_});
-  if (run_.end - run_.first > 1) return run_.pool.run({computing, delivering, feeding});
+  if (run_.end - run_.first > 1) return run_.pool.run({computing, delivering, filling});
   // A single step has nothing to overlap with, and waking threads may cost more than the step.
-  feeding();
+  filling();
   run_.pool.run({computing});
   delivering();
 }
@@ -392,7 +392,7 @@ RunResult Executor::execute() {
   if (compute_error_) std::rethrow_exception(compute_error_);
 
   RunResult result;
-  result.error = deliver_error_ ? deliver_error_ : feed_error_;
+  result.error = deliver_error_ ? deliver_error_ : input_error_;
   result.delivered = !deliver_error_;
   result.since = run_.since;
   result.steps = computed_.completed();

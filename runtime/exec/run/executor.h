@@ -54,7 +54,7 @@ constexpr size_t kThreads = 3;
 struct Execution {
   const plan::Job& job;
   Program& program;
-  InputPipeline& feed;
+  InputPipeline& input_pipeline;
   const std::vector<Delivery>& deliveries;
   Deliverer& deliverer;
   int64_t first = 0, end = 0;  // global steps

@@ -132,25 +132,27 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
   return options;
 }
 
-int64_t end_of_run(const plan::Job& job, const InputPipeline& feed, std::optional<int64_t> steps) {
-  const StepIndex& positions = feed.positions();
+int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
+                   std::optional<int64_t> steps) {
+  const StepIndex& step_index = input_pipeline.step_index();
   int64_t end = std::numeric_limits<int64_t>::max();
-  if (job.run.epochs && !positions.has_rows())
+  if (job.run.epochs && !step_index.has_rows())
     throw RequestError(fmt::format("{}: job `{}` runs {} epochs, but reads no dataset", job.where,
                                    job.name, *job.run.epochs),
                        "use `steps` instead");
-  if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, positions.steps_per_epoch());
+  if (job.run.epochs) end = steps_of_epochs(*job.run.epochs, step_index.steps_per_epoch());
   if (const std::optional<int64_t> limit = steps ? steps : job.run.steps)
     end = std::min(end, *limit);
-  const bool ends_with_slices = feed.slices() && !positions.has_rows();  // else one for each step
-  if (ends_with_slices) end = std::min(end, *feed.slices());             // of an epoch
+  const bool ends_with_slices =
+      input_pipeline.slices() && !step_index.has_rows();                // else one for each step
+  if (ends_with_slices) end = std::min(end, *input_pipeline.slices());  // of an epoch
   if (job.run.epochs || job.run.steps) return end;
-  if (positions.has_rows()) return std::min(end, positions.steps_per_epoch());
-  return steps || ends_with_slices || feed.is_seen_reading() ? end : 1;
+  if (step_index.has_rows()) return std::min(end, step_index.steps_per_epoch());
+  return steps || ends_with_slices || input_pipeline.is_seen_reading() ? end : 1;
 }
 
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const InputPipeline& feed,
+                                         const plan::Job& job, const InputPipeline& input_pipeline,
                                          const std::vector<Delivery>& deliveries, int64_t first,
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources) {
@@ -164,9 +166,9 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
   options.profile = request.profile;
   options.variable_sources = variable_sources;
   // Less than an epoch is not worth putting all of a dataset on the device.
-  const StepIndex& positions = feed.positions();
-  if (positions.has_rows() && end - first >= positions.steps_per_epoch())
-    options.columns = feed.columns();
+  const StepIndex& step_index = input_pipeline.step_index();
+  if (step_index.has_rows() && end - first >= step_index.steps_per_epoch())
+    options.columns = input_pipeline.columns();
   return backend.prepare(job, options);
 }
 
@@ -191,14 +193,15 @@ std::future<State> begin_drawing(const RunRequest& request) {
 }
 
 struct OpenedData {
-  std::unique_ptr<InputPipeline> feed;
+  std::unique_ptr<InputPipeline> input_pipeline;
   SubJobRuns called;
 };
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
-  auto feed = std::make_unique<InputPipeline>(request.job, request.root, inputs_of(request));
-  SubJobRuns called(backend, request, feed->positions());
-  return {std::move(feed), std::move(called)};
+  auto input_pipeline =
+      std::make_unique<InputPipeline>(request.job, request.root, inputs_of(request));
+  SubJobRuns called(backend, request, input_pipeline->step_index());
+  return {std::move(input_pipeline), std::move(called)};
 }
 
 /// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
@@ -278,7 +281,7 @@ void resume_data(const Checkpoint& checkpoint, OpenedData& opened) {
   constexpr const char* kOtherData =
       "to train on other data, start a new run with --load and another -o DIR";
   const plan::CheckpointRecord& record = checkpoint.record();
-  const Position position = opened.feed->positions().at(record.step);
+  const Position position = opened.input_pipeline->step_index().at(record.step);
   if (position.epoch != record.epoch || position.row != record.row)
     throw RequestError(
         fmt::format("{}: the length of the data changed: step {} was at row {} of epoch {}, and is "
@@ -333,8 +336,8 @@ struct Programs {
 Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedData& opened,
                           const std::vector<Delivery>& deliveries, const Start& start,
                           int64_t end) {
-  Programs programs{prepare_program(backend, request, request.job, *opened.feed, deliveries,
-                                    start.first, end, {}),
+  Programs programs{prepare_program(backend, request, request.job, *opened.input_pipeline,
+                                    deliveries, start.first, end, {}),
                     std::move(opened.called)};
   start.state.write_to(request.job, *programs.main);
   programs.called.prepare(backend, request, *programs.main, start.state);
@@ -354,8 +357,8 @@ void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) 
     for (const std::string& remark : from.remarks())
       if (said.insert(remark).second) request.say(remark);
   };
-  say(*prepared.feed);
-  for (const auto& job : prepared.called.jobs()) say(job->feed());
+  say(*prepared.input_pipeline);
+  for (const auto& job : prepared.called.jobs()) say(job->input_pipeline());
 }
 
 /// A loss need not show them: not every variable is part of it.
@@ -380,10 +383,10 @@ void say_untrained(const RunRequest& request, const State& state) {
                           names.front(), others));
 }
 
-void say_dropped_rows(const RunRequest& request, const StepIndex& positions) {
-  if (request.job.train && positions.incomplete_rows() > 0)
+void say_dropped_rows(const RunRequest& request, const StepIndex& step_index) {
+  if (request.job.train && step_index.incomplete_rows() > 0)
     request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
-                            positions.incomplete_rows(), positions.rows(), positions.batch()));
+                            step_index.incomplete_rows(), step_index.rows(), step_index.batch()));
 }
 
 void say_hooks(const RunRequest& request, const std::vector<Delivery>& deliveries, int64_t first,
@@ -405,7 +408,7 @@ void say_remarks(const RunRequest& request, const Backend& backend, const Prepar
     say_nonfinite(request, prepared.start.state);
   else
     say_untrained(request, prepared.start.state);
-  say_dropped_rows(request, prepared.feed->positions());
+  say_dropped_rows(request, prepared.input_pipeline->step_index());
   say_hooks(request, prepared.deliveries, prepared.start.first, prepared.end);
 }
 
@@ -415,8 +418,9 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
   std::future<State> drawn = begin_drawing(request);
   OpenedData opened = open_data(backend, request);
   if (request.commands) require_environment(request);
-  const int64_t planned_end = end_of_run(request.job, *opened.feed, request.steps);
-  std::vector<Delivery> deliveries = list_deliveries(request.job, opened.feed->positions());
+  const int64_t planned_end = end_of_run(request.job, *opened.input_pipeline, request.steps);
+  std::vector<Delivery> deliveries =
+      list_deliveries(request.job, opened.input_pipeline->step_index());
   std::optional<fs::path> save = save_target(request);
   std::future<DataFiles> hashed = begin_hashing(request);
   require_storable(request);
@@ -428,7 +432,7 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
   PreparedRun prepared{request.job,
                        std::move(start),
                        end,
-                       std::move(opened.feed),
+                       std::move(opened.input_pipeline),
                        std::move(deliveries),
                        std::move(save),
                        std::move(programs.main),

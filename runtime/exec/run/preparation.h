@@ -30,8 +30,8 @@ struct Start {
 struct PreparedRun {
   const plan::Job& job;
   Start start;
-  int64_t end = 0;                      // the global step at which the run is complete
-  std::unique_ptr<InputPipeline> feed;  // sub-jobs refer to it
+  int64_t end = 0;                                // the global step at which the run is complete
+  std::unique_ptr<InputPipeline> input_pipeline;  // sub-jobs refer to it
   std::vector<Delivery> deliveries;
   std::optional<fs::path> save;  // where the final copy goes
   std::unique_ptr<Program> program;
@@ -46,7 +46,7 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request);
 
 /// The program of a job, for steps [first, end), on variables that other programs share with it.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
-                                         const plan::Job& job, const InputPipeline& feed,
+                                         const plan::Job& job, const InputPipeline& input_pipeline,
                                          const std::vector<Delivery>& deliveries, int64_t first,
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources);
@@ -60,6 +60,7 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
 /// `run.epochs`, whichever comes first; with neither in the file one pass, or one step. A sliced
 /// array ends it too where no dataset is read. The largest number where a stream alone does.
 /// RequestError for epochs of a job that reads no dataset.
-int64_t end_of_run(const plan::Job& job, const InputPipeline& feed, std::optional<int64_t> steps);
+int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
+                   std::optional<int64_t> steps);
 
 }  // namespace flow::exec

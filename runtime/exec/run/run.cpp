@@ -76,7 +76,7 @@ class Run {
   const RunRequest& request_;
   const plan::Job& job_;
   PreparedRun& prepared_;
-  const StepIndex& positions_;
+  const StepIndex& step_index_;
   std::optional<SameDirectory> home_;
   NonfiniteWarning warning_;
   std::optional<CheckpointWriter> checkpoint_writer_;
@@ -93,7 +93,7 @@ Run::Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
       request_(request),
       job_(request.job),
       prepared_(prepared),
-      positions_(prepared.feed->positions()),
+      step_index_(prepared.input_pipeline->step_index()),
       warning_(request),
       steps_(prepared.start.first) {
   outcome_.first_step = prepared.start.first;
@@ -165,7 +165,7 @@ void Run::open_outputs() {
   SinkOptions options = sink_options(request_, job_, request_.directory, prepared_.start.first);
   options.sums = prepared_.start.sums;
   if (metrics_) options.keep_reduced = [this](const auto& reduced) { metrics_->append(reduced); };
-  deliverer_.emplace(job_, positions_, prepared_.deliveries, options);
+  deliverer_.emplace(job_, step_index_, prepared_.deliveries, options);
   prepared_.called.begin(request_, metrics_ ? &*metrics_ : nullptr);
 }
 
@@ -188,7 +188,7 @@ RunResult Run::execute_until(int64_t step, const RunResult& before) {
   RunResult result =
       exec::execute({.job = job_,
                      .program = *prepared_.program,
-                     .feed = *prepared_.feed,
+                     .input_pipeline = *prepared_.input_pipeline,
                      .deliveries = prepared_.deliveries,
                      .deliverer = *deliverer_,
                      .first = before.steps,
@@ -256,7 +256,7 @@ bool Run::call_others(RunResult& result) {
   const int64_t steps = result.steps;
   if (!prepared_.called.behind_at(steps)) return true;
   const RunResult of_calls =
-      prepared_.called.call_at({steps, positions_.at(steps).epoch, result.since, *pool_});
+      prepared_.called.call_at({steps, step_index_.at(steps).epoch, result.since, *pool_});
   checkpoint_writer_->changed();
   result.stop = of_calls.stop;
   result.failure = of_calls.failure;
@@ -271,7 +271,7 @@ bool Run::call_others(RunResult& result) {
 }
 
 void Run::log_step(const StepRecord& record) {
-  const Position position = positions_.at(record.step);
+  const Position position = step_index_.at(record.step);
   steps_ = record.step + 1;
   if (record.loss) {
     if (record.step % job_.run.log_every == 0)
@@ -339,7 +339,7 @@ void Run::fail(const RunResult& result) {
 
 void Run::conclude(const RunResult& result) {
   outcome_.steps = result.steps;
-  outcome_.epochs = positions_.epochs_after(result.steps);
+  outcome_.epochs = step_index_.epochs_after(result.steps);
   outcome_.last_loss = result.last_loss;
   outcome_.seconds = result.seconds;
   outcome_.stop = result.stop;
@@ -375,7 +375,7 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.threads = prepared_.program->threads();
   record.first_step = prepared_.start.first;
   record.last_step = steps_;
-  record.epochs = positions_.epochs_after(steps_);
+  record.epochs = step_index_.epochs_after(steps_);
   record.seconds = outcome_.seconds;
   record.seconds_to_first_step = outcome_.seconds_to_first_step;
   record.arena_bytes = prepared_.program->memory().arena;

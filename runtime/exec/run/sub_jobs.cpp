@@ -51,21 +51,21 @@ SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::Su
       job_(called(job)),
       stop_signal_(request.stop_signal),
       say_(request.say),
-      feed_(job_, request.root, inputs_of(job, request), job.name + ":"),
-      deliveries_(list_deliveries(job_, feed_.positions())),
+      input_pipeline_(job_, request.root, inputs_of(job, request), job.name + ":"),
+      deliveries_(list_deliveries(job_, input_pipeline_.step_index())),
       output_slots_(exec::output_slots(job_, backend)),
       launches_ahead_(backend.asynchronous()) {
-  if (feed_.is_seen_reading())
+  if (input_pipeline_.is_seen_reading())
     throw RequestError(fmt::format("{}: job `{}` reads a stream, which allows only one pass",
                                    also.where, job.name),
                        "read a file instead; the job is called more than once");
-  steps_a_call_ = end_of_run(job_, feed_, {});
+  steps_a_call_ = end_of_run(job_, input_pipeline_, {});
 }
 
 void SubJobRun::prepare(Backend& backend, const RunRequest& request,
                         const std::vector<VariableSource>& variable_sources, const State& state) {
-  program_ =
-      prepare_program(backend, request, job_, feed_, deliveries_, steps_, kNever, variable_sources);
+  program_ = prepare_program(backend, request, job_, input_pipeline_, deliveries_, steps_, kNever,
+                             variable_sources);
   state.write_to(planned_, *program_);
   if (request.profile) profile_.emplace(job_.name, *program_, steps_);
 }
@@ -93,7 +93,7 @@ void SubJobRun::begin(const RunRequest& request, MetricsLog* of_run) {
   SinkOptions options = sink_options(request, job_, directory, steps_);
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
   if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
-  deliverer_.emplace(job_, feed_.positions(), deliveries_, options);
+  deliverer_.emplace(job_, input_pipeline_.step_index(), deliveries_, options);
   if (!job_.train) return;
   make_folders(directory);
   metrics_.emplace(directory / kMetricsFile, steps_);
@@ -132,7 +132,7 @@ RunResult SubJobRun::call(const CallSite& site) {
   };
   return execute({.job = job_,
                   .program = *program_,
-                  .feed = feed_,
+                  .input_pipeline = input_pipeline_,
                   .deliveries = deliveries_,
                   .deliverer = *deliverer_,
                   .first = steps_,
@@ -147,9 +147,9 @@ RunResult SubJobRun::call(const CallSite& site) {
 }
 
 void SubJobRun::log(const StepRecord& record, const CallSite& site) {
-  metrics_->append(plan::Metrics{record.step, feed_.positions().at(record.step).epoch, *record.loss,
-                                 record.learning_rate, record.seconds, record.loss_scale,
-                                 record.skipped, site.main_step});
+  metrics_->append(plan::Metrics{record.step, input_pipeline_.step_index().at(record.step).epoch,
+                                 *record.loss, record.learning_rate, record.seconds,
+                                 record.loss_scale, record.skipped, site.main_step});
   of_run_->append(plan::CalledMetrics{{site.main_step, site.main_epoch, job_.name, record.step},
                                       *record.loss,
                                       record.learning_rate});
@@ -168,12 +168,12 @@ std::vector<const plan::Job*> jobs_of(const RunRequest& request) {
   return jobs;
 }
 
-SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& positions)
-    : positions_(positions) {
+SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index)
+    : step_index_(step_index) {
   const auto jobs = plan::sub_jobs_of(request.plan, request.job);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const plan::SubJob& also = request.job.run.also[i];
-    if (also.every_epochs > 0 && !positions.has_rows())
+    if (also.every_epochs > 0 && !step_index.has_rows())
       throw RequestError(
           fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
                       also.job, request.job.name),
@@ -193,7 +193,7 @@ void SubJobRuns::prepare(Backend& backend, const RunRequest& request, const Prog
 
 int64_t SubJobRuns::calls_after(const plan::SubJob& also, int64_t steps) const {
   return also.every_steps > 0 ? steps / also.every_steps
-                              : positions_.epochs_after(steps) / also.every_epochs;
+                              : step_index_.epochs_after(steps) / also.every_epochs;
 }
 
 bool SubJobRuns::due_at(int64_t steps) const {
@@ -224,7 +224,7 @@ int64_t SubJobRuns::next_after(int64_t steps) const {
     const plan::SubJob& also = job->also();
     const int64_t every = also.every_steps > 0
                               ? also.every_steps
-                              : steps_of_epochs(also.every_epochs, positions_.steps_per_epoch());
+                              : steps_of_epochs(also.every_epochs, step_index_.steps_per_epoch());
     int64_t due = 0;
     if (__builtin_mul_overflow(steps / every + 1, every, &due)) continue;
     next = std::min(next, due);

@@ -45,7 +45,7 @@ class SubJobRun {
   const plan::SubJob& also() const { return also_; }
   const plan::Job& job() const { return job_; }
   const Program& program() const { return *program_; }
-  const InputPipeline& feed() const { return feed_; }
+  const InputPipeline& input_pipeline() const { return input_pipeline_; }
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.
@@ -87,7 +87,7 @@ class SubJobRun {
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
   bool said_ = false;  // what is awaited
-  InputPipeline feed_;
+  InputPipeline input_pipeline_;
   std::vector<Delivery> deliveries_;
   std::unique_ptr<Program> program_;
   const size_t output_slots_;
@@ -105,7 +105,7 @@ std::vector<const plan::Job*> jobs_of(const RunRequest& request);
 /// All that a job calls, in the order of its list.
 class SubJobRuns {
  public:
-  SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& positions);
+  SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index);
   /// Makes the programs, on the variables of `main`'s.
   void prepare(Backend& backend, const RunRequest& request, const Program& main,
                const State& state);
@@ -133,7 +133,7 @@ class SubJobRuns {
  private:
   int64_t calls_after(const plan::SubJob& also, int64_t steps) const;
 
-  const StepIndex& positions_;  // of the main job
+  const StepIndex& step_index_;  // of the main job
   std::vector<std::unique_ptr<SubJobRun>> jobs_;
 };
 

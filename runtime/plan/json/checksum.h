@@ -6,14 +6,14 @@
 
 namespace flow::plan {
 
-/// What stands for the checksum until the text is sealed.
-inline constexpr std::string_view kUnsealed = "0000000000000000";
+/// What stands for the checksum until the text has one.
+inline constexpr std::string_view kNoChecksum = "0000000000000000";
 
 /// Writes the checksum of the whole text into its line `  "checksum": "<16 hex digits>",`.
 /// A text without that line comes back as it was.
-std::string seal(std::string text);
+std::string with_checksum(std::string text);
 
-/// Does the text carry the checksum that `seal` gives it?
-bool is_sealed(std::string_view text);
+/// Does the text carry the checksum that `with_checksum` gives it?
+bool has_checksum(std::string_view text);
 
 }  // namespace flow::plan

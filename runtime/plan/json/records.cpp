@@ -60,8 +60,8 @@ namespace {
 
 template <typename Record>
 std::string sealed(Record record) {
-  record.checksum = kUnsealed;
-  return seal(JsonWriter(JsonWriter::Remarks::kKept).write(record));
+  record.checksum = kNoChecksum;
+  return with_checksum(JsonWriter(JsonWriter::Remarks::kKept).write(record));
 }
 
 [[noreturn]] void refuse_damaged(const std::string& path, const std::string& what) {
@@ -70,7 +70,7 @@ std::string sealed(Record record) {
 }
 
 void require_sealed(const std::string& text, const std::string& path) {
-  if (!is_sealed(text)) refuse_damaged(path, "the checksum does not match");
+  if (!has_checksum(text)) refuse_damaged(path, "the checksum does not match");
 }
 
 }  // namespace

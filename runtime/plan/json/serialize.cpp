@@ -37,13 +37,14 @@ std::string hash(const Plan& plan) {
 }
 
 std::string to_json(const Plan& plan) {
-  return seal(JsonWriter(Remarks::kKept).write(Document{std::string(kUnsealed), hash(plan), plan}));
+  return with_checksum(
+      JsonWriter(Remarks::kKept).write(Document{std::string(kNoChecksum), hash(plan), plan}));
 }
 
 Plan from_json(std::string_view text, const std::string& path) {
   const Json json = parse_json(text, path);
   check_version(json, path);
-  if (!is_sealed(text))
+  if (!has_checksum(text))
     throw RequestError(fmt::format("{}: the plan was modified: its checksum does not match", path),
                        fmt::format("edit the job file, then {}", kRecompile));
   Document document;

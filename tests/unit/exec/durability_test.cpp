@@ -163,7 +163,8 @@ TEST_CASE("a state is not captured while the copy before is still being written"
   write_rows(home / "x.npy", 8);
   TestRun run(make_job(true, 2), home.path());
   PreparedRun prepared = prepare_run(run.backend, run.request);
-  Deliverer deliverer(run.request.job, prepared.feed->positions(), prepared.deliveries, {});
+  Deliverer deliverer(run.request.job, prepared.input_pipeline->step_index(), prepared.deliveries,
+                      {});
   ThreadPool pool(kThreads);
   std::atomic<int> captured = 0, overwritten = 0;
   const auto write_slowly = [&](const StepRecord&) {
@@ -174,7 +175,7 @@ TEST_CASE("a state is not captured while the copy before is still being written"
   };
   execute({.job = run.request.job,
            .program = *prepared.program,
-           .feed = *prepared.feed,
+           .input_pipeline = *prepared.input_pipeline,
            .deliveries = prepared.deliveries,
            .deliverer = deliverer,
            .first = 0,

@@ -8,35 +8,35 @@ namespace flow::exec {
 namespace {
 
 TEST_CASE("a train job drops the incomplete batch", "[exec]") {
-  const StepIndex positions(10, 4, true);
-  CHECK(positions.steps_per_epoch() == 2);
-  CHECK(positions.incomplete_rows() == 2);
-  CHECK_FALSE(positions.pads());
-  const Position third = positions.at(2);
+  const StepIndex step_index(10, 4, true);
+  CHECK(step_index.steps_per_epoch() == 2);
+  CHECK(step_index.incomplete_rows() == 2);
+  CHECK_FALSE(step_index.pads());
+  const Position third = step_index.at(2);
   CHECK(third.epoch == 1);
   CHECK(third.row == 0);
   CHECK(third.rows == 4);
   CHECK_FALSE(third.last_of_epoch);
-  CHECK(positions.at(3).last_of_epoch);
-  CHECK(positions.epochs_after(3) == 1);
-  CHECK(positions.epochs_after(4) == 2);
+  CHECK(step_index.at(3).last_of_epoch);
+  CHECK(step_index.epochs_after(3) == 1);
+  CHECK(step_index.epochs_after(4) == 2);
 }
 
 TEST_CASE("a predict job pads it and knows its real rows", "[exec]") {
-  const StepIndex positions(10, 4, false);
-  CHECK(positions.steps_per_epoch() == 3);
-  CHECK(positions.pads());
-  CHECK(positions.at(2).row == 8);
-  CHECK(positions.at(2).rows == 2);
-  CHECK(positions.at(2).last_of_epoch);
-  CHECK(positions.at(3).rows == 4);
+  const StepIndex step_index(10, 4, false);
+  CHECK(step_index.steps_per_epoch() == 3);
+  CHECK(step_index.pads());
+  CHECK(step_index.at(2).row == 8);
+  CHECK(step_index.at(2).rows == 2);
+  CHECK(step_index.at(2).last_of_epoch);
+  CHECK(step_index.at(3).rows == 4);
 }
 
 TEST_CASE("without a dataset everything is epoch 0, which does not end", "[exec]") {
-  const StepIndex positions;
-  CHECK_FALSE(positions.has_rows());
-  CHECK(positions.at(1000).epoch == 0);
-  CHECK_FALSE(positions.at(1000).last_of_epoch);
+  const StepIndex step_index;
+  CHECK_FALSE(step_index.has_rows());
+  CHECK(step_index.at(1000).epoch == 0);
+  CHECK_FALSE(step_index.at(1000).last_of_epoch);
 }
 
 TEST_CASE("epochs beyond counting end at the largest step", "[exec]") {

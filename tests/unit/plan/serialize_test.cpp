@@ -32,7 +32,7 @@ std::string edited(const std::string& from, const std::string& to) {
   std::string text = to_json(sample::full_plan());
   const size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
-  return seal(text.replace(at, from.size(), to));
+  return with_checksum(text.replace(at, from.size(), to));
 }
 
 size_t count(const std::string& text, const std::string& part) {
@@ -132,7 +132,7 @@ TEST_CASE("a plan that was changed is refused", "[plan]") {
   changed[changed.find("0.125") + 2] = '2';
   CHECK(refusal(changed) == "a.plan: the plan was modified: its checksum does not match");
   // Sealed again, its hash gives it away.
-  CHECK_THAT(refusal(seal(changed)), Catch::Matchers::Contains("the hash of the plan is"));
+  CHECK_THAT(refusal(with_checksum(changed)), Catch::Matchers::Contains("the hash of the plan is"));
   CHECK_THAT(refusal(text + "\n"), Catch::Matchers::Contains("checksum does not match"));
   CHECK_THAT(refusal(text + "x"), Catch::Matchers::Contains("invalid JSON"));
 }
