@@ -83,7 +83,7 @@ struct CheckpointRecord {
   std::optional<int64_t> metrics_rows;
   std::map<std::string, std::string> checksums;  // "lenet/conv1/weight.npy" -> 16 hex digits
   int version = 1;                               // of this file's form
-  std::optional<std::string> checksum = {};      // of its text, see checksum.h; nothing: an older form
+  std::optional<std::string> checksum = {};  // of its text, see checksum.h; nothing: an older form
 };
 /// With its checksum.
 std::string to_json(const CheckpointRecord& record);
