@@ -94,6 +94,7 @@ enum class Kind {
 struct PlanAttribute {
   std::string_view name;
   Kind kind;
+  bool of_result = false;  // extents of the first result, axis by axis
 };
 
 struct ResultSpec {
@@ -183,6 +184,10 @@ struct OpSpec {
   bool between_devices = false;  // its operand lies on another device than its result
   bool product = false;          // mixed jobs round its first two operands to 16 bits
   bool for_updates = false;      // computed for updates of variables alone
+  /// Operands in each of which the op is linear, the others given: what it makes of the parts of a
+  /// sum are the parts of what it makes of the sum.
+  std::vector<size_t> linear = {};
+  bool linear_in_all = false;  // it is linear in all operands together
   RoundsRule rounds_operands = nullptr;
   Epilogue epilogue = Epilogue::kNone;
   Epilogue gradient_of = Epilogue::kNone;  // it is the gradient of that epilogue

@@ -91,7 +91,7 @@ class Verifier {
     FLOW_CHECK(!call.failed(), "{}: {}", name, call.refusals().front().text);
     FLOW_CHECK(call.results().size() == results.size(), "{}", name);
     for (size_t i = 0; i < results.size(); ++i) {
-      const auto& [dtype, shape, batch_axis] = call.results()[i];
+      const auto& [dtype, shape, batch_axis, combine] = call.results()[i];
       const Value& value = graph_[results[i]];
       FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.batch_axis == batch_axis,
                  "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());

@@ -33,6 +33,7 @@ struct TensorDesc {
   Shape shape;  // logical
   Layout layout = Layout::kPlain;
   bool used = true;  // false: a second result that nobody reads; its pointer is null
+  int batch_axis = plan::kNoBatch;
 };
 
 /// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as
@@ -42,7 +43,8 @@ struct Request {
   std::vector<TensorDesc> inputs, outputs;
   std::vector<std::vector<TensorDesc>> epilogue_operands;
   uint64_t seed = 0;
-  int threads = 1;  // for parallel_for; results must not depend on it
+  int threads = 1;     // for parallel_for; results must not depend on it
+  int64_t shards = 1;  // that share the batch: what is drawn is that of the whole batch
 };
 
 /// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
@@ -58,10 +60,11 @@ struct Buffers {
 struct CallState {
   int64_t step = 0;
   double learning_rate = 0;
+  int64_t shard = 0;
   std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
 
   /// As an update sees it whose variable has a learning rate `scale` times that of the call.
-  CallState at_rate(double scale) const { return {step, learning_rate * scale, fault}; }
+  CallState at_rate(double scale) const { return {step, learning_rate * scale, shard, fault}; }
 };
 
 using Launch = std::function<void(const Buffers&, const CallState&)>;
