@@ -34,8 +34,8 @@ inline constexpr int kMaxRank = ops::kMaxRank;
 /// Of all tensors of a job: more than any machine addresses, far from where sums would overflow.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 
-/// Devices of a job, and steps under way in an asynchronous one.
-inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024;
+/// Devices of a job, steps under way in an asynchronous one, and shards of a batch.
+inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024, kMaxShards = 4096;
 
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
