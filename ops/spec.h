@@ -228,6 +228,8 @@ struct OpSpec {
   bool convolves() const;
   /// Do results replace statistics of a layer (see ResultSpec::moves)?
   bool moves_statistics() const { return !results.empty() && results[0].moves; }
+  /// Does it run once where the batch is cut into shards, on values of the whole batch?
+  bool runs_once() const;
 };
 
 /// A RoundsRule of ops that only move elements.
