@@ -149,7 +149,8 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
         {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.result_name(i))), dtype,
-         shape, batch_axis, id, plan::Role::kResult, spans.op, device_});
+         shape, batch_axis, id, plan::Role::kResult, spans.op, device_,
+         combine == ops::Combine::kNone ? std::nullopt : std::optional(combine)});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;
