@@ -48,8 +48,9 @@ struct Request {
 };
 
 /// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
-/// is every buffer of the arena. Output 0 may lie exactly on the input that the plan's alias names
-/// (elementwise kernels, reshape, updates), never on a part of it.
+/// is every buffer of the arena. Inputs of the job are where a shard's rows begin: aligned to their
+/// elements. Output 0 may lie exactly on the input that the plan's alias names (elementwise
+/// kernels, reshape, updates), never on a part of it.
 struct Buffers {
   std::span<std::byte*const> inputs, outputs;
   std::span<const std::span<std::byte* const>> epilogue_operands;
