@@ -41,7 +41,8 @@ constexpr std::string_view spelled(E value) {
   return Spelling<E>::words[static_cast<size_t>(value)];
 }
 
-/// nvcc puts parentheses around pointers to members, of which GCC warns, but not around their alias.
+/// nvcc puts parentheses around pointers to members, of which GCC warns, but not around their
+/// alias.
 template <typename T, typename V>
 using MemberPointer = V T::*;
 
