@@ -41,13 +41,18 @@ constexpr std::string_view spelled(E value) {
   return Spelling<E>::words[static_cast<size_t>(value)];
 }
 
+/// nvcc puts parentheses around pointers to members, of which GCC warns, but not around their
+/// alias.
+template <typename T, typename V>
+using MemberPointer = V T::*;
+
 /// A member of T.
 template <typename T, typename V>
 struct Field {
   using Value = V;
 
   std::string_view name;
-  V T::*member;
+  MemberPointer<T, V> member;
   /// As a job file would write it; empty: required.
   std::string_view fallback;
   std::string_view doc;
