@@ -7,14 +7,15 @@
 namespace flow::plan {
 namespace {
 
-using Kind = ShardLayout::Kind;
+using LayoutKind = ShardLayout::Kind;
 using Fault = LayoutFault::Kind;
 
 /// Where no operand is partial. `rows`: does the result depend on the shard's rows?
 std::variant<ShardLayout, LayoutFault> layout_from_rows(const ops::Result& result, bool rows) {
-  if (result.batch_axis >= 0) return ShardLayout{Kind::kSplit};
-  if (result.combine != ops::Combine::kNone) return ShardLayout{Kind::kPartial, result.combine};
-  if (result.batch_axis == ops::kNoBatch && !rows) return ShardLayout{Kind::kBroadcast};
+  if (result.batch_axis >= 0) return ShardLayout{LayoutKind::kSplit};
+  if (result.combine != ops::Combine::kNone)
+    return ShardLayout{LayoutKind::kPartial, result.combine};
+  if (result.batch_axis == ops::kNoBatch && !rows) return ShardLayout{LayoutKind::kBroadcast};
   return LayoutFault{Fault::kMixesRows};
 }
 
@@ -24,14 +25,14 @@ std::optional<LayoutFault> find_nonlinear(const ops::OpSpec& op,
   const ShardLayout& layout = operands[part];
   const bool adds = layout.combine == ops::Combine::kSum || layout.combine == ops::Combine::kMean;
   const bool linear = std::ranges::find(op.linear, part) != op.linear.end();
-  const bool alone = std::ranges::count(operands, Kind::kPartial, &ShardLayout::kind) == 1;
+  const bool alone = std::ranges::count(operands, LayoutKind::kPartial, &ShardLayout::kind) == 1;
   const auto other =
       std::ranges::find_if_not(operands, [&](const ShardLayout& one) { return one == layout; });
   if (!adds && !op.moves_elements) return LayoutFault{Fault::kReadsPart, part};
   if ((linear && alone) || (op.linear_in_all && other == operands.end())) return {};
   if (!op.linear_in_all) return LayoutFault{Fault::kReadsPart, part};
   return LayoutFault{
-      other->kind == Kind::kPartial ? Fault::kPartsDiffer : Fault::kPartialAndBroadcast,
+      other->kind == LayoutKind::kPartial ? Fault::kPartsDiffer : Fault::kPartialAndBroadcast,
       static_cast<size_t>(other - operands.begin())};
 }
 
@@ -43,12 +44,12 @@ std::variant<ShardLayout, LayoutFault> layout_of_result(const ops::OpSpec& op,
   std::optional<size_t> part;
   bool rows = false;
   for (size_t i = 0; i < operands.size(); ++i) {
-    const Kind kind = operands[i].kind;
-    if (kind == Kind::kWhole) return LayoutFault{Fault::kReadsWhole, i};
-    if (kind == Kind::kPartial && !op.operand(i).per_shard)
+    const LayoutKind kind = operands[i].kind;
+    if (kind == LayoutKind::kWhole) return LayoutFault{Fault::kReadsWhole, i};
+    if (kind == LayoutKind::kPartial && !op.operand(i).per_shard)
       part = part.value_or(i);
     else
-      rows |= kind != Kind::kBroadcast;
+      rows |= kind != LayoutKind::kBroadcast;
   }
   if (!part) return layout_from_rows(result, rows);
   if (rows) return LayoutFault{Fault::kReadsPart, *part};
