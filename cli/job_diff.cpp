@@ -19,7 +19,7 @@ namespace flow::cli {
 namespace {
 
 std::string shape_of(const plan::Job& job, const Entry& entry) {
-  return entry.output.valid() ? type_of(job[entry.output]) : "none";
+  return entry.output.valid() ? type_of(job, job[entry.output]) : "none";
 }
 
 /// "dense + relu, float32 [100, 512], 1.61 M parameters"

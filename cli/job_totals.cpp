@@ -5,6 +5,7 @@
 #include "ops/spec.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 
@@ -38,12 +39,13 @@ JobTotals totals_of(const plan::Job& job) {
                                                          : totals.frozen;
     sum += static_cast<uint64_t>(tensor.shape.elements());
   }
-  for (const plan::Step& step : job.steps) {
+  for (size_t i = 0; i < job.steps.size(); ++i) {
+    const plan::Step& step = job.steps[i];
     if (step.probe) continue;
-    const bool backward = plan::is_backward(step);
-    (backward ? totals.backward : totals.forward) += plan::flops(job, step);
-    for (const plan::EpilogueOp& fused : step.epilogue)
-      (backward ? totals.backward : totals.forward) += plan::flops(job, step, fused);
+    double flops = plan::flops(job, step);
+    for (const plan::EpilogueOp& fused : step.epilogue) flops += plan::flops(job, step, fused);
+    (plan::is_backward(step) ? totals.backward : totals.forward) +=
+        flops * static_cast<double>(plan::runs_of(job, plan::StepId(i)));
   }
   totals.memory = peak_memory(job);
   return totals;

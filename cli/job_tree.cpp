@@ -9,6 +9,7 @@
 #include "cli/job_totals.h"
 #include "ops/known.h"
 #include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 namespace {
@@ -39,8 +40,9 @@ class TreeBuilder {
 
   JobTree run() {
     for (const plan::Input& input : job_.inputs) add_input(input.tensor);
-    for (const plan::Step& step : job_.steps)
-      if (!step.probe && !plan::is_backward(step)) add_step(step);
+    for (size_t i = 0; i < job_.steps.size(); ++i)
+      if (const plan::Step& step = job_.steps[i]; !step.probe && !plan::is_backward(step))
+        add_step(step, static_cast<double>(plan::runs_of(job_, plan::StepId(i))));
     const std::set<TensorId> statistics = moving_statistics(job_);
     for (const plan::Variable& variable : job_.variables)
       if (!variable.slot && !statistics.contains(variable.tensor))
@@ -100,10 +102,11 @@ class TreeBuilder {
     return entry;
   }
 
-  void add_step(const plan::Step& step) {
+  /// `runs`: how often a call runs it.
+  void add_step(const plan::Step& step, double runs) {
     for (const TensorId id : step.inputs) add_variable(id);
     size_t entry = entry_of(step.name);
-    entries()[entry].flops += plan::flops(job_, step);
+    entries()[entry].flops += runs * plan::flops(job_, step);
     read(step.inputs, entry);
     for (const plan::EpilogueOp& fused : step.epilogue) {
       const size_t own = entry_of(fused.name);
@@ -115,7 +118,7 @@ class TreeBuilder {
         entries()[own].op += " + " + fused.op.name();
       }
       entry = own;
-      entries()[entry].flops += plan::flops(job_, step, fused);
+      entries()[entry].flops += runs * plan::flops(job_, step, fused);
       read(fused.operands, entry);
     }
     if (step.name.find(':') == std::string::npos) {  // a cast or copy is of what is there

@@ -11,6 +11,7 @@
 #include "cli/plan_text.h"
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 namespace {
@@ -28,7 +29,7 @@ class PictureBuilder {
     for (size_t i = 1; i < box_of_.size(); ++i)
       if (box_of_[i] == 0) box_of_[i] = box_of_[tree_.entries[i].parent];
     for (const Flow& flow : tree_.flows)
-      link(box_of_[flow.from], box_of_[flow.to], type_of(job_[flow.tensor]),
+      link(box_of_[flow.from], box_of_[flow.to], type_of(job_, job_[flow.tensor]),
            options_.gradients && tree_.entries[flow.from].gradient &&
                tree_.entries[flow.to].gradient);
     if (options_.hooks) add_hooks();
@@ -53,7 +54,7 @@ class PictureBuilder {
     if (!part.shown_at.empty()) op += (op.empty() ? "as " : ", as ") + part.shown_at;
     if (!op.empty()) lines.push_back(op);
     std::string takes;
-    if (entry.output.valid()) takes = job_[entry.output].shape.str();
+    if (entry.output.valid()) takes = plan::whole_shape(job_, job_[entry.output]).str();
     if (part.parameters > 0)
       takes += fmt::format("{}{} params", takes.empty() ? "" : ", ",
                            human_count(static_cast<double>(part.parameters)));

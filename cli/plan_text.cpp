@@ -3,14 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "cli/table.h"
 #include "ops/spec.h"
+#include "runtime/base/array.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
 #include "runtime/plan/model/cost.h"
 #include "runtime/plan/model/named_values.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 namespace {
@@ -44,6 +47,10 @@ std::string list_text(const std::vector<Number>& numbers) {
 
 std::string type_of(const plan::Tensor& tensor) {
   return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.str());
+}
+
+std::string type_of(const plan::Job& job, const plan::Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype), plan::whole_shape(job, tensor).str());
 }
 
 std::string source_text(const plan::InputSource& source) {
@@ -90,9 +97,29 @@ std::string devices_text(const plan::Job& job) {
 }
 
 std::string job_text(const plan::Job& job) {
-  return fmt::format("{} on {}{}, {}, seed {}", job.train ? "training" : "predicting",
-                     job.devices > 1 ? fmt::format("{} x ", job.devices) : "", devices_text(job),
-                     job.precision, job.seed);
+  return fmt::format("{} on {}, {}, seed {}", job.train ? "training" : "predicting",
+                     devices_text(job), job.precision, job.seed);
+}
+
+std::string shards_text(const plan::Job& job) {
+  if (!job.sharding) return "";
+  std::string text = std::to_string(job.sharding->count);
+  const auto rows = std::ranges::find_if(
+      job.inputs, [&](const plan::Input& input) { return job[input.tensor].batch_axis >= 0; });
+  if (rows != job.inputs.end()) {
+    const plan::Tensor& input = job[rows->tensor];
+    text +=
+        fmt::format(" of {}", counted(static_cast<uint64_t>(input.shape[input.batch_axis]), "row"));
+  }
+  uint64_t combined = 0, bytes = 0;
+  for (const plan::Tensor& tensor : job.tensors) {
+    if (!tensor.combine) continue;
+    ++combined;
+    bytes += bytes_of(tensor.shape, tensor.dtype);
+  }
+  if (combined > 0)
+    text += fmt::format(", {} combined, {}", counted(combined, "tensor"), human_bytes(bytes));
+  return text;
 }
 
 std::string determinism_text(const plan::Job& job) {

@@ -8,8 +8,10 @@
 
 namespace flow::cli {
 
-/// "float32 [100, 10]"
+/// "float32 [100, 10]"; of a tensor that is cut into shards, of one of them.
 std::string type_of(const plan::Tensor& tensor);
+/// The same of the whole batch.
+std::string type_of(const plan::Job& job, const plan::Tensor& tensor);
 
 /// Where an input comes from: "mnist.images", "random_normal mean=0 stddev=1".
 std::string source_text(const plan::InputSource& source);
@@ -28,6 +30,9 @@ std::string devices_text(const plan::Job& job);
 
 /// "training on cpu, float32, seed 1"
 std::string job_text(const plan::Job& job);
+
+/// "4 of 25 rows, 6 tensors combined, 1.2 MiB"; empty where the batch is not cut.
+std::string shards_text(const plan::Job& job);
 
 /// What may change from run to run, as a line; empty where nothing does.
 std::string determinism_text(const plan::Job& job);

@@ -11,6 +11,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/model/precision.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 namespace {
@@ -42,9 +43,10 @@ class Listing {
     if (!line.shown_at.empty()) op += (op.empty() ? "as " : ", as ") + line.shown_at;
     if (entry.output.valid()) {
       const plan::Tensor& tensor = job_[entry.output];
-      output = tensor.dtype == plan::compute_dtype_of(job_.precision) ? tensor.shape.str()
-                                                                      : type_of(tensor);
-      bytes = human_bytes(bytes_of(tensor.shape, tensor.dtype));
+      const Shape shape = plan::whole_shape(job_, tensor);
+      output = tensor.dtype == plan::compute_dtype_of(job_.precision) ? shape.str()
+                                                                      : type_of(job_, tensor);
+      bytes = human_bytes(bytes_of(shape, tensor.dtype));
     }
     row({name, op, output, line.parameters ? human_count(static_cast<double>(line.parameters)) : "",
          line.flops > 0 ? human_count(line.flops) : "", bytes, line_of(entry.where, source_)},
@@ -115,6 +117,7 @@ std::string totals_text(const plan::Job& job) {
         fmt::format("{}, minimizes {}", job.optimizer->type, job.optimizer->loss_name));
     row("learning rate", schedule_text(job.optimizer->learning_rate));
   }
+  row("shards", shards_text(job));
   row("run", run_text(job.run));
   if (job.returns)
     row("returns", fmt::format("{}, to {}", job.returns->type, sinks_text(job.returns->sinks)));

@@ -15,6 +15,7 @@
 #include "runtime/base/display.h"
 #include "runtime/base/text.h"
 #include "runtime/io/commands.h"
+#include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/named_values.h"
 
 namespace flow::cli {
@@ -71,9 +72,14 @@ Table steps_table(const plan::Job& job) {
     std::vector<std::string> epilogue;
     for (const plan::EpilogueOp& fused : step.epilogue) epilogue.push_back(fused.op.name());
     std::string result;
-    if (!step.outputs.empty() && step.outputs[0].valid()) result = type_of(job[step.outputs[0]]);
-    row({fmt::format("{}{}", i, step.probe ? " tap" : ""), step.name, step.op.name(), result,
-         join(epilogue, " "), step.where},
+    if (!step.outputs.empty() && step.outputs[0].valid()) {
+      const plan::Tensor& made = job[step.outputs[0]];
+      result = type_of(made);
+      if (made.combine) result += fmt::format(", {} of shards", plan::spelled(*made.combine));
+    }
+    const bool once = job.sharding && i >= job.sharding->steps.index();
+    row({fmt::format("{}{}{}", i, once ? " once" : "", step.probe ? " tap" : ""), step.name,
+         step.op.name(), result, join(epilogue, " "), step.where},
         plan::name_of(job.device_of(step)));
   }
   return table;
@@ -127,7 +133,7 @@ Table variables_table(const plan::Job& job) {
 Table inputs_table(const plan::Job& job) {
   Table table;
   for (const plan::Input& input : job.inputs)
-    table.row({job[input.tensor].name, type_of(job[input.tensor]), source_text(input.source)});
+    table.row({job[input.tensor].name, type_of(job, job[input.tensor]), source_text(input.source)});
   return table;
 }
 

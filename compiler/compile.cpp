@@ -71,7 +71,8 @@ bool run_passes(Compilation& all, ir::Graph& graph, passes::Context& context) {
 void check_size(job::Reader& reader, const job::Job& job, const ir::Graph& graph) {
   uint64_t bytes = 0;
   for (const ir::Value& value : graph.values) {
-    bytes += bytes_of(value.shape, value.dtype);
+    bytes += bytes_of(value.shape, value.dtype) *
+             static_cast<uint64_t>(value.batch_axis < 0 ? 1 : graph.shards);
     if (bytes <= plan::kMostBytes) continue;
     reader.error(Diagnosis::kTensorTooLarge, value.span.valid() ? value.span : job.name.span,
                  fmt::format("with `{}` {}, the tensors of job `{}` take {}; expected at most {}",

@@ -9,8 +9,17 @@ void infer_arithmetic(Call& call) {
   if (call.same_dtype()) infer_broadcast(call);
 }
 
-OpSpec arithmetic_spec(std::string_view name, Accepts accepts, Domain domain, std::string_view doc,
-                       std::string_view formula, std::string_view numpy,
+/// In which operands an op is linear.
+enum class Linearity { kNone, kInFirst, kInEach, kInAll };
+
+std::vector<size_t> linear_operands(Linearity linearity) {
+  if (linearity == Linearity::kInFirst) return {0};
+  if (linearity == Linearity::kInEach) return {0, 1};
+  return {};
+}
+
+OpSpec arithmetic_spec(std::string_view name, Accepts accepts, Domain domain, Linearity linearity,
+                       std::string_view doc, std::string_view formula, std::string_view numpy,
                        std::vector<std::string_view> examples) {
   return {.name = name,
           .doc = doc,
@@ -18,6 +27,8 @@ OpSpec arithmetic_spec(std::string_view name, Accepts accepts, Domain domain, st
           .operands = {{"a", "any shape", accepts}, {"b", "any shape, same dtype as a", accepts}},
           .infer = infer_arithmetic,
           .in_place = {0, 1},
+          .linear = linear_operands(linearity),
+          .linear_in_all = linearity == Linearity::kInAll,
           .domain = domain,
           .numpy = numpy,
           .examples = std::move(examples)};
@@ -31,6 +42,7 @@ OpSpec pow_grad_spec(std::string_view name, std::string_view doc, std::string_vi
       .operands = {{"dy", "same shape as the result"}, {"a", "the base"}, {"b", "the exponent"}},
       .infer = infer_broadcast,
       .in_place = {0, 1, 2},
+      .linear = {0},
       .internal = true};
 }
 
@@ -38,10 +50,12 @@ OpSpec pow_grad_spec(std::string_view name, std::string_view doc, std::string_vi
 
 std::span<const OpSpec> arithmetic() {
   static const OpSpec kOps[] = {
-#define FLOW_ARITHMETIC(op, functor, domain, doc, formula, numpy, ...) \
-  arithmetic_spec(#op, Accepts::kNumber, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
-#define FLOW_FLOAT_ARITHMETIC(op, functor, domain, doc, formula, numpy, ...) \
-  arithmetic_spec(#op, Accepts::kFloat, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_ARITHMETIC(op, functor, domain, linearity, doc, formula, numpy, ...)            \
+  arithmetic_spec(#op, Accepts::kNumber, Domain::domain, Linearity::linearity, doc, formula, \
+                  numpy, {__VA_ARGS__}),
+#define FLOW_FLOAT_ARITHMETIC(op, functor, domain, linearity, doc, formula, numpy, ...)            \
+  arithmetic_spec(#op, Accepts::kFloat, Domain::domain, Linearity::linearity, doc, formula, numpy, \
+                  {__VA_ARGS__}),
 #define FLOW_ARITHMETIC_GRAD(op, functor, doc, formula) pow_grad_spec(#op, doc, formula),
 #include "ops/binary.def"
       {
@@ -54,6 +68,7 @@ std::span<const OpSpec> arithmetic() {
           .infer = infer_like_operand,
           .in_place = {0},
           .elementwise = true,
+          .linear = {0},
           .internal = true,
           .examples = {"scale(f32[3,4]) factor=0.25"},
       },

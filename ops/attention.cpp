@@ -89,6 +89,22 @@ int batch_of_queries(const Attended& all, size_t mask) {
   return common_batch(both, batch_beside(own, last));
 }
 
+/// Causal attention depends on the places of queries, which a shard of them does not know.
+int without_places(const Attended& all, int batch_axis) {
+  const bool placed = all.call.attribute<bool>("causal") && all.call.job().shards > 1;
+  return placed ? batch_beside(batch_axis, all.rank() - 2) : batch_axis;
+}
+
+/// The batch axis of the gradient of the query.
+int batch_of_query_grad(const Attended& all) {
+  const int last = all.rank() - 1;
+  int batch_axis = batch_of_queries(all, 6);
+  for (const size_t i : {size_t{0}, size_t{4}, size_t{5}})  // dy, out, logsumexp
+    batch_axis = common_batch(batch_axis, batch_before(all.call.operand(i).batch_axis, last));
+  const int value = batch_before(all.call.operand(3).batch_axis, last - 1);
+  return without_places(all, common_batch(batch_axis, value));
+}
+
 /// Replaces NaN, which stands for the default scale. `infer` refuses a query without a depth.
 void normalise_attention(Call& call, Attributes& attributes) {
   const Shape& query = call.shape(0);
@@ -102,7 +118,7 @@ void infer_attention(Call& call) {
   if (!three_fit(all) || !mask_fits(all, 3)) return;
   const int last = all.rank() - 1;
   const Operand &query = call.operand(0), &value = call.operand(2);
-  const int batch_axis = batch_of_queries(all, 3);
+  const int batch_axis = without_places(all, batch_of_queries(all, 3));
   call.result(query.dtype, all.out(),
               common_batch(batch_axis, batch_beside(value.batch_axis, last - 1)));
   call.result(query.dtype, with_last_extents(query.shape, 1, {}), batch_axis);
@@ -116,11 +132,13 @@ void infer_attention_grad(Call& call) {
   if (!call.have_shape(0, 1, out) || !call.have_shape(4, 5, out) ||
       !call.have_shape(5, 6, with_last_extents(all.shape(0), 1, {})))
     return;
-  const int last = all.rank() - 1;
-  const int shared = batch_of_queries(all, 6);
+  const int queries = all.rank() - 2, shared = batch_of_query_grad(all);
+  // Gradients of keys and values are sums over queries.
+  const Combine combine = shared == queries ? Combine::kSum : Combine::kNone;
   for (size_t i = 0; i < 3; ++i) {
     const Operand& operand = call.operand(all.query + i);
-    call.result(operand.dtype, operand.shape, i > 0 ? batch_beside(shared, last - 1) : shared);
+    call.result(operand.dtype, operand.shape, i > 0 ? batch_beside(shared, queries) : shared,
+                combine);
   }
 }
 
@@ -205,6 +223,7 @@ std::span<const OpSpec> attention() {
           .plan_attributes = {{"causal", Kind::kFlag}, {"scale", Kind::kFinite}},
           .results = {{"dquery"}, {"dkey"}, {"dvalue"}},
           .infer = infer_attention_grad,
+          .linear = {0},
           .flops = {.product = attention_grad_flops},
           .internal = true,
       },

@@ -101,4 +101,6 @@ int batch_of_vector(int batch_axis, int axis) {
   return along < 0 ? along : 0;
 }
 
+Combine combined(int batch_axis, Combine how) { return batch_axis >= 0 ? how : Combine::kNone; }
+
 }  // namespace flow::ops

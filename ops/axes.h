@@ -48,4 +48,8 @@ int batch_along(int batch_axis, int axis);
 /// Of the vector that is left of `axis` when all others are summed over.
 int batch_of_vector(int batch_axis, int axis);
 
+/// What combines the results of shards where rows of that batch axis are reduced; kNone where there
+/// are no rows.
+Combine combined(int batch_axis, Combine how);
+
 }  // namespace flow::ops

@@ -7,14 +7,22 @@
 namespace flow::ops {
 namespace {
 
+/// Of what is normalised over all axes but `axis`: of the whole batch, or by each shard of its own
+/// rows.
+int normalised_batch(const Call& call, int batch_axis, int axis) {
+  return call.job().shards > 1 ? batch_axis : batch_along(batch_axis, axis);
+}
+
 void infer_batch_norm(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& x = call.operand(0);
   const Shape channels{x.shape[*axis]};
   if (!call.have_shape(1, 3, channels)) return;
-  call.result(x.dtype, x.shape, batch_along(x.batch_axis, *axis));
-  for (int i = 0; i < 2; ++i) call.result(x.dtype, channels, batch_of_vector(x.batch_axis, *axis));
+  call.result(x.dtype, x.shape, normalised_batch(call, x.batch_axis, *axis));
+  for (int i = 0; i < 2; ++i)
+    call.result(x.dtype, channels, batch_of_vector(x.batch_axis, *axis),
+                combined(x.batch_axis, Combine::kMean));
 }
 
 void infer_batch_norm_predict(Call& call) {
@@ -35,15 +43,18 @@ void infer_batch_norm_grad_affine(Call& call) {
   const auto axis = axis_of_batch_norm_grad(call, 6);
   if (!axis) return;
   const Operand& dy = call.operand(0);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
   for (int i = 0; i < 2; ++i)
-    call.result(dy.dtype, {dy.shape[*axis]}, batch_of_vector(dy.batch_axis, *axis));
+    call.result(dy.dtype, {dy.shape[*axis]}, batch_of_vector(batch_axis, *axis),
+                combined(batch_axis, Combine::kSum));
 }
 
 void infer_batch_norm_grad(Call& call) {
   const auto axis = axis_of_batch_norm_grad(call, 8);
   if (!axis) return;
   const Operand& dy = call.operand(0);
-  call.result(dy.dtype, dy.shape, batch_along(dy.batch_axis, *axis));
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, normalised_batch(call, batch_axis, *axis));
 }
 
 void infer_move_statistics(Call& call) {
@@ -80,15 +91,17 @@ std::vector<OperandSpec> with_statistics(std::vector<OperandSpec> operands) {
 }
 
 std::vector<OperandSpec> batch_norm_grad_operands() {
-  return with_statistics({{"dy", "any shape that has the axis"},
-                          {"x", "same shape as dy"},
-                          {"gamma", "(C)"},
-                          {"beta", "(C)"}});
+  std::vector<OperandSpec> operands = with_statistics({{"dy", "any shape that has the axis"},
+                                                       {"x", "same shape as dy"},
+                                                       {"gamma", "(C)"},
+                                                       {"beta", "(C)"}});
+  for (size_t i = 4; i < 6; ++i) operands[i].per_shard = true;
+  return operands;
 }
 
 std::vector<OperandSpec> with_sums(std::vector<OperandSpec> operands) {
-  operands.push_back({"dgamma", "(C)"});
-  operands.push_back({"dbeta", "(C)"});
+  operands.push_back({.name = "dgamma", .doc = "(C)", .per_shard = true});
+  operands.push_back({.name = "dbeta", .doc = "(C)", .per_shard = true});
   return operands;
 }
 
@@ -165,6 +178,7 @@ std::span<const OpSpec> batch_norm() {
           .results = {{"out"}, {"dbeta"}},
           .normalise = normalise_axis,
           .infer = infer_batch_norm_grad_affine,
+          .linear = {0},
           .flops = {5, Flops::Each::kFirst},
           .internal = true,
       },

@@ -34,7 +34,8 @@ void infer_bias_add_grad(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand& dy = call.operand(0);
-  call.result(call.compute_dtype(), {dy.shape[*axis]}, batch_of_vector(dy.batch_axis, *axis));
+  call.result(call.compute_dtype(), {dy.shape[*axis]}, batch_of_vector(dy.batch_axis, *axis),
+              combined(dy.batch_axis, Combine::kSum));
 }
 
 AttributeSpec bias_axis() {
@@ -56,6 +57,7 @@ std::span<const OpSpec> bias_add() {
           .infer = infer_bias_add,
           .in_place = {0},
           .elementwise = true,
+          .linear_in_all = true,
           .epilogue = Epilogue::kBias,
           .numpy = "np.moveaxis(np.moveaxis(x, axis, -1) + bias, -1, axis)",
           .examples = {"bias_add(f32[3,4], f32[4])", "bias_add(f32[2,3,5,7], f32[3])",
@@ -70,6 +72,7 @@ std::span<const OpSpec> bias_add() {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_bias_add_grad,
+          .linear = {0},
           .gradient_of = Epilogue::kBias,
           .flops = {1, Flops::Each::kFirst},
           .internal = true,

@@ -52,7 +52,7 @@ bool Call::have_shape(size_t first, size_t end, const Shape& expected) {
   return true;
 }
 
-void Call::result(DType dtype, Shape shape, int batch_axis) {
+void Call::result(DType dtype, Shape shape, int batch_axis, Combine combine) {
   if (shape.rank() > kMaxRank)
     bad_call(Reason::kRankMismatch,
              fmt::format("the result has {} dimensions; at most {} are supported", shape.rank(),
@@ -60,7 +60,8 @@ void Call::result(DType dtype, Shape shape, int batch_axis) {
   else if (!shape.checked_elements())
     bad_call(Reason::kTensorTooLarge,
              fmt::format("the result is {}; its size in bytes overflows", shape.str()));
-  results_.push_back({dtype, std::move(shape), batch_axis});
+  if (batch_axis != kBatchReduced) combine = Combine::kNone;
+  results_.push_back({dtype, std::move(shape), batch_axis, combine});
 }
 
 void infer_like_operand(Call& call) {

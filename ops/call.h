@@ -52,6 +52,7 @@ struct Result {
   DType dtype;
   Shape shape;
   int batch_axis = kNoBatch;
+  Combine combine = Combine::kNone;  // where the batch is reduced
 };
 
 /// What a job says of all its calls.
@@ -59,6 +60,8 @@ struct JobTypes {
   DType compute = DType::kFloat32;          // the float dtype of variables and results
   std::optional<DType> low_precision = {};  // the 16-bit one that products read in a mixed job
   int64_t batch = 0;                        // rows of the batch in the job's inputs; 0: no batch
+  /// Each normalizes its own rows, which then stay rows of the batch.
+  int64_t shards = 1;
 };
 
 class Call {
@@ -100,7 +103,8 @@ class Call {
   bool have_shape(size_t first, size_t end, const Shape& expected);
 
   /// The next result. Reports a shape that is too large to count, or has too many axes.
-  void result(DType dtype, Shape shape, int batch_axis);
+  /// `combine`: where the batch is reduced, whatever the shapes.
+  void result(DType dtype, Shape shape, int batch_axis, Combine combine = Combine::kNone);
   const std::vector<Result>& results() const { return results_; }
 
  private:

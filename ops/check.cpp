@@ -159,15 +159,16 @@ std::string expected_dtypes(Accepts accepts, DType compute) {
 }
 
 void check_attributes(const OpSpec& spec, Call& call) {
-  for (const auto& [name, kind] : spec.plan_attributes) {
+  for (const PlanAttribute& expected : spec.plan_attributes) {
+    const std::string_view name = expected.name;
     const Attribute* value = call.attributes().find(name);
     if (!value)
       call.bad_call(Reason::kMissingAttribute,
                     fmt::format("{}: missing attribute `{}`", spec.name, name));
-    else if (!is_of_kind(*value, kind, spec.attribute(name)))
-      call.bad_attribute(
-          name, Reason::kBadAttribute,
-          fmt::format("attribute `{}` of {} is not a valid {}", name, spec.name, name_of(kind)));
+    else if (!is_of_kind(*value, expected.kind, spec.attribute(name)))
+      call.bad_attribute(name, Reason::kBadAttribute,
+                         fmt::format("attribute `{}` of {} is not a valid {}", name, spec.name,
+                                     name_of(expected.kind)));
   }
   for (const auto& [name, value] : call.attributes())
     if (std::ranges::find(spec.plan_attributes, std::string_view(name), &PlanAttribute::name) ==

@@ -143,7 +143,9 @@ void infer_split(Call& call) {
   const Integers& sizes = call.integers("sizes");
   if (!axis || !add_up_to_axis(call, sizes, "sizes", *axis)) return;
   const Operand& x = call.operand(0);
-  const int batch_axis = sizes.size() > 1 ? batch_beside(x.batch_axis, *axis) : x.batch_axis;
+  // The size of a single part is that of all rows, not of a shard's.
+  const bool whole = sizes.size() == 1 && call.job().shards == 1;
+  const int batch_axis = whole ? x.batch_axis : batch_beside(x.batch_axis, *axis);
   for (const int64_t size : sizes) {
     Shape part = x.shape;
     part[*axis] = size;
@@ -164,6 +166,8 @@ std::span<const OpSpec> concat() {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_concat,
+          .linear_in_all = true,
+          .moves_elements = true,
           .flops = {0},
           .numpy = "np.concatenate(x, axis)",
           .examples = {"concat(f32[2,3], f32[2,4]) axis=1", "concat(f32[2,3], f32[1,3]) axis=0",
@@ -180,6 +184,8 @@ std::span<const OpSpec> concat() {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_stack,
           .infer = infer_stack,
+          .linear_in_all = true,
+          .moves_elements = true,
           .flops = {0},
           .numpy = "np.stack(x, axis)",
           .examples = {"stack(f32[2,3], f32[2,3])", "stack(f32[2,3], f32[2,3]) axis=-1",
@@ -202,6 +208,8 @@ std::span<const OpSpec> concat() {
           .normalise = normalise_split,
           .infer = infer_split,
           .secondary_gradients = true,
+          .linear = {0},
+          .moves_elements = true,
           .flops = {0},
           .examples = {"split(f32[4,3]) axis=0 parts=2", "split(f32[2,6]) axis=-1 parts=[1,3,2]",
                        "split(f32[3,5]) axis=1 parts=1", "split(i64[6]) axis=0 parts=3"},

@@ -86,23 +86,29 @@ void normalise_convolution_grad_weight(Call& call, Attributes& attributes) {
   set_windows(attributes, read_convolution_grad_weight(call));
 }
 
+/// The batch axis of what images, operand 0, and the weight make. A weight with rows mixes them.
+int batch_of_images(const Call& call) {
+  return common_batch(batch_before(call.operand(0).batch_axis, 1),
+                      batch_before(call.operand(1).batch_axis, 0));
+}
+
 void infer_convolution(Call& call) {
   if (const auto of = read_convolution(call))
-    call.result(call.compute_dtype(), of->y, batch_before(call.operand(0).batch_axis, 1));
+    call.result(call.compute_dtype(), of->y, batch_of_images(call));
 }
 
 void infer_convolution_grad_data(Call& call) {
   const auto of = read_convolution_grad_data(call);
   if (of && call.have_shape(0, 1, of->y))
-    call.result(call.compute_dtype(), of->x, batch_before(call.operand(0).batch_axis, 1));
+    call.result(call.compute_dtype(), of->x, batch_of_images(call));
 }
 
 void infer_convolution_grad_weight(Call& call) {
   const auto of = read_convolution_grad_weight(call);
   if (!of || !call.have_shape(1, 2, of->y)) return;
-  const bool batch =
-      call.operand(0).batch_axis != kNoBatch || call.operand(1).batch_axis != kNoBatch;
-  call.result(call.compute_dtype(), of->weight, batch ? kBatchReduced : kNoBatch);
+  const int images = common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis);
+  call.result(call.compute_dtype(), of->weight, batch_before(images, 0),
+              images == 0 ? Combine::kSum : Combine::kNone);
 }
 
 /// Of the primitive and its gradients, all normalised.
@@ -169,6 +175,7 @@ std::span<const OpSpec> convolution() {
           .normalise = normalise_convolution,
           .infer = infer_convolution,
           .product = true,
+          .linear = {0, 1},
           .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast},
           .bias_axis = 1,
           .layer = "conv2d",
@@ -188,13 +195,14 @@ std::span<const OpSpec> convolution() {
           .attributes = convolution_gradient_attributes("input_shape", "shape of x"),
           .plan_attributes = {{"dilation", Kind::kSizes},
                               {"groups", Kind::kCount},
-                              {"input_shape", Kind::kShape},
+                              {.name = "input_shape", .kind = Kind::kShape, .of_result = true},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
           .normalise = normalise_convolution_grad_data,
           .infer = infer_convolution_grad_data,
           .product = true,
+          .linear = {0, 1},
           .takes = {Epilogue::kCast},
           .layer = "conv2d_transpose",
           .flops = {.product = convolution_grad_data_flops},
@@ -214,11 +222,12 @@ std::span<const OpSpec> convolution() {
                               {"groups", Kind::kCount},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes},
-                              {"weight_shape", Kind::kShape}},
+                              {.name = "weight_shape", .kind = Kind::kShape, .of_result = true}},
           .results = {{.name = "out", .images = Images::kFilters}},
           .normalise = normalise_convolution_grad_weight,
           .infer = infer_convolution_grad_weight,
           .product = true,
+          .linear = {0, 1},
           .flops = {.product = convolution_grad_weight_flops},
           .internal = true,
           .examples = {"convolution_grad_weight(f32[2,3,8,7], f32[2,4,6,5]) "

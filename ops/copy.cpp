@@ -11,6 +11,8 @@ std::span<const OpSpec> copy() {
       .operands = {{"in", "any shape", Accepts::kAny}},
       .infer = infer_like_operand,
       .between_devices = true,
+      .linear = {0},
+      .moves_elements = true,
       .flops = {0},
       .internal = true,
   }};

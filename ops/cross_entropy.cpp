@@ -110,25 +110,27 @@ void infer_loss(Call& call) {
 
 void infer_loss_grad(Call& call) {
   if (!class_labels_fit(call) || !loss_gradient_fits(call)) return;
-  const Operand &prob = call.operand(1), &dy = call.operand(2);
-  int batch_axis = batch_of_losses(call);
-  if (batch_axis == kNoBatch || dy.batch_axis == kBatchReduced) batch_axis = dy.batch_axis;
-  call.result(prob.dtype, prob.shape, batch_axis);
+  const Operand& prob = call.operand(1);
+  call.result(prob.dtype, prob.shape,
+              common_batch(batch_of_losses(call), call.operand(2).batch_axis));
+}
+
+int batch_of_dense_losses(const Call& call) {
+  return common_batch(batch_beside_classes(call.operand(0)), batch_beside_classes(call.operand(1)));
 }
 
 void infer_dense_loss(Call& call) {
   if (!dense_labels_fit(call)) return;
   const Operand& logits = call.operand(1);
-  const int of_logits = batch_beside_classes(logits);
-  call.result(logits.dtype, without_classes(logits.shape),
-              common_batch(batch_beside_classes(call.operand(0)), of_logits));
-  call.result(logits.dtype, logits.shape, of_logits);
+  call.result(logits.dtype, without_classes(logits.shape), batch_of_dense_losses(call));
+  call.result(logits.dtype, logits.shape, batch_beside_classes(logits));
 }
 
 void infer_dense_loss_grad(Call& call) {
   if (!dense_labels_fit(call) || !loss_gradient_fits(call)) return;
   const Operand& prob = call.operand(1);
-  call.result(prob.dtype, prob.shape, prob.batch_axis);
+  call.result(prob.dtype, prob.shape,
+              common_batch(batch_of_dense_losses(call), call.operand(2).batch_axis));
 }
 
 OperandSpec class_labels() {
@@ -175,6 +177,7 @@ std::span<const OpSpec> cross_entropy() {
           .formula = "dlogits = dy (sum(labels) prob - labels)",
           .operands = {{"labels", "(..., C)"}, {"prob", "softmax(logits)"}, {"dy", "(...)"}},
           .infer = infer_dense_loss_grad,
+          .linear = {0, 2},
           .flops = {2},
           .internal = true,
       },
@@ -184,6 +187,7 @@ std::span<const OpSpec> cross_entropy() {
           .formula = "dlogits = dy (prob - onehot(label))",
           .operands = {class_labels(), {"prob", "softmax(logits), (..., C)"}, {"dy", "(...)"}},
           .infer = infer_loss_grad,
+          .linear = {2},
           .origin = Origin{.operand = 1,
                            .op = kSparseLoss,
                            .same_operand = true,

@@ -32,6 +32,7 @@ std::span<const OpSpec> cumsum() {
           .normalise = normalise_axis,
           .infer = infer_cumsum,
           .in_place = {0},
+          .linear = {0},
           .numpy = "(np.flip(np.cumsum(np.flip(x, axis), axis, x.dtype), axis) if reverse"
                    " else np.cumsum(x, axis, x.dtype)) - exclusive * x",
           .examples = {"cumsum(f32[3,4,2]) axis=1", "cumsum(f32[3,4]) axis=-1 exclusive=true",

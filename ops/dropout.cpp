@@ -1,4 +1,5 @@
 // Dropout: a layer that is nothing in predict jobs, a primitive in train jobs.
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace flow::ops {
@@ -19,7 +20,8 @@ void infer_dropout_grad(Call& call) {
   if (call.shape(1) != call.shape(0))
     call.bad_operand(1, Reason::kShapeMismatch, "the mask has a different shape");
   else
-    infer_like_operand(call);
+    call.result(call.dtype(0), call.shape(0),
+                common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis));
 }
 
 AttributeSpec rate_attribute() {
@@ -62,6 +64,7 @@ std::span<const OpSpec> dropout() {
           .infer = infer_dropout_grad,
           .in_place = {0},
           .elementwise = true,
+          .linear = {0},
           .internal = true,
           .examples = {"dropout_grad(f32[30,40], bool[30,40]) rate=0.5"},
       },

@@ -88,6 +88,7 @@ OpSpec loss_grad_spec(std::string_view name, LossParameters parameters, std::str
           .plan_attributes = std::move(parameters.in_plans),
           .infer = infer_broadcast,
           .in_place = {0, 1, 2},
+          .linear = {0},
           .internal = true};
 }
 

@@ -50,7 +50,7 @@ std::span<const OpSpec> fill() {
           .operands = {},
           .attributes = fill_attributes(),
           .plan_attributes = {{"dtype", Kind::kDType},
-                              {"shape", Kind::kShape},
+                              {.name = "shape", .kind = Kind::kShape, .of_result = true},
                               {"value", Kind::kValue}},
           .infer = infer_fill,
           .flops = {0},

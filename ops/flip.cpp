@@ -31,6 +31,8 @@ std::span<const OpSpec> flip() {
           .plan_attributes = {{"axes", Kind::kAxes}},
           .normalise = normalise_flip,
           .infer = infer_flip,
+          .linear = {0},
+          .moves_elements = true,
           .flops = {0},
           .numpy = "np.flip(x, axis)",
           .examples = {"flip(f32[3,4])", "flip(f32[2,3,4]) axis=1", "flip(f32[2,3,4]) axis=[0,-1]",

@@ -16,15 +16,19 @@ Shape replaced_axes(const Shape& outside, int axis, int dropped, const Shape& in
   return Shape(std::move(extents));
 }
 
+/// The batch axis of indices in the place of `axis`.
+int batch_of_indices(const Operand& indices, int axis) {
+  return indices.batch_axis >= 0 ? axis + indices.batch_axis : indices.batch_axis;
+}
+
 void infer_gather(Call& call) {
   const auto axis = axis_of(call);
   if (!axis) return;
   const Operand &params = call.operand(0), &indices = call.operand(1);
   int batch_axis = batch_beside(params.batch_axis, *axis);
   if (batch_axis > *axis) batch_axis += indices.shape.rank() - 1;
-  const int picked = indices.batch_axis >= 0 ? *axis + indices.batch_axis : indices.batch_axis;
   call.result(params.dtype, replaced_axes(params.shape, *axis, 1, indices.shape),
-              common_batch(batch_axis, picked));
+              common_batch(batch_axis, batch_of_indices(indices, *axis)));
 }
 
 /// The batch axis of what is made by adding up along `axis` what has `rank` axes of indices there.
@@ -43,9 +47,11 @@ void infer_gather_grad(Call& call) {
                                  dy.shape.str(), indices.shape.str(), axis));
     return;
   }
+  const int picked = common_batch(dy.batch_axis, batch_of_indices(indices, axis));
+  const bool summed = axis <= picked && picked < axis + rank;
   call.result(dy.dtype,
               replaced_axes(dy.shape, axis, rank, Shape{call.attribute<int64_t>("extent")}),
-              batch_of_scattered(dy.batch_axis, axis, rank));
+              batch_of_scattered(picked, axis, rank), summed ? Combine::kSum : Combine::kNone);
 }
 
 void infer_scatter_add(Call& call) {
@@ -128,6 +134,8 @@ std::span<const OpSpec> gather() {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_gather,
+          .linear = {0},
+          .moves_elements = true,
           .layer = "embedding",
           .flops = {0},
           .numpy = "np.take(params, indices, axis)",
@@ -148,6 +156,7 @@ std::span<const OpSpec> gather() {
                          {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
           .infer = infer_gather_grad,
+          .linear = {1},
           .flops = {1, Flops::Each::kFirst},
           .internal = true,
           .examples = {"gather_grad(i32[6], f32[6,3]) axis=0 extent=10",

@@ -42,6 +42,7 @@ OpSpec regularize() {
           .infer = infer_regularize,
           .in_place = {0},
           .elementwise = true,
+          .for_updates = true,
           .flops = {2},
           .internal = true};
 }

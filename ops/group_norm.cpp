@@ -23,9 +23,11 @@ void infer_group_normalize_grad(Call& call) {
   if (!call.have_shape(1, 2, dy.shape) || !call.have_shape(2, 3, channels) ||
       !call.have_shape(3, 5, {dy.shape[0], call.attribute<int64_t>("groups")}))
     return;
-  call.result(dy.dtype, dy.shape, batch_before(dy.batch_axis, 1));
-  const int summed = dy.batch_axis == kNoBatch ? kNoBatch : kBatchReduced;
-  for (int i = 0; i < 2; ++i) call.result(dy.dtype, channels, summed);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_before(batch_axis, 1));
+  for (int i = 0; i < 2; ++i)
+    call.result(dy.dtype, channels, batch_before(batch_axis, 0),
+                batch_axis == 0 ? Combine::kSum : Combine::kNone);
 }
 
 AttributeSpec channel_groups_attribute() {
@@ -85,6 +87,7 @@ std::span<const OpSpec> group_norm() {
                       {.name = "dgamma", .optional = true},
                       {.name = "dbeta", .optional = true}},
           .infer = infer_group_normalize_grad,
+          .linear = {0},
           .flops = {13, Flops::Each::kFirst},
           .internal = true,
       },

@@ -24,9 +24,11 @@ void infer_layer_normalize_grad(Call& call) {
   if (!call.have_shape(1, 2, dy.shape) || !call.have_shape(2, 3, features) ||
       !call.have_shape(3, 5, dy.shape.first(*axis)))
     return;
-  call.result(dy.dtype, dy.shape, batch_before(dy.batch_axis, *axis));
-  const int summed = batch_from(dy.batch_axis, *axis);
-  for (int i = 0; i < 2; ++i) call.result(dy.dtype, features, summed);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_before(batch_axis, *axis));
+  for (int i = 0; i < 2; ++i)
+    call.result(dy.dtype, features, batch_from(batch_axis, *axis),
+                combined(batch_axis, Combine::kSum));
 }
 
 }  // namespace
@@ -84,6 +86,7 @@ std::span<const OpSpec> layer_norm() {
                       {.name = "dbeta", .optional = true}},
           .normalise = normalise_axis,
           .infer = infer_layer_normalize_grad,
+          .linear = {0},
           .flops = {13, Flops::Each::kFirst},
           .internal = true,
       },

@@ -16,4 +16,8 @@ inline constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 inline constexpr int kNoBatch = -1;       // the same for every row: variables, constants
 inline constexpr int kBatchReduced = -2;  // computed from several rows: a mean over the batch
 
+/// How the results of shards, each computed from its own rows, make the result of the whole batch.
+/// kNone: they do not.
+enum class Combine : uint8_t { kNone, kSum, kMean, kMax, kMin };
+
 }  // namespace flow::ops

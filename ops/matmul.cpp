@@ -35,6 +35,11 @@ int batch_of(const Operand& operand, const Side& side, int out_axis, const Shape
   return out[axis] == operand.shape[operand.batch_axis] ? axis : kBatchReduced;
 }
 
+/// Are rows of the operand summed over, where it has any?
+bool sums_rows_alone(const Operand& operand, const Side& side) {
+  return operand.batch_axis == kNoBatch || operand.batch_axis == side.summed_axis;
+}
+
 /// Which of the two would fit the other way around.
 std::string transposing_hint(const Side& left, const Side& right, bool a, bool b) {
   if (left.summed == right.kept) return fmt::format("write `transpose_b: {}`", !b);
@@ -77,7 +82,8 @@ void infer_matmul(Call& call) {
   const Shape out(std::move(extents));
   const int batch_axis =
       common_batch(batch_of(a, left, out.rank() - 2, out), batch_of(b, right, out.rank() - 1, out));
-  call.result(call.compute_dtype(), out, batch_axis);
+  const bool summed = sums_rows_alone(a, left) && sums_rows_alone(b, right);
+  call.result(call.compute_dtype(), out, batch_axis, summed ? Combine::kSum : Combine::kNone);
 }
 
 /// 2 M N K, for each leading index.
@@ -108,6 +114,7 @@ std::span<const OpSpec> matmul() {
       .plan_attributes = {{"transpose_a", Kind::kFlag}, {"transpose_b", Kind::kFlag}},
       .infer = infer_matmul,
       .product = true,
+      .linear = {0, 1},
       .takes = {Epilogue::kBias, Epilogue::kRelu, Epilogue::kCast, Epilogue::kUpdate},
       .bias_axis = -1,
       .layer = "dense",

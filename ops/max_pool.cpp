@@ -26,12 +26,13 @@ void infer_max_pool2d_grad(Call& call) {
   const auto of = read_pool2d_grad(call);
   if (!of || !call.have_shape(0, 2, of->y)) return;
   const DType offsets = offset_dtype(of->pool);
+  const int batch_axis = common_batch(call.operand(0).batch_axis, call.operand(1).batch_axis);
   if (call.dtype(1) != offsets)
     call.bad_operand(1, Reason::kDTypeMismatch,
                      fmt::format("offsets in such windows are {}, not {}", name_of(offsets),
                                  name_of(call.dtype(1))));
   else
-    call.result(call.dtype(0), of->x, batch_before(call.operand(0).batch_axis, 2));
+    call.result(call.dtype(0), of->x, batch_before(batch_axis, 2));
 }
 
 int64_t places_of_window(std::span<const Shape>, const Attributes& attributes) {
@@ -101,13 +102,14 @@ std::span<const OpSpec> max_pool() {
                         .images = Images::kActivations,
                         .limit = places_of_window}},
           .attributes = pool_gradient_attributes(),
-          .plan_attributes = {{"input_shape", Kind::kShape},
+          .plan_attributes = {{.name = "input_shape", .kind = Kind::kShape, .of_result = true},
                               {"ksize", Kind::kSizes},
                               {"padding", Kind::kPads},
                               {"strides", Kind::kSizes}},
           .results = {{.name = "out", .images = Images::kActivations}},
           .normalise = normalise_pool_grad,
           .infer = infer_max_pool2d_grad,
+          .linear = {0},
           .rounds_operands = windows_are_disjoint,
           .origin = Origin{.operand = 1,
                            .op = "max_pool2d",

@@ -137,6 +137,7 @@ std::span<const OpSpec> pad() {
                           .choices = {"reflect", "edge"}}},
           .plan_attributes = {{"mode", Kind::kChoice}, {"paddings", Kind::kPairs}},
           .infer = infer_pad_grad,
+          .linear = {0},
           .flops = {0},
           .internal = true,
           .examples = {"pad_grad(f32[6,10]) paddings=[[2,1],[3,3]] mode=reflect",

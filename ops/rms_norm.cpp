@@ -24,8 +24,10 @@ void infer_rms_normalize_grad(Call& call) {
   if (!call.have_shape(1, 2, dy.shape) || !call.have_shape(2, 3, features) ||
       !call.have_shape(3, 4, dy.shape.first(*axis)))
     return;
-  call.result(dy.dtype, dy.shape, batch_before(dy.batch_axis, *axis));
-  call.result(dy.dtype, features, batch_from(dy.batch_axis, *axis));
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_before(batch_axis, *axis));
+  call.result(dy.dtype, features, batch_from(batch_axis, *axis),
+              combined(batch_axis, Combine::kSum));
 }
 
 /// The default is that of Llama (Touvron et al., 2023).
@@ -83,6 +85,7 @@ std::span<const OpSpec> rms_norm() {
           .results = {{"out"}, {.name = "dgamma", .optional = true}},
           .normalise = normalise_axis,
           .infer = infer_rms_normalize_grad,
+          .linear = {0},
           .flops = {9, Flops::Each::kFirst},
           .internal = true,
           .examples = {"rms_normalize_grad(f32[3,4], f32[3,4], f32[4], f32[3])",

@@ -63,18 +63,22 @@ bool is_inside(Call& call, const Shape& x, const Shape& taken) {
   return false;
 }
 
+/// Is all of an axis of `x` taken, in its order?
+bool takes_whole(const Call& call, const Shape& x, int axis) {
+  const auto i = static_cast<size_t>(axis);
+  return call.integers("counts")[i] == x[axis] && call.integers("steps")[i] == 1;
+}
+
 /// The batch axis is kept where all of it is taken, in its order.
 void infer_slice(Call& call) {
   const Operand& x = call.operand(0);
   const Shape counts(call.integers("counts")), shape(call.integers("shape"));
   if (!is_inside(call, x.shape, shape)) return;
   int batch_axis = x.batch_axis;
-  if (batch_axis >= 0) {
-    const bool whole = counts[batch_axis] == x.shape[batch_axis] &&
-                       call.integers("steps")[static_cast<size_t>(batch_axis)] == 1;
-    batch_axis =
-        whole ? reshaped_batch(counts, batch_axis, shape, call.job().batch) : kBatchReduced;
-  }
+  if (batch_axis >= 0)
+    batch_axis = takes_whole(call, x.shape, batch_axis)
+                     ? reshaped_batch(counts, batch_axis, shape, call.job().batch)
+                     : kBatchReduced;
   call.result(x.dtype, shape, batch_axis);
 }
 
@@ -83,7 +87,7 @@ void infer_slice_grad(Call& call) {
   const Shape counts(call.integers("counts")), dx(call.integers("input_shape"));
   if (!is_inside(call, dx, dy.shape)) return;
   int batch_axis = reshaped_batch(dy.shape, dy.batch_axis, counts, call.job().batch);
-  if (batch_axis >= 0 && counts[batch_axis] != dx[batch_axis]) batch_axis = kBatchReduced;
+  if (batch_axis >= 0 && !takes_whole(call, dx, batch_axis)) batch_axis = kBatchReduced;
   call.result(dy.dtype, dx, batch_axis);
 }
 
@@ -99,12 +103,14 @@ std::span<const OpSpec> slice() {
           .attributes =
               {{"index", AttributeType::kIndex, "",
                 "index in quotes, such as \"[:, 0, 1:-1]\"; supports steps, `...` and `None`"}},
-          .plan_attributes = {{"counts", Kind::kShape},
-                              {"shape", Kind::kShape},
+          .plan_attributes = {{.name = "counts", .kind = Kind::kShape, .of_operand = true},
+                              {.name = "shape", .kind = Kind::kShape, .of_result = true},
                               {"starts", Kind::kIntegers},
                               {"steps", Kind::kIntegers}},
           .normalise = normalise_slice,
           .infer = infer_slice,
+          .linear = {0},
+          .moves_elements = true,
           .flops = {0},
           .numpy = "x[index]",
           .examples = {"slice(f32[4,5]) index=[1:3,::2]", "slice(f32[4,5]) index=[...,0]",
@@ -122,11 +128,12 @@ std::span<const OpSpec> slice() {
                          {"counts", AttributeType::kIntegers, "",
                           "number of elements on each axis"},
                          {"input_shape", AttributeType::kIntegers, "", "shape of the result"}},
-          .plan_attributes = {{"counts", Kind::kShape},
-                              {"input_shape", Kind::kShape},
+          .plan_attributes = {{.name = "counts", .kind = Kind::kShape, .of_result = true},
+                              {.name = "input_shape", .kind = Kind::kShape, .of_result = true},
                               {"starts", Kind::kIntegers},
                               {"steps", Kind::kIntegers}},
           .infer = infer_slice_grad,
+          .linear = {0},
           .flops = {0},
           .internal = true,
           .examples = {"slice_grad(f32[2,3]) starts=[1,0] steps=[1,2] counts=[2,3] "

@@ -13,7 +13,11 @@ void infer_softmax(Call& call) {
 }
 
 void infer_softmax_grad(Call& call) {
-  if (call.have_shape(1, 2, call.shape(0))) infer_softmax(call);
+  const auto axis = axis_of(call);
+  if (!axis || !call.have_shape(1, 2, call.shape(0))) return;
+  const Operand& dy = call.operand(0);
+  const int batch_axis = common_batch(dy.batch_axis, call.operand(1).batch_axis);
+  call.result(dy.dtype, dy.shape, batch_beside(batch_axis, *axis));
 }
 
 AttributeSpec softmax_axis() {
@@ -44,6 +48,7 @@ OpSpec softmax_backward(std::string_view name, std::string_view formula) {
           .plan_attributes = {{"axis", Kind::kAxis}},
           .normalise = normalise_axis,
           .infer = infer_softmax_grad,
+          .linear = {0},
           .flops = {4},
           .internal = true};
 }

@@ -35,6 +35,7 @@ struct OperandSpec {
   Images images = Images::kNone;
   LimitRule limit = nullptr;  // of labels and places, which lie in [0, limit)
   bool statistic = false;     // a variable there has moving averages: it is not a parameter
+  bool per_shard = false;     // each shard reads there what it computed from its own rows
 };
 
 /// How an attribute's text is read.
@@ -94,6 +95,8 @@ enum class Kind {
 struct PlanAttribute {
   std::string_view name;
   Kind kind;
+  bool of_result = false;   // extents of the first result, axis by axis
+  bool of_operand = false;  // extents of what is read of the first operand, axis by axis
 };
 
 struct ResultSpec {
@@ -183,6 +186,13 @@ struct OpSpec {
   bool between_devices = false;  // its operand lies on another device than its result
   bool product = false;          // mixed jobs round its first two operands to 16 bits
   bool for_updates = false;      // computed for updates of variables alone
+  /// Operands in each of which the op is linear, the others given: what it makes of the parts of a
+  /// sum are the parts of what it makes of the sum.
+  std::vector<size_t> linear = {};
+  bool linear_in_all = false;  // it is linear in all operands together
+  /// Elements of results are elements of the operands in which it is linear: what it makes of the
+  /// parts of a maximum or minimum are the parts of what it makes of that, too.
+  bool moves_elements = false;
   RoundsRule rounds_operands = nullptr;
   Epilogue epilogue = Epilogue::kNone;
   Epilogue gradient_of = Epilogue::kNone;  // it is the gradient of that epilogue
@@ -218,6 +228,8 @@ struct OpSpec {
   bool convolves() const;
   /// Do results replace statistics of a layer (see ResultSpec::moves)?
   bool moves_statistics() const { return !results.empty() && results[0].moves; }
+  /// Does it run once where the batch is cut into shards, on values of the whole batch?
+  bool runs_once() const;
 };
 
 /// A RoundsRule of ops that only move elements.

@@ -41,6 +41,10 @@ bool OpSpec::convolves() const {
   return std::ranges::any_of(operands, is_filters) || std::ranges::any_of(results, is_filters);
 }
 
+bool OpSpec::runs_once() const {
+  return for_updates || moves_statistics() || (!results.empty() && results[0].updates);
+}
+
 bool rounds_always(const Attributes&) { return true; }
 
 std::span<const OpSpec* const> all_specs() {

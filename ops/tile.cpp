@@ -52,6 +52,8 @@ std::span<const OpSpec> tile() {
                           .min = 1}},
           .plan_attributes = {{"multiples", Kind::kShape}},
           .infer = infer_tile,
+          .linear = {0},
+          .moves_elements = true,
           .flops = {0},
           .numpy = "np.tile(x, multiples)",
           .examples = {"tile(f32[2,3]) multiples=[2,1]", "tile(f32[2,3]) multiples=[3,2]",

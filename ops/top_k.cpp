@@ -44,7 +44,8 @@ void infer_top_k_grad(Call& call) {
         "extent", Reason::kShapeMismatch,
         fmt::format("`extent` is {}; expected at least {}", extent, dy.shape[*axis]));
   else
-    call.result(dy.dtype, with_extent(dy.shape, *axis, extent), batch_beside(dy.batch_axis, *axis));
+    call.result(dy.dtype, with_extent(dy.shape, *axis, extent),
+                batch_beside(common_batch(dy.batch_axis, call.operand(1).batch_axis), *axis));
 }
 
 int64_t searched_extent(std::span<const Shape>, const Attributes& attributes) {
@@ -94,6 +95,7 @@ std::span<const OpSpec> top_k() {
                          {"extent", AttributeType::kInteger, "", "size of the axis"}},
           .plan_attributes = {{"axis", Kind::kAxis}, {"extent", Kind::kCount}},
           .infer = infer_top_k_grad,
+          .linear = {0},
           .origin = Origin{.operand = 1,
                            .op = "top_k",
                            .matches = is_top_k_of,

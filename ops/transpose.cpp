@@ -75,6 +75,8 @@ std::span<const OpSpec> transpose() {
       .plan_attributes = {{"perm", Kind::kIntegers}},
       .normalise = normalise_perm,
       .infer = infer_transpose,
+      .linear = {0},
+      .moves_elements = true,
       .rounds_operands = rounds_always,
       .flops = {0},
       .numpy = "np.transpose(x, perm)",

@@ -1,18 +1,24 @@
 // One side of a diagonal kept, the other made zero.
 #include <fmt/format.h>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace flow::ops {
 namespace {
 
+/// A shard does not know the places of its rows.
 void infer_triangle(Call& call) {
-  if (call.shape(0).rank() >= 2)
-    infer_like_operand(call);
-  else
+  const Operand& x = call.operand(0);
+  const int rank = x.shape.rank();
+  if (rank < 2)
     call.bad_operand(0, Reason::kRankMismatch,
                      fmt::format("{} has fewer than 2 dimensions; expected (..., rows, columns)",
-                                 call.shape(0).str()));
+                                 x.shape.str()));
+  else if (call.job().shards > 1)
+    call.result(x.dtype, x.shape, batch_before(x.batch_axis, rank - 2));
+  else
+    infer_like_operand(call);
 }
 
 OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view formula,
@@ -31,6 +37,7 @@ OpSpec triangle_op(std::string_view name, std::string_view doc, std::string_view
       .plan_attributes = {{"diagonal", Kind::kOffset}},
       .infer = infer_triangle,
       .in_place = {0},
+      .linear = {0},
       .flops = {0},
       .numpy = numpy,
       .examples = std::move(examples)};

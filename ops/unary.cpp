@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace flow::ops {
@@ -12,7 +13,7 @@ void infer_unary_grad(Call& call) {
   if (!call.same_dtype()) return;
   const Operand& dy = call.operand(0);
   if (call.shape(1) == dy.shape)
-    call.result(dy.dtype, dy.shape, dy.batch_axis);
+    call.result(dy.dtype, dy.shape, common_batch(dy.batch_axis, call.operand(1).batch_axis));
   else
     call.bad_operand(1, Reason::kShapeMismatch,
                      fmt::format("the operands are {} and {}; expected equal shapes",
@@ -72,7 +73,7 @@ Parameters bounds() {
           infer_clip_grad};
 }
 
-OpSpec number_spec(std::string_view name, Domain domain, std::string_view doc,
+OpSpec number_spec(std::string_view name, Domain domain, bool linear, std::string_view doc,
                    std::string_view formula, std::string_view numpy,
                    std::vector<std::string_view> examples) {
   return {.name = name,
@@ -82,6 +83,7 @@ OpSpec number_spec(std::string_view name, Domain domain, std::string_view doc,
           .infer = infer_like_operand,
           .in_place = {0},
           .elementwise = true,
+          .linear = linear ? std::vector<size_t>{0} : std::vector<size_t>(),
           .domain = domain,
           .numpy = numpy,
           .examples = std::move(examples)};
@@ -120,6 +122,7 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
           .infer = parameters.infer_grad,
           .in_place = {0, 1},
           .elementwise = true,
+          .linear = {0},
           .rounds_operands = low_precision ? rounds_always : nullptr,
           .gradient_of = parameters.epilogue,
           .internal = true};
@@ -130,8 +133,8 @@ OpSpec backward(std::string_view name, const Parameters& parameters, std::string
 std::span<const OpSpec> unary() {
   constexpr bool kOperand = false, kResult = true;  // read by the gradient
   static const OpSpec kOps[] = {
-#define FLOW_UNARY_NUMBER_SPEC(op, domain, doc, formula, numpy, ...) \
-  number_spec(#op, Domain::domain, doc, formula, numpy, {__VA_ARGS__}),
+#define FLOW_UNARY_NUMBER_SPEC(op, domain, linear, doc, formula, numpy, ...) \
+  number_spec(#op, Domain::domain, linear, doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_STEP_SPEC(op, domain, doc, formula, numpy, ...) \
   forward(#op, Domain::domain, none(), doc, formula, numpy, {__VA_ARGS__}),
 #define FLOW_UNARY_SPEC(op, domain, parameters, doc, formula, numpy, grad_formula, reads, ...) \

@@ -34,6 +34,8 @@ std::span<const OpSpec> view() {
           .operands = {{"in", "any shape", Accepts::kAny}},
           .infer = infer_like_operand,
           .dropped = true,
+          .linear = {0},
+          .moves_elements = true,
           .numpy = "x",
           .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
       },

@@ -18,13 +18,20 @@ ValueId latest(const ir::Graph& graph, ValueId variable) {
   return updated.valid() ? updated : variable;
 }
 
+/// Elements that share one mean: of one shard, where each normalizes its own rows.
+int64_t elements_of_mean(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Value& x = graph[node.operands[0]];
+  const auto axis = static_cast<int>(node.attributes.get<int64_t>("axis"));
+  const bool of_shard = x.batch_axis >= 0 && x.batch_axis != axis;
+  return x.shape.elements() / x.shape[axis] / (of_shard ? graph.shards : 1);
+}
+
 /// The moving statistics take in those of this call. `normalised`: the first result of batch_norm.
 void move_statistics(const LayerContext& context, ValueId normalised, ValueId moving_mean,
                      ValueId moving_variance) {
   ir::Graph& graph = context.builder.graph();
   const ir::Node& node = *graph.producer_of(normalised);
-  const ir::Value& x = graph[node.operands[0]];
-  const int64_t count = x.shape.elements() / graph[moving_mean].shape.elements();
+  const int64_t count = elements_of_mean(graph, node);
   // The variance of a sample is that of where it comes from times (n - 1) / n.
   const double unbias =
       static_cast<double>(count) / static_cast<double>(std::max<int64_t>(count - 1, 1));

@@ -145,11 +145,12 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
             device_};
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
-    const auto& [dtype, shape, batch_axis] = call.results()[i];
+    const auto& [dtype, shape, batch_axis, combine] = call.results()[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
         {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.result_name(i))), dtype,
-         shape, batch_axis, id, plan::Role::kResult, spans.op, device_});
+         shape, batch_axis, id, plan::Role::kResult, spans.op, device_,
+         combine == ops::Combine::kNone ? std::nullopt : std::optional(combine)});
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().results;

@@ -97,6 +97,10 @@ void CallSite::report(const ops::Refusal& refusal) {
   for (const std::string& hint : refusal.hints) diag.with_hint(hint);
 }
 
+ops::JobTypes types_of(const ir::Graph& graph) {
+  return {.compute = graph.compute_dtype, .batch = batch_of(graph), .shards = graph.shards};
+}
+
 ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                      const ir::Attributes& attributes) {
   std::vector<ops::Operand> types;
@@ -104,8 +108,7 @@ ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operan
     const ir::Value& value = graph[operand];
     types.push_back({value.dtype, value.shape, value.batch_axis});
   }
-  return ops::Call(std::move(types), attributes,
-                   {.compute = graph.compute_dtype, .batch = batch_of(graph)});
+  return ops::Call(std::move(types), attributes, types_of(graph));
 }
 
 }  // namespace flow

@@ -58,6 +58,9 @@ class CallSite {
   bool failed_ = false;
 };
 
+/// What the job says of all calls.
+ops::JobTypes types_of(const ir::Graph& graph);
+
 /// The call as functions of ops/ see it. Borrows shapes and attributes.
 ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                      const ir::Attributes& attributes);

@@ -16,7 +16,10 @@ void Graph::move_last(const std::vector<size_t>& before) {
   for (size_t i = 0; i < before.size(); ++i) moved[before[i]].push_back(old + i);
   std::vector<Node> placed;
   for (size_t i = 0; i <= old; ++i) {
-    for (const size_t node : moved[i]) placed.push_back(std::move(nodes[node]));
+    for (const size_t node : moved[i]) {
+      nodes[node].once |= i < old ? nodes[i].once : !placed.empty() && placed.back().once;
+      placed.push_back(std::move(nodes[node]));
+    }
     if (i < old) placed.push_back(std::move(nodes[i]));
   }
   set_nodes(std::move(placed));

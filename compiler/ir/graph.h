@@ -2,6 +2,7 @@
 // is read from outside. Static shapes, typed ids, no stored users.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,6 +40,9 @@ struct Value {
   plan::Role role = plan::Role::kResult;
   Span span;                                         // where the user asked for it
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // where it lies
+  /// Of a value that is computed from several rows: what makes it of values that shards compute
+  /// from their own rows. Nothing where these do not.
+  std::optional<plan::Combine> combine = {};
 };
 
 /// An elementwise op fused onto a node's first result by a pass.
@@ -60,6 +64,7 @@ struct Node {
   bool probe = false;  // read by hooks alone: runs only when one of them fires
   Span span;           // the `op:` that asked for it; a gradient's is that of the forward op
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // what runs it; its results lie there
+  bool once = false;                                 // runs once, on what all shards made
 };
 
 struct Variable {
@@ -80,6 +85,7 @@ struct Alias {
 
 struct Graph {
   DType compute_dtype = DType::kFloat32;             // the float dtype that the job computes in
+  int64_t shards = 1;                                // of a batch
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's, of all that is not placed apart
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
@@ -107,7 +113,8 @@ struct Graph {
   /// Replaces the nodes; `producer` follows. Values that no node makes any more stay, without one.
   void set_nodes(std::vector<Node> replaced);
   /// Moves the last nodes up, the i-th of them before the node that is nodes[before[i]] now; those
-  /// with one place keep their order. REQUIRES: before[i] <= nodes.size() - before.size().
+  /// with one place keep their order, and run once where it does. REQUIRES: before[i] <=
+  /// nodes.size() - before.size().
   void move_last(const std::vector<size_t>& before);
 
   /// The value, variable, input or entry of that name; invalid when there is none.

@@ -5,6 +5,7 @@
 #include "compiler/ir/graph.h"
 #include "ops/spec.h"
 #include "runtime/base/text.h"
+#include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/named_values.h"
 
 namespace flow::ir {
@@ -40,6 +41,7 @@ class Printer {
   explicit Printer(const Graph& graph) : graph_(graph) {}
 
   std::string text() {
+    if (has_shards()) line("shards {}", graph_.shards);
     for (const ValueId input : graph_.inputs)
       line("input {}: {}", graph_[input].name, type_text(graph_[input]));
     for (const Variable& variable : graph_.variables) print(variable);
@@ -52,6 +54,8 @@ class Printer {
   }
 
  private:
+  bool has_shards() const { return graph_.shards > 1; }
+
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
@@ -68,6 +72,11 @@ class Printer {
     return device == plan::DeviceKind::kGpu ? " on gpu" : " on cpu";
   }
 
+  std::string combine_text(const Value& value) const {
+    return has_shards() && value.combine ? fmt::format(" combine={}", plan::spelled(*value.combine))
+                                         : "";
+  }
+
   void print(const Variable& variable) {
     const Value& value = graph_[variable.value];
     const std::string_view kind = variable.slot ? "slot" : "variable";
@@ -80,10 +89,11 @@ class Printer {
 
   void print(const Node& node) {
     std::vector<std::string> types;
-    for (const ValueId result : node.results) types.push_back(type_text(graph_[result]));
-    line("{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", names(node.results), node.op->name,
-         names(node.operands), attributes_text(node.attributes), join(types, ", "),
-         elsewhere(node.device));
+    for (const ValueId result : node.results)
+      types.push_back(type_text(graph_[result]) + combine_text(graph_[result]));
+    line("{}{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", node.once ? "once " : "",
+         names(node.results), node.op->name, names(node.operands), attributes_text(node.attributes),
+         join(types, ", "), elsewhere(node.device));
     for (const EpilogueOp& fused : node.epilogue)
       line("  + {}({}){}", fused.op->name, names(fused.operands),
            attributes_text(fused.attributes));

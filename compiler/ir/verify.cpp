@@ -12,7 +12,8 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), known_(graph.values.size()) {}
+  explicit Verifier(const Graph& graph)
+      : graph_(graph), known_(graph.values.size()), whole_(graph.values.size()) {}
 
   void verify() {
     check_names();
@@ -53,6 +54,8 @@ class Verifier {
     check_id(id);
     FLOW_CHECK(known_[id.index()] || (reader.probe && replaced_.contains(id)),
                "{} reads {} before it is made", reader.name, graph_[id].name);
+    FLOW_CHECK(reader.once || !whole_[id.index()], "{} of a shard reads {}, which is made once",
+               reader.name, graph_[id].name);
   }
 
   void check(const Node& node, NodeId id) {
@@ -79,6 +82,7 @@ class Verifier {
       FLOW_CHECK(graph_[result].producer == id && graph_[result].role == plan::Role::kResult, "{}",
                  graph_[result].name);
       make(result);
+      whole_[result.index()] = node.once;
     }
   }
 
@@ -91,7 +95,7 @@ class Verifier {
     FLOW_CHECK(!call.failed(), "{}: {}", name, call.refusals().front().text);
     FLOW_CHECK(call.results().size() == results.size(), "{}", name);
     for (size_t i = 0; i < results.size(); ++i) {
-      const auto& [dtype, shape, batch_axis] = call.results()[i];
+      const auto& [dtype, shape, batch_axis, combine] = call.results()[i];
       const Value& value = graph_[results[i]];
       FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.batch_axis == batch_axis,
                  "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());
@@ -111,6 +115,7 @@ class Verifier {
 
   const Graph& graph_;
   std::vector<bool> known_;  // by ValueId: made by what stands above
+  std::vector<bool> whole_;  // by ValueId: made by a node that runs once
   std::set<ValueId> replaced_;
 };
 

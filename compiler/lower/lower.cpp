@@ -1,6 +1,7 @@
 // Graph -> plan: tensors, steps in order, and probes for watched values inside fused steps.
 #include "compiler/lower/lower.h"
 
+#include <optional>
 #include <set>
 
 #include "compiler/lower/aliases.h"
@@ -17,7 +18,11 @@ using plan::TensorId;
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const Sources& sources, plan::Job& job)
-      : graph_(graph), sources_(sources), job_(job), read_(graph.values.size()) {
+      : graph_(graph),
+        sources_(sources),
+        job_(job),
+        read_(graph.values.size()),
+        read_as_whole_(graph.values.size()) {
     lowered_.tensor_of.resize(graph.values.size());
   }
 
@@ -29,9 +34,13 @@ class Lowering {
       job_.variables.push_back(
           {tensor(variable.value), variable.initializer, variable.trainable, variable.slot});
     for (const ir::Node& node : graph_.nodes) {
+      if (node.once && !once_) once_ = plan::StepId(job_.steps.size());
+      FLOW_CHECK(node.once || !once_, "{} comes after a node that runs once", node.name);
       add_probes(node);
       add_step(node);
     }
+    if (graph_.shards > 1)
+      job_.sharding = {graph_.shards, once_.value_or(plan::StepId(job_.steps.size()))};
     for (const ir::Variable& variable : graph_.variables)
       if (variable.updated.valid())
         job_.tensors[tensor(variable.updated).index()].alias = tensor(variable.value);
@@ -45,8 +54,11 @@ class Lowering {
     for (const ir::Node& node : graph_.nodes)
       for (const ValueId value : passes::reads_of(node)) {
         mark(value);
+        if (node.once) read_as_whole_[value.index()] = true;
         if (node.probe) watched_.insert(value);
       }
+    for (const auto* delivered : {&graph_.results, &graph_.watched})
+      for (const ValueId value : *delivered) read_as_whole_[value.index()] = true;
     for (const ValueId value : graph_.results) mark(value);
     for (const ir::Variable& variable : graph_.variables)
       if (variable.updated.valid()) mark(variable.updated);
@@ -67,6 +79,7 @@ class Lowering {
     made.shape = value.shape;
     made.role = value.role;
     made.batch_axis = value.batch_axis;
+    if (graph_.shards > 1 && read_as_whole_[id.index()]) made.combine = value.combine;
     made.where = sources_.where(value.span);
     made.device = elsewhere(value.device);
     tensor = TensorId(job_.tensors.size());
@@ -134,8 +147,10 @@ class Lowering {
   const Sources& sources_;
   plan::Job& job_;
   Lowered lowered_;
-  std::vector<bool> read_;     // by ValueId: by anyone
-  std::set<ValueId> watched_;  // by hooks, or by nodes that hooks read
+  std::vector<bool> read_;            // by ValueId: by anyone
+  std::vector<bool> read_as_whole_;   // by ValueId: by a node that runs once, or from outside
+  std::set<ValueId> watched_;         // by hooks, or by nodes that hooks read
+  std::optional<plan::StepId> once_;  // where shards: the first step that runs once
 };
 
 }  // namespace

@@ -20,7 +20,9 @@ class Updates {
   void run() {
     const Training& training = *context_.training;
     add_mean_loss();
-    scale_ = 1 / (static_cast<double>(training.loss_elements(graph_)) * training.static_scale());
+    const size_t means = graph_.nodes.size();
+    context_.loss_elements = training.loss_elements(graph_);
+    scale_ = 1 / (static_cast<double>(context_.loss_elements) * training.static_scale());
     for (size_t i = 0; i < training.variables.size(); ++i) {
       const ValueId variable = training.variables[i];
       if (const ValueId gradient = graph_.gradient_of(variable); gradient.valid())
@@ -33,6 +35,7 @@ class Updates {
         trained.gradient = clipped(trained.variable, trained.gradient);
     for (const Trained& trained : trained_) add_update(trained, factor);
     if (context_.loss_scale.valid()) add_scale_update();
+    for (size_t i = means; i < graph_.nodes.size(); ++i) run_once(graph_.nodes[i]);
     place_early();
   }
 
@@ -41,6 +44,9 @@ class Updates {
     ValueId variable, gradient;
     double rate_scale, weight_decay;
   };
+
+  /// Updates read whole gradients, however many shards make them.
+  void run_once(ir::Node& node) const { node.once = graph_.shards > 1; }
 
   /// The mean of each loss, and where there are several, their sum.
   void add_mean_loss() {
@@ -59,6 +65,7 @@ class Updates {
       builder_.place_on(graph_[sum].device);
       sum = builder_.add("add", last ? name : fmt::format("{}.sum{}", name, i + 1), {sum, part}, {},
                          losses[i].span);
+      run_once(graph_.nodes.back());
     }
     graph_.results.push_back(sum);
   }

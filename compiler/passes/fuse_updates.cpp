@@ -55,6 +55,7 @@ void move_to_end(std::list<ir::Node>& nodes, NodeAt product, const ir::Graph& gr
 }  // namespace
 
 void fuse_updates(ir::Graph& graph, Context&, Diags&) {
+  if (graph.shards > 1) return;
   const std::vector<int> reads = main_reads(graph);
   const std::vector<size_t> last = last_reads(graph);
   std::list<ir::Node> left;

@@ -153,7 +153,7 @@ class RowsJoiner {
 }  // namespace
 
 void join_shared_grads(ir::Graph& graph, Context& context, Diags& diags) {
-  if (RowsJoiner(graph, diags).run()) remove_dead(graph, context, diags);
+  if (graph.shards == 1 && RowsJoiner(graph, diags).run()) remove_dead(graph, context, diags);
 }
 
 }  // namespace flow::passes

@@ -53,9 +53,11 @@ class ProductRounding {
           readers_[operand.index()].push_back(i);
   }
 
+  /// Products that run once read what all shards made, which is not rounded part by part.
   void round_products(bool probes) {
     for (size_t i = 0; i < old_; ++i)
-      if (graph_.nodes[i].op->product && graph_.nodes[i].probe == probes)
+      if (const ir::Node& node = graph_.nodes[i];
+          node.op->product && node.probe == probes && !node.once)
         for (size_t operand = 0; operand < 2; ++operand) round_operand(i, operand);
   }
 

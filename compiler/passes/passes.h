@@ -22,12 +22,17 @@ void statistics_last(ir::Graph& graph, Context& context, Diags& diags);
 /// Drops nodes that nothing reads, and marks those that hooks alone read as probes.
 void remove_dead(ir::Graph& graph, Context& context, Diags& diags);
 
+/// Where the batch has shards: orders nodes so that those that each shard runs on its own rows come
+/// before those that run once, and cuts the shapes of rows. Reports what shards cannot compute.
+void cut_shards(ir::Graph& graph, Context& context, Diags& diags);
+
 /// The sum of slice_grads whose parts, side by side, are all of a tensor -> concat, or stack, of
 /// the parts' gradients: the same numbers, each written once.
 void join_slice_grads(ir::Graph& graph, Context& context, Diags& diags);
 
 /// The sum of products that are the gradients of one weight -> one product of their operands below
-/// one another, where that copies less than the sum writes; likewise the bias's behind them.
+/// one another, where that copies less than the sum writes; likewise the bias's behind them. Not of
+/// shards, whose rows lie elsewhere in the batch.
 void join_shared_grads(ir::Graph& graph, Context& context, Diags& diags);
 
 /// relu_grad(max_pool2d_grad(dp)) -> max_pool2d_grad(relu_grad(dp)): the same bits from fewer
@@ -45,7 +50,7 @@ void low_precision_products(ir::Graph& graph, Context& context, Diags& diags);
 /// they alone read.
 void fuse_epilogues(ir::Graph& graph, Context& context, Diags& diags);
 
-/// Fuses sgd_update onto the product that makes its gradient.
+/// Fuses sgd_update onto the product that makes its gradient. Not where shards make parts of it.
 void fuse_updates(ir::Graph& graph, Context& context, Diags& diags);
 
 /// Adds the copies of what a node reads of the other device, each value copied once. Where all

@@ -12,6 +12,7 @@ constexpr Pass kPasses[] = {
     {"add_updates", add_updates},
     {"statistics_last", statistics_last},
     {"remove_dead", remove_dead},
+    {"cut_shards", cut_shards},
     {"join_slice_grads", join_slice_grads},
     {"join_shared_grads", join_shared_grads},
     {"move_relu_grad", move_relu_grad},

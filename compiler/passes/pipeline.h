@@ -44,7 +44,7 @@ struct Training {
 
   /// "a", "a + b"
   std::string loss_name() const;
-  /// Of each loss.
+  /// Of each loss, before the batch is cut into shards.
   int64_t loss_elements(const ir::Graph& graph) const;
   bool scales_dynamically() const { return loss_scale && loss_scale->dynamic; }
   /// The constant factor on all gradients; 1 where the scale is dynamic.
@@ -58,6 +58,7 @@ struct Context {
   std::optional<DType> low_precision;  // the 16-bit dtype of products, in mixed jobs
   // Made by the passes:
   ir::ValueId mean_loss;           // the scalar that is logged
+  int64_t loss_elements = 1;       // of each loss, of the whole batch
   ir::ValueId loss_scale, factor;  // dynamic: the variable; what gradients are multiplied by
   /// Gradients that hooks read, with a dynamic scale undone: (value, its gradient).
   std::vector<std::pair<ir::ValueId, ir::ValueId>> unscaled;

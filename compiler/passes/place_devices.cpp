@@ -85,6 +85,9 @@ class Placement {
     for (size_t i = 0; i < old; ++i)
       for (const ValueId made : made_by(graph_.nodes[i])) copy(made, i + 1);
     graph_.move_last(before_);
+    for (const ir::Node& node : graph_.nodes)
+      if (node.op->between_devices && !node.once)
+        graph_[node.results[0]].combine = graph_[node.operands[0]].combine;
   }
 
   /// What a fused node makes on its way too: a probe may read it.

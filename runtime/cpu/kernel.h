@@ -33,6 +33,7 @@ struct TensorDesc {
   Shape shape;  // logical
   Layout layout = Layout::kPlain;
   bool used = true;  // false: a second result that nobody reads; its pointer is null
+  int batch_axis = plan::kNoBatch;
 };
 
 /// A step with its operands described. `epilogue_operands[i]` belong to step.epilogue[i]. Lives as
@@ -42,12 +43,14 @@ struct Request {
   std::vector<TensorDesc> inputs, outputs;
   std::vector<std::vector<TensorDesc>> epilogue_operands;
   uint64_t seed = 0;
-  int threads = 1;  // for parallel_for; results must not depend on it
+  int threads = 1;     // for parallel_for; results must not depend on it
+  int64_t shards = 1;  // that share the batch: what is drawn is that of the whole batch
 };
 
 /// The buffers of one launch. `workspace` has the bytes the kernel asked for, 64-byte aligned; so
-/// is every buffer of the arena. Output 0 may lie exactly on the input that the plan's alias names
-/// (elementwise kernels, reshape, updates), never on a part of it.
+/// is every buffer of the arena. Inputs of the job are where a shard's rows begin: aligned to their
+/// elements. Output 0 may lie exactly on the input that the plan's alias names (elementwise
+/// kernels, reshape, updates), never on a part of it.
 struct Buffers {
   std::span<std::byte*const> inputs, outputs;
   std::span<const std::span<std::byte* const>> epilogue_operands;
@@ -58,10 +61,11 @@ struct Buffers {
 struct CallState {
   int64_t step = 0;
   double learning_rate = 0;
+  int64_t shard = 0;
   std::optional<exec::Fault>* fault = nullptr;  // the first fault of a call is kept
 
   /// As an update sees it whose variable has a learning rate `scale` times that of the call.
-  CallState at_rate(double scale) const { return {step, learning_rate * scale, fault}; }
+  CallState at_rate(double scale) const { return {step, learning_rate * scale, shard, fault}; }
 };
 
 using Launch = std::function<void(const Buffers&, const CallState&)>;

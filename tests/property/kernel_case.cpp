@@ -108,7 +108,8 @@ KernelRun run_kernel(const KernelCase& one, const KernelSettings& settings) {
   const cpu::Kernel kernel = cpu::find_kernel(settings.kernels, one.op)->prepare(request);
   const Memory workspace(kernel.workspace);
   KernelRun run;
-  cpu::CallState state{settings.step, settings.learning_rate, &run.fault};
+  cpu::CallState state{
+      .step = settings.step, .learning_rate = settings.learning_rate, .fault = &run.fault};
   kernel.launch({inputs, outputs, {}, workspace.data()}, state);
   FLOW_CHECK(workspace.has_margin() && std::ranges::all_of(memory, &Memory::has_margin),
              "{} writes beyond its memory", one.op);

@@ -71,6 +71,22 @@ void JobBuilder::fuse(std::string op, std::vector<TensorId> operands, Attributes
   job_.steps.back().epilogue.push_back(std::move(fused));
 }
 
+void JobBuilder::rows(TensorId id, int axis) { job_.tensors[id.index()].batch_axis = axis; }
+
+void JobBuilder::combined(TensorId id, plan::Combine combine) {
+  plan::Tensor& tensor = job_.tensors[id.index()];
+  tensor.batch_axis = plan::kBatchReduced;
+  tensor.combine = combine;
+}
+
+void JobBuilder::end_shards(int64_t count) {
+  if (count > 1) {
+    job_.sharding = plan::Sharding{count, plan::StepId(job_.steps.size())};
+    return;
+  }
+  for (plan::Tensor& tensor : job_.tensors) tensor.combine.reset();
+}
+
 plan::Job JobBuilder::build() {
   plan::assign_lifetimes(job_);
   return job_;

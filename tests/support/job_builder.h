@@ -31,6 +31,13 @@ class JobBuilder {
   /// Fuses an op onto the last step.
   void fuse(std::string op, std::vector<plan::TensorId> operands, Attributes attributes);
 
+  /// Says along which axis of a tensor the rows of the batch lie. Shapes are those of one shard.
+  void rows(plan::TensorId id, int axis = 0);
+  /// Says of what shards make parts.
+  void combined(plan::TensorId id, plan::Combine combine);
+  /// Each of `count` shards runs the steps up to here, where there are several.
+  void end_shards(int64_t count);
+
   plan::Step& last_step() { return job_.steps.back(); }
   /// The job, with lifetimes.
   plan::Job build();

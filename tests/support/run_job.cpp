@@ -6,6 +6,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/philox.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::test {
 
@@ -19,9 +20,9 @@ TensorId tensor(const plan::Job& job, const std::string& name) {
 
 namespace {
 
-Array random_array(const plan::Tensor& tensor, uint64_t seed) {
-  Array array(tensor.dtype, tensor.shape);
-  std::vector<double> values(static_cast<size_t>(tensor.shape.elements()));
+Array random_array(const plan::Tensor& tensor, const Shape& shape, uint64_t seed) {
+  Array array(tensor.dtype, shape);
+  std::vector<double> values(static_cast<size_t>(shape.elements()));
   const bool floats = is_float(tensor.dtype);
   draw_uniform({seed, tensor.name, 0}, floats ? -1 : 0, floats ? 1 : 10, values.data(),
                static_cast<int64_t>(values.size()));
@@ -50,7 +51,8 @@ Array random_array(const plan::Tensor& tensor, uint64_t seed) {
 Arrays random_values(const plan::Job& job, uint64_t seed) {
   Arrays values;
   for (const plan::Tensor& tensor : job.tensors)
-    if (tensor.role != plan::Role::kResult) values.emplace(tensor.name, random_array(tensor, seed));
+    if (tensor.role != plan::Role::kResult)
+      values.emplace(tensor.name, random_array(tensor, plan::whole_shape(job, tensor), seed));
   return values;
 }
 
@@ -79,7 +81,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
   Arrays results;
   for (const std::string& name : wanted) {
     const TensorId id = tensor(job, name);
-    Array result(job[id].dtype, job[id].shape);
+    Array result(job[id].dtype, plan::whole_shape(job, job[id]));
     if (job[id].role == plan::Role::kVariable)
       program->read_variable(id, result.bytes());
     else

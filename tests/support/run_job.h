@@ -30,8 +30,8 @@ plan::TensorId tensor(const plan::Job& job, const std::string& name);
 /// the same seed.
 Arrays random_values(const plan::Job& job, uint64_t seed = 1);
 
-/// Runs `options.calls` calls on `values` (inputs and variables) and returns the tensors `wanted`
-/// of the last one; a variable is read after it.
+/// Arrays are those of the whole batch. Runs `options.calls` calls on `values` (inputs and
+/// variables) and returns the tensors `wanted` of the last one; a variable is read after it.
 Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::string>& wanted,
            const RunJob& options = {});
 

@@ -40,6 +40,7 @@ Instance::Instance(Reader& reader, const File& file, const Job& job, const Targe
   graph.device = scope_.device = job::device_of(job.placement, target);
   builder_.place_on(graph.device);
   graph.compute_dtype = plan::compute_dtype_of(job.precision);
+  graph.shards = job.shards;
   add_inputs();
   run(job.graph.entries, scope_);
 }

@@ -92,7 +92,7 @@ class IoSpecWriter {
   /// What a gradient of the scaled, summed loss is multiplied by.
   double gradient_factor(const Hook& hook, const passes::Context& context) const {
     const passes::Training& training = *context.training;
-    return (hook.mean ? 1 / static_cast<double>(training.loss_elements(graph_)) : 1) /
+    return (hook.mean ? 1 / static_cast<double>(context.loss_elements) : 1) /
            training.static_scale();
   }
 

@@ -73,6 +73,7 @@ Job read_job(Reader& reader, const yaml::Entry& entry, const std::vector<Dataset
   job.deterministic = fields.word("determinism") == "on";
   if (const yaml::Node* inputs = fields.find("inputs"))
     job.inputs = read_inputs(reader, *inputs, datasets);
+  job.shards = read_shards(fields, job);
   job.graph = read_graph(reader, fields.require("graph"), names_of(job.inputs), networks, {}, true);
   read_training(fields, job);
   if (const yaml::Node* returns = fields.find("returns"))

@@ -137,6 +137,7 @@ struct Job {
   Name name;
   bool train = false;
   Placement placement;
+  int64_t shards = 1;  // of a batch
   std::string precision = "float32";
   bool deterministic = true;
   std::vector<Input> inputs;

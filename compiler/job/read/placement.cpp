@@ -78,17 +78,8 @@ plan::DeviceKind device_of(const Placement& placement, const Target& target) {
 void place(Reader& reader, const Job& job, const Target& target, plan::Job& made) {
   const Placement& placement = job.placement;
   made.device = device_of(placement, target);
-  made.devices = placement.devices;
+  made.devices = job.shards;
   check_ids(reader, placement, made.device);
-  for (const Input& input : job.inputs)
-    if (!input.has_error && input.rows && input.shape.rank() > 0 &&
-        input.shape[0] % placement.devices != 0)
-      reader
-          .error(Diagnosis::kPlacement, input.shape_span,
-                 fmt::format("{} rows cannot be split evenly among {} devices", input.shape[0],
-                             placement.devices))
-          .label(placement.ids_span, "the devices")
-          .with_hint("set `rows: false` on the input to copy it to each device");
 }
 
 void check_entry_placement(Reader& reader, const Entry& entry, const Job& job,

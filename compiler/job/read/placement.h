@@ -9,8 +9,7 @@ namespace flow::job {
 /// The device that a placement means for a target: `auto` is what that has.
 plan::DeviceKind device_of(const Placement& placement, const Target& target);
 
-/// Chooses the devices that the job runs on. Reports devices that the target does not have, and
-/// inputs whose rows cannot be shared evenly among them.
+/// Chooses the devices that the job runs on. Reports devices that the target does not have.
 void place(Reader& reader, const Job& job, const Target& target, plan::Job& made);
 
 /// Reports an entry's placement on `device` that names other devices than its job can use.

@@ -74,6 +74,8 @@ plan::Sink read_command(const Fields& fields);
 void check_expected(Reader& reader, const yaml::Node& to, plan::ReturnValue::Kind given);
 /// `section`: the job's, or that of entries.
 Placement read_placement(Reader& reader, const yaml::Node& node, Span key, const Section& section);
+/// `shards`: of a job whose placement and inputs are known; 1 after an error.
+int64_t read_shards(const Fields& fields, const Job& job);
 /// `every: {steps: N}` or `{epochs: N}`; the other is 0. `has_dataset`: an epoch is known.
 struct Period {
   int64_t steps = 0, epochs = 0;

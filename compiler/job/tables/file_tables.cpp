@@ -136,9 +136,13 @@ const Section& job_section() {
       {word("type", "", "kind of job; train updates variables, predict runs in inference mode",
             {"train", "predict"}),
        text("extends", "none",
-            "job to inherit `inputs`, `graph`, `placement`, `precision` and `determinism` from; "
-            "own keys merge over them, and added entries need `in:`"),
+            "job to inherit `inputs`, `graph`, `placement`, `shards`, `precision` and "
+            "`determinism` from; own keys merge over them, and added entries need `in:`"),
        section("placement", "none", "devices to run on", placement_section()),
+       {"shards", KeyType::kInteger, "none",
+        "number of equal parts of each batch, computed one after another; a power of two that "
+        "divides the batch; default: devices in `ids`",
+        Bounds{.min = 1, .max = plan::kMaxShards}},
        word("precision", "float32",
             "float precision. tf32: float32 with TF32 matrix products on GPUs; mixed_bfloat16, "
             "mixed_float16: float32 with 16-bit operands in matrix products",

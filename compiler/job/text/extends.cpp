@@ -16,8 +16,8 @@
 namespace flow::job {
 namespace {
 
-constexpr std::array<std::string_view, 5> kTakenOver = {"placement", "precision", "determinism",
-                                                        "inputs", "graph"};
+constexpr std::array<std::string_view, 6> kTakenOver = {"placement",   "shards", "precision",
+                                                        "determinism", "inputs", "graph"};
 constexpr size_t kMostJobs = 64;        // each extended by the one before
 constexpr size_t kMostNodes = 200'000;  // copied
 

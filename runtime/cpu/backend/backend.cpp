@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -14,10 +15,12 @@
 #include "runtime/cpu/backend/cost.h"
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/program.h"
+#include "runtime/cpu/backend/shard_sums.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/run/memory.h"
 #include "runtime/plan/model/precision.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {
 namespace {
@@ -25,11 +28,25 @@ namespace {
 /// All that a program will allocate.
 size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
                     const exec::PrepareOptions& options) {
-  size_t needed =
-      report.variables + report.arena + report.inputs * std::max<size_t>(1, options.input_slots);
-  for (plan::TensorId id : options.deliverables)
-    if (id.valid()) needed += exec::bytes_of(job[id]) * std::max<size_t>(1, options.output_slots);
-  return needed;
+  size_t outputs = 0;
+  for (size_t i = 0; i < options.deliverables.size(); ++i) {
+    const plan::TensorId id = options.deliverables[i];
+    if (!id.valid()) continue;
+    outputs += bytes_of(plan::whole_shape(job, job[id]), job[id].dtype);
+    if (i < options.in_parts.size() && options.in_parts[i])
+      outputs += exec::bytes_of(job[id]) * static_cast<size_t>(plan::shards_of(job));
+  }
+  return report.variables + report.arena +
+         report.inputs * std::max<size_t>(1, options.input_slots) +
+         outputs * std::max<size_t>(1, options.output_slots);
+}
+
+/// Sums over shards lie at the end of the arena.
+void add_sums(const ShardSums& sums, exec::MemoryReport& report) {
+  if (sums.bytes() == 0) return;
+  report.arena += sums.bytes();
+  report.at_peak.push_back({"sums over shards", sums.bytes()});
+  std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
 /// Where oneDNN got no memory for what it would choose, it chooses something else, whose results
@@ -64,6 +81,8 @@ class CpuBackend : public exec::Backend {
     return {AlignedBytes(bytes, true).release(), [](std::byte* memory) { std::free(memory); }};
   }
 
+  bool runs_shards() const override { return true; }
+
   std::unique_ptr<exec::Program> prepare(const plan::Job& job,
                                          const exec::PrepareOptions& options) override {
     if (job.precision == "tf32")
@@ -93,10 +112,12 @@ class CpuBackend : public exec::Backend {
                                                  .workspaces = workspaces,
                                                  .shared = shared,
                                                  .transferred = options.transferred});
+    ShardSums sums(job, owners);
+    add_sums(sums, memory.report);
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");
     return std::make_unique<CpuProgram>(job, options, layouts, std::move(kernels),
-                                        std::move(memory), shared, threads);
+                                        std::move(memory), shared, std::move(sums), threads);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "runtime/base/text.h"
 #include "runtime/cpu/backend/cost.h"
 #include "runtime/cpu/backend/layout.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {
 namespace {
@@ -81,7 +82,8 @@ class KernelBinder {
     }
     const plan::Tensor& tensor = context_.job[id];
     return {Operand{Operand::Kind::kTensor, id, 0},
-            TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()]}};
+            TensorDesc{tensor.name, tensor.dtype, tensor.shape, context_.layouts[id.index()], true,
+                       tensor.batch_axis}};
   }
 
   size_t reserve(size_t bytes) {
@@ -259,6 +261,7 @@ class KernelBinder {
                         const std::vector<Value>& in, const std::vector<Value>& out,
                         const std::vector<std::vector<Value>>& epilogue) const {
     Request request{step, {}, {}, {}, context_.job.seed, threads_};
+    request.shards = plan::shards_of(context_.job);
     for (const Value& value : in) request.inputs.push_back(value.desc);
     for (const Value& value : out) request.outputs.push_back(value.desc);
     for (const std::vector<Value>& operands : epilogue) {

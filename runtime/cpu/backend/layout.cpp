@@ -31,6 +31,11 @@ void for_each_of(ops::Images images, const plan::Step& step, F f) {
     if (step.outputs[i].valid() && step.op->result(i).images == images) f(step.outputs[i]);
 }
 
+/// Shards of such a tensor are joined along an inner axis, which takes plain ones.
+bool is_joined_inside(const plan::Job& job, const plan::Tensor& tensor) {
+  return job.sharding && tensor.batch_axis > 0;
+}
+
 /// Makes all free 4-D operands of the step channels-last if one of them is.
 /// Returns whether that changed anything.
 bool spread(const plan::Step& step, const std::vector<bool>& free, std::vector<Layout>& layouts) {
@@ -68,8 +73,11 @@ void transpose_images(int threads, int64_t images, int64_t rows, int64_t columns
 std::vector<Layout> assign_layouts(const plan::Job& job,
                                    std::span<const KernelEntry* const> kernels) {
   std::vector<bool> free(job.tensors.size());
-  for (size_t i = 0; i < free.size(); ++i)
-    free[i] = job.tensors[i].role == plan::Role::kResult && job.tensors[i].shape.rank() == 4;
+  for (size_t i = 0; i < free.size(); ++i) {
+    const plan::Tensor& tensor = job.tensors[i];
+    free[i] = tensor.role == plan::Role::kResult && tensor.shape.rank() == 4 &&
+              !is_joined_inside(job, tensor);
+  }
   for (const plan::Step& step : job.steps)
     for_each_of(ops::Images::kFilters, step, [&](TensorId id) { free[id.index()] = false; });
   std::vector<Layout> layouts(job.tensors.size(), Layout::kPlain);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
@@ -12,7 +13,7 @@
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"
 #include "runtime/exec/run/probes.h"
-#include "runtime/exec/run/profile.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cpu {
 namespace {
@@ -35,14 +36,16 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
                        std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
                        exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared,
-                       int threads)
+                       ShardSums sums, int threads)
     : threads_(threads),
       workers_(threads),
       report_(std::move(memory.report)),
+      shards_(plan::shards_of(job)),
+      shard_steps_(job.sharding ? job.sharding->steps.index() : 0),
+      sums_(std::move(sums)),
       layouts_(layouts.begin(), layouts.end()),
       input_stride_(report_.inputs) {
-  for (size_t i = 0; i < job.tensors.size(); ++i)
-    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, memory.tensors[i]});
+  place_tensors(job, memory.tensors);
   steps_.resize(kernels.size());
   plan_deliveries(job, options);
   const size_t input_slots = std::max<size_t>(1, options.input_slots);
@@ -53,16 +56,31 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   inputs_ = AlignedBytes(report_.inputs, true);
   outputs_ = AlignedBytes(report_.outputs, true);
   arena_ = AlignedBytes(report_.arena, false);
+  sums_.use(arena_.data() + report_.arena - sums_.bytes());
   faults_.resize(output_slots);
   for (const exec::SharedVariable& variable : shared)
-    shared_.push_back(
-        static_cast<const CpuProgram*>(variable.program)->address(variable.theirs, 0));
+    shared_.push_back(static_cast<const CpuProgram*>(variable.program)->address(variable.theirs));
   for (const exec::TransferredTensor& transferred : options.transferred)
     transferred_.push_back(transferred.memory);
   segments_ = options.segments;
   if (segments_.empty()) segments_.push_back(steps_.size());
+  FLOW_CHECK(shards_ == 1 || segments_.size() == 1, "{} segments", segments_.size());
   if (options.profile) prepare_timing(job, kernels);
   bind(std::move(kernels), memory.workspaces);
+}
+
+void CpuProgram::place_tensors(const plan::Job& job, const std::vector<exec::Place>& places) {
+  std::map<size_t, size_t> rows;  // by offset in the inputs: bytes of a shard's
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    const plan::Tensor& tensor = job.tensors[i];
+    const bool is_input = tensor.role == plan::Role::kInput;
+    if (is_input && tensor.batch_axis >= 0 && shards_ > 1)
+      rows[places[i].offset] = exec::bytes_of(tensor);
+    tensors_.push_back(
+        {tensor.dtype, is_input ? plan::whole_shape(job, tensor) : tensor.shape, places[i]});
+  }
+  for (const exec::Place& place : places)
+    shard_bytes_.push_back(place.pool == Pool::kInputs ? rows[place.offset] : 0);
 }
 
 void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options) {
@@ -78,13 +96,35 @@ void CpuProgram::plan_deliveries(const plan::Job& job, const exec::PrepareOption
     steps_[i].wanted_by = std::move(probes[i]);
   }
   for (size_t i = 0; i < deliverables.size(); ++i) {
-    const TensorId id = deliverables[i];
-    if (!id.valid()) continue;
-    const size_t step = maker[id.index()];
-    (step < steps_.size() ? steps_[step].deliveries : early_).push_back({i, id, output_stride_});
-    output_offsets_.emplace_back(id, output_stride_);
-    output_stride_ += aligned(tensors_[id.index()].bytes());
+    if (!deliverables[i].valid()) continue;
+    const bool in_parts = i < options.in_parts.size() && options.in_parts[i] != 0;
+    plan_delivery(job, i, deliverables[i], maker[deliverables[i].index()], in_parts);
   }
+}
+
+void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, size_t maker,
+                               bool in_parts) {
+  const plan::Tensor& tensor = job[id];
+  const bool by_shards = maker < shard_steps_;
+  std::vector<CopyOut>& copies = maker == steps_.size()        ? early_
+                                 : by_shards && tensor.combine ? wholes_
+                                                               : steps_[maker].deliveries;
+  const size_t whole_bytes = bytes_of(plan::whole_shape(job, tensor), tensor.dtype);
+  const size_t whole = output_stride_, parts = whole + aligned(whole_bytes);
+  const int axis = by_shards ? tensor.batch_axis : plan::kNoBatch;
+  copies.push_back({index, id, whole, whole_index(tensors_[id.index()].shape, axis, shards_)});
+  delivered_.push_back({id, whole, whole_bytes});
+  output_stride_ = parts;
+  if (!in_parts || !by_shards) return;
+  const int64_t n = tensor.shape.elements();
+  parts_.push_back({index, id, parts, {n, n, n}});
+  delivered_.back().parts = parts;
+  output_stride_ += aligned(exec::bytes_of(tensor) * static_cast<size_t>(shards_));
+}
+
+/// Sums over shards come behind the steps of shards.
+size_t CpuProgram::timed_index(size_t step) const {
+  return 1 + step + (shards_ > 1 && step >= shard_steps_ ? 1 : 0);
 }
 
 void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels) {
@@ -96,16 +136,20 @@ void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKerne
                             kernels[i].actions.empty() ? "none: a view" : kernels[i].kernel,
                             segment});
   }
-  times_.assign(faults_.size(), std::vector<int64_t>(timed_steps_.size() + 1));
+  if (shards_ > 1)
+    timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + shard_steps_),
+                        {"sums over shards", "combine", "flow"});
+  clock_ = StepClock(faults_.size(), timed_steps_.size(), shards_ > 1);
 }
 
-std::byte* CpuProgram::address(TensorId tensor, size_t input_slot) const {
+std::byte* CpuProgram::address(TensorId tensor, size_t input_slot, int64_t shard) const {
   const exec::Place& place = tensors_[tensor.index()].place;
   switch (place.pool) {
     case Pool::kVariables:
       return variables_.data() + place.offset;
     case Pool::kInputs:
-      return inputs_.data() + input_slot * input_stride_ + place.offset;
+      return inputs_.data() + input_slot * input_stride_ + place.offset +
+             static_cast<size_t>(shard) * shard_bytes_[tensor.index()];
     case Pool::kArena:
       return arena_.data() + place.offset;
     case Pool::kShared:
@@ -123,7 +167,7 @@ std::vector<std::byte*> CpuProgram::bind(const std::vector<Operand>& operands,
   std::vector<std::byte*> pointers;
   for (const Operand& operand : operands) {
     if (operand.kind == Operand::Kind::kTensor)
-      pointers.push_back(address(operand.tensor, 0));
+      pointers.push_back(address(operand.tensor));
     else
       pointers.push_back(operand.kind == Operand::Kind::kWorkspace ? workspace + operand.offset
                                                                    : nullptr);
@@ -155,8 +199,10 @@ void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bo
                               std::vector<std::byte*>& pointers) {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].kind != Operand::Kind::kTensor) continue;
-      const exec::Place& place = tensors_[operands[i].tensor.index()].place;
-      if (place.pool == Pool::kInputs) input_pointers_.push_back({&pointers[i], place.offset});
+      const size_t tensor = operands[i].tensor.index();
+      const exec::Place& place = tensors_[tensor].place;
+      if (place.pool == Pool::kInputs)
+        input_pointers_.push_back({&pointers[i], place.offset, shard_bytes_[tensor]});
     }
   };
   for (size_t i = 0; i < kernel.actions.size(); ++i) {
@@ -170,12 +216,12 @@ void CpuProgram::collect_input_pointers(const BoundKernel& kernel, BoundStep& bo
 
 void CpuProgram::write_variable(TensorId variable, const ArrayView& value) {
   exec::variable_of(tensors_, variable, value);
-  std::copy_n(value.data, value.bytes(), address(variable, 0));
+  std::copy_n(value.data, value.bytes(), address(variable));
 }
 
 void CpuProgram::read_variable(TensorId variable, std::span<std::byte> into) const {
   exec::variable_of(tensors_, variable, into.size());
-  std::copy_n(address(variable, 0), into.size(), into.data());
+  std::copy_n(address(variable), into.size(), into.data());
 }
 
 std::span<std::byte> CpuProgram::input(TensorId input, size_t slot) {
@@ -188,64 +234,112 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
   flush_denormals();
   const SingleThreadedLibraries single;
   const Workers::Use use(workers_);
-  if (call.segment == 0) {
-    for (const InputPointer& input : input_pointers_)
-      *input.pointer = inputs_.data() + input_slot * input_stride_ + input.offset;
-    faults_[output_slot].reset();
-  }
-  if (timed_steps_.empty())
-    launch_steps<false>(call, input_slot, output_slot);
-  else
-    launch_steps<true>(call, input_slot, output_slot);
+  const Turn turn{call, input_slot, output_slot};
+  if (call.segment == 0) begin(turn);
+  if (shards_ > 1) run_shards(turn);
+  run_steps(call.segment == 0 ? shard_steps_ : segments_[call.segment - 1], segments_[call.segment],
+            turn);
+  clock_.end(output_slot);
   throw_failure();
 }
 
-template <bool kTimed>
-void CpuProgram::launch_steps(const exec::Call& call, size_t input_slot, size_t output_slot) {
-  const size_t first = call.segment == 0 ? 0 : segments_[call.segment - 1];
-  // Before the first step: the begin, and what is delivered early.
-  [[maybe_unused]] int64_t* time =
-      kTimed ? times_[output_slot].data() + (call.segment == 0 ? 0 : 2 + first) : nullptr;
-  const auto stamp = [&](bool ran) {
-    if constexpr (kTimed) *time = ran ? exec::Profile::now() : time[-1], ++time;
-  };
-  if (call.segment == 0) {
-    stamp(true);
-    deliver(early_, call, input_slot, output_slot);
-    stamp(!early_.empty());
+void CpuProgram::begin(const Turn& turn) {
+  faults_[turn.output_slot].reset();
+  point_to_inputs(turn);
+  clock_.begin(turn.output_slot);
+  deliver(early_, turn);
+  clock_.stamp(turn.output_slot, 0, !early_.empty());
+}
+
+void CpuProgram::point_to_inputs(const Turn& turn) {
+  for (const InputPointer& input : input_pointers_)
+    *input.pointer = inputs_.data() + turn.input_slot * input_stride_ + input.offset +
+                     static_cast<size_t>(turn.shard) * input.shard_bytes;
+}
+
+void CpuProgram::run_shards(const Turn& turn) {
+  for (int64_t shard = 0; shard < shards_; ++shard) {
+    const Turn one{turn.call, turn.input_slot, turn.output_slot, shard};
+    point_to_inputs(one);
+    run_steps(0, shard_steps_, one);
+    combine(one);
   }
-  const CallState state{call.step, call.learning_rate, &faults_[output_slot]};
-  for (const BoundStep& step : std::span(steps_).subspan(first, segments_[call.segment] - first)) {
-    const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
-    if (step.probe && std::ranges::none_of(step.wanted_by, wanted)) {
-      stamp(false);
-      continue;
+  deliver(wholes_, turn);
+  clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
+}
+
+bool CpuProgram::runs(size_t step, const exec::Call& call) const {
+  const auto wanted = [&call](size_t index) { return call.wanted[index] != 0; };
+  return !steps_[step].probe || std::ranges::any_of(steps_[step].wanted_by, wanted);
+}
+
+void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
+  const CallState state{turn.call.step, turn.call.learning_rate, turn.shard,
+                        &faults_[turn.output_slot]};
+  for (size_t i = first; i < end; ++i) {
+    const BoundStep& step = steps_[i];
+    const bool ran = runs(i, turn.call);
+    if (ran) {
+      for (const BoundAction& action : step.actions)
+        action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
+                      state);
+      deliver(step.deliveries, turn);
     }
-    for (const BoundAction& action : step.actions)
-      action.launch({action.inputs, action.outputs, action.epilogue_spans, action.workspace},
-                    state);
-    deliver(step.deliveries, call, input_slot, output_slot);
-    stamp(!step.actions.empty() || !step.deliveries.empty());
+    clock_.stamp(turn.output_slot, timed_index(i),
+                 ran && !(step.actions.empty() && step.deliveries.empty()));
   }
 }
 
-void CpuProgram::deliver(const std::vector<CopyOut>& deliveries, const exec::Call& call,
-                         size_t input_slot, size_t output_slot) const {
-  for (const CopyOut& delivery : deliveries) {
-    if (!call.wanted[delivery.index]) continue;
-    const TensorInfo& tensor = tensors_[delivery.tensor.index()];
-    reorder(threads_, size_of(tensor.dtype), tensor.shape, layouts_[delivery.tensor.index()],
-            address(delivery.tensor, input_slot), Layout::kPlain,
-            outputs_.data() + output_slot * output_stride_ + delivery.offset);
+void CpuProgram::combine(const Turn& turn) {
+  deliver(parts_, turn);
+  for (size_t i = 0; i < sums_.entries().size(); ++i) {
+    const auto& [tensor, step] = sums_.entries()[i];
+    if (runs(step, turn.call)) sums_.add(threads_, i, turn.shard, address(tensor));
   }
+  clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
+}
+
+void CpuProgram::deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const {
+  for (const CopyOut& delivery : deliveries)
+    if (turn.call.wanted[delivery.index] && (turn.shard == 0 || delivery.place.per_shard > 0))
+      copy_out(delivery, turn);
+}
+
+void CpuProgram::copy_out(const CopyOut& delivery, const Turn& turn) const {
+  const size_t index = delivery.tensor.index(), element = size_of(tensors_[index].dtype);
+  const auto bytes = [element](int64_t elements) {
+    return static_cast<size_t>(elements) * element;
+  };
+  const Shape& shape = tensors_[index].shape;
+  const WholeIndex& place = delivery.place;
+  const std::byte* from = address(delivery.tensor, turn.input_slot, turn.shard);
+  std::byte* to = outputs_.data() + turn.output_slot * output_stride_ + delivery.offset;
+  if (place.run == shape.elements())
+    return reorder(threads_, element, shape, layouts_[index], from, Layout::kPlain,
+                   to + bytes(place.at(0, turn.shard)));
+  for (int64_t i = 0; i < shape.elements(); i += place.run)
+    std::memcpy(to + bytes(place.at(i, turn.shard)), from + bytes(i), bytes(place.run));
+}
+
+const CpuProgram::Output& CpuProgram::output_of(TensorId tensor) const {
+  const auto found = std::ranges::find(delivered_, tensor, &Output::tensor);
+  FLOW_CHECK(found != delivered_.end(), "tensor {} is not deliverable", tensor.value);
+  return *found;
 }
 
 std::span<const std::byte> CpuProgram::delivered(TensorId tensor, size_t output_slot) const {
-  const auto found =
-      std::ranges::find(output_offsets_, tensor, &std::pair<TensorId, size_t>::first);
-  FLOW_CHECK(found != output_offsets_.end(), "tensor {} is not deliverable", tensor.value);
-  const TensorInfo& info = tensors_[tensor.index()];
-  return {outputs_.data() + output_slot * output_stride_ + found->second, info.bytes()};
+  const Output& output = output_of(tensor);
+  return {outputs_.data() + output_slot * output_stride_ + output.offset, output.bytes};
+}
+
+std::span<const std::byte> CpuProgram::delivered_part(TensorId tensor, int64_t shard,
+                                                      size_t output_slot) const {
+  const Output& output = output_of(tensor);
+  if (!output.parts) return delivered(tensor, output_slot);
+  const size_t bytes = tensors_[tensor.index()].bytes();
+  return {outputs_.data() + output_slot * output_stride_ + *output.parts +
+              static_cast<size_t>(shard) * bytes,
+          bytes};
 }
 
 }  // namespace flow::cpu

@@ -8,7 +8,10 @@
 
 #include "runtime/base/array.h"
 #include "runtime/cpu/backend/bound_kernel.h"
+#include "runtime/cpu/backend/shard_sums.h"
+#include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/cpu/loops/whole_index.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/memory.h"
 
@@ -31,14 +34,16 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-/// Host memory, allocated once; calls run on the thread that launches them, and its Workers.
+/// Host memory, allocated once; calls run on the thread that launches them, and its Workers. Where
+/// the batch is cut, the steps of shards run once a shard, and read its rows where the inputs lie.
 class CpuProgram : public exec::Program {
  public:
   /// `kernels`: one for each step of the job. Calls that are cut into segments go through them in
-  /// order.
+  /// order. `sums`: for which the end of the arena has room.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
              std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
-             exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, int threads);
+             exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, ShardSums sums,
+             int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
   int threads() const override { return threads_; }
@@ -48,12 +53,14 @@ class CpuProgram : public exec::Program {
   void launch(const exec::Call& call, size_t input_slot, size_t output_slot) override;
   void wait(size_t) override {}
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered_part(plan::TensorId tensor, int64_t shard,
+                                            size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override {
     return faults_[output_slot];
   }
   std::vector<exec::TimedStep> timed_steps() const override { return timed_steps_; }
   std::span<const int64_t> step_times(size_t output_slot) const override {
-    return times_[output_slot];
+    return clock_.times(output_slot);
   }
 
  private:
@@ -68,7 +75,8 @@ class CpuProgram : public exec::Program {
   struct CopyOut {
     size_t index;
     plan::TensorId tensor;
-    size_t offset;  // in an output slot
+    size_t offset;     // in an output slot
+    WholeIndex place;  // of a shard's elements there
   };
   struct BoundStep {
     std::vector<BoundAction> actions;
@@ -76,40 +84,68 @@ class CpuProgram : public exec::Program {
     bool probe = false;
     std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
   };
-  /// A pointer into the inputs, set anew for each slot.
+  /// A pointer into the inputs, set anew for each slot and shard.
   struct InputPointer {
     std::byte** pointer;
-    size_t offset;
+    size_t offset, shard_bytes;
+  };
+  /// Of a tensor in an output slot.
+  struct Output {
+    plan::TensorId tensor;
+    size_t offset, bytes;
+    std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
+  };
+  /// What runs: a call, for a shard.
+  struct Turn {
+    const exec::Call& call;
+    size_t input_slot, output_slot;
+    int64_t shard = 0;
   };
 
-  template <bool kTimed>
-  void launch_steps(const exec::Call& call, size_t input_slot, size_t output_slot);
-  std::byte* address(plan::TensorId tensor, size_t input_slot) const;
+  std::byte* address(plan::TensorId tensor, size_t input_slot = 0, int64_t shard = 0) const;
   void bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
+  void place_tensors(const plan::Job& job, const std::vector<exec::Place>& places);
   void prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels);
   void collect_input_pointers(const BoundKernel& kernel, BoundStep& bound);
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
-  void deliver(const std::vector<CopyOut>& deliveries, const exec::Call& call, size_t input_slot,
-               size_t output_slot) const;
+  void plan_delivery(const plan::Job& job, size_t index, plan::TensorId id, size_t maker,
+                     bool in_parts);
+  const Output& output_of(plan::TensorId tensor) const;
+
+  void begin(const Turn& turn);
+  void point_to_inputs(const Turn& turn);
+  void run_shards(const Turn& turn);
+  bool runs(size_t step, const exec::Call& call) const;
+  void run_steps(size_t first, size_t end, const Turn& turn);
+  void combine(const Turn& turn);
+  void deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const;
+  void copy_out(const CopyOut& delivery, const Turn& turn) const;
+  size_t timed_index(size_t step) const;
 
   int threads_;
   Workers workers_;
   exec::MemoryReport report_;
-  std::vector<exec::TensorInfo> tensors_;
+  const int64_t shards_;
+  const size_t shard_steps_;  // the first steps run once a shard; 0: the batch is not cut
+  ShardSums sums_;
+  std::vector<exec::TensorInfo> tensors_;    // inputs: of the whole batch
+  std::vector<size_t> shard_bytes_;          // by tensor: of a shard's rows, of what lies in inputs
   std::vector<Layout> layouts_;              // by tensor
   size_t input_stride_, output_stride_ = 0;  // bytes of one slot
   AlignedBytes variables_, inputs_, outputs_, arena_;
   std::vector<BoundStep> steps_;
   std::vector<InputPointer> input_pointers_;
-  std::vector<CopyOut> early_;  // inputs and variables: before the first step
-  std::vector<std::pair<plan::TensorId, size_t>> output_offsets_;
+  std::vector<CopyOut> early_;   // inputs and variables: before the first step
+  std::vector<CopyOut> parts_;   // of shards: before they are combined
+  std::vector<CopyOut> wholes_;  // behind the last shard: what was combined
+  std::vector<Output> delivered_;
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
   std::vector<std::byte*> shared_;                  // variables of other programs
   std::vector<std::byte*> transferred_;             // tensors that go to or come from other devices
   std::vector<size_t> segments_;                    // the step behind the last of each
   std::vector<exec::TimedStep> timed_steps_;        // where it profiles
-  std::vector<std::vector<int64_t>> times_;         // by output slot
+  StepClock clock_;
 };
 
 }  // namespace flow::cpu

@@ -6,6 +6,7 @@
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu::fast {
 namespace {
@@ -13,10 +14,12 @@ namespace {
 /// Blocks drawn side by side, so that the rounds below are loops over adjacent words.
 constexpr int64_t kBlocks = 64, kWords = 4 * kBlocks;
 
-/// Words of the blocks first ... first + kBlocks - 1, as philox_block gives them one by one.
-FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, uint32_t* words) {
+/// Words of the blocks first ... first + blocks - 1, as philox_block gives them one by one.
+/// REQUIRES: blocks <= kBlocks
+FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, int64_t blocks,
+                                uint32_t* words) {
   uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int64_t i = 0; i < kBlocks; ++i) {
+  for (int64_t i = 0; i < blocks; ++i) {
     const uint64_t block = first + static_cast<uint64_t>(i);
     c0[i] = static_cast<uint32_t>(block);
     c1[i] = static_cast<uint32_t>(block >> 32);
@@ -25,7 +28,7 @@ FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, ui
   }
   for (int round = 0; round < 10; ++round) {
 #pragma omp simd
-    for (int64_t i = 0; i < kBlocks; ++i) {
+    for (int64_t i = 0; i < blocks; ++i) {
       const uint64_t p0 = uint64_t{0xD2511F53} * c0[i], p1 = uint64_t{0xCD9E8D57} * c2[i];
       c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ key.low;
       c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ key.high;
@@ -35,7 +38,7 @@ FLOW_VECTORISED void draw_words(PhiloxKey key, uint32_t step, uint64_t first, ui
     key.low += 0x9E3779B9;
     key.high += 0xBB67AE85;
   }
-  for (int64_t i = 0; i < kBlocks; ++i) {
+  for (int64_t i = 0; i < blocks; ++i) {
     words[4 * i] = c0[i];
     words[4 * i + 1] = c1[i];
     words[4 * i + 2] = c2[i];
@@ -69,8 +72,10 @@ float factor_of(const Request& request) {
 
 Kernel prepare_dropout(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
+  const TensorDesc& out = request.outputs[0];
+  const WholeIndex place = whole_index(out.shape, out.batch_axis, request.shards);
   Kernel kernel;
-  kernel.launch = [threads = request.threads, n = request.outputs[0].shape.elements(),
+  kernel.launch = [threads = request.threads, n = out.shape.elements(), place,
                    key = philox_key(request.seed, attributes.get<std::string>("consumer")),
                    threshold = dropout_threshold(attributes.get<double>("rate")),
                    factor = factor_of(request)](const Buffers& buffers, const CallState& state) {
@@ -80,11 +85,14 @@ Kernel prepare_dropout(const Request& request) {
     for_pieces(threads, n, kPiece, [&](int64_t first, int64_t end) {
       uint32_t words[kWords];
       bool kept[kWords];
-      for (int64_t i = first; i < end; i += kWords) {
-        const int64_t count = std::min(kWords, end - i);
-        draw_words(key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(i / 4), words);
+      for (int64_t i = first, count = 0; i < end; i += count) {
+        // The rows of a shard need not begin with a block.
+        const int64_t at = place.at(i, state.shard), skipped = at % 4;
+        count = std::min({kWords - skipped, end - i, place.run - i % place.run});
+        draw_words(key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(at / 4),
+                   ceil_div(skipped + count, 4), words);
         bool* to = mask ? mask + i : kept;
-        keep_words(words, threshold, to, count);
+        keep_words(words + skipped, threshold, to, count);
         mask_piece(x + i, to, factor, y + i, count);
       }
     });

@@ -8,7 +8,7 @@ void LabelCheck::run(const std::byte* labels, const CallState& state) const {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t label = integer_at(dtype, labels, row);
     if (label >= 0 && label < limit) continue;
-    *state.fault = exec::Fault{where, operand, row, label, limit};
+    *state.fault = exec::Fault{where, operand, place.at(row, state.shard), label, limit};
     return;
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu {
 
@@ -16,14 +17,17 @@ struct LabelCheck {
         operand(labels.name),
         dtype(labels.dtype),
         rows(labels.shape.elements()),
-        limit(classes) {}
+        limit(classes),
+        place(whole_index(labels.shape, labels.batch_axis, request.shards)) {}
 
   /// Notes the first label outside [0, limit), in row order, unless the call has a fault already.
+  /// Its row is that of the whole batch.
   void run(const std::byte* labels, const CallState& state) const;
 
   std::string where, operand;
   DType dtype;
   int64_t rows, limit;
+  WholeIndex place;
 };
 
 }  // namespace flow::cpu

@@ -2,6 +2,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu::reference {
 namespace {
@@ -10,17 +11,19 @@ Kernel prepare_dropout(const Request& request) {
   const plan::Attributes& attributes = request.step.attributes;
   const double rate = attributes.get<double>("rate");
   const PhiloxKey key = philox_key(request.seed, attributes.get<std::string>("consumer"));
+  const TensorDesc& out = request.outputs[0];
+  const WholeIndex place = whole_index(out.shape, out.batch_axis, request.shards);
   Kernel kernel;
   visit_float(request.inputs[0].dtype, [&]<typename T>(T) {
-    kernel.launch = [=, n = request.outputs[0].shape.elements()](const Buffers& buffers,
+    kernel.launch = [rate, key, place, n = out.shape.elements()](const Buffers& buffers,
                                                                  const CallState& state) {
       const T* x = input<T>(buffers, 0);
       T* y = output<T>(buffers, 0);
       bool* mask = output<bool>(buffers, 1);
       for (int64_t i = 0; i < n; ++i) {
-        const PhiloxBlock block =
-            philox_block(key, static_cast<uint32_t>(state.step), static_cast<uint64_t>(i / 4));
-        const bool keep = block[static_cast<size_t>(i % 4)] >= dropout_threshold(rate);
+        const auto word = static_cast<uint64_t>(place.at(i, state.shard));
+        const PhiloxBlock block = philox_block(key, static_cast<uint32_t>(state.step), word / 4);
+        const bool keep = block[word % 4] >= dropout_threshold(rate);
         y[i] = keep ? static_cast<T>(static_cast<double>(x[i]) * (1.0 / (1.0 - rate))) : T{0};
         if (mask) mask[i] = keep;
       }

@@ -154,12 +154,15 @@ void Deliverer::take_value(Route& route, const Program& program, const Position&
                            size_t slot) {
   ArrayView& value = route.value;
   if (route.tensor->batch_axis == 0) value.shape[0] = route.tensor->shape[0];
-  value.data = program.delivered(route.delivery->tensor, slot).data();
-  if (route.delivery->factor != 1) {
-    io::scale(value, route.delivery->factor, route.scaled);
+  const Delivery& delivery = *route.delivery;
+  value.data = delivery.is_part_of(*route.tensor)
+                   ? program.delivered_part(delivery.tensor, delivery.device, slot).data()
+                   : program.delivered(delivery.tensor, slot).data();
+  if (delivery.factor != 1) {
+    io::scale(value, delivery.factor, route.scaled);
     value.data = route.scaled.bytes().data();
   }
-  take_rows(value, *route.tensor, *route.delivery, step_index_, position);
+  take_rows(value, *route.tensor, delivery, step_index_, position);
 }
 
 std::optional<std::string> Deliverer::deliver(const Program& program, int64_t step, size_t slot) {

@@ -30,13 +30,18 @@ struct Delivery {
   std::vector<plan::StepRange> steps;
   double factor = 1;
   bool check_finite = false;
-  /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole.
+  /// ListNumpy: device `device` of `devices` gets its part of the rows; one without rows whole, or
+  /// what a shard made of it.
   int64_t device = 0, devices = 1;
   bool per_device = false;  // ListNumpy
   std::string scope, op;    // of `watch_scope`, as in plan::Hook
   std::vector<plan::Sink> sinks;
   std::string where;
 
+  /// Is it delivered as shards of the batch made it?
+  bool is_part_of(const plan::Tensor& of) const {
+    return per_device && of.batch_axis == plan::kBatchReduced;
+  }
   bool fires(int64_t step) const;
   /// Does it fire in each of the steps [first, end)? Seen where one range has all of them.
   bool fires_always(int64_t first, int64_t end) const;

@@ -64,6 +64,7 @@ struct PrepareOptions {
   /// Tensors that a call may be asked for. Of a part of a job: invalid where the other part has it.
   std::vector<plan::TensorId> deliverables = {};
   std::vector<uint8_t> always = {};       // for each of them: does every call want it? empty: none
+  std::vector<uint8_t> in_parts = {};     // ... are parts of shards wanted, too? empty: of none
   std::vector<ColumnInput> columns = {};  // that the device may keep: all of them, or none
   bool eager = false;    // launch step by step where calls could be launched whole: the same bits
   bool profile = false;  // takes the time of each step: Program::timed_steps; launches step by step
@@ -127,6 +128,12 @@ class Program {
   }
   /// A wanted tensor of the completed call, in C order. (A variable: its value before the update.)
   virtual std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const = 0;
+  /// The same, of one that is asked for in parts: what a shard made; the whole where none did.
+  virtual std::span<const std::byte> delivered_part(plan::TensorId tensor,
+                                                    [[maybe_unused]] int64_t shard,
+                                                    size_t output_slot) const {
+    return delivered(tensor, output_slot);
+  }
   /// What was out of range in the completed call. Its updates are not to be saved.
   virtual std::optional<Fault> fault(size_t output_slot) const = 0;
   /// What is timed in each call, in the order of a call; empty where the program does not profile.
@@ -148,6 +155,8 @@ class Backend {
   virtual std::map<std::string, std::string> libraries() const = 0;
   /// Does a launch return before its call is complete? Then calls are launched one ahead.
   virtual bool asynchronous() const { return false; }
+  /// Do its programs run jobs whose batch is cut? Their inputs and what they deliver are whole.
+  virtual bool runs_shards() const { return false; }
   /// Through which tensors pass between this device and the host; goes before the backend does.
   /// RunError where there is no more.
   virtual HostMemory host_memory(size_t bytes) = 0;

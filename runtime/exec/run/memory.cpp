@@ -8,6 +8,7 @@
 #include "runtime/base/array.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/check.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 namespace {
@@ -40,13 +41,16 @@ void for_each_use(const plan::Job& job, F f) {
   }
 }
 
-/// By owner. What is kept is used by what comes after the last step.
+/// By owner. What is kept is used by what comes after the last step, and parts of shards by what
+/// comes after the last step of each shard.
 std::vector<Use> uses_of(const plan::Job& job, std::span<const TensorId> owners,
                          std::span<const TensorId> kept) {
   std::vector<Use> uses(job.tensors.size());
   const auto use = [&](TensorId id, size_t step) { uses[owners[id.index()].index()].at(step); };
   for_each_use(job, use);
   for (TensorId id : kept) use(id, job.steps.size());
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    if (job.tensors[i].combine) use(TensorId(i), job.sharding->steps.index());
   return uses;
 }
 
@@ -122,7 +126,7 @@ void place_outside(const MemoryRequest& request, MemoryPlan& memory) {
     const plan::Tensor& tensor = job.tensors[i];
     const auto append = [&](Pool pool, size_t& end) {
       memory.tensors[i] = {pool, end};
-      end += round_up(bytes_of(tensor), request.alignment);
+      end += round_up(whole_bytes_of(job, tensor), request.alignment);
     };
     if (memory.tensors[i].pool != Pool::kNone) continue;
     if (tensor.role == Role::kInput) append(Pool::kInputs, memory.report.inputs);
@@ -147,6 +151,10 @@ void report_peak(const plan::Job& job, const std::vector<plan::Block>& blocks,
 }  // namespace
 
 size_t bytes_of(const plan::Tensor& tensor) { return bytes_of(tensor.shape, tensor.dtype); }
+
+size_t whole_bytes_of(const plan::Job& job, const plan::Tensor& tensor) {
+  return bytes_of(plan::whole_shape(job, tensor), tensor.dtype);
+}
 
 std::vector<TensorId> share_memory(const plan::Job& job, const LieAlike& lie_alike,
                                    std::span<const TensorId> kept) {

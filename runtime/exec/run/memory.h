@@ -25,6 +25,8 @@ struct Place {
 };
 
 size_t bytes_of(const plan::Tensor& tensor);
+/// Of the whole batch where the job has shards: inputs hold it.
+size_t whole_bytes_of(const plan::Job& job, const plan::Tensor& tensor);
 
 /// What a prepared program knows of a tensor.
 struct TensorInfo {

@@ -19,16 +19,15 @@ RunError too_large(const plan::Job& job, size_t needed, size_t available, std::s
 }  // namespace
 
 void check_tensors_fit(const plan::Job& job, size_t available, std::string_view kind) {
-  const auto check = [&](const plan::Tensor& tensor) {
-    if (bytes_of(tensor) > available)
-      throw too_large(job, bytes_of(tensor), available, kind, "`" + tensor.name + "`");
+  const auto check = [&](const plan::Tensor& tensor, size_t bytes) {
+    if (bytes > available) throw too_large(job, bytes, available, kind, "`" + tensor.name + "`");
   };
   for (const plan::Tensor& tensor : job.tensors)
-    if (tensor.role != plan::Role::kResult) check(tensor);
+    if (tensor.role != plan::Role::kResult) check(tensor, whole_bytes_of(job, tensor));
   // Results that no step makes are another device's.
   for (const plan::Step& step : job.steps)
     for (const plan::TensorId id : step.outputs)
-      if (id.valid()) check(job[id]);
+      if (id.valid()) check(job[id], bytes_of(job[id]));
 }
 
 void check_memory_fits(const plan::Job& job, size_t needed, const MemoryReport& report,

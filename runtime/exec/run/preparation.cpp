@@ -24,6 +24,7 @@
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/environment_text.h"
+#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::exec {
@@ -45,6 +46,24 @@ std::vector<uint8_t> list_always(const plan::Job& job, const std::vector<Deliver
     always.push_back(logged || std::ranges::any_of(deliveries, is_it));
   }
   return always;
+}
+
+/// For each deliverable: is it delivered in parts of shards?
+std::vector<uint8_t> list_in_parts(const plan::Job& job, const std::vector<Delivery>& deliveries,
+                                   const std::vector<plan::TensorId>& deliverables) {
+  std::vector<uint8_t> in_parts;
+  for (const plan::TensorId id : deliverables)
+    in_parts.push_back(std::ranges::any_of(deliveries, [&](const Delivery& delivery) {
+      return delivery.tensor == id && delivery.is_part_of(job[id]);
+    }));
+  return in_parts;
+}
+
+void require_shards(const Backend& backend, const plan::Job& job) {
+  if (!job.sharding || backend.runs_shards()) return;
+  throw RequestError(fmt::format("{}: shards are not supported on {}: job `{}` has {}, expected 1",
+                                 job.where, backend.device(), job.name, job.sharding->count),
+                     "write `shards: 1`, or use --device cpu");
 }
 
 /// The variables that the optimizers of these jobs move, by name.
@@ -156,12 +175,14 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          const std::vector<Delivery>& deliveries, int64_t first,
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources) {
+  require_shards(backend, job);
   PrepareOptions options;
   options.threads = request.threads;
   options.input_slots = input_slots(job);
   options.output_slots = output_slots(job, backend);
   options.deliverables = list_deliverables(job, deliveries);
   options.always = list_always(job, deliveries, options.deliverables, first, end);
+  if (job.sharding) options.in_parts = list_in_parts(job, deliveries, options.deliverables);
   options.eager = request.eager;
   options.profile = request.profile;
   options.variable_sources = variable_sources;
@@ -193,15 +214,16 @@ std::future<State> begin_drawing(const RunRequest& request) {
 }
 
 struct OpenedData {
+  std::unique_ptr<const plan::Job> whole;
   std::unique_ptr<InputPipeline> input_pipeline;
   SubJobRuns called;
 };
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
-  auto input_pipeline =
-      std::make_unique<InputPipeline>(request.job, request.root, inputs_of(request));
+  auto whole = std::make_unique<const plan::Job>(plan::whole_job(request.job));
+  auto input_pipeline = std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request));
   SubJobRuns called(backend, request, input_pipeline->step_index());
-  return {std::move(input_pipeline), std::move(called)};
+  return {std::move(whole), std::move(input_pipeline), std::move(called)};
 }
 
 /// Starts to hash the data in the same way: a resumed run knows some of it, and checks it itself.
@@ -389,15 +411,16 @@ void say_dropped_rows(const RunRequest& request, const StepIndex& step_index) {
                             step_index.incomplete_rows(), step_index.rows(), step_index.batch()));
 }
 
-void say_hooks(const RunRequest& request, const std::vector<Delivery>& deliveries, int64_t first,
-               int64_t end) {
+void say_hooks(const RunRequest& request, const PreparedRun& prepared) {
+  const int64_t first = prepared.start.first, end = prepared.end;
   if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
   std::set<std::string_view> said;                         // a hook on a scope has many deliveries
-  for (const Delivery& delivery : deliveries)
+  for (const Delivery& delivery : prepared.deliveries)
     if (first == 0 && end > 0 && delivery.count(end) == 0 && said.insert(delivery.where).second)
       request.say(
           fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
-  if (const uint64_t bytes = hook_bytes(deliveries, request.job, first, end); bytes > 0)
+  if (const uint64_t bytes = hook_bytes(prepared.deliveries, *prepared.whole, first, end);
+      bytes > 0)
     request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
 }
 
@@ -409,7 +432,7 @@ void say_remarks(const RunRequest& request, const Backend& backend, const Prepar
   else
     say_untrained(request, prepared.start.state);
   say_dropped_rows(request, prepared.input_pipeline->step_index());
-  say_hooks(request, prepared.deliveries, prepared.start.first, prepared.end);
+  say_hooks(request, prepared);
 }
 
 }  // namespace
@@ -420,7 +443,7 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
   if (request.commands) require_environment(request);
   const int64_t planned_end = end_of_run(request.job, *opened.input_pipeline, request.steps);
   std::vector<Delivery> deliveries =
-      list_deliveries(request.job, opened.input_pipeline->step_index());
+      list_deliveries(*opened.whole, opened.input_pipeline->step_index());
   std::optional<fs::path> save = save_target(request);
   std::future<DataFiles> hashed = begin_hashing(request);
   require_storable(request);
@@ -430,6 +453,7 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
   Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
   if (hashed.valid()) start.data = hashed.get();
   PreparedRun prepared{request.job,
+                       std::move(opened.whole),
                        std::move(start),
                        end,
                        std::move(opened.input_pipeline),

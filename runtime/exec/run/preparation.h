@@ -28,7 +28,8 @@ struct Start {
 };
 
 struct PreparedRun {
-  const plan::Job& job;
+  const plan::Job& job;                    // as it is prepared: its batch may be cut
+  std::unique_ptr<const plan::Job> whole;  // for the whole batch: what all but the program is of
   Start start;
   int64_t end = 0;                                // the global step at which the run is complete
   std::unique_ptr<InputPipeline> input_pipeline;  // sub-jobs refer to it
@@ -45,6 +46,7 @@ struct PreparedRun {
 PreparedRun prepare_run(Backend& backend, const RunRequest& request);
 
 /// The program of a job, for steps [first, end), on variables that other programs share with it.
+/// RequestError where its batch is cut and the backend does not run shards.
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const InputPipeline& input_pipeline,
                                          const std::vector<Delivery>& deliveries, int64_t first,

@@ -74,7 +74,7 @@ class Run {
 
   Backend& backend_;
   const RunRequest& request_;
-  const plan::Job& job_;
+  const plan::Job& job_;  // for the whole batch
   PreparedRun& prepared_;
   const StepIndex& step_index_;
   std::optional<SameDirectory> home_;
@@ -91,7 +91,7 @@ class Run {
 Run::Run(Backend& backend, const RunRequest& request, PreparedRun& prepared)
     : backend_(backend),
       request_(request),
-      job_(request.job),
+      job_(*prepared.whole),
       prepared_(prepared),
       step_index_(prepared.input_pipeline->step_index()),
       warning_(request),

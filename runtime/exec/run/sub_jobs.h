@@ -83,7 +83,8 @@ class SubJobRun {
 
   const plan::SubJob& also_;
   const plan::Job& planned_;
-  const plan::Job job_;  // as it is called: its draws named `JOB:NAME`
+  const plan::Job job_;    // as it is called: its draws named `JOB:NAME`
+  const plan::Job whole_;  // the same for the whole batch
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
   bool said_ = false;  // what is awaited

@@ -3,6 +3,7 @@
 
 #include "ops/check.h"
 #include "runtime/plan/model/precision.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::plan {
 
@@ -14,7 +15,8 @@ const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location) {
 
 ops::JobTypes types_of(const Job& job) {
   ops::JobTypes types{.compute = compute_dtype_of(job.precision),
-                      .low_precision = low_precision_of(job.precision)};
+                      .low_precision = low_precision_of(job.precision),
+                      .shards = shards_of(job)};
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];
     if (tensor.batch_axis < 0 || types.batch > 0) continue;

@@ -12,7 +12,8 @@ namespace flow::plan {
 /// The record of a primitive; refuses any other op.
 const ops::OpSpec& spec_of(const ops::OpRef& op, const Location& location);
 
-/// What shape functions know of a job: its dtypes, and the rows of its batch.
+/// What shape functions know of a job: its dtypes, its shards, and the rows of the batch that they
+/// see.
 ops::JobTypes types_of(const Job& job);
 
 ops::Operand operand_of(const Tensor& tensor);

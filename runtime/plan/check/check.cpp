@@ -9,6 +9,7 @@
 #include "runtime/plan/check/check_job.h"
 #include "runtime/plan/model/lifetimes.h"
 #include "runtime/plan/model/precision.h"
+#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::plan {
@@ -30,9 +31,11 @@ void check_job(const Job& job, const Location& location) {
   location.require(std::ranges::find(kPrecisions, job.precision) != kPrecisions.end(),
                    "unknown precision `{}`", job.precision);
   check_ids(job, location);
+  check_sharding(job, location);
   check_tensors(job, location);
   check_steps(job, location);
-  check_io(job, location);
+  if (job.sharding) check_layouts(job, location);
+  check_io(whole_job(job), location);
   check_lifetimes(job, location);
 }
 

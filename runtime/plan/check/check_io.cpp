@@ -121,7 +121,6 @@ void check_generator(const Tensor& tensor, const FromGenerator& source, const Lo
 }
 
 void check_inputs(const Job& job, const Location& location) {
-  location.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
   std::optional<int64_t> batch;
   for (const Input& input : job.inputs) {
     const Tensor& tensor = job[input.tensor];

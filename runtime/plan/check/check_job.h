@@ -10,6 +10,9 @@ namespace flow::plan {
 /// Every id lies within its vector, or is none where none may stand.
 void check_ids(const Job& job, const Location& location);
 
+/// Devices, shards, and which steps are theirs; without shards nothing is combined.
+void check_sharding(const Job& job, const Location& location);
+
 /// Each tensor by itself and all together: names, shapes, row axes, bytes, and what they alias.
 void check_tensors(const Job& job, const Location& location);
 
@@ -17,8 +20,13 @@ void check_tensors(const Job& job, const Location& location);
 /// devices (only a copy reads of another), and updates of variables.
 void check_steps(const Job& job, const Location& location);
 
+/// Steps of shards compute results from rows of their own, which can be combined; the others read
+/// the whole, and only they update variables.
+/// REQUIRES: the job has shards.
+void check_layouts(const Job& job, const Location& location);
+
 /// What drives the calls: variables' initial values, inputs, datasets, deliveries, optimizer, run
-/// section.
+/// section. Shapes are those of whole batches.
 void check_io(const Job& job, const Location& location);
 
 /// A learning rate: what learning_rate() relies on, and nothing that is not finite.

@@ -107,7 +107,7 @@ class StepCheck {
         continue;
       }
       const Tensor& made = job_[step.outputs[i]];
-      const auto& [dtype, shape, batch_axis] = results[i];
+      const auto& [dtype, shape, batch_axis, combine] = results[i];
       location.require(made.dtype == dtype && made.shape == shape,
                        "result `{}` is {} {}; expected {} {}", made.name, name_of(made.dtype),
                        made.shape.str(), name_of(dtype), shape.str());

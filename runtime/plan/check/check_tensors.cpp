@@ -4,6 +4,7 @@
 #include "runtime/base/names.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/check/check_job.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::plan {
 namespace {
@@ -40,9 +41,10 @@ void check_tensors(const Job& job, const Location& location) {
     here.require(names.insert(tensor.name).second, "duplicate name");
     check_shape(tensor, here);
     const auto elements = static_cast<uint64_t>(tensor.shape.elements());
-    here.require(elements <= kMostBytes / size_of(tensor.dtype), "shape {} is too large",
+    const auto parts = static_cast<uint64_t>(tensor.batch_axis < 0 ? 1 : shards_of(job));
+    here.require(elements <= kMostBytes / size_of(tensor.dtype) / parts, "shape {} is too large",
                  tensor.shape.str());
-    bytes += elements * size_of(tensor.dtype);
+    bytes += elements * parts * size_of(tensor.dtype);
     here.require(bytes <= kMostBytes, "tensors take {} up to here; expected at most {}",
                  human_bytes(bytes), human_bytes(kMostBytes));
   }

@@ -58,6 +58,10 @@ template <>
 struct Spelling<DeviceKind> {
   static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
 };
+template <>
+struct Spelling<Combine> {
+  static constexpr std::array<std::string_view, 5> words = {"none", "sum", "mean", "max", "min"};
+};
 /// Of a variant: its alternatives. It is written as an object of one key: {"npy": {...}}.
 template <>
 struct Spelling<InputSource> {
@@ -84,6 +88,7 @@ inline constexpr bool kSpread = false;
 
 void fields(auto& text, Is<Tensor> auto& tensor) {
   text("alias", tensor.alias);
+  text.optional("combine", tensor.combine);
   text.optional("device", tensor.device);
   text("dtype", tensor.dtype);
   text("first", tensor.first);
@@ -289,6 +294,12 @@ void fields(auto& text, Is<Run> auto& run) {
   text("steps", run.steps);
 }
 
+/// A number of steps: there may be no step behind those of shards.
+void fields(auto& text, Is<Sharding> auto& sharding) {
+  text("count", sharding.count);
+  text("steps", sharding.steps.value);
+}
+
 template <>
 inline constexpr bool kSpread<Job> = true;
 
@@ -306,6 +317,7 @@ void fields(auto& text, Is<Job> auto& job) {
   text("returns", job.returns);
   text("run", job.run);
   text("seed", job.seed);
+  text.optional("shards", job.sharding);
   text.lines("steps", job.steps);
   text.lines("tensors", job.tensors);
   text("train", job.train);

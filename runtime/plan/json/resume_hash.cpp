@@ -1,4 +1,7 @@
 // What of a job must be the same for a run to go on where another stopped.
+#include <algorithm>
+#include <span>
+
 #include "runtime/base/digest.h"
 #include "runtime/plan/json/json_writer.h"
 #include "runtime/plan/json/serialize.h"
@@ -26,10 +29,21 @@ void visit_read_ids(Job& job, const Visit& visit) {
   if (job.optimizer) visit_tensors(*job.optimizer, visit);
 }
 
+/// The shards' steps stay the first ones.
+void erase_probes(Job& job) {
+  const auto is_probe = [](const Step& step) { return step.probe; };
+  if (job.sharding) {
+    const auto steps = std::span(job.steps).first(job.sharding->steps.index());
+    job.sharding->steps =
+        StepId(steps.size() - static_cast<size_t>(std::ranges::count_if(steps, is_probe)));
+  }
+  std::erase_if(job.steps, is_probe);
+}
+
 /// Leaves out what comes and goes with hooks: probes, second results that only hooks read,
-/// lifetimes, and permissions to work in place.
+/// lifetimes, permissions to work in place, and how parts of shards are combined.
 void leave_out_watched(Job& job) {
-  std::erase_if(job.steps, [](const Step& step) { return step.probe; });
+  erase_probes(job);
   std::vector<bool> kept(job.tensors.size());
   const auto keep = [&kept](TensorId id) {
     if (id.valid()) kept[id.index()] = true;
@@ -39,6 +53,7 @@ void leave_out_watched(Job& job) {
   for (Tensor& tensor : job.tensors) {
     tensor.first = tensor.last = StepId();
     tensor.alias = TensorId();  // of an updated variable: its step says so
+    tensor.combine.reset();     // the steps say how, and where they read the whole
   }
 
   std::vector<TensorId> renumbered(job.tensors.size());

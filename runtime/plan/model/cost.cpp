@@ -5,6 +5,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/plan/model/flops.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::plan {
 namespace {
@@ -25,8 +26,9 @@ double estimate_seconds(const Job& job, const Step& step) {
 
 double estimate_call_seconds(const Job& job) {
   double seconds = 0;
-  for (const Step& step : job.steps)
-    if (!step.probe) seconds += estimate_seconds(job, step);
+  for (size_t i = 0; i < job.steps.size(); ++i)
+    if (!job.steps[i].probe)
+      seconds += static_cast<double>(runs_of(job, StepId(i))) * estimate_seconds(job, job.steps[i]);
   return seconds;
 }
 

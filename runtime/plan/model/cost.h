@@ -6,10 +6,10 @@
 
 namespace flow::plan {
 
-/// Seconds on one thread of a fast CPU.
+/// Seconds on one thread of a fast CPU; of a step of shards, for one of them.
 double estimate_seconds(const Job& job, const Step& step);
 
-/// Of a call in which no probe runs.
+/// Of a call in which no probe runs, of all shards.
 double estimate_call_seconds(const Job& job);
 
 }  // namespace flow::plan

@@ -8,6 +8,7 @@
 
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/json_writer.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::plan {
 namespace {
@@ -40,6 +41,18 @@ std::map<std::string_view, const Json*> by_name(const std::vector<std::string>& 
   std::map<std::string_view, const Json*> elements;
   for (size_t i = 0; i < names.size(); ++i) elements.emplace(names[i], &list[i]);
   return elements;
+}
+
+/// Each job for the whole batch, with its number of shards instead of what follows from that.
+Json comparable(const Plan& plan) {
+  Document document{{}, {}, plan};
+  for (Job& job : document.plan.jobs) {
+    if (job.sharding) job.devices = 1;  // as many as shards
+    job = whole_job(job);
+  }
+  Json json = Json::parse(JsonWriter(JsonWriter::Remarks::kLeftOut).write(document));
+  for (size_t i = 0; i < plan.jobs.size(); ++i) json["jobs"][i]["shards"] = shards_of(plan.jobs[i]);
+  return json;
 }
 
 class Comparison {
@@ -97,10 +110,7 @@ class Comparison {
 }  // namespace
 
 std::vector<Difference> differences(const Plan& a, const Plan& b) {
-  const auto json = [](const Plan& plan) {
-    return Json::parse(JsonWriter(JsonWriter::Remarks::kLeftOut).write(Document{{}, {}, plan}));
-  };
-  return Comparison().run(json(a), json(b));
+  return Comparison().run(comparable(a), comparable(b));
 }
 
 }  // namespace flow::plan

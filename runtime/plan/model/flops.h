@@ -24,6 +24,7 @@ double product_flops(const Job& job, const Step& step);
 ///                   root mean square) and 13 (layer, group)
 ///   updates         by optimizer, for each element of the variable: sgd 2, momentum 4, adam 12,
 ///   ... all others      1 for each element of the result
+/// Of a step of shards: for one of them; runs_of (shards.h) says how often a call runs it.
 double flops(const Job& job, const Step& step);
 
 /// Operations of an op that is fused onto the step's result: as if it were a step.

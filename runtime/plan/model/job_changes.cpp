@@ -12,6 +12,7 @@
 #include "runtime/plan/json/json.h"
 #include "runtime/plan/json/serialize.h"
 #include "runtime/plan/model/difference.h"
+#include "runtime/plan/model/shards.h"
 #include "runtime/plan/model/variable_sharing.h"
 
 namespace flow::plan {
@@ -100,6 +101,8 @@ class Teller {
       line.rank = kDerived;
     else if (section == "steps")
       step(parts, line);
+    else if (section == "steps (order)" && shards_of(in_run_) != shards_of(now_))
+      line.rank = kDerived;
     else if (section == "tensors")
       tensor(parts, line);
     else if (section == "variables")

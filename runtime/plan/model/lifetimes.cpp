@@ -51,6 +51,11 @@ void assign_lifetimes(Job& job) {
   if (job.returns) extend_returned(job, job.returns->value, end);
   if (job.optimizer) visit_tensors(*job.optimizer, [&](TensorId id) { extend(tensor(id), end); });
 
+  // Parts of shards are combined behind the last step of each shard.
+  if (job.sharding)
+    for (Tensor& part : job.tensors)
+      if (part.combine) extend(part, std::min(job.sharding->steps, end));
+
   const std::vector<TensorId> roots = alias_roots(job);
   for (size_t i = 0; i < roots.size(); ++i) extend(tensor(roots[i]), job.tensors[i].last);
 }

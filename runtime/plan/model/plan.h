@@ -34,8 +34,8 @@ inline constexpr int kMaxRank = ops::kMaxRank;
 /// Of all tensors of a job: more than any machine addresses, far from where sums would overflow.
 inline constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 
-/// Devices of a job, and steps under way in an asynchronous one.
-inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024;
+/// Devices of a job, steps under way in an asynchronous one, and shards of a batch.
+inline constexpr int64_t kMaxDevices = 64, kMaxPipeline = 1024, kMaxShards = 4096;
 
 using TensorId = Id<struct TensorTag>;
 using StepId = Id<struct StepTag>;
@@ -55,6 +55,15 @@ constexpr DeviceKind other(DeviceKind device) {
   return device == DeviceKind::kCpu ? DeviceKind::kGpu : DeviceKind::kCpu;
 }
 
+using ops::Combine;
+
+/// A call in parts: each of `count` shards runs the first `steps` steps on its own rows of the
+/// batch, one after another or on several devices; the others run once, on what the shards made.
+struct Sharding {
+  int64_t count = 1;
+  StepId steps;  // the first step behind those of shards
+};
+
 /// A tensor of one call. A variable outlives the call; an input is written before it; a result
 /// is made by a step and lives from `first` to `last`.
 struct Tensor {
@@ -63,6 +72,9 @@ struct Tensor {
   Shape shape;
   Role role = Role::kResult;
   int batch_axis = kNoBatch;
+  /// Of a tensor that each shard computes from its own rows: what makes the whole of these parts,
+  /// which steps behind those of shards read.
+  std::optional<Combine> combine = {};
   /// The tensor whose memory this one takes over: an operand of the step that makes this one, of
   /// equal dtype and size. For an updated variable an order; for a reshape or an elementwise result
   /// a permission, of which a backend makes use only where no later step reads the operand.
@@ -268,8 +280,10 @@ struct Job {
   bool train = false;
   DeviceKind device = DeviceKind::kCpu;  // of all that does not say another
   int64_t devices = 1;                   // that share the rows of a batch
-  std::string precision = "float32";     // see precision.h
-  bool deterministic = true;             // the same bits in every run on the same device
+  /// Where the batch is cut: shapes of tensors with a batch axis are those of one shard.
+  std::optional<Sharding> sharding = {};
+  std::string precision = "float32";  // see precision.h
+  bool deterministic = true;          // the same bits in every run on the same device
   uint64_t seed = 0;
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;

@@ -99,10 +99,12 @@ std::string pick_mode(Random& random, bool constant) {
 
 Integers pick_paddings(Random& random, const Shape& x, const std::string& mode) {
   Integers paddings;
-  for (const int64_t n : x)
+  for (const int64_t n : x) {
+    const bool none = random_between(random, 0, 2) == 0;
+    const int64_t most = mode == "reflect" ? std::min<int64_t>(n - 1, 4) : 4;
     for (int side = 0; side < 2; ++side)
-      paddings.push_back(
-          random_between(random, 0, mode == "reflect" ? std::min<int64_t>(n - 1, 4) : 4));
+      paddings.push_back(none ? 0 : random_between(random, 0, most));
+  }
   return paddings;
 }
 

@@ -77,5 +77,42 @@ TEST_CASE("what a step's epilogue reads is not written over before, and lives un
   CHECK(job[bias].last.value == 2);
 }
 
+TEST_CASE("a part of shards is not written over before it is combined", "[exec]") {
+  for (const bool ends_with_shards : {false, true}) {
+    JobBuilder b;
+    const auto g = b.input("g", {32});
+    const auto part = b.step("scale", "part", {g}, {{"factor", 2.0}}, {32});
+    const auto relu = b.step("relu", "relu", {part}, {}, {32}, DType::kFloat32, part);
+    b.step("scale", "later", {relu}, {{"factor", 3.0}}, {32});
+    if (!ends_with_shards) b.step("scale", "behind", {part}, {{"factor", 3.0}}, {32});
+    plan::Job job = b.build();
+    job.sharding = plan::Sharding{2, plan::StepId(size_t{3})};
+    CHECK(share_memory(job, kAlike)[relu.index()] == (ends_with_shards ? part : relu));
+    job.tensors[part.index()].combine = plan::Combine::kSum;
+    const auto owners = share_memory(job, kAlike);
+    CHECK(owners[relu.index()] == relu);
+    const std::vector<Holding> holdings = list_holdings(job, owners);
+    REQUIRE(holdings.front().tensor == part);
+    CHECK(holdings.front().block.last == (ends_with_shards ? 2 : 3));
+  }
+}
+
+TEST_CASE("inputs hold the whole batch, all else one shard", "[exec]") {
+  JobBuilder b;
+  const auto x = b.input("x", {32}), whole = b.input("whole", {32});
+  b.step("add", "y", {x, whole}, {}, {32});
+  plan::Job job = b.build();
+  job.sharding = plan::Sharding{4, plan::StepId(size_t{1})};
+  job.tensors[x.index()].batch_axis = 0;
+  CHECK(whole_bytes_of(job, job[x]) == 512);
+  CHECK(whole_bytes_of(job, job[whole]) == 128);
+  const size_t workspaces[] = {0};
+  const auto owners = share_memory(job, kAlike);
+  const MemoryPlan memory = plan_memory({.job = job, .owners = owners, .workspaces = workspaces});
+  CHECK(memory.report.inputs == 512 + 128);
+  CHECK(memory.tensors[whole.index()].offset == 512);
+  CHECK(memory.report.arena == 128);
+}
+
 }  // namespace
 }  // namespace flow::exec

@@ -55,6 +55,36 @@ TEST_CASE("A graph prints in order with all attributes", "[ir]") {
         "watched x\n");
 }
 
+TEST_CASE("A graph in shards prints how many, what they combine and what runs once", "[ir]") {
+  GraphMaker maker;
+  maker.graph.shards = 2;
+  const ValueId sum = maker.add("reduce_sum", "sum", {maker.input("x", {8, 4})});
+  maker.add("relu", "y", {sum});
+  maker.graph.nodes[1].once = true;
+  CHECK(ir::print(maker.graph) ==
+        "shards 2\n"
+        "input x: float32[8, 4] rows=0\n"
+        "sum = reduce_sum(x) axes=[0, 1] keepdims=false: float32[] mixed combine=sum\n"
+        "once y = relu(sum): float32[] mixed\n");
+}
+
+TEST_CASE("A node that is moved before one that runs once runs once, and no shard reads it",
+          "[ir]") {
+  GraphMaker maker;
+  maker.graph.shards = 2;
+  const ValueId x = maker.input("x", {8, 4});
+  maker.add("relu", "first", {x});
+  const ValueId second = maker.add("relu", "second", {x});
+  maker.graph.nodes[1].once = true;
+  maker.add("abs", "moved", {x});
+  maker.add("abs", "last", {x});
+  maker.graph.move_last({1, 2});
+  for (const ir::Node& node : maker.graph.nodes) CHECK(node.once == (node.name != "first"));
+  CHECK_NOTHROW(ir::verify(maker.graph));
+  maker.add("tanh", "late", {second});
+  CHECK_THROWS_AS(ir::verify(maker.graph), Defect);
+}
+
 TEST_CASE("Verify sees broken order, shapes, names and attributes", "[ir]") {
   GraphMaker maker;
   const ValueId y = maker.add("relu", "y", {maker.input("x", {4})});

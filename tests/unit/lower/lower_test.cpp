@@ -50,6 +50,7 @@ Planned plan_of(GraphMaker& maker) {
   made.lowered = lower(maker.graph, maker.sources, made.job);
   made.job.name = "test";
   made.job.train = maker.context.training.has_value();
+  made.job.devices = maker.graph.shards;
   const auto tensor = [&](ValueId id) { return made.lowered.tensor_of[id.index()]; };
   for (const ValueId input : maker.graph.inputs)
     made.job.inputs.push_back({tensor(input), plan::FromCommandLine{}, "", ""});
@@ -216,6 +217,42 @@ TEST_CASE("Nothing is overwritten that a later step's epilogue reads", "[lower]"
   const Planned made = plan_of(maker);
   CHECK(made.job.steps.back().epilogue.size() == 1);
   CHECK(made.alias_of("positive") == "");
+}
+
+TEST_CASE("The plan says which steps shards run, and what is combined behind them", "[lower]") {
+  GraphMaker maker;
+  maker.graph.shards = 2;
+  const ValueId x = maker.input("x", {8, 4});
+  const ValueId y = dense(maker, "d", x);
+  const ValueId most = maker.add("reduce_max", "most", {y});
+  const ValueId seen = maker.add("reduce_sum", "seen", {y});
+  const ValueId unseen = maker.add("reduce_sum", "unseen", {y});
+  maker.graph.results = {most, maker.add("scale", "half", {unseen}, {{"factor", 0.5}})};
+  maker.graph.watched = {seen, y};
+  maker.minimize(maker.add("square", "loss", {y}));
+  const Planned made = plan_of(maker);
+  REQUIRE(made.job.sharding);
+  CHECK(made.job.sharding->count == 2);
+  const auto order = made.order();
+  const auto border = order.begin() + static_cast<std::ptrdiff_t>(made.job.sharding->steps.index());
+  CHECK(std::vector<std::string>(border, order.end()) ==
+        std::vector<std::string>{"d/bias:update", "d/weight:update"});
+  CHECK(made.tensor("x").shape == Shape{4, 4});
+  CHECK(made.tensor("d/weight:diff").combine == plan::Combine::kSum);
+  CHECK(made.tensor("minimize/mean_loss").combine == plan::Combine::kMean);
+  CHECK(made.tensor("most").combine == plan::Combine::kMax);
+  CHECK(made.tensor("seen").combine == plan::Combine::kSum);
+  CHECK(made.tensor("half").combine == plan::Combine::kSum);
+  CHECK_FALSE(made.tensor("unseen").combine);
+  CHECK_FALSE(made.tensor("d/relu").combine);
+}
+
+TEST_CASE("A job in one shard says nothing of shards", "[lower]") {
+  GraphMaker maker;
+  maker.minimize(maker.add("square", "loss", {dense(maker, "d", maker.input("x", {8, 4}))}));
+  const Planned made = plan_of(maker);
+  CHECK_FALSE(made.job.sharding);
+  for (const plan::Tensor& tensor : made.job.tensors) CHECK_FALSE(tensor.combine);
 }
 
 TEST_CASE("A step says where the file asked for it", "[lower]") {

@@ -107,9 +107,9 @@ TEST_CASE("what is cut along rows, scaled, or told of a scope is fit for it", "[
           {"among 4 devices",
            [](Job& j) {
              j.devices = 4;
-             j.hooks[0].tensor = id_named(j, "net/conv/weight");
+             j.hooks[0].tensor = id_named(j, "net/conv/weight/momentum");
              j.hooks[0].per_device = true;
-             tensor_named(j, "net/conv/weight").batch_axis = 0;
+             tensor_named(j, "net/conv/weight/momentum").batch_axis = 0;
            }},
           {"cannot split",
            [](Job& j) {
@@ -182,9 +182,9 @@ TEST_CASE("what has no rows goes whole to each device, and what is not cut has a
   assign_lifetimes(job);
   CHECK(refusal(plan).empty());
   job.devices = 4;
-  job.hooks[0].tensor = id_named(job, "net/conv/weight");  // its extent 2
+  job.hooks[0].tensor = id_named(job, "net/conv/weight/momentum");  // its extent 2
   job.hooks[0].per_device = false;
-  tensor_named(job, "net/conv/weight").batch_axis = 0;
+  tensor_named(job, "net/conv/weight/momentum").batch_axis = 0;
   assign_lifetimes(job);
   CHECK(refusal(plan).empty());
 }

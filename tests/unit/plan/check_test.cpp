@@ -12,6 +12,7 @@ using namespace flow::plan::sample;
 TEST_CASE("the sample plans pass the check", "[plan]") {
   CHECK(refusal(sample::small_plan()).empty());
   CHECK(refusal(sample::full_plan()).empty());
+  CHECK(refusal(sample::sharded_plan()).empty());
   for (uint64_t seed = 0; seed < 100; ++seed) CHECK(refusal(sample::random_plan(seed)).empty());
 }
 

@@ -7,7 +7,6 @@
 #include "runtime/base/error.h"
 #include "runtime/plan/check/check.h"
 #include "runtime/plan/model/lifetimes.h"
-#include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {
 
@@ -30,9 +29,10 @@ TensorId id_named(const Job& job, std::string_view name) {
   return TensorId(static_cast<size_t>(std::ranges::find(job.tensors, name, &Tensor::name) -
                                       job.tensors.begin()));
 }
-void check_corruptions(const std::vector<Corruption>& corruptions, bool lifetimes) {
+void check_corruptions(const std::vector<Corruption>& corruptions, bool lifetimes,
+                       const Plan& from) {
   for (const Corruption& corruption : corruptions) {
-    Plan plan = sample::full_plan();
+    Plan plan = from;
     corruption.corrupt(plan.jobs[0]);
     if (lifetimes) assign_lifetimes(plan.jobs[0]);
     const std::string message = refusal(plan);

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "runtime/plan/model/plan.h"
+#include "tests/unit/plan/sample.h"
 
 namespace flow::plan::sample {
 
-using Integers = std::vector<int64_t>;
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// What the check says of a plan called a.plan; nothing when it passes.
@@ -23,9 +23,10 @@ struct Corruption {
   std::function<void(Job&)> corrupt;
 };
 
-/// Each corruption of the train job must be refused with its message, lifetimes assigned again
-/// where asked, so that nothing else is wrong.
-void check_corruptions(const std::vector<Corruption>& corruptions, bool lifetimes = false);
+/// Each corruption of the plan's train job must be refused with its message, lifetimes assigned
+/// again where asked, so that nothing else is wrong.
+void check_corruptions(const std::vector<Corruption>& corruptions, bool lifetimes = false,
+                       const Plan& from = full_plan());
 
 Step& step_named(Job& job, std::string_view name);
 Tensor& tensor_named(Job& job, std::string_view name);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/plan/model/shards.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan {
@@ -54,6 +55,14 @@ TEST_CASE("what one plan has alone is told by its name, and a change of order as
   const auto order = differences(plan, turned);
   REQUIRE(order.size() == 1);
   CHECK(order[0].path == " (order)");
+}
+
+TEST_CASE("of shards, their number is told, and not what follows from it", "[plan]") {
+  const Plan sharded = sample::sharded_plan();
+  Plan whole = sharded;
+  whole.jobs[0] = whole_job(sharded.jobs[0]);
+  whole.jobs[0].devices = 1;
+  CHECK(texts(whole, sharded) == std::vector<std::string>{"train.shards: 1 -> 4"});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/plan/model/shards.h"
 #include "tests/unit/plan/sample.h"
 
 namespace flow::plan {
@@ -39,6 +40,15 @@ TEST_CASE("what a resumed run may change is no change", "[plan]") {
           job.run.epochs = 40;
           job.run.log_every = 3;
         }).empty());
+}
+
+TEST_CASE("another number of shards is told once", "[plan]") {
+  const Plan sharded = sample::sharded_plan();
+  Plan whole = sharded;
+  whole.jobs[0] = whole_job(sharded.jobs[0]);
+  whole.jobs[0].devices = 1;
+  std::swap(whole.jobs[0].steps[0], whole.jobs[0].steps[3]);
+  CHECK(job_changes(whole, sharded, "train") == Lines{"shards: 1 in the run, 4 now"});
 }
 
 TEST_CASE("a run of a plan without the job says so", "[plan]") {

@@ -105,6 +105,23 @@ TEST_CASE("a tensor that takes over memory keeps its owner alive", "[plan]") {
   CHECK(life(job, view) == std::pair(1, 2));
 }
 
+TEST_CASE("a part of shards lives until the last step of a shard, and where the whole is read",
+          "[plan]") {
+  for (const bool read_behind : {false, true}) {
+    sample::JobBuilder b("job");
+    b.job.sharding = Sharding{2, StepId(size_t{2})};
+    const TensorId x = b.input("x", DType::kFloat32, {2});
+    const TensorId part = b.one("relu", "part", {x});
+    const TensorId own = b.one("relu", "own", {x});
+    b.one("relu", "behind", {x});
+    b.one("relu", "last", {read_behind ? part : x});
+    b.job[part].combine = Combine::kSum;
+    const Job job = b.done();
+    CHECK(life(job, part) == std::pair(0, read_behind ? 3 : 2));
+    CHECK(life(job, own) == std::pair(1, 1));
+  }
+}
+
 TEST_CASE("operands of posts are read too, and a job without steps has no lives", "[plan]") {
   const Plan plan = sample::small_plan();
   const Job& job = plan.jobs[0];

@@ -118,6 +118,44 @@ Plan small_plan() {
   return {kVersion, "job.yaml", "/somewhere", {b.done()}, {"a note"}};
 }
 
+Plan sharded_plan() {
+  JobBuilder b("train", true);
+  b.job.devices = 4;
+  b.job.sharding = Sharding{4, {}};
+  const TensorId x = b.input("x", DType::kFloat32, {2, 3});
+  const TensorId w = b.variable("dense/weight", {4, 3}, initializers::Normal{0, 0.1});
+  const TensorId y =
+      b.one("matmul", "dense/matmul", {x, w}, {{"transpose_a", false}, {"transpose_b", true}});
+  const TensorId flat = b.one("reshape", "flat", {y}, {{"shape", Integers{8}}});
+  b.alias(flat, y);
+  const TensorId loss =
+      b.one("reduce_mean", "loss", {flat}, {{"axes", Integers{0}}, {"keepdims", false}});
+  const TensorId dy =
+      b.one("fill", "dense/matmul:diff", {},
+            {{"dtype", DType::kFloat32}, {"shape", Integers{2, 4}}, {"value", 1.0}});
+  const TensorId dw = b.one("matmul", "dense/weight:diff", {dy, x},
+                            {{"transpose_a", true}, {"transpose_b", false}});
+  const TensorId scaled = b.one("scale", "dense/weight:scaled", {dw}, {{"factor", 0.5}});
+  b.alias(scaled, dw);
+  b.job[loss].combine = Combine::kMean;
+  b.job[scaled].combine = Combine::kSum;
+
+  b.job.sharding->steps = StepId(b.job.steps.size());
+  const TensorId factor =
+      b.one("clip_factor", "clip", {scaled}, {{"clip_norm", 1.0}, {"scale", 0.125}});
+  b.alias(b.one("sgd_update", "dense/weight:update", {scaled, w, factor},
+                {{"scale", 0.125}, {"rate_scale", 1.0}}),
+          w);
+  b.minimize(loss);
+  Hook hook;
+  hook.name = "flat";
+  hook.tensor = flat;
+  hook.steps = {{0, INT64_MAX, 1}};
+  hook.sinks = {PrintSink{}};
+  b.job.hooks = {hook};
+  return {kVersion, "job.yaml", "/somewhere", {b.done()}, {}};
+}
+
 namespace {
 
 /// The forward half of full_plan's train job.

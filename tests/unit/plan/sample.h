@@ -1,5 +1,4 @@
-// Plans for the tests: a builder that computes shapes by records of ops, and two plans made with
-// it.
+// Plans for the tests: a builder that computes shapes by records of ops, and plans made with it.
 #pragma once
 
 #include <string>
@@ -50,6 +49,10 @@ Attributes attributes_of(std::vector<Attributes::Entry> entries);
 
 /// One dense layer, trained; small.
 Plan small_plan();
+
+/// One dense layer, trained on 4 shards of 2 rows: each makes rows and parts of a mean and of a
+/// sum, and the variable is updated behind them.
+Plan sharded_plan();
 
 /// A train job with a convolution, pooling, dropout, both updates, a probe, hooks and a nested
 /// return, and a predict job: everything that a plan can hold.

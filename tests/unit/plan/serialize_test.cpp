@@ -44,7 +44,7 @@ size_t count(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a plan comes back from its text as it was", "[plan]") {
-  for (const Plan& plan : {sample::small_plan(), sample::full_plan()}) {
+  for (const Plan& plan : {sample::small_plan(), sample::full_plan(), sample::sharded_plan()}) {
     const std::string text = to_json(plan);
     const Plan back = from_json(text, "a.plan");
     CHECK(to_json(back) == text);
@@ -309,4 +309,43 @@ TEST_CASE("what a resumed run calls must be called as before", "[plan]") {
   SECTION("for as many steps") { plan.jobs[1].run.steps = 7; }
   SECTION("in the same order of rows") { plan.jobs[1].run.shuffle = !plan.jobs[1].run.shuffle; }
   CHECK(resume_hash(plan, plan.jobs[0]) != before);
+}
+
+TEST_CASE("shards and what combines them are written only where there are shards", "[plan]") {
+  for (const Plan& plan : {sample::small_plan(), sample::full_plan()}) {
+    const std::string text = to_json(plan);
+    CHECK(count(text, "\"shards\"") == 0);
+    CHECK(count(text, "\"combine\"") == 0);
+  }
+  const std::string text = to_json(sample::sharded_plan());
+  CHECK(count(text, R"("shards": {"count":4,"steps":6})") == 1);
+  CHECK(count(text, R"("combine":"mean")") == 1);
+  CHECK(count(text, R"("combine":"sum")") == 1);
+  const Job job = from_json(text, "a.plan").jobs[0];
+  CHECK(job.sharding->count == 4);
+  CHECK(job.sharding->steps == StepId(size_t{6}));
+}
+
+TEST_CASE("a run goes on with the same shards only, whatever is watched on them", "[plan]") {
+  const Job job = sample::sharded_plan().jobs[0];
+  const std::string named = resume_hash(job);
+  Job other = job;
+  other.sharding->count = 2;
+  CHECK(resume_hash(other) != named);
+  other = job;
+  other.sharding->steps = StepId(size_t{5});
+  CHECK(resume_hash(other) != named);
+
+  // A probe among the steps of shards moves the first step behind them.
+  other = job;
+  Step probe = job.steps[5];
+  probe.name = "dense/weight:probed";
+  probe.probe = true;
+  Tensor probed = job[probe.outputs[0]];
+  probed.name = probe.name;
+  probe.outputs = {TensorId(other.tensors.size())};
+  other.tensors.push_back(probed);
+  other.steps.insert(other.steps.begin() + 5, probe);
+  other.sharding->steps = StepId(size_t{7});
+  CHECK(resume_hash(other) == named);
 }

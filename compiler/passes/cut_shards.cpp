@@ -1,0 +1,428 @@
+// The batch is cut into shards: which nodes each of them runs on its own rows, which nodes run once
+// on what all of them made, and the shapes of one shard.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "compiler/ir/call_site.h"
+#include "compiler/passes/passes.h"
+#include "ops/spec.h"
+#include "runtime/plan/model/layouts.h"
+
+namespace flow::passes {
+namespace {
+
+using ir::ValueId;
+using ops::Combine;
+using plan::LayoutFault;
+using plan::ShardLayout;
+using Integers = std::vector<int64_t>;
+
+/// A colon marks what the compiler made for itself.
+bool is_written(const ir::Node& node) { return node.name.find(':') == std::string::npos; }
+
+std::string_view phrase_of(Combine combine) {
+  switch (combine) {
+    case Combine::kMean:
+      return "a mean over the batch";
+    case Combine::kMax:
+      return "a maximum over the batch";
+    case Combine::kMin:
+      return "a minimum over the batch";
+    case Combine::kNone:
+    case Combine::kSum:
+      break;
+  }
+  return "a sum over the batch";
+}
+
+/// The axis along which `part` is a part of `whole`; nothing where they are the same.
+std::optional<int> cut_axis(const Shape& whole, const Shape& part) {
+  for (int axis = 0; axis < whole.rank(); ++axis)
+    if (whole[axis] != part[axis]) return axis;
+  return {};
+}
+
+bool is_extreme(Combine combine) { return combine == Combine::kMax || combine == Combine::kMin; }
+
+class ShardCutter {
+ public:
+  ShardCutter(ir::Graph& graph, Diags& diags)
+      : graph_(graph),
+        diags_(diags),
+        batch_(types_of(graph).batch),
+        layouts_(graph.values.size()),
+        has_error_(graph.values.size()) {
+    for (const ir::Value& value : graph.values) whole_.push_back(value.shape);
+  }
+
+  void run() {
+    for (const ValueId input : graph_.inputs)
+      if (graph_[input].batch_axis >= 0) split(input);
+    const size_t count = graph_.nodes.size();
+    for (size_t i = 0; i < count; ++i) visit(i);
+    if (diags_.has_errors()) return;
+    graph_.move_last(before_);
+    std::vector<ir::Node> nodes = std::move(graph_.nodes);
+    std::stable_partition(nodes.begin(), nodes.end(),
+                          [](const ir::Node& node) { return !node.once; });
+    graph_.set_nodes(std::move(nodes));
+  }
+
+ private:
+  ShardLayout::Kind kind_of(ValueId value) const { return layouts_[value.index()].kind; }
+  bool is_split(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kSplit; }
+  bool is_broadcast(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kBroadcast; }
+  bool is_whole(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kWhole; }
+
+  /// Each shard has its own rows of the value. False where these are not equally many.
+  bool split(ValueId id) {
+    ir::Value& value = graph_[id];
+    layouts_[id.index()] = {ShardLayout::Kind::kSplit};
+    return cut(value.shape, value.batch_axis);
+  }
+
+  bool cut(Shape& shape, int axis) const {
+    if (shape[axis] % graph_.shards != 0) return false;
+    shape[axis] /= graph_.shards;
+    return true;
+  }
+
+  void visit(size_t index) {
+    ir::Node& node = graph_.nodes[index];
+    if (std::ranges::any_of(node.operands, [&](ValueId id) { return has_error_[id.index()]; }))
+      return spoil(node);
+    node.once = node.once || node.op->runs_once() ||
+                std::ranges::any_of(node.operands, [&](ValueId id) { return is_whole(id); });
+    if (!node.once && !lay_out(node)) return spoil(node);
+    if (node.once)
+      make_whole(node);
+    else if (!cut_node(index))
+      spoil(graph_.nodes[index]);
+  }
+
+  void spoil(const ir::Node& node) {
+    for (const ValueId result : node.results) has_error_[result.index()] = true;
+  }
+
+  /// All that shards make is known where the node runs, but for rows, which no node joins.
+  void make_whole(const ir::Node& node) {
+    if (std::ranges::any_of(node.operands, [&](ValueId id) { return is_split(id); })) {
+      report_mixed_rows(node);
+      return spoil(node);
+    }
+    for (const ValueId result : node.results) {
+      layouts_[result.index()] = {ShardLayout::Kind::kWhole};
+      graph_[result].combine.reset();
+    }
+  }
+
+  // Layouts.
+
+  /// How the results lie on the shards, or that the node runs once. Reports what neither can do.
+  bool lay_out(ir::Node& node) {
+    std::vector<ShardLayout> operands;
+    for (const ValueId operand : node.operands) operands.push_back(layouts_[operand.index()]);
+    for (const ValueId id : node.results) {
+      ir::Value& result = graph_[id];
+      const auto layout = plan::layout_of_result(
+          *node.op, operands,
+          {result.dtype, result.shape, result.batch_axis, result.combine.value_or(Combine::kNone)});
+      if (const auto* fault = std::get_if<LayoutFault>(&layout)) return resolve(node, *fault);
+      layouts_[id.index()] = std::get<ShardLayout>(layout);
+      const Combine combine = layouts_[id.index()].combine;
+      result.combine = combine == Combine::kNone ? std::nullopt : std::optional(combine);
+    }
+    return true;
+  }
+
+  /// Parts of a gradient that combine in different ways are added once they are whole.
+  bool resolve(ir::Node& node, const LayoutFault& fault) {
+    using Kind = LayoutFault::Kind;
+    const bool parts_of_a_sum =
+        fault.kind == Kind::kPartsDiffer || fault.kind == Kind::kPartialAndBroadcast;
+    if (parts_of_a_sum && !is_written(node)) {
+      node.once = true;
+      return true;
+    }
+    if (parts_of_a_sum)
+      report_unequal_parts(node, fault);
+    else if (fault.kind == Kind::kReadsPart)
+      report_read_part(node, fault.operand);
+    else
+      report_mixed_rows(node);
+    return false;
+  }
+
+  static std::string entry_of(const ir::Node& node) {
+    return node.name.substr(0, node.name.find(':'));
+  }
+
+  /// A value as messages call it: the gradient of `w`.
+  std::string text_of(ValueId id) const {
+    const std::string& name = graph_[id].name;
+    const size_t colon = name.find(':');
+    const std::string shown = "`" + name.substr(0, colon) + "`";
+    return name.substr(std::min(colon, name.size())).starts_with(":diff")
+               ? "the gradient of " + shown
+               : shown;
+  }
+
+  std::string text_of_part(ValueId id) const {
+    const ShardLayout& layout = layouts_[id.index()];
+    return fmt::format("{}, {}", text_of(id),
+                       layout.kind == ShardLayout::Kind::kPartial
+                           ? phrase_of(layout.combine)
+                           : "which does not depend on the batch");
+  }
+
+  void report_unequal_parts(const ir::Node& node, const LayoutFault& fault) {
+    const auto part = std::ranges::find_if(node.operands, [&](ValueId id) {
+      return kind_of(id) == ShardLayout::Kind::kPartial && id != node.operands[fault.operand];
+    });
+    const ValueId other = node.operands[fault.operand];
+    diags_
+        .error(Diagnosis::kUnequalParts, node.span,
+               fmt::format("{}: `{}` reads {}, and {}; expected one kind in a job with {} shards",
+                           entry_of(node), node.op->name, text_of_part(*part), text_of_part(other),
+                           graph_.shards))
+        .with_hint(graph_[node.results[0]].shape.rank() > 0
+                       ? "use one shard"
+                       : fmt::format("to minimize their sum, write `minimize: [{}, {}]`",
+                                     graph_[*part].name, graph_[other].name));
+  }
+
+  void report_read_part(const ir::Node& node, size_t operand) {
+    const ValueId part = node.operands[operand];
+    const Combine combine = layouts_[part.index()].combine;
+    if (is_extreme(combine) && !is_written(node)) return report_extreme(node, part);
+    const bool beside_rows =
+        std::ranges::any_of(node.operands, [&](ValueId id) { return is_split(id); });
+    const std::string problem =
+        beside_rows ? fmt::format(
+                          "`{}` reads {}, next to rows of the batch; expected rows, variables or "
+                          "constants",
+                          node.op->name, text_of_part(part))
+                    : fmt::format("`{}` is not linear in {}; expected a linear op", node.op->name,
+                                  text_of_part(part));
+    diags_
+        .error(
+            Diagnosis::kNonlinearInPart, node.span,
+            fmt::format("{}: {} in a job with {} shards", entry_of(node), problem, graph_.shards))
+        .with_hint(
+            fmt::format("use one shard, or return {} and compute the rest from it", text_of(part)));
+  }
+
+  void report_extreme(const ir::Node& node, ValueId part) {
+    diags_
+        .error(Diagnosis::kGradientOfExtreme, node.span,
+               fmt::format("{} is {}, whose gradient no single shard of {} can compute",
+                           text_of(part), phrase_of(layouts_[part.index()].combine), graph_.shards))
+        .with_hint("use one shard, or minimize a mean or a sum");
+  }
+
+  void report_mixed_rows(const ir::Node& node) {
+    const auto rows = std::ranges::find_if(node.operands, [&](ValueId id) { return is_split(id); });
+    std::string operand;
+    if (rows != node.operands.end())
+      operand = fmt::format(" of {} {}", text_of(*rows), whole_[rows->index()].str());
+    diags_
+        .error(Diagnosis::kAlongBatch, node.span,
+               fmt::format("{}: `{}` works along the batch axis{}; expected another axis in a job "
+                           "with {} shards",
+                           entry_of(node), node.op->name, operand, graph_.shards))
+        .with_hint("use one shard, or compute along another axis");
+  }
+
+  // Shapes of one shard.
+
+  /// What the op makes of such operands; nothing where it refuses them.
+  std::vector<ops::Result> infer(const ops::OpSpec& op, std::vector<ops::Operand> operands,
+                                 const ir::Attributes& attributes, int64_t batch) const {
+    ops::JobTypes types = types_of(graph_);
+    types.batch = batch;
+    ops::Call call(std::move(operands), attributes, types);
+    op.infer(call);
+    return call.failed() ? std::vector<ops::Result>() : call.results();
+  }
+
+  /// Whether the node makes values like these of operands of those shapes.
+  bool makes(const ir::Node& node, const std::vector<Shape>& shapes,
+             const std::vector<ir::Value>& expected) const {
+    std::vector<ops::Operand> operands;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const ir::Value& value = graph_[node.operands[i]];
+      operands.push_back({value.dtype, shapes[i], value.batch_axis});
+    }
+    const auto made = infer(*node.op, std::move(operands), node.attributes, batch_ / graph_.shards);
+    return std::ranges::equal(made, expected, [](const auto& result, const ir::Value& value) {
+      return result.dtype == value.dtype && result.shape == value.shape &&
+             result.batch_axis == value.batch_axis;
+    });
+  }
+
+  /// Cuts what all shards share, from operand `first` on, until the node makes `expected`.
+  bool fit(const ir::Node& node, const std::vector<ir::Value>& expected, std::vector<Shape>& shapes,
+           int& tries, size_t first = 0) const {
+    if (makes(node, shapes, expected)) return true;
+    for (size_t i = first; i < shapes.size() && --tries > 0; ++i) {
+      if (!is_broadcast(node.operands[i])) continue;
+      const Shape whole = shapes[i];
+      for (int axis = 0; axis < whole.rank(); ++axis) {
+        if (cut(shapes[i], axis) && fit(node, expected, shapes, tries, i + 1)) return true;
+        shapes[i] = whole;
+      }
+    }
+    return false;
+  }
+
+  std::vector<Shape> shapes_of_operands(const ir::Node& node) const {
+    std::vector<Shape> shapes;
+    for (const ValueId operand : node.operands) shapes.push_back(graph_[operand].shape);
+    return shapes;
+  }
+
+  /// Extents of the result, cut along `axis`, and of what is read of the first operand.
+  void cut_attributes(ir::Node& node, int axis) const {
+    for (const ops::PlanAttribute& attribute : node.op->plan_attributes) {
+      if (!attribute.of_result && !attribute.of_operand) continue;
+      const int along = attribute.of_result ? axis : graph_[node.operands[0]].batch_axis;
+      auto extents = node.attributes.get<Integers>(attribute.name);
+      if (along >= 0) extents[static_cast<size_t>(along)] /= graph_.shards;
+      node.attributes.set(attribute.name, std::move(extents));
+    }
+  }
+
+  /// The shapes of a shard, for the node and its results.
+  bool cut_node(size_t index) {
+    ir::Node node = graph_.nodes[index];
+    bool cut_evenly = true;
+    for (const ValueId result : node.results)
+      if (is_split(result)) cut_evenly &= split(result);
+    if (is_split(node.results[0])) cut_attributes(node, graph_[node.results[0]].batch_axis);
+    std::vector<ir::Value> expected;
+    for (const ValueId result : node.results) expected.push_back(graph_[result]);
+    std::vector<Shape> shapes = shapes_of_operands(node);
+    int tries = kMostTries;
+    if (!cut_evenly || !fit(node, expected, shapes, tries)) {
+      report_uneven(node);
+      return false;
+    }
+    if (!read_cut(node, shapes, index)) {
+      report_constant(node);
+      return false;
+    }
+    graph_.nodes[index] = std::move(node);
+    return true;
+  }
+
+  void report_uneven(const ir::Node& node) {
+    diags_
+        .error(
+            Diagnosis::kAlongBatch, node.span,
+            fmt::format(
+                "{}: `{}` cannot be computed in {} shards of {} each", entry_of(node),
+                node.op->name, graph_.shards,
+                batch_ == graph_.shards ? "1 row" : fmt::format("{} rows", batch_ / graph_.shards)))
+        .with_hint("use fewer shards");
+  }
+
+  /// Operands of those shapes, for a node that comes before nodes[before].
+  bool read_cut(ir::Node& node, const std::vector<Shape>& shapes, size_t before) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const auto axis = cut_axis(graph_[node.operands[i]].shape, shapes[i]);
+      if (!axis) continue;
+      node.operands[i] = constant_of_shard(node.operands[i], *axis, before);
+      if (!node.operands[i].valid()) return false;
+    }
+    return true;
+  }
+
+  void report_constant(const ir::Node& node) {
+    const ir::Value& value = graph_[uncut_];
+    diags_
+        .error(Diagnosis::kConstantOfBatch, node.span,
+               fmt::format("{}: `{}` {} has a slice for each row of the batch; expected rows of "
+                           "an input in a job with {} shards",
+                           entry_of(node), value.name, value.shape.str(), graph_.shards))
+        .with_hint(value.role == plan::Role::kInput ? "remove `rows: false` from the input"
+                                                    : "use one shard, or an input");
+  }
+
+  /// What the shards share, cut along an axis: made anew, of fewer elements. Invalid where that
+  /// needs a slice of `uncut_`.
+  ValueId constant_of_shard(ValueId value, int axis, size_t before) {
+    const auto known = constants_.find({value, axis});
+    if (known != constants_.end()) return known->second;
+    const ir::Node* maker = graph_.producer_of(value);
+    uncut_ = value;
+    if (!maker || maker->results.size() != 1) return {};
+    ir::Node node = *maker;
+    ir::Value made = graph_[value];
+    cut(made.shape, axis);
+    cut_attributes(node, axis);
+    std::vector<Shape> shapes = shapes_of_operands(node);
+    int tries = kMostTries;
+    if (!fit(node, {made}, shapes, tries) || !keeps_rows(node, shapes, value, axis)) return {};
+    if (!read_cut(node, shapes, before)) return {};
+    return constants_[{value, axis}] = add(std::move(node), std::move(made), axis, before);
+  }
+
+  /// Does each slice of the value come from one slice of the operands that have other shapes?
+  bool keeps_rows(const ir::Node& node, const std::vector<Shape>& shapes, ValueId value,
+                  int axis) const {
+    std::vector<ops::Operand> operands;
+    bool reads_slices = false;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const ir::Value& operand = graph_[node.operands[i]];
+      const auto along = cut_axis(operand.shape, shapes[i]);
+      operands.push_back({operand.dtype, operand.shape, along.value_or(ir::kNoBatch)});
+      reads_slices |= along.has_value();
+    }
+    if (!reads_slices) return true;
+    const ir::Attributes& attributes = graph_.producer_of(value)->attributes;
+    const auto made = infer(*node.op, std::move(operands), attributes, batch_);
+    return !made.empty() && made[0].batch_axis == axis;
+  }
+
+  ValueId add(ir::Node node, ir::Value value, int axis, size_t before) {
+    const ValueId id(graph_.values.size());
+    node.name = value.name = fmt::format("{}:shard{}", value.name, axis);
+    node.results = {id};
+    value.producer = ir::NodeId(graph_.nodes.size());
+    graph_.values.push_back(std::move(value));
+    graph_.nodes.push_back(std::move(node));
+    before_.push_back(before);
+    whole_.push_back(graph_[id].shape);
+    layouts_.push_back({});
+    has_error_.push_back(false);
+    return id;
+  }
+
+  static constexpr int kMostTries = 10'000;
+
+  ir::Graph& graph_;
+  Diags& diags_;
+  const int64_t batch_;  // rows
+  // By ValueId:
+  std::vector<Shape> whole_;  // shapes before the cut
+  std::vector<ShardLayout> layouts_;
+  std::vector<bool> has_error_;
+  std::map<std::pair<ValueId, int>, ValueId> constants_;  // of a shard, by value and axis
+  ValueId uncut_;               // the constant that no shard can make its slice of
+  std::vector<size_t> before_;  // of each node that is added: the node that it goes before
+};
+
+}  // namespace
+
+void cut_shards(ir::Graph& graph, Context& context, Diags& diags) {
+  if (graph.shards <= 1) return;
+  ShardCutter(graph, diags).run();
+  // Constants that are read by shards alone.
+  if (!diags.has_errors()) remove_dead(graph, context, diags);
+}
+
+}  // namespace flow::passes

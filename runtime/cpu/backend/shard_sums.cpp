@@ -1,0 +1,136 @@
+// Level k of the tree holds what 2^k shards made; a part is joined to all levels that are full.
+#include "runtime/cpu/backend/shard_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <type_traits>
+
+#include "runtime/base/array.h"
+#include "runtime/base/ceil_div.h"
+#include "runtime/base/convert.h"
+#include "runtime/base/visit.h"
+#include "runtime/cpu/loops/operands.h"
+#include "runtime/cpu/loops/vectors.h"
+
+namespace flow::cpu {
+namespace {
+
+using plan::Combine;
+
+constexpr int64_t kChunk = 1024;  // elements that stay in the first cache on their way up the tree
+
+/// Calls f with zeros of the element's type and of the one in which it is combined.
+template <typename F>
+void visit_part(DType dtype, bool scalar, F f) {
+  if (dtype == DType::kBool) return f(uint8_t{}, uint8_t{});
+  visit_dtype(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_integral_v<T>)
+      f(T{}, T{});
+    else if (scalar)
+      f(T{}, double{});
+    else
+      f(T{}, Wide<T>{});
+  });
+}
+
+/// Integers wrap around.
+template <typename T>
+void add_parts(const T* x, T* sum, int64_t n) {
+  if constexpr (std::is_integral_v<T>)
+    for (int64_t i = 0; i < n; ++i)
+      sum[i] = static_cast<T>(static_cast<uint64_t>(sum[i]) + static_cast<uint64_t>(x[i]));
+  else
+    add_to(x, sum, n);
+}
+
+/// NaN wins.
+template <typename T>
+void take_larger(const T* x, T* sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] > sum[i] || x[i] != x[i] ? x[i] : sum[i];
+}
+
+template <typename T>
+void take_smaller(const T* x, T* sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] < sum[i] || x[i] != x[i] ? x[i] : sum[i];
+}
+
+template <typename T>
+void join(Combine combine, const T* x, T* sum, int64_t n) {
+  if (combine == Combine::kMax)
+    take_larger(x, sum, n);
+  else if (combine == Combine::kMin)
+    take_smaller(x, sum, n);
+  else
+    add_parts(x, sum, n);
+}
+
+/// A mean of shards is their sum by a power of two, which is exact.
+template <typename Total, typename T>
+void write_whole(Combine combine, int64_t shards, const Total* total, T* whole, int64_t n) {
+  if constexpr (std::is_floating_point_v<Total>) {
+    const Total factor = combine == Combine::kMean ? 1 / static_cast<Total>(shards) : Total{1};
+    for (int64_t i = 0; i < n; ++i) whole[i] = convert<T>(total[i] * factor);
+  } else {
+    std::copy_n(total, n, whole);
+  }
+}
+
+bool is_combined(const plan::Tensor& tensor) {
+  return tensor.combine && *tensor.combine != Combine::kNone;
+}
+
+}  // namespace
+
+ShardSums::ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners) {
+  if (!job.sharding) return;
+  shards_ = job.sharding->count;
+  std::set<plan::TensorId> seen;
+  for (size_t step = 0; step < job.sharding->steps.index(); ++step)
+    for (const plan::TensorId id : job.steps[step].outputs)
+      if (id.valid() && is_combined(job[id]) && seen.insert(owners[id.index()]).second)
+        add_entry(job, {id, step});
+}
+
+void ShardSums::add_entry(const plan::Job& job, Entry entry) {
+  const plan::Tensor& tensor = job[entry.tensor];
+  Sum sum{
+      tensor.dtype, tensor.shape.rank() == 0, tensor.shape.elements(), *tensor.combine, bytes_, 0};
+  visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
+    sum.stride = round_up(static_cast<size_t>(sum.elements) * sizeof(Total), 64);
+  });
+  const auto levels = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(shards_)));
+  bytes_ += levels * sum.stride;
+  entries_.push_back(entry);
+  sums_.push_back(sum);
+}
+
+template <typename T, typename Total>
+void ShardSums::add_piece(const Sum& sum, int64_t shard, T* part, int64_t first,
+                          int64_t end) const {
+  const auto level = [&](size_t k, int64_t at) {
+    return reinterpret_cast<Total*>(memory_ + sum.offset + k * sum.stride) + at;
+  };
+  const auto full = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(shard)));
+  Total joined[kChunk];
+  for (int64_t at = first; at < end; at += kChunk) {
+    const int64_t n = std::min(kChunk, end - at);
+    for (int64_t i = 0; i < n; ++i) joined[i] = convert<Total>(part[at + i]);
+    for (size_t k = 0; k < full; ++k) join(sum.combine, level(k, at), joined, n);
+    if (shard + 1 < shards_)
+      std::copy_n(joined, n, level(full, at));
+    else
+      write_whole(sum.combine, shards_, joined, part + at, n);
+  }
+}
+
+void ShardSums::add(int threads, size_t entry, int64_t shard, std::byte* part) const {
+  const Sum& sum = sums_[entry];
+  visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
+    for_pieces(threads, sum.elements, kPiece, [&](int64_t first, int64_t end) {
+      add_piece<T, Total>(sum, shard, reinterpret_cast<T*>(part), first, end);
+    });
+  });
+}
+
+}  // namespace flow::cpu

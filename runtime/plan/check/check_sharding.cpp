@@ -1,0 +1,184 @@
+// Shards of a job: how many, which steps they run, and that each can run these on its own rows.
+#include <algorithm>
+#include <bit>
+#include <string_view>
+#include <variant>
+
+#include "runtime/plan/check/call_check.h"
+#include "runtime/plan/check/check_job.h"
+#include "runtime/plan/json/fields.h"
+#include "runtime/plan/model/layouts.h"
+
+namespace flow::plan {
+namespace {
+
+bool updates_variables(const ops::OpSpec& op) {
+  return std::ranges::any_of(
+      op.results, [](const ops::ResultSpec& result) { return result.updates || result.moves; });
+}
+
+class LayoutCheck {
+ public:
+  LayoutCheck(const Job& job, const Location& location)
+      : job_(job), location_(location), types_(types_of(job)), layouts_(job.tensors.size()) {}
+
+  void run() {
+    for (size_t i = 0; i < job_.tensors.size(); ++i) add_outer(TensorId(i));
+    for (size_t i = 0; i < job_.steps.size(); ++i) {
+      const Location here = location_.at("step", job_.steps[i].name);
+      if (StepId(i) < job_.sharding->steps)
+        add_shard_step(job_.steps[i], here);
+      else
+        add_whole_step(job_.steps[i], here);
+    }
+    for (size_t i = 0; i < job_.tensors.size(); ++i) check_combine(TensorId(i));
+    check_delivered();
+  }
+
+ private:
+  using Kind = ShardLayout::Kind;
+
+  /// What a step reads; the first operand of an epilogue op is the running value.
+  struct Read {
+    ops::Operand type;
+    ShardLayout layout;
+    std::string_view name;
+  };
+
+  Location at(TensorId id) const { return location_.at("tensor", job_[id].name); }
+  ShardLayout& layout(TensorId id) { return layouts_[id.index()]; }
+  const ShardLayout& layout(TensorId id) const { return layouts_[id.index()]; }
+
+  void add_outer(TensorId id) {
+    const Tensor& tensor = job_[id];
+    at(id).require(tensor.role != Role::kVariable || tensor.batch_axis < 0,
+                   "a variable has no batch axis");
+    at(id).require(tensor.role != Role::kInput || tensor.batch_axis <= 0,
+                   "batch axis {} of an input of shards; expected 0", tensor.batch_axis);
+    if (tensor.role == Role::kInput && tensor.batch_axis == 0) layout(id) = {Kind::kSplit};
+  }
+
+  void add_whole_step(const Step& step, const Location& location) {
+    for (const TensorId id : step.inputs) check_whole(id, location);
+    for (const EpilogueOp& fused : step.epilogue)
+      for (const TensorId id : fused.operands) check_whole(id, location);
+    for (const TensorId id : step.outputs)
+      if (id.valid()) layout(id) = {Kind::kWhole};
+  }
+
+  /// Behind the shards, there are neither rows nor parts.
+  void check_whole(TensorId id, const Location& location) const {
+    location.require(layout(id).kind != Kind::kSplit, "reads rows of `{}` behind the shards",
+                     job_[id].name);
+    check_combined(id, location);
+  }
+
+  void check_combined(TensorId id, const Location& location) const {
+    location.require(layout(id).kind != Kind::kPartial || job_[id].combine,
+                     "reads `{}`, whose parts are not combined", job_[id].name);
+  }
+
+  void add_shard_step(const Step& step, const Location& location) {
+    location.require(!updates_variables(*step.op), "updates variables on each shard");
+    std::vector<Read> reads;
+    add_reads(step.inputs, reads);
+    std::vector<ops::Result> results = infer(*step.op, reads, step.attributes, location);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (const TensorId made = step.outputs[i]; made.valid())
+        layout(made) = layout_of(*step.op, reads, results[i], location);
+    for (const EpilogueOp& fused : step.epilogue)
+      add_epilogue(fused, step.outputs[0], results[0], location);
+  }
+
+  void add_epilogue(const EpilogueOp& fused, TensorId made, ops::Result& running,
+                    const Location& location) {
+    location.require(!updates_variables(*fused.op), "updates variables on each shard");
+    std::vector<Read> reads{
+        {{types_.compute, running.shape, running.batch_axis}, layout(made), job_[made].name}};
+    add_reads(fused.operands, reads);
+    const ops::Result result = infer(*fused.op, reads, fused.attributes, location).front();
+    layout(made) = layout_of(*fused.op, reads, result, location);
+    running.batch_axis = result.batch_axis;
+  }
+
+  void add_reads(const std::vector<TensorId>& ids, std::vector<Read>& reads) const {
+    for (const TensorId id : ids)
+      reads.push_back({operand_of(job_[id]), layout(id), job_[id].name});
+  }
+
+  std::vector<ops::Result> infer(const ops::OpSpec& op, const std::vector<Read>& reads,
+                                 const Attributes& attributes, const Location& location) const {
+    std::vector<ops::Operand> operands;
+    for (const Read& read : reads) operands.push_back(read.type);
+    return check_call(op, std::move(operands), attributes, types_, location);
+  }
+
+  static ShardLayout layout_of(const ops::OpSpec& op, const std::vector<Read>& reads,
+                               const ops::Result& result, const Location& location) {
+    std::vector<ShardLayout> operands;
+    for (const Read& read : reads) operands.push_back(read.layout);
+    const auto found = layout_of_result(op, operands, result);
+    if (const auto* fault = std::get_if<LayoutFault>(&found)) refuse(op, *fault, reads, location);
+    return std::get<ShardLayout>(found);
+  }
+
+  [[noreturn]] static void refuse(const ops::OpSpec& op, const LayoutFault& fault,
+                                  const std::vector<Read>& reads, const Location& location) {
+    if (fault.kind == LayoutFault::Kind::kMixesRows)
+      location.refuse(fmt::format("{} of shards cannot be combined", op.name));
+    location.refuse(
+        fmt::format("{} of shards cannot read `{}`", op.name, reads[fault.operand].name));
+  }
+
+  void check_combine(TensorId id) const {
+    const Tensor& tensor = job_[id];
+    if (!tensor.combine) return;
+    at(id).require(layout(id).kind == Kind::kPartial, "shards do not make parts of it");
+    at(id).require(layout(id).combine == tensor.combine, "combines parts by {}; expected {}",
+                   spelled(*tensor.combine), spelled(layout(id).combine));
+  }
+
+  void check_delivered() const {
+    for (const Hook& hook : job_.hooks)
+      check_combined(hook.tensor, location_.at("hook", hook.name));
+    if (job_.returns)
+      check_returned(job_.returns->value, location_.at("return", job_.returns->type));
+    if (job_.optimizer)
+      visit_tensors(*job_.optimizer, [this](TensorId id) {
+        check_combined(id, location_.at("optimizer", job_.optimizer->type));
+      });
+  }
+
+  void check_returned(const ReturnValue& value, const Location& location) const {
+    if (value.is_leaf()) check_combined(value.tensor, location);
+    for (const ReturnValue& item : value.items) check_returned(item, location);
+  }
+
+  const Job& job_;
+  const Location& location_;
+  const ops::JobTypes types_;
+  std::vector<ShardLayout> layouts_;  // by tensor
+};
+
+void check_devices(const Job& job, const Location& location) {
+  location.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
+  for (const Tensor& tensor : job.tensors)
+    location.at("tensor", tensor.name).require(!tensor.combine, "parts to combine, without shards");
+}
+
+}  // namespace
+
+void check_sharding(const Job& job, const Location& location) {
+  if (!job.sharding) return check_devices(job, location);
+  const auto& [count, steps] = *job.sharding;
+  location.require(
+      count >= 2 && count <= kMaxShards && std::has_single_bit(static_cast<uint64_t>(count)),
+      "{} shards; expected a power of two from 2 to {}", count, kMaxShards);
+  location.require(steps.valid() && steps.index() <= job.steps.size(),
+                   "{} steps of shards; the job has {}", steps.value, job.steps.size());
+  location.require(job.devices == count, "{} devices for {} shards", job.devices, count);
+}
+
+void check_layouts(const Job& job, const Location& location) { LayoutCheck(job, location).run(); }
+
+}  // namespace flow::plan

@@ -1,0 +1,138 @@
+"""A batch cut into shards: the numbers of the whole batch, and the same bits on any number of threads and after a resume."""
+import unittest
+
+import numpy as np
+
+from flow import FlowTest
+
+# Convolution, dropout, a shared layer, clipping, LAMB, regularizers, hooks of every kind.
+JOB = """flow: 1
+seed: 11
+vars: {shards: 1, precision: float64}
+data: {d: {x: {npy: x.npy}, label: {npy: label.npy}}}
+jobs:
+  train:
+    type: train
+    shards: $shards
+    precision: $precision
+    inputs:
+      x: {shape: [16, 2, 6, 5], dtype: float32, from: d.x}
+      label: {shape: [16], dtype: int32, from: d.label}
+    graph:
+      conv:   {op: conv2d, in: x, filters: 3, kernel_size: 3, padding: same, activation: relu}
+      drop:   {op: dropout, rate: 0.3}
+      flat:   {op: flatten}
+      hidden: {op: dense, units: 7, activation: tanh, kernel_regularizer: {l2: 0.01}}
+      normal: {op: layer_norm, in: hidden}
+      logits: {op: dense, units: 4}
+      loss:   {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}
+      guess:  {op: argmax, in: logits}
+      same:   {op: equal, in: [guess, label]}
+      hit:    {op: cast, dtype: float32}
+    optimizer:
+      type: lamb
+      learning_rate: 0.05
+      minimize: loss
+      grad_clipping: {type: by_global_norm, clip_norm: 1}
+    returns: {type: "Dict[str, Numpy]", value: {logits: logits, loss: loss}}
+    hooks:
+      - {watch: conv, to: npy}
+      - {watch_diff: conv/weight, to: npy}
+      - {watch_diff: hidden, to: npy}
+      - {watch: hit, to: {type: print, reduce: mean, over: epoch}}
+    run: {epochs: 2, shuffle: true}
+"""
+
+
+class Shards(FlowTest):
+    def setUp(self):
+        super().setUp()
+        random = np.random.default_rng(1)
+        np.save(self.dir / "x.npy", random.uniform(-1, 1, (80, 2, 6, 5)).astype(np.float32))
+        np.save(self.dir / "label.npy", random.integers(0, 4, 80).astype(np.int32))
+        self.write("job.yaml", JOB)
+
+    def train(self, out, *more):
+        self.flowrun("train", "job.yaml", "-o", out, *more)
+        return {name: data for folder in ("returns", "watch", "checkpoints")
+                for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
+
+    def arrays(self, out, *more):
+        self.train(out, *more)
+        root = self.dir / out
+        return {p.relative_to(root): np.load(p) for p in sorted(root.rglob("*.npy"))}
+
+    def test_shards_compute_the_numbers_of_the_whole_batch(self):
+        whole = self.arrays("s1")
+        self.assertGreater(len(whole), 15)
+        for shards in (2, 4, 8, 16):
+            cut = self.arrays(f"s{shards}", "--set", f"vars.shards={shards}")
+            self.assertEqual(whole.keys(), cut.keys())
+            for name, array in whole.items():
+                np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-11, err_msg=f"{name}, {shards} shards")
+
+    def test_any_number_of_threads_gives_the_same_bits(self):
+        for precision in ("float32", "mixed_bfloat16"):
+            sets = ("--set", "vars.shards=4", "--set", f"vars.precision={precision}")
+            one = self.train(f"{precision}-1", *sets, "--threads", 1)
+            for threads in (2, 3):
+                self.assertEqual(one, self.train(f"{precision}-{threads}", *sets, "--threads", threads), precision)
+
+    def test_an_interrupted_run_resumes_to_the_same_bits(self):
+        sets = ("--set", "vars.shards=8", "--set", "vars.precision=float32")
+        whole = self.train("whole", *sets)
+        self.train("cut", *sets, "--steps", 3)
+        resumed = self.train("cut", *sets, "--resume")
+        self.assertEqual(whole, {name: data for name, data in resumed.items() if not name.startswith("000003/")})
+
+    def test_another_number_of_shards_does_not_resume(self):
+        self.train("out", "--set", "vars.shards=4", "--steps", 3)
+        self.assertIn("shards: 4 in the run, 2 now", self.flowrun("train", "job.yaml", "-o", "out", "--resume", "--set", "vars.shards=2", status=2).stderr)
+
+    def test_batch_normalization_has_statistics_of_each_shard(self):
+        self.write("bn.yaml", """flow: 1
+jobs:
+  train:
+    type: train
+    precision: float64
+    shards: 2
+    inputs: {x: {shape: [8, 3], dtype: float32, from: {npy: bn.npy}}}
+    graph:
+      y: {op: batch_normalization, in: x, momentum: 0.9, epsilon: 0.001}
+      loss: {op: square, in: y}
+    optimizer: {type: sgd, learning_rate: 0, minimize: loss}
+    returns: {value: y, to: npy}
+    run: {steps: 1}
+""")
+        x = np.random.default_rng(2).uniform(-1, 1, (1, 8, 3)).astype(np.float32)
+        np.save(self.dir / "bn.npy", x)
+        self.flowrun("bn.yaml", "-o", "bn")
+        halves = x[0].astype(np.float64).reshape(2, 4, 3)
+        mean, variance = halves.mean(axis=1), halves.var(axis=1)
+        expected = ((halves - mean[:, None]) / np.sqrt(variance[:, None] + 0.001)).reshape(8, 3)
+        np.testing.assert_allclose(self.load("bn/returns/y/value.npy")[0], expected, rtol=1e-12, atol=1e-14)
+        checkpoint = self.checkpoint("bn")
+        np.testing.assert_allclose(np.load(checkpoint / "y/moving_mean.npy"), 0.1 * mean.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(np.load(checkpoint / "y/moving_variance.npy"),
+                                   0.9 + 0.1 * variance.mean(axis=0) * 4 / 3, rtol=1e-12)
+
+    def test_list_numpy_is_an_array_for_each_shard(self):
+        self.write("list.yaml", """flow: 1
+jobs:
+  predict:
+    type: predict
+    shards: 4
+    inputs: {x: {shape: [8, 3], dtype: float32, from: {npy: list.npy}}}
+    graph: {y: {op: multiply, in: [x, 2]}}
+    returns: {type: ListNumpy, value: y, to: npy}
+""")
+        x = np.arange(24, dtype=np.float32).reshape(1, 8, 3)
+        np.save(self.dir / "list.npy", x)
+        self.flowrun("list.yaml", "-o", "list")
+        parts = sorted((self.dir / "list/returns").rglob("value.npy"))
+        self.assertEqual(len(parts), 4)
+        np.testing.assert_array_equal(np.concatenate([np.load(p)[0] for p in parts]), 2 * x[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
