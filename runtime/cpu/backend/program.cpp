@@ -316,7 +316,7 @@ void CpuProgram::copy_out(const CopyOut& delivery, const Turn& turn) const {
   std::byte* to = outputs_.data() + turn.output_slot * output_stride_ + delivery.offset;
   if (place.run == shape.elements())
     return reorder(threads_, element, shape, layouts_[index], from, Layout::kPlain,
-                   to + bytes(place.at(0, turn.shard)));
+                   to + bytes(turn.shard * place.per_shard));
   for (int64_t i = 0; i < shape.elements(); i += place.run)
     std::memcpy(to + bytes(place.at(i, turn.shard)), from + bytes(i), bytes(place.run));
 }
