@@ -18,13 +18,6 @@ double capped(int64_t step, int64_t steps) {
   return std::min(static_cast<double>(step), static_cast<double>(steps));
 }
 
-/// step / steps, rounded down for a staircase.
-template <typename Decay>
-double periods(const Decay& decay, int64_t step) {
-  const double elapsed = static_cast<double>(step) / static_cast<double>(decay.steps);
-  return decay.staircase ? std::floor(elapsed) : elapsed;
-}
-
 /// What warm-ups multiply: the base, or the first of several rates.
 double base_of(const RateFunction& function) {
   return std::visit(
@@ -73,17 +66,16 @@ double Polynomial::rate(int64_t step) const {
   return (base - end) * std::pow(1 - at / length, power) + end;
 }
 
-double Exponential::rate(int64_t step) const {
-  return base * std::pow(decay_rate, periods(*this, step));
+double Decay::periods(int64_t step) const {
+  const double elapsed = static_cast<double>(step) / static_cast<double>(steps);
+  return staircase ? std::floor(elapsed) : elapsed;
 }
 
-double InverseTime::rate(int64_t step) const {
-  return base / (1 + decay_rate * periods(*this, step));
-}
+double Exponential::rate(int64_t step) const { return base * std::pow(decay_rate, periods(step)); }
 
-double NaturalExp::rate(int64_t step) const {
-  return base * std::exp(-decay_rate * periods(*this, step));
-}
+double InverseTime::rate(int64_t step) const { return base / (1 + decay_rate * periods(step)); }
+
+double NaturalExp::rate(int64_t step) const { return base * std::exp(-decay_rate * periods(step)); }
 
 }  // namespace schedules
 

@@ -38,12 +38,22 @@ constexpr auto boundaries_field() {
                kNotNegative};
 }
 
-template <typename T>
-constexpr auto decay_fields() {
-  return std::tuple{base_field<T>(), steps_field<T>("steps per decay period"),
-                    Field{"decay_rate", &T::decay_rate, "", "decay rate per period", kNotNegative},
-                    Field{"staircase", &T::staircase, "false", "decay only at whole periods"}};
-}
+/// What schedules that decay by periods have in common.
+struct Decay {
+  double base = 0;
+  int64_t steps = 1;
+  double decay_rate = 0;
+  bool staircase = false;
+
+  /// step / steps, rounded down for a staircase.
+  double periods(int64_t step) const;
+  static constexpr auto fields() {
+    return std::tuple{
+        base_field<Decay>(), steps_field<Decay>("steps per decay period"),
+        Field{"decay_rate", &Decay::decay_rate, "", "decay rate per period", kNotNegative},
+        Field{"staircase", &Decay::staircase, "false", "decay only at whole periods"}};
+  }
+};
 
 struct Constant {
   double base = 0;
@@ -143,42 +153,27 @@ struct Polynomial {
   }
 };
 
-struct Exponential {
-  double base = 0;
-  int64_t steps = 1;
-  double decay_rate = 0;
-  bool staircase = false;
-
+struct Exponential : Decay {
   double rate(int64_t step) const;
   static constexpr auto record() {
     return Record{"exponential", "Exponential decay: multiplies by decay_rate in each period.",
-                  "base decay_rate^(step / steps)", decay_fields<Exponential>()};
+                  "base decay_rate^(step / steps)", fields()};
   }
 };
 
-struct InverseTime {
-  double base = 0;
-  int64_t steps = 1;
-  double decay_rate = 0;
-  bool staircase = false;
-
+struct InverseTime : Decay {
   double rate(int64_t step) const;
   static constexpr auto record() {
     return Record{"inverse_time", "Inverse time decay.", "base / (1 + decay_rate step / steps)",
-                  decay_fields<InverseTime>()};
+                  fields()};
   }
 };
 
-struct NaturalExp {
-  double base = 0;
-  int64_t steps = 1;
-  double decay_rate = 0;
-  bool staircase = false;
-
+struct NaturalExp : Decay {
   double rate(int64_t step) const;
   static constexpr auto record() {
     return Record{"natural_exp", "Natural exponential decay.", "base exp(-decay_rate step / steps)",
-                  decay_fields<NaturalExp>()};
+                  fields()};
   }
 };
 

@@ -47,14 +47,14 @@ TEST_CASE("learning rates are those of the golden tables at every step", "[plan]
   polynomial.cycle = true;
   check_against("polynomial_cycle", {polynomial});
   check_against("exponential",
-                {schedules::Exponential{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
+                {schedules::Exponential{{.base = 0.4, .steps = 60, .decay_rate = 0.9}}});
   check_against(
       "exponential_staircase",
-      {schedules::Exponential{.base = 0.4, .steps = 60, .decay_rate = 0.9, .staircase = true}});
+      {schedules::Exponential{{.base = 0.4, .steps = 60, .decay_rate = 0.9, .staircase = true}}});
   check_against("inverse_time",
-                {schedules::InverseTime{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
+                {schedules::InverseTime{{.base = 0.4, .steps = 60, .decay_rate = 0.9}}});
   check_against("natural_exp",
-                {schedules::NaturalExp{.base = 0.4, .steps = 60, .decay_rate = 0.9}});
+                {schedules::NaturalExp{{.base = 0.4, .steps = 60, .decay_rate = 0.9}}});
   cosine.warmup = {Warmup::Type::kConstant, 10, 0.3};
   check_against("warmup_constant_then_cosine", cosine);
   cosine.warmup = {Warmup::Type::kLinear, 10, 0.1};
