@@ -134,8 +134,7 @@ class Fields {
   /// The enumerator whose position in E the word has in the table.
   template <typename E>
   E enumerator(std::string_view key) const {
-    const auto& words = definition(key).words;
-    return static_cast<E>(std::ranges::find(words, *word(key)) - words.begin());
+    return enumerator_of<E>(definition(key).words, *word(key));
   }
 
  private:

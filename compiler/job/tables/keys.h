@@ -136,4 +136,10 @@ std::vector<std::string_view> words_of() {
   return {words.begin(), words.end()};
 }
 
+/// The enumerator whose position in E the word has among `words`.
+template <typename E, typename Words>
+E enumerator_of(const Words& words, std::string_view word) {
+  return static_cast<E>(std::ranges::find(words, word) - words.begin());
+}
+
 }  // namespace flow::job
