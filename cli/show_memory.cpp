@@ -21,7 +21,7 @@ constexpr size_t kWidth = 40;  // characters of a drawing
 size_t bytes_of_role(const plan::Job& job, plan::Role role) {
   size_t bytes = 0;
   for (const plan::Tensor& tensor : job.tensors)
-    if (tensor.role == role) bytes += exec::bytes_of(tensor);
+    if (tensor.role == role) bytes += exec::whole_bytes_of(job, tensor);
   return bytes;
 }
 

@@ -116,6 +116,10 @@ jobs:
         np.testing.assert_allclose(np.load(checkpoint / "y/moving_variance.npy"),
                                    0.9 + 0.1 * variance.mean(axis=0) * 4 / 3, rtol=1e-12)
 
+    def test_inputs_take_the_memory_of_the_whole_batch(self):
+        whole, cut = (self.call("flowc", "show", "job.yaml", "--memory", "--set", f"vars.shards={n}").stdout.splitlines() for n in (1, 4))
+        self.assertEqual(*[next(line for line in lines if line.startswith("  inputs ")) for lines in (whole, cut)])
+
     def test_list_numpy_is_an_array_for_each_shard(self):
         self.write("list.yaml", """flow: 1
 jobs:

@@ -32,7 +32,7 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
   for (size_t i = 0; i < options.deliverables.size(); ++i) {
     const plan::TensorId id = options.deliverables[i];
     if (!id.valid()) continue;
-    outputs += bytes_of(plan::whole_shape(job, job[id]), job[id].dtype);
+    outputs += exec::whole_bytes_of(job, job[id]);
     if (i < options.in_parts.size() && options.in_parts[i])
       outputs += exec::bytes_of(job[id]) * static_cast<size_t>(plan::shards_of(job));
   }

@@ -109,7 +109,7 @@ void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, 
   std::vector<CopyOut>& copies = maker == steps_.size()        ? early_
                                  : by_shards && tensor.combine ? wholes_
                                                                : steps_[maker].deliveries;
-  const size_t whole_bytes = bytes_of(plan::whole_shape(job, tensor), tensor.dtype);
+  const size_t whole_bytes = exec::whole_bytes_of(job, tensor);
   const size_t whole = output_stride_, parts = whole + aligned(whole_bytes);
   const int axis = by_shards ? tensor.batch_axis : plan::kNoBatch;
   copies.push_back({index, id, whole, whole_index(tensors_[id.index()].shape, axis, shards_)});

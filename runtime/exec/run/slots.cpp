@@ -3,7 +3,6 @@
 
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/memory.h"
-#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
@@ -14,8 +13,7 @@ int64_t pipeline_of(const plan::Job& job) {
 size_t input_slots(const plan::Job& job) {
   constexpr size_t kSmall = size_t{4} << 20;
   size_t bytes = 0;
-  for (const plan::Input& input : job.inputs)
-    bytes += bytes_of(plan::whole_shape(job, job[input.tensor]), job[input.tensor].dtype);
+  for (const plan::Input& input : job.inputs) bytes += whole_bytes_of(job, job[input.tensor]);
   return std::max<size_t>(bytes <= kSmall ? 4 : 2, static_cast<size_t>(pipeline_of(job)));
 }
 
