@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <future>
 #include <limits>
-#include <set>
 #include <string_view>
 
-#include "ops/spec.h"
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
@@ -18,8 +16,8 @@
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
-#include "runtime/exec/input/nonfinite.h"
 #include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/remarks.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/json/serialize.h"
@@ -64,28 +62,6 @@ void require_shards(const Backend& backend, const plan::Job& job) {
   throw RequestError(fmt::format("{}: shards are not supported on {}: job `{}` has {}, expected 1",
                                  job.where, backend.device(), job.name, job.sharding->count),
                      "write `shards: 1`, or use --device cpu");
-}
-
-/// The variables that the optimizers of these jobs move, by name.
-std::set<std::string_view> trained_by(const std::vector<const plan::Job*>& jobs) {
-  std::set<std::string_view> names;
-  for (const plan::Job* job : jobs) {
-    const auto add = [&](const ops::OpSpec& op, const std::vector<plan::TensorId>& operands) {
-      if (op.result(0).updates && !op.for_updates)
-        for (const plan::TensorId id : operands) names.insert((*job)[id].name);
-    };
-    for (const plan::Step& step : job->steps) {
-      add(*step.op, step.inputs);
-      for (const plan::EpilogueOp& fused : step.epilogue) add(*fused.op, fused.operands);
-    }
-  }
-  return names;
-}
-
-bool is_random(const plan::Initializer& initializer) {
-  return std::holds_alternative<plan::initializers::Uniform>(initializer) ||
-         std::holds_alternative<plan::initializers::Normal>(initializer) ||
-         std::holds_alternative<plan::initializers::TruncatedNormal>(initializer);
 }
 
 /// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
@@ -214,13 +190,13 @@ std::future<State> begin_drawing(const RunRequest& request) {
 }
 
 struct OpenedData {
-  std::unique_ptr<const plan::Job> whole;
+  plan::WholeJob whole;
   std::unique_ptr<InputPipeline> input_pipeline;
   SubJobRuns called;
 };
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
-  auto whole = std::make_unique<const plan::Job>(plan::whole_job(request.job));
+  plan::WholeJob whole(request.job);
   auto input_pipeline = std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request));
   SubJobRuns called(backend, request, input_pipeline->step_index());
   return {std::move(whole), std::move(input_pipeline), std::move(called)};
@@ -364,75 +340,6 @@ Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedDat
   start.state.write_to(request.job, *programs.main);
   programs.called.prepare(backend, request, *programs.main, start.state);
   return programs;
-}
-
-void say_products(const RunRequest& request, const Backend& backend) {
-  const std::map<std::string, std::string> libraries = backend.libraries();
-  if (const auto products = libraries.find("products"); products != libraries.end())
-    request.say("products are computed " + products->second);
-}
-
-/// Once a column, also where several jobs read it.
-void say_nonfinite_data(const RunRequest& request, const PreparedRun& prepared) {
-  std::set<std::string> said;
-  const auto say = [&](const InputPipeline& from) {
-    for (const std::string& remark : from.remarks())
-      if (said.insert(remark).second) request.say(remark);
-  };
-  say(*prepared.input_pipeline);
-  for (const auto& job : prepared.called.jobs()) say(job->input_pipeline());
-}
-
-/// A loss need not show them: not every variable is part of it.
-void say_nonfinite(const RunRequest& request, const State& state) {
-  if (const auto found = nonfinite_variables(state, [](const plan::Variable&) { return true; }))
-    request.say("a loaded variable is not finite: " + *found);
-}
-
-/// A layer of a called job that has another name than where it is trained, or a teacher that nobody
-/// has loaded, computes something all the same. For a predict job, the user wrote `--load none`.
-void say_untrained(const RunRequest& request, const State& state) {
-  if (!request.job.train) return;
-  const std::set<std::string_view> trained = trained_by(jobs_of(request));
-  std::vector<std::string> names;
-  for (const State::Entry& entry : state.entries())
-    if (is_random(entry.variable->initializer) && !trained.contains(entry.tensor->name))
-      names.push_back(fmt::format("`{}` of job `{}`", entry.tensor->name, entry.job->name));
-  if (names.empty()) return;
-  const std::string others =
-      names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : std::string();
-  request.say(fmt::format("neither loaded nor trained: {}{}; the random initial values remain",
-                          names.front(), others));
-}
-
-void say_dropped_rows(const RunRequest& request, const StepIndex& step_index) {
-  if (request.job.train && step_index.incomplete_rows() > 0)
-    request.say(fmt::format("the last {} rows of an epoch are dropped: {} rows in batches of {}",
-                            step_index.incomplete_rows(), step_index.rows(), step_index.batch()));
-}
-
-void say_hooks(const RunRequest& request, const PreparedRun& prepared) {
-  const int64_t first = prepared.start.first, end = prepared.end;
-  if (end == std::numeric_limits<int64_t>::max()) return;  // a stream ends when it ends
-  std::set<std::string_view> said;                         // a hook on a scope has many deliveries
-  for (const Delivery& delivery : prepared.deliveries)
-    if (first == 0 && end > 0 && delivery.count(end) == 0 && said.insert(delivery.where).second)
-      request.say(
-          fmt::format("{}: the hook never fires in steps 0 to {}", delivery.where, end - 1));
-  if (const uint64_t bytes = hook_bytes(prepared.deliveries, *prepared.whole, first, end);
-      bytes > 0)
-    request.say(fmt::format("hooks will write {}", human_bytes(bytes)));
-}
-
-void say_remarks(const RunRequest& request, const Backend& backend, const PreparedRun& prepared) {
-  say_products(request, backend);
-  say_nonfinite_data(request, prepared);
-  if (request.resume || loaded_from(request))
-    say_nonfinite(request, prepared.start.state);
-  else
-    say_untrained(request, prepared.start.state);
-  say_dropped_rows(request, prepared.input_pipeline->step_index());
-  say_hooks(request, prepared);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/sub_jobs.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
@@ -28,8 +29,8 @@ struct Start {
 };
 
 struct PreparedRun {
-  const plan::Job& job;                    // as it is prepared: its batch may be cut
-  std::unique_ptr<const plan::Job> whole;  // for the whole batch: what all but the program is of
+  const plan::Job& job;  // as it is prepared: its batch may be cut
+  plan::WholeJob whole;  // for the whole batch: what all but the program is of
   Start start;
   int64_t end = 0;                                // the global step at which the run is complete
   std::unique_ptr<InputPipeline> input_pipeline;  // sub-jobs refer to it

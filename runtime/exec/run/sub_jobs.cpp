@@ -50,11 +50,11 @@ SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::Su
     : also_(also),
       planned_(job),
       job_(called(job)),
-      whole_(plan::whole_job(job_)),
+      whole_(job_),
       stop_signal_(request.stop_signal),
       say_(request.say),
-      input_pipeline_(whole_, request.root, inputs_of(job, request), job.name + ":"),
-      deliveries_(list_deliveries(whole_, input_pipeline_.step_index())),
+      input_pipeline_(*whole_, request.root, inputs_of(job, request), job.name + ":"),
+      deliveries_(list_deliveries(*whole_, input_pipeline_.step_index())),
       output_slots_(exec::output_slots(job_, backend)),
       launches_ahead_(backend.asynchronous()) {
   if (input_pipeline_.is_seen_reading())
@@ -95,7 +95,7 @@ void SubJobRun::begin(const RunRequest& request, MetricsLog* of_run) {
   SinkOptions options = sink_options(request, job_, directory, steps_);
   options.calls_before = steps_ / std::max<int64_t>(1, steps_a_call_);
   if (of_run) options.keep_reduced = [of_run](const auto& reduced) { of_run->append(reduced); };
-  deliverer_.emplace(whole_, input_pipeline_.step_index(), deliveries_, options);
+  deliverer_.emplace(*whole_, input_pipeline_.step_index(), deliveries_, options);
   if (!job_.train) return;
   make_folders(directory);
   metrics_.emplace(directory / kMetricsFile, steps_);
@@ -132,7 +132,7 @@ RunResult SubJobRun::call(const CallSite& site) {
     if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
-  return execute({.job = whole_,
+  return execute({.job = *whole_,
                   .program = *program_,
                   .input_pipeline = input_pipeline_,
                   .deliveries = deliveries_,

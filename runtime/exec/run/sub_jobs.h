@@ -19,6 +19,7 @@
 #include "runtime/exec/run/run.h"
 #include "runtime/exec/run/thread_pool.h"
 #include "runtime/plan/model/plan.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::exec {
 
@@ -83,8 +84,8 @@ class SubJobRun {
 
   const plan::SubJob& also_;
   const plan::Job& planned_;
-  const plan::Job job_;    // as it is called: its draws named `JOB:NAME`
-  const plan::Job whole_;  // the same for the whole batch
+  const plan::Job job_;         // as it is called: its draws named `JOB:NAME`
+  const plan::WholeJob whole_;  // the same for the whole batch
   const std::function<int()> stop_signal_;
   const std::function<void(const std::string&)> say_;
   bool said_ = false;  // what is awaited

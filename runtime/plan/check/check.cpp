@@ -35,7 +35,7 @@ void check_job(const Job& job, const Location& location) {
   check_tensors(job, location);
   check_steps(job, location);
   if (job.sharding) check_layouts(job, location);
-  check_io(whole_job(job), location);
+  check_io(*WholeJob(job), location);
   check_lifetimes(job, location);
 }
 

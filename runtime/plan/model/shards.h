@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "runtime/plan/model/plan.h"
 
@@ -16,8 +17,21 @@ int64_t runs_of(const Job& job, StepId step);
 /// A tensor's shape for the whole batch.
 Shape whole_shape(const Job& job, const Tensor& tensor);
 
-/// The job as the executor, inputs and deliveries see it: for the whole batch, without shards. Only
-/// backends run the job itself.
+/// The job for the whole batch, without shards.
 Job whole_job(const Job& job);
+
+/// The job as the executor, inputs and deliveries see it: for the whole batch. Only backends run
+/// the job itself. Borrows a job whose batch is not cut.
+class WholeJob {
+ public:
+  explicit WholeJob(const Job& job)
+      : job_(job), made_(job.sharding ? std::make_unique<const Job>(whole_job(job)) : nullptr) {}
+
+  const Job& operator*() const { return made_ ? *made_ : job_; }
+
+ private:
+  const Job& job_;
+  std::unique_ptr<const Job> made_;
+};
 
 }  // namespace flow::plan
