@@ -14,7 +14,7 @@ namespace {
 using ir::ValueId;
 using plan::DeviceKind;
 
-/// The device of every node that is no probe, where that is one.
+/// The device of all nodes but probes, if they have the same one.
 std::optional<DeviceKind> main_device(const ir::Graph& graph) {
   std::optional<DeviceKind> found;
   for (const ir::Node& node : graph.nodes) {

@@ -1,4 +1,4 @@
-// A value, or the error that says why there is none: for questions whose "no" is no failure.
+// A value, or an error that the caller expects, such as a library's refusal.
 #pragma once
 
 #include <utility>

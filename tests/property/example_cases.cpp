@@ -114,7 +114,7 @@ plan::Job job_with(std::string_view op, std::string_view example) {
                                    : gradient_job_of_example(example, false);
 }
 
-/// The same of a redrawn example; nothing where that is no call, or a long one.
+/// The same of a redrawn example; nothing if it is invalid or takes long.
 std::optional<plan::Job> usable_job(std::string_view op, std::string_view example) {
   if (!is_valid_example(example, false)) return {};
   plan::Job job = job_with(op, example);

@@ -71,7 +71,7 @@ bool are_near(const Array& a, const Array& b) {
 
 // Calls in shards.
 
-/// In how many shards so many rows are cut: as few as there can be.
+/// The smallest number of shards, above 1, that divides the rows.
 std::optional<int64_t> shards_of(int64_t rows) {
   constexpr int64_t kMost = 8;
   for (int64_t shards = 2; shards <= kMost; ++shards)
@@ -161,7 +161,8 @@ struct BatchedCall {
   }
 };
 
-/// The next choice of axes of so many rows, one or none an operand; false behind the last.
+/// The next choice of batch axes with that many rows, at most one per operand. False after the
+/// last.
 bool next_axes(const KernelCase& one, int64_t rows, Axes& axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const Shape& shape = one.inputs[i].shape();
@@ -268,7 +269,7 @@ bool require_shards(const BatchedCall& call) {
   return true;
 }
 
-/// Does it draw numbers by the places of elements? Kernels of shards are told which rows they have.
+/// Does it draw a random number for each element, by its index in the whole batch?
 bool draws(const ops::OpSpec& op) {
   return std::ranges::any_of(op.plan_attributes, [](const ops::PlanAttribute& attribute) {
     return attribute.name == "consumer";

@@ -63,7 +63,7 @@ struct GeneratorFault {
   };
   Kind kind;
   std::string number;   // the one at fault: "high", the generator's; empty: all of it
-  std::string message;  // "`value` is 300, which is no int8"
+  std::string message;  // "`value` is 300, which is not a valid int8"
   std::string hint = {};
 };
 

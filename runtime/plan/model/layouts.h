@@ -29,7 +29,7 @@ struct LayoutFault {
     kReadsWhole,           // an operand is made behind the steps of shards
     kReadsPart,            // an operand is partial, and the op is not linear in it
     kPartsDiffer,          // the op is linear in its operands, whose parts combine otherwise
-    kPartialAndBroadcast,  // the same where the operand is no part: each shard would add it
+    kPartialAndBroadcast,  // the same, of a broadcast operand: each shard would add it
     kMixesRows             // no combination of what shards compute makes the result
   };
   Kind kind;

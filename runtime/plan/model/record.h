@@ -91,7 +91,7 @@ std::string_view type_name(const std::variant<T...>& value) {
   return std::visit([](const auto& record) { return record.record().type; }, value);
 }
 
-/// Makes a variant hold the record of that type, without its values. False: there is no such type.
+/// Makes a variant hold the record of that type, without its values. False for an unknown type.
 template <typename... T>
 bool set_type(std::variant<T...>& value, std::string_view type) {
   return ((T::record().type == type && (value.template emplace<T>(), true)) || ...);

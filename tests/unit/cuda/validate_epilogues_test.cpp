@@ -158,7 +158,7 @@ TEST_CASE("sums and masked products that are wrong are known from those that are
   CHECK(driver.problems().empty());
 }
 
-TEST_CASE("a product that the library refuses to run is not used; a failure is no refusal",
+TEST_CASE("a product that the library refuses to run is not used, but a failure is thrown",
           "[cuda]") {
   const MatmulSpec spec{.dtype = DType::kFloat32,
                         .a = {3, 9},
