@@ -1,0 +1,62 @@
+// What the ranks of a distributed run do together. Ranks are the processes of one run, counted from
+// 0. A library moves the bytes; flow adds, in its own order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace flow::exec {
+
+/// Memory with a block for each rank. Blocks may be empty and do not overlap.
+struct RankBlocks {
+  std::byte* memory = nullptr;
+  std::span<const size_t> offsets, bytes;  // by rank; they outlive the operation
+};
+
+/// A short text from another rank.
+struct RankMessage {
+  int from = 0;
+  std::vector<std::byte> bytes;
+};
+
+/// An operation is started by every rank, in the same order, and does not block. Its buffers may
+/// not be touched before it is complete. All members may be called from any thread. RunError where
+/// the library reports a failure.
+class Collectives {
+ public:
+  /// A started operation. Valid until `test` says that it is complete.
+  using Operation = size_t;
+  /// The bytes of all blocks of an operation, and of a message.
+  static constexpr size_t kMostBytes = size_t{1} << 30, kMostMessage = 4096;
+
+  virtual ~Collectives() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "Open MPI 4.1.4"
+  virtual std::string library() const = 0;
+
+  /// Block r of `send` goes to rank r, where it is the block of this rank in `receive`.
+  virtual Operation exchange(const RankBlocks& send, const RankBlocks& receive) = 0;
+  /// Each rank's own block goes to all others.
+  virtual Operation gather(const RankBlocks& blocks) = 0;
+  /// Each rank's own block goes to `root`. The others have no memory for more than their own.
+  virtual Operation gather_at(int root, const RankBlocks& blocks) = 0;
+  virtual Operation broadcast(int root, std::span<std::byte> bytes) = 0;
+  /// Is the operation complete? Moves all that are under way on.
+  virtual bool test(Operation operation) = 0;
+
+  /// Sends at most kMostMessage bytes, which are copied, beside the operations. Does not wait for
+  /// the receiver.
+  virtual void post(int to, std::span<const std::byte> message) = 0;
+  /// A message that has arrived; those of one rank in their order.
+  virtual std::optional<RankMessage> poll() = 0;
+
+  /// Ends the use of the library: the last call of every rank. May wait for the others.
+  virtual void finish() = 0;
+};
+
+}  // namespace flow::exec

@@ -1,0 +1,31 @@
+// Which rank of a launcher this process is, as its environment says.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace flow::exec {
+
+enum class MpiKind { kOpenMpi, kMpich };
+
+/// A process that mpirun, mpiexec or srun started.
+struct LaunchedRank {
+  int rank = 0, size = 1;
+  int local_rank = 0;                // among those of its host
+  std::string launcher;              // "Open MPI", "PMI", "Slurm"
+  std::optional<MpiKind> kind = {};  // of the library; Slurm does not say
+};
+
+/// The value of a variable of the environment, or null.
+using Environment = std::function<const char*(const char* name)>;
+
+/// Nothing where no launcher started this process. RequestError that names a variable whose value
+/// makes no sense.
+std::optional<LaunchedRank> launched_rank(const Environment& environment);
+
+/// The variables by which launchers speak to a process: commands that a run starts must not see
+/// them. "OMPI_COMM_WORLD_RANK=1" is one.
+bool is_of_launcher(const char* assignment);
+
+}  // namespace flow::exec

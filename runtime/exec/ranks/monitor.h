@@ -1,0 +1,51 @@
+// Heartbeats: a rank that died, hangs or failed ends the run of all the others.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/ranks/collectives.h"
+
+namespace flow::exec {
+
+/// What a rank is at, as its heartbeats say. Only computing has a time limit.
+enum class RankActivity : uint8_t { kPreparing, kComputing, kWaiting, kDelivering, kSaving };
+
+/// Sends heartbeats on a thread of its own and watches those of the others: rank 0 all of them, the
+/// others rank 0.
+class Monitor {
+ public:
+  struct Options {
+    std::chrono::milliseconds period{500};  // between two heartbeats
+    std::chrono::seconds timeout{120};      // `--rank-timeout`
+    std::vector<std::string> hosts = {};    // by rank, for messages
+    /// Called once, on the monitor's thread, when the run of this rank must end: with the message
+    /// where this rank is the lowest that is left, else with an empty one. Does not return.
+    std::function<void(const std::string& message)> end = {};
+  };
+  Monitor(Collectives& collectives, Options options);
+  /// Stops watching; sends nothing more.
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  /// What this rank is at from now on.
+  void enter(RankActivity activity, int64_t step);
+  /// A step of the run took so long: a rank may compute for 20 times the median of the last ones,
+  /// where that is more than the timeout.
+  void step_took(std::chrono::nanoseconds duration);
+  /// This rank fails on its own: the others end too, and the lowest of them reports `message`.
+  void fail(const std::string& message);
+  /// From here on other ranks may leave: nothing that they do not do is a failure.
+  void leave();
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace flow::exec

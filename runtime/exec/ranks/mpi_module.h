@@ -1,0 +1,27 @@
+// Opening the module of an MPI library. No MPI library is linked here.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/ranks/launcher.h"
+
+namespace flow::exec {
+
+/// What a module of an MPI library exports, with C linkage.
+struct MpiModuleEntries {
+  /// flow_module_build_id: compared before anything else is called.
+  using BuildId = const char*();
+  /// flow_mpi_open: initializes MPI; the caller owns the result. Throws RunError.
+  using Open = Collectives*();
+};
+
+/// Opens the module that fits the launcher, or the one that `name` says ("openmpi", "mpich"), and
+/// joins the run. RunError or RequestError where the module is missing, is of another build, or
+/// sees other ranks than the launcher said: MPI and the launcher do not fit then.
+std::unique_ptr<Collectives> open_mpi(const LaunchedRank& launched,
+                                      const std::optional<std::string>& name);
+
+}  // namespace flow::exec
