@@ -12,6 +12,7 @@
 #include "cli/job_source.h"
 #include "cli/profile_table.h"
 #include "cli/progress_bar.h"
+#include "cli/rank_session.h"
 #include "cli/run_directory.h"
 #include "cli/run_options.h"
 #include "cli/show_memory.h"
@@ -23,6 +24,7 @@
 #include "runtime/cpu/backend/backend.h"
 #include "runtime/exec/checkpoint/resumable.h"
 #include "runtime/exec/multi_device/multi_device.h"
+#include "runtime/exec/ranks/follower.h"
 #include "runtime/exec/run/module.h"
 #include "runtime/exec/run/request_paths.h"
 #include "runtime/exec/run/run.h"
@@ -57,13 +59,16 @@ extern "C" void on_stop_signal(int signal) {
   stop_signal = signal;
 }
 
-void catch_stop_signals() {
+/// SIGUSR1 asks ranks to stop, too: launchers forward it, and do not kill after it.
+void catch_stop_signals(bool distributed) {
   struct sigaction action {};
   struct sigaction before {};
   action.sa_handler = on_stop_signal;
   sigaddset(&action.sa_mask, SIGINT);
   sigaddset(&action.sa_mask, SIGTERM);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  std::vector<int> signals = {SIGINT, SIGTERM};
+  if (distributed) signals.push_back(SIGUSR1);
+  for (const int signal : signals) {
     sigaction(signal, &action, &before);
     // A shell has what it starts in the background ignore Ctrl-C.
     if (before.sa_handler == SIG_IGN) sigaction(signal, &before, nullptr);
@@ -115,15 +120,20 @@ const plan::Job& choose_job(const plan::Plan& plan, const RunOptions& options) {
       fmt::format("name one: flowrun {} {}", plan.jobs.front().name, options.file));
 }
 
+/// What starts the ranks of a distributed run.
+std::vector<std::string> launcher_of(const RankSession* session) {
+  return session ? session->command() : std::vector<std::string>();
+}
+
 /// The last line on standard error: what to do next.
 void print_next(const RunOptions& options, const plan::Job& job, const fs::path& directory,
-                const exec::RunOutcome& outcome) {
+                const exec::RunOutcome& outcome, const RankSession* session) {
   if (outcome.interrupted()) {
     print_to_stderr(fmt::format("flowrun: stopped{} after {}; {} with: {}\n",
                                 outcome.stop == exec::Stop::kCommand ? " by a command" : "",
                                 counted(static_cast<uint64_t>(outcome.steps), "step"),
                                 job.train ? "continue" : "restart",
-                                next_command(options, job, directory)));
+                                next_command(options, job, directory, launcher_of(session))));
     return;
   }
   const std::string took = human_seconds(outcome.seconds);
@@ -149,7 +159,7 @@ void print_next(const RunOptions& options, const plan::Job& job, const fs::path&
 }
 
 int finish(const RunOptions& options, const plan::Job& job, const fs::path& directory,
-           const exec::RunOutcome& outcome) {
+           const exec::RunOutcome& outcome, RankSession* session) {
   if (!outcome.error.empty()) print_error("flowrun", outcome.error, outcome.hint);
   if (options.json) {
     OrderedJson line{{"event", "end"},
@@ -159,16 +169,18 @@ int finish(const RunOptions& options, const plan::Job& job, const fs::path& dire
                      {"seconds", outcome.seconds},
                      {"interrupted", outcome.interrupted()},
                      {"exit_status", outcome.exit_status}};
-    if (outcome.interrupted()) line["next"] = next_command(options, job, directory);
+    if (outcome.interrupted())
+      line["next"] = next_command(options, job, directory, launcher_of(session));
     print_object(line);
   } else if (outcome.exit_status == kDone || outcome.interrupted()) {
-    if (!options.quiet || outcome.interrupted()) print_next(options, job, directory, outcome);
+    if (!options.quiet || outcome.interrupted())
+      print_next(options, job, directory, outcome, session);
   } else {
     print_to_stderr(
         fmt::format("flowrun: partial outputs are in {}\n", escaped(directory.string())));
   }
-  // A shell loop stops when its command died of the signal.
-  if (stop_signal && outcome.stop == exec::Stop::kSignal) {
+  // A shell loop stops when its command died of the signal. A launcher would kill the other ranks.
+  if (!session && stop_signal && outcome.stop == exec::Stop::kSignal) {
     std::signal(stop_signal, SIG_DFL);
     std::raise(stop_signal);
   }
@@ -227,7 +239,8 @@ void check_removal(exec::Backend& backend, const exec::RunRequest& request, cons
       throw RequestError(
           fmt::format("{} would remove {}, which this run reads", flag, path.string()),
           "name another directory with -o DIR");
-  exec::RunRequest silent = request;  // the run itself will say it
+  exec::RunRequest silent = request;  // the run itself will say it, and ask the other ranks
+  silent.ranks = nullptr;
   silent.say = {};
   exec::dry_run(backend, silent);
 }
@@ -275,15 +288,19 @@ std::string why_cpu(const RunOptions& options, const LoadedPlan& loaded, const p
 
 /// "train on cpu (this machine has no NVIDIA driver), writing to runs/lenet-train-001"
 void print_start(const RunOptions& options, const exec::RunRequest& request,
-                 const exec::Backend& backend, const std::string& why_cpu) {
-  if (options.json)
-    print_object({{"event", "start"},
-                  {"job", request.job.name},
-                  {"device", backend.device()},
-                  {"directory", request.directory.string()}});
+                 const exec::Backend& backend, const std::string& why_cpu, RankSession* session) {
+  if (options.json) {
+    OrderedJson line{{"event", "start"},
+                     {"job", request.job.name},
+                     {"device", backend.device()},
+                     {"directory", request.directory.string()}};
+    if (session) line["ranks"] = session->ranks().size();
+    print_object(line);
+  }
   if (options.quiet || options.json) return;
-  print_to_stderr(fmt::format("flowrun: {} on {}{}, writing to {}\n", request.job.name,
+  print_to_stderr(fmt::format("flowrun: {} on {}{}{}, writing to {}\n", request.job.name,
                               backend.device(), why_cpu.empty() ? "" : " (" + why_cpu + ")",
+                              session ? ", " + session->text() : "",
                               escaped(request.directory.string())));
 }
 
@@ -298,6 +315,11 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const RunOptions& opt
     inputs.emplace_back(input.substr(0, equals), input.substr(equals + 1));
   }
   return inputs;
+}
+
+/// The ranks of a host share its cores.
+int threads_of(const RunOptions& options, const RankSession* session) {
+  return options.threads > 0 || !session ? options.threads : session->threads();
 }
 
 void check_directory_flags(const RunOptions& options) {
@@ -350,7 +372,19 @@ DirectoryLock take_directory_of(const RunOptions& options, exec::Backend& backen
   return take_directory(request.directory, options.force);
 }
 
-int execute(const RunOptions& options) {
+/// A single word that is not a file may be a job.
+void check_file(const RunOptions& options) {
+  const std::string& word = options.file;
+  if (!options.job.empty() || word == "-" || fs::exists(word)) return;
+  if (const std::string file = file_with_job(word); !file.empty())
+    throw RequestError(
+        fmt::format("missing FILE for job `{}`", word),
+        fmt::format("write {}", command_line(std::vector<std::string>{"flowrun", word, file})));
+}
+
+/// `session`: of a distributed run, of which this is rank 0; else null.
+int execute(const RunOptions& options, RankSession* session) {
+  check_file(options);
   const exec::Gpu gpu = find_gpu(options);
   const auto loaded = load(compile_request(options, gpu));
   if (!loaded) return kRequestWrong;
@@ -379,7 +413,7 @@ int execute(const RunOptions& options) {
                            .steps = options.steps,
                            .resume = options.resume,
                            .verify_data = options.verify_data,
-                           .threads = options.threads,
+                           .threads = threads_of(options, session),
                            .eager = options.eager,
                            .profile = options.profile,
                            .overrides = overrides_of(options),
@@ -389,7 +423,9 @@ int execute(const RunOptions& options) {
                            .progress = [&](const exec::Progress& at) { bar.show(at); },
                            .say = say,
                            .stop_signal = [] { return stop_signal.load(); },
-                           .keeper = keeper ? &*keeper : nullptr};
+                           .keeper = keeper ? &*keeper : nullptr,
+                           .ranks = session ? session->others() : nullptr};
+  if (const std::string remark = session ? "" : remark_on_launcher(); !remark.empty()) say(remark);
   request.inputs = inputs_of(options);
   check_directory_flags(options);
   check_resumed_load(request);
@@ -401,8 +437,8 @@ int execute(const RunOptions& options) {
     return kDone;
   }
   const DirectoryLock taken = take_directory_of(options, *backend, request);
-  print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu));
-  catch_stop_signals();
+  print_start(options, request, *backend, why_cpu(options, *loaded, job, gpu), session);
+  catch_stop_signals(session != nullptr);
   stop_waiting_when([] { return stop_signal != 0; });
   allow_many_files();
   const DefaultDirectory made(options.directory ? fs::path() : request.directory);
@@ -410,17 +446,23 @@ int execute(const RunOptions& options) {
   const exec::RunOutcome outcome = exec::run(*backend, request);
   bar.clear();
   for (const exec::ProfileReport& profile : outcome.profiles) print_profile(options, profile);
-  return finish(options, job, request.directory, outcome);
+  return finish(options, job, request.directory, outcome, session);
 }
 
-/// A single word that is not a file may be a job.
-void check_file(const RunOptions& options) {
-  const std::string& word = options.file;
-  if (!options.job.empty() || word == "-" || fs::exists(word)) return;
-  if (const std::string file = file_with_job(word); !file.empty())
-    throw RequestError(
-        fmt::format("missing FILE for job `{}`", word),
-        fmt::format("write {}", command_line(std::vector<std::string>{"flowrun", word, file})));
+/// The part of another rank than 0.
+int follow(const RunOptions& options, RankSession& session) {
+  catch_stop_signals(true);
+  const auto make = [&](const plan::Plan& plan, const plan::Job& job) {
+    return make_backend({plan}, job, options, find_gpu(options));
+  };
+  return exec::follow(session.ranks(), make,
+                      {threads_of(options, &session), [] { return stop_signal.load(); }});
+}
+
+int execute_distributed(const RunOptions& options) {
+  RankSession session(options);
+  return session.ranks().leads() ? session.lead([&] { return execute(options, &session); })
+                                 : session.follow([&] { return follow(options, session); });
 }
 
 int run(int argc, char** argv) {
@@ -430,8 +472,8 @@ int run(int argc, char** argv) {
   add_options(app, options);
   if (const int status = parse(app, argc, argv); status >= 0) return status;
   if (options.json) print_errors_as_json();
-  check_file(options);
-  return execute(options);
+  if (options.distributed) return execute_distributed(options);
+  return execute(options, nullptr);
 }
 
 }  // namespace

@@ -123,6 +123,16 @@ void add_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--eager", options.eager,
                "on a GPU: launch each step without CUDA graphs; does not affect results");
 
+  group("Several processes");
+  app.add_flag("--distributed", options.distributed,
+               "make the processes of one mpirun or srun one run: its ranks");
+  app.add_option("--mpi", options.mpi, "MPI library; default: the one of the launcher")
+      ->check(CLI::IsMember({"openmpi", "mpich"}));
+  app.add_option("--rank-timeout", options.rank_timeout,
+                 "end the run if a rank is silent for so many seconds; default: 120")
+      ->type_name("SECONDS")
+      ->check(count(1, 1'000'000));
+
   group("Reports");
   app.add_flag("--dry-run", options.dry_run,
                "prepare the run and print its memory use; run nothing");
@@ -155,11 +165,11 @@ std::vector<std::string> overrides_of(const RunOptions& options) {
   return lines;
 }
 
-std::string next_command(const RunOptions& options, const plan::Job& job,
-                         const fs::path& directory) {
-  std::vector<std::string> words = {"flowrun",          job.name,
-                                    options.file,       "-o",
-                                    directory.string(), job.train ? "--resume" : "--force"};
+std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
+                         const std::vector<std::string>& launcher) {
+  std::vector<std::string> words = launcher;
+  words.insert(words.end(), {"flowrun", job.name, options.file, "-o", directory.string(),
+                             job.train ? "--resume" : "--force"});
   for (const std::vector<std::string>& more : shaping_words(options))
     words.insert(words.end(), more.begin(), more.end());
   if (options.load && !job.train) {
@@ -171,6 +181,8 @@ std::string next_command(const RunOptions& options, const plan::Job& job,
   if (options.root) words.insert(words.end(), {"--root", *options.root});
   if (options.device != "auto") words.insert(words.end(), {"--device", options.device});
   if (options.no_commands) words.emplace_back("--no-commands");
+  if (options.distributed) words.emplace_back("--distributed");
+  if (options.mpi) words.insert(words.end(), {"--mpi", *options.mpi});
   return command_line(words);
 }
 

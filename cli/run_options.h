@@ -24,6 +24,9 @@ struct RunOptions {
   int threads = 0;
   bool quiet = false, json = false, dry_run = false, force = false, resume = false;
   bool verify_data = false;
+  bool distributed = false;
+  std::optional<std::string> mpi;
+  int64_t rank_timeout = 120;  // seconds
   bool eager = false, profile = false, no_commands = false;
 };
 
@@ -34,8 +37,8 @@ void add_options(CLI::App& app, RunOptions& options);
 std::vector<std::string> overrides_of(const RunOptions& options);
 
 /// "flowrun train lenet.yaml -o DIR --resume", with all that shaped the run; of a predict job,
-/// which keeps no state, with --force.
-std::string next_command(const RunOptions& options, const plan::Job& job,
-                         const fs::path& directory);
+/// which keeps no state, with --force. `launcher`: what starts the ranks of a distributed run.
+std::string next_command(const RunOptions& options, const plan::Job& job, const fs::path& directory,
+                         const std::vector<std::string>& launcher = {});
 
 }  // namespace flow::cli

@@ -41,11 +41,28 @@ size_t bytes_needed(const plan::Job& job, const exec::MemoryReport& report,
          outputs * std::max<size_t>(1, options.output_slots);
 }
 
-/// Sums over shards lie at the end of the arena.
-void add_sums(const ShardSums& sums, exec::MemoryReport& report) {
-  if (sums.bytes() == 0) return;
-  report.arena += sums.bytes();
-  report.at_peak.push_back({"sums over shards", sums.bytes()});
+Sums make_sums(const plan::Job& job, std::span<const plan::TensorId> owners, int threads,
+               exec::Collectives* ranks) {
+  Sums sums;
+  if (!job.sharding) return sums;
+  sums.shards = std::make_unique<ShardSums>(job, owners, ranks ? ranks->size() : 1);
+  if (!ranks) return sums;
+  std::vector<uint8_t> probes;
+  for (const ShardSums::Entry& entry : sums.shards->entries())
+    probes.push_back(job.steps[entry.step].probe);
+  sums.ranks = std::make_unique<RankSums>(*sums.shards, probes, *ranks, threads);
+  return sums;
+}
+
+/// Sums lie at the end of the arena.
+void add_sums(const Sums& sums, exec::MemoryReport& report) {
+  const auto add = [&](const char* name, size_t bytes) {
+    report.arena += bytes;
+    if (bytes > 0) report.at_peak.push_back({name, bytes});
+  };
+  if (sums.shards) add("sums over shards", sums.shards->bytes());
+  if (sums.ranks) add("sums over ranks", sums.ranks->bytes());
+  if (sums.ranks) report.sent = sums.ranks->bytes_sent();
   std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
 }
 
@@ -112,7 +129,7 @@ class CpuBackend : public exec::Backend {
                                                  .workspaces = workspaces,
                                                  .shared = shared,
                                                  .transferred = options.transferred});
-    ShardSums sums(job, owners);
+    Sums sums = make_sums(job, owners, threads, options.ranks);
     add_sums(sums, memory.report);
     exec::check_memory_fits(job, bytes_needed(job, memory.report, options), memory.report,
                             available, "memory");

@@ -12,6 +12,8 @@
 #include "runtime/cpu/backend/layout.h"
 #include "runtime/cpu/backend/onednn_status.h"
 #include "runtime/cpu/loops/parallel.h"
+#include "runtime/exec/ranks/fault_text.h"
+#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/probes.h"
 #include "runtime/plan/model/shards.h"
 
@@ -36,12 +38,15 @@ AlignedBytes::AlignedBytes(size_t bytes, bool zero)
 CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
                        std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
                        exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared,
-                       ShardSums sums, int threads)
+                       Sums sums, int threads)
     : threads_(threads),
       workers_(threads),
       report_(std::move(memory.report)),
       shards_(plan::shards_of(job)),
       shard_steps_(job.sharding ? job.sharding->steps.index() : 0),
+      ranks_(sums.ranks ? options.ranks : nullptr),
+      first_shard_(ranks_ ? ranks_->rank() * shards_ / ranks_->size() : 0),
+      end_shard_(ranks_ ? first_shard_ + shards_ / ranks_->size() : shards_),
       sums_(std::move(sums)),
       layouts_(layouts.begin(), layouts.end()),
       input_stride_(report_.inputs) {
@@ -56,7 +61,7 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   inputs_ = AlignedBytes(report_.inputs, true);
   outputs_ = AlignedBytes(report_.outputs, true);
   arena_ = AlignedBytes(report_.arena, false);
-  sums_.use(arena_.data() + report_.arena - sums_.bytes());
+  use_sums();
   faults_.resize(output_slots);
   for (const exec::SharedVariable& variable : shared)
     shared_.push_back(static_cast<const CpuProgram*>(variable.program)->address(variable.theirs));
@@ -65,8 +70,23 @@ CpuProgram::CpuProgram(const plan::Job& job, const exec::PrepareOptions& options
   segments_ = options.segments;
   if (segments_.empty()) segments_.push_back(steps_.size());
   FLOW_CHECK(shards_ == 1 || segments_.size() == 1, "{} segments", segments_.size());
+  if (ranks_) streamed_ = options.streamed;
   if (options.profile) prepare_timing(job, kernels);
   bind(std::move(kernels), memory.workspaces);
+}
+
+/// They lie at the end of the arena.
+void CpuProgram::use_sums() {
+  if (!sums_.shards) return;
+  std::byte* end = arena_.data() + report_.arena;
+  if (sums_.ranks) sums_.ranks->use(end -= sums_.ranks->bytes());
+  sums_.shards->use(end - sums_.shards->bytes());
+  const std::span<const ShardSums::Entry> entries = sums_.shards->entries();
+  for (size_t i = entries.size(); i-- > 0;) {
+    BoundStep& step = steps_[entries[i].step];
+    step.first_sum = i;
+    step.end_sum = std::max(step.end_sum, i + 1);
+  }
 }
 
 void CpuProgram::place_tensors(const plan::Job& job, const std::vector<exec::Place>& places) {
@@ -111,20 +131,44 @@ void CpuProgram::plan_delivery(const plan::Job& job, size_t index, TensorId id, 
                                                                : steps_[maker].deliveries;
   const size_t whole_bytes = exec::whole_bytes_of(job, tensor);
   const size_t whole = output_stride_, parts = whole + aligned(whole_bytes);
+  const size_t parts_bytes = exec::bytes_of(tensor) * static_cast<size_t>(shards_);
   const int axis = by_shards ? tensor.batch_axis : plan::kNoBatch;
-  copies.push_back({index, id, whole, whole_index(tensors_[id.index()].shape, axis, shards_)});
+  const CopyOut to_whole{index, id, whole, whole_index(tensors_[id.index()].shape, axis, shards_)};
+  const int64_t n = tensor.shape.elements();
+  const CopyOut to_parts{index, id, parts, {n, n, n}};
   delivered_.push_back({id, whole, whole_bytes});
   output_stride_ = parts;
+  if (ranks_ && axis > 0) {  // the rows of a rank are not adjacent
+    copies.push_back(to_parts);
+    rank_output(index, parts, parts_bytes, to_whole);
+    output_stride_ += aligned(parts_bytes);
+    return;
+  }
+  copies.push_back(to_whole);
+  const bool has_rows = by_shards || tensor.role == plan::Role::kInput;
+  if (ranks_ && has_rows && tensor.batch_axis == 0) rank_output(index, whole, whole_bytes);
   if (!in_parts || !by_shards) return;
-  const int64_t n = tensor.shape.elements();
-  parts_.push_back({index, id, parts, {n, n, n}});
+  parts_.push_back(to_parts);
   delivered_.back().parts = parts;
-  output_stride_ += aligned(exec::bytes_of(tensor) * static_cast<size_t>(shards_));
+  if (ranks_) rank_output(index, parts, parts_bytes);
+  output_stride_ += aligned(parts_bytes);
 }
 
-/// Sums over shards come behind the steps of shards.
+void CpuProgram::rank_output(size_t index, size_t offset, size_t bytes,
+                             std::optional<CopyOut> spread) {
+  RankedOutput output{index, {}, {}, std::move(spread)};
+  const auto ranks = static_cast<size_t>(ranks_->size());
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    output.offsets.push_back(offset + rank * (bytes / ranks));
+    output.bytes.push_back(bytes / ranks);
+  }
+  ranked_.push_back(std::move(output));
+}
+
+/// Sums over shards and ranks come behind the steps of shards.
 size_t CpuProgram::timed_index(size_t step) const {
-  return 1 + step + (shards_ > 1 && step >= shard_steps_ ? 1 : 0);
+  const size_t sums = shards_ == 1 ? 0 : ranks_ ? 3 : 1;
+  return 1 + step + (step >= shard_steps_ ? sums : 0);
 }
 
 void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKernel> kernels) {
@@ -136,9 +180,14 @@ void CpuProgram::prepare_timing(const plan::Job& job, std::span<const BoundKerne
                             kernels[i].actions.empty() ? "none: a view" : kernels[i].kernel,
                             segment});
   }
-  if (shards_ > 1)
-    timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + shard_steps_),
-                        {"sums over shards", "combine", "flow"});
+  std::vector<exec::TimedStep> sums;
+  if (shards_ > 1) sums.push_back({"sums over shards", "combine", "flow"});
+  if (ranks_) {
+    sums.push_back({"waiting for other ranks", "wait", ""});
+    sums.push_back({"exchange between ranks", "exchange", ranks_->library()});
+  }
+  timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + shard_steps_),
+                      sums.begin(), sums.end());
   clock_ = StepClock(faults_.size(), timed_steps_.size(), shards_ > 1);
 }
 
@@ -239,12 +288,14 @@ void CpuProgram::launch(const exec::Call& call, size_t input_slot, size_t output
   if (shards_ > 1) run_shards(turn);
   run_steps(call.segment == 0 ? shard_steps_ : segments_[call.segment - 1], segments_[call.segment],
             turn);
+  if (ranks_) gather_outputs(turn);
   clock_.end(output_slot);
   throw_failure();
 }
 
 void CpuProgram::begin(const Turn& turn) {
   faults_[turn.output_slot].reset();
+  for (const TensorId id : streamed_) exec::broadcast(*ranks_, 0, input(id, turn.input_slot));
   point_to_inputs(turn);
   clock_.begin(turn.output_slot);
   deliver(early_, turn);
@@ -258,12 +309,17 @@ void CpuProgram::point_to_inputs(const Turn& turn) {
 }
 
 void CpuProgram::run_shards(const Turn& turn) {
-  for (int64_t shard = 0; shard < shards_; ++shard) {
+  const auto made = [&](size_t entry) {
+    return runs(sums_.shards->entries()[entry].step, turn.call);
+  };
+  if (sums_.ranks) sums_.ranks->begin(made);
+  for (int64_t shard = first_shard_; shard < end_shard_; ++shard) {
     const Turn one{turn.call, turn.input_slot, turn.output_slot, shard};
     point_to_inputs(one);
     run_steps(0, shard_steps_, one);
     combine(one);
   }
+  if (sums_.ranks) finish_sums(turn);
   deliver(wholes_, turn);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
@@ -287,21 +343,83 @@ void CpuProgram::run_steps(size_t first, size_t end, const Turn& turn) {
     }
     clock_.stamp(turn.output_slot, timed_index(i),
                  ran && !(step.actions.empty() && step.deliveries.empty()));
+    if (ranks_ && turn.shard + 1 == end_shard_ && end <= shard_steps_) add_totals(i, turn);
   }
+}
+
+/// Of the last shard of a rank: what it makes is exchanged while later steps run.
+void CpuProgram::add_totals(size_t step, const Turn& turn) {
+  if (!runs(step, turn.call)) return;
+  for (size_t i = steps_[step].first_sum; i < steps_[step].end_sum; ++i) {
+    const TensorId tensor = sums_.shards->entries()[i].tensor;
+    sums_.shards->add(threads_, i, turn.shard - first_shard_, address(tensor),
+                      sums_.ranks->total(i));
+    sums_.ranks->complete(i);
+  }
+  sums_.ranks->advance();
 }
 
 void CpuProgram::combine(const Turn& turn) {
   deliver(parts_, turn);
-  for (size_t i = 0; i < sums_.entries().size(); ++i) {
-    const auto& [tensor, step] = sums_.entries()[i];
-    if (runs(step, turn.call)) sums_.add(threads_, i, turn.shard, address(tensor));
-  }
+  if (ranks_ && turn.shard + 1 == end_shard_) return;
+  const std::span<const ShardSums::Entry> entries = sums_.shards->entries();
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (runs(entries[i].step, turn.call))
+      sums_.shards->add(threads_, i, turn.shard - first_shard_, address(entries[i].tensor),
+                        nullptr);
   clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
 }
 
+/// Of a call that is timed, waiting for the other ranks is told apart from the exchange.
+void CpuProgram::finish_sums(const Turn& turn) {
+  if (!timed_steps_.empty()) {
+    clock_.stamp(turn.output_slot, 1 + shard_steps_, true);
+    exec::agree(*ranks_, 0);
+    clock_.stamp(turn.output_slot, 2 + shard_steps_, true);
+  }
+  sums_.ranks->finish(
+      [this](size_t entry) { return address(sums_.shards->entries()[entry].tensor); });
+  clock_.stamp(turn.output_slot, 3 + shard_steps_, true);
+}
+
+/// What shards deliver comes to rank 0, and their faults to all.
+void CpuProgram::gather_outputs(const Turn& turn) {
+  std::byte* const slot = outputs_.data() + turn.output_slot * output_stride_;
+  for (const RankedOutput& output : ranked_) {
+    if (!turn.call.wanted[output.index]) continue;
+    exec::wait(*ranks_, ranks_->gather_at(0, {slot, output.offsets, output.bytes}));
+    if (output.spread && ranks_->rank() == 0) spread(output, turn.output_slot);
+  }
+  agree_on_fault(turn.output_slot);
+}
+
+void CpuProgram::spread(const RankedOutput& output, size_t output_slot) const {
+  std::byte* const slot = outputs_.data() + output_slot * output_stride_;
+  const size_t index = output.spread->tensor.index(), element = size_of(tensors_[index].dtype);
+  const WholeIndex& place = output.spread->place;
+  const int64_t elements = tensors_[index].shape.elements();
+  const auto bytes = [element](int64_t count) { return static_cast<size_t>(count) * element; };
+  for (int64_t shard = 0; shard < shards_; ++shard)
+    for (int64_t i = 0; i < elements; i += place.run)
+      std::memcpy(slot + output.spread->offset + bytes(place.at(i, shard)),
+                  slot + output.offsets[0] + bytes(shard * elements + i), bytes(place.run));
+}
+
+/// That of the lowest rank, whose shards come first, is the one to report.
+void CpuProgram::agree_on_fault(size_t output_slot) {
+  std::optional<exec::Fault>& fault = faults_[output_slot];
+  if (exec::agree(*ranks_, fault ? 1 : 0) == 0) return;
+  for (const std::string& text : exec::gather_texts(*ranks_, fault ? exec::to_text(*fault) : ""))
+    if (!text.empty()) {
+      fault = exec::fault_of(text);
+      return;
+    }
+}
+
 void CpuProgram::deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const {
+  const bool again = turn.shard > first_shard_;
   for (const CopyOut& delivery : deliveries)
-    if (turn.call.wanted[delivery.index] && (turn.shard == 0 || delivery.place.per_shard > 0))
+    if (turn.call.wanted[delivery.index] && (!again || delivery.place.per_shard > 0))
       copy_out(delivery, turn);
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/array.h"
 #include "runtime/cpu/backend/bound_kernel.h"
+#include "runtime/cpu/backend/rank_sums.h"
 #include "runtime/cpu/backend/shard_sums.h"
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/loops/parallel.h"
@@ -34,15 +35,23 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
+/// What adds up the parts of shards; empty where the batch is not cut, or one rank has all shards.
+struct Sums {
+  std::unique_ptr<ShardSums> shards;
+  std::unique_ptr<RankSums> ranks;
+};
+
 /// Host memory, allocated once; calls run on the thread that launches them, and its Workers. Where
 /// the batch is cut, the steps of shards run once a shard, and read its rows where the inputs lie.
+/// Several ranks have some of the shards each: steps behind those of shards run on all of them, on
+/// the same values. What shards deliver comes to rank 0.
 class CpuProgram : public exec::Program {
  public:
   /// `kernels`: one for each step of the job. Calls that are cut into segments go through them in
   /// order. `sums`: for which the end of the arena has room.
   CpuProgram(const plan::Job& job, const exec::PrepareOptions& options,
              std::span<const Layout> layouts, std::vector<BoundKernel> kernels,
-             exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, ShardSums sums,
+             exec::MemoryPlan memory, std::span<const exec::SharedVariable> shared, Sums sums,
              int threads);
 
   const exec::MemoryReport& memory() const override { return report_; }
@@ -81,6 +90,7 @@ class CpuProgram : public exec::Program {
   struct BoundStep {
     std::vector<BoundAction> actions;
     std::vector<CopyOut> deliveries;
+    size_t first_sum = 0, end_sum = 0;  // of what it makes for the sums
     bool probe = false;
     std::vector<size_t> wanted_by;  // of a probe: the deliverables that need it
   };
@@ -95,6 +105,13 @@ class CpuProgram : public exec::Program {
     size_t offset, bytes;
     std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
   };
+  /// A delivery of which each rank has a block.
+  struct RankedOutput {
+    size_t index;                        // of the deliverable
+    std::vector<size_t> offsets, bytes;  // by rank, in an output slot
+    /// Where shards' elements go from there, if they lie apart in the whole.
+    std::optional<CopyOut> spread = {};
+  };
   /// What runs: a call, for a shard.
   struct Turn {
     const exec::Call& call;
@@ -103,6 +120,7 @@ class CpuProgram : public exec::Program {
   };
 
   std::byte* address(plan::TensorId tensor, size_t input_slot = 0, int64_t shard = 0) const;
+  void use_sums();
   void bind(std::vector<BoundKernel> kernels, const std::vector<size_t>& workspaces);
   std::vector<std::byte*> bind(const std::vector<Operand>& operands, std::byte* workspace) const;
   void place_tensors(const plan::Job& job, const std::vector<exec::Place>& places);
@@ -111,6 +129,7 @@ class CpuProgram : public exec::Program {
   void plan_deliveries(const plan::Job& job, const exec::PrepareOptions& options);
   void plan_delivery(const plan::Job& job, size_t index, plan::TensorId id, size_t maker,
                      bool in_parts);
+  void rank_output(size_t index, size_t offset, size_t bytes, std::optional<CopyOut> spread = {});
   const Output& output_of(plan::TensorId tensor) const;
 
   void begin(const Turn& turn);
@@ -119,6 +138,11 @@ class CpuProgram : public exec::Program {
   bool runs(size_t step, const exec::Call& call) const;
   void run_steps(size_t first, size_t end, const Turn& turn);
   void combine(const Turn& turn);
+  void add_totals(size_t step, const Turn& turn);
+  void finish_sums(const Turn& turn);
+  void gather_outputs(const Turn& turn);
+  void spread(const RankedOutput& output, size_t output_slot) const;
+  void agree_on_fault(size_t output_slot);
   void deliver(const std::vector<CopyOut>& deliveries, const Turn& turn) const;
   void copy_out(const CopyOut& delivery, const Turn& turn) const;
   size_t timed_index(size_t step) const;
@@ -127,8 +151,10 @@ class CpuProgram : public exec::Program {
   Workers workers_;
   exec::MemoryReport report_;
   const int64_t shards_;
-  const size_t shard_steps_;  // the first steps run once a shard; 0: the batch is not cut
-  ShardSums sums_;
+  const size_t shard_steps_;        // the first steps run once a shard; 0: the batch is not cut
+  exec::Collectives* const ranks_;  // null: there is one
+  const int64_t first_shard_, end_shard_;  // of this rank
+  Sums sums_;
   std::vector<exec::TensorInfo> tensors_;    // inputs: of the whole batch
   std::vector<size_t> shard_bytes_;          // by tensor: of a shard's rows, of what lies in inputs
   std::vector<Layout> layouts_;              // by tensor
@@ -140,6 +166,8 @@ class CpuProgram : public exec::Program {
   std::vector<CopyOut> parts_;   // of shards: before they are combined
   std::vector<CopyOut> wholes_;  // behind the last shard: what was combined
   std::vector<Output> delivered_;
+  std::vector<RankedOutput> ranked_;
+  std::vector<plan::TensorId> streamed_;            // inputs that rank 0 reads for all
   std::vector<std::optional<exec::Fault>> faults_;  // by output slot
   std::vector<std::byte*> shared_;                  // variables of other programs
   std::vector<std::byte*> transferred_;             // tensors that go to or come from other devices

@@ -76,59 +76,96 @@ void write_whole(Combine combine, int64_t shards, const Total* total, T* whole, 
   }
 }
 
+/// The total of ranks [first, end), by the tree of ranks: the right half takes the left one in.
+template <typename Total>
+void join_totals(plan::Combine combine, std::span<const std::byte* const> totals, int64_t at,
+                 Total* sum, int64_t n) {
+  if (totals.size() == 1) {
+    std::copy_n(reinterpret_cast<const Total*>(totals[0]) + at, n, sum);
+    return;
+  }
+  const size_t half = totals.size() / 2;
+  Total left[kChunk];
+  join_totals(combine, totals.first(half), at, left, n);
+  join_totals(combine, totals.subspan(half), at, sum, n);
+  join(combine, left, sum, n);
+}
+
 bool is_combined(const plan::Tensor& tensor) {
   return tensor.combine && *tensor.combine != Combine::kNone;
 }
 
 }  // namespace
 
-ShardSums::ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners) {
+ShardSums::ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks) {
   if (!job.sharding) return;
   shards_ = job.sharding->count;
+  here_ = shards_ / ranks;
   std::set<plan::TensorId> seen;
   for (size_t step = 0; step < job.sharding->steps.index(); ++step)
     for (const plan::TensorId id : job.steps[step].outputs)
       if (id.valid() && is_combined(job[id]) && seen.insert(owners[id.index()]).second)
-        add_entry(job, {id, step});
+        add_entry(job, id, step);
 }
 
-void ShardSums::add_entry(const plan::Job& job, Entry entry) {
-  const plan::Tensor& tensor = job[entry.tensor];
-  Sum sum{
-      tensor.dtype, tensor.shape.rank() == 0, tensor.shape.elements(), *tensor.combine, bytes_, 0};
-  visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
-    sum.stride = round_up(static_cast<size_t>(sum.elements) * sizeof(Total), 64);
-  });
-  const auto levels = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(shards_)));
-  bytes_ += levels * sum.stride;
+void ShardSums::add_entry(const plan::Job& job, plan::TensorId id, size_t step) {
+  const plan::Tensor& tensor = job[id];
+  Entry entry{
+      id, step, tensor.dtype, tensor.shape.rank() == 0, tensor.shape.elements(), *tensor.combine,
+      0};
+  visit_part(entry.dtype, entry.scalar,
+             [&]<typename T, typename Total>(T, Total) { entry.total_size = sizeof(Total); });
+  const size_t stride = round_up(static_cast<size_t>(entry.elements) * entry.total_size, 64);
+  levels_.push_back({bytes_, stride});
+  bytes_ += static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(here_))) * stride;
   entries_.push_back(entry);
-  sums_.push_back(sum);
 }
 
 template <typename T, typename Total>
-void ShardSums::add_piece(const Sum& sum, int64_t shard, T* part, int64_t first,
+void ShardSums::add_piece(size_t entry, int64_t shard, T* part, Total* total, int64_t first,
                           int64_t end) const {
+  const plan::Combine combine = entries_[entry].combine;
   const auto level = [&](size_t k, int64_t at) {
-    return reinterpret_cast<Total*>(memory_ + sum.offset + k * sum.stride) + at;
+    return reinterpret_cast<Total*>(memory_ + levels_[entry].offset + k * levels_[entry].stride) +
+           at;
   };
   const auto full = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(shard)));
   Total joined[kChunk];
   for (int64_t at = first; at < end; at += kChunk) {
     const int64_t n = std::min(kChunk, end - at);
     for (int64_t i = 0; i < n; ++i) joined[i] = convert<Total>(part[at + i]);
-    for (size_t k = 0; k < full; ++k) join(sum.combine, level(k, at), joined, n);
-    if (shard + 1 < shards_)
+    for (size_t k = 0; k < full; ++k) join(combine, level(k, at), joined, n);
+    if (shard + 1 < here_)
       std::copy_n(joined, n, level(full, at));
+    else if (total)
+      std::copy_n(joined, n, total + at);
     else
-      write_whole(sum.combine, shards_, joined, part + at, n);
+      write_whole(combine, shards_, joined, part + at, n);
   }
 }
 
-void ShardSums::add(int threads, size_t entry, int64_t shard, std::byte* part) const {
-  const Sum& sum = sums_[entry];
+void ShardSums::add(int threads, size_t entry, int64_t shard, std::byte* part,
+                    std::byte* total) const {
+  const Entry& sum = entries_[entry];
   visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
     for_pieces(threads, sum.elements, kPiece, [&](int64_t first, int64_t end) {
-      add_piece<T, Total>(sum, shard, reinterpret_cast<T*>(part), first, end);
+      add_piece(entry, shard, reinterpret_cast<T*>(part), reinterpret_cast<Total*>(total), first,
+                end);
+    });
+  });
+}
+
+void ShardSums::join_ranks(int threads, size_t entry, int64_t first, int64_t end,
+                           std::span<const std::byte* const> totals, std::byte* whole) const {
+  const Entry& sum = entries_[entry];
+  visit_part(sum.dtype, sum.scalar, [&]<typename T, typename Total>(T, Total) {
+    for_pieces(threads, end - first, kPiece, [&](int64_t begin, int64_t behind) {
+      Total joined[kChunk];
+      for (int64_t at = begin; at < behind; at += kChunk) {
+        const int64_t n = std::min(kChunk, behind - at);
+        join_totals(sum.combine, totals, at, joined, n);
+        write_whole(sum.combine, shards_, joined, reinterpret_cast<T*>(whole) + at, n);
+      }
     });
   });
 }

@@ -32,6 +32,12 @@ class ColumnSource : public Source {
   DType dtype_;
 };
 
+/// Rank 0 reads the stream and passes it on as part of the call.
+class StreamElsewhere : public Source {
+ public:
+  bool fill(const Reading&, std::span<std::byte>) override { return true; }
+};
+
 using Given = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<std::string> input_names(const plan::Job& job) {
@@ -75,8 +81,8 @@ bool wants_input(const plan::Job& job, std::string_view name) {
 }
 
 InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const Given& given,
-                             std::string draws)
-    : job_(job), draws_(std::move(draws)) {
+                             std::string draws, BatchShare share)
+    : job_(job), draws_(std::move(draws)), share_(std::move(share)) {
   check_given_names(job, given);
   for (const plan::Input& input : job.inputs) {
     const std::string& name = job[input.tensor].name;
@@ -91,6 +97,7 @@ InputPipeline::InputPipeline(const plan::Job& job, const fs::path& root, const G
     }
   }
   agree_on_length();
+  if (!share_.checks) return;
   read_integers_once();
   look_for_nonfinite(root);
 }
@@ -99,7 +106,9 @@ void InputPipeline::add(const plan::Input& input, const plan::InputSource& sourc
                         const std::string& where, const fs::path& root) {
   const plan::Tensor& tensor = job_[input.tensor];
   Channel channel{input.tensor, {tensor.name, tensor.dtype, tensor.shape, where}, nullptr};
-  if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
+  if (std::ranges::find(share_.streamed, tensor.name) != share_.streamed.end()) {
+    channel.source = std::make_unique<StreamElsewhere>();
+  } else if (const auto* from = std::get_if<plan::FromDataset>(&source)) {
     channel.column = &open_column(*from, channel.spec, root);
     channel.source = std::make_unique<ColumnSource>(*channel.column, channel.spec.dtype);
   } else if (const auto* npy = std::get_if<plan::FromNpy>(&source)) {
@@ -264,9 +273,17 @@ bool InputPipeline::fill(Program& program, int64_t step, size_t slot,
   if (!kept.empty()) std::ranges::copy(rows_, kept.begin());
   for (Channel& channel : channels_)
     if (channel.source->varies() && (!channel.column || kept.empty()) &&
-        !channel.source->fill({step, rows_, &give_up}, program.input(channel.tensor, slot)))
+        !fill(channel, {step, rows_, &give_up}, program.input(channel.tensor, slot)))
       return false;
   return true;
+}
+
+bool InputPipeline::fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const {
+  if (!channel.column || share_.ranks == 1) return channel.source->fill(reading, out);
+  const auto rank = static_cast<size_t>(share_.rank), ranks = static_cast<size_t>(share_.ranks);
+  const size_t rows = reading.rows.size() / ranks, bytes = out.size() / ranks;
+  return channel.source->fill({reading.step, reading.rows.subspan(rank * rows, rows)},
+                              out.subspan(rank * bytes, bytes));
 }
 
 }  // namespace flow::exec

@@ -24,6 +24,13 @@ bool has_input(const plan::Job& job, std::string_view name);
 /// And one that has to be given?
 bool wants_input(const plan::Job& job, std::string_view name);
 
+/// What one of several ranks reads of each batch.
+struct BatchShare {
+  int rank = 0, ranks = 1;
+  std::vector<std::string> streamed = {};  // inputs that another rank reads for all
+  bool checks = true;                      // does this rank look at all values first?
+};
+
 class InputPipeline {
  public:
   /// Opens everything; `given` is what `--input` says: names and texts. RequestError where a source
@@ -31,7 +38,7 @@ class InputPipeline {
   /// begins the names of what is drawn at random.
   InputPipeline(const plan::Job& job, const fs::path& root,
                 const std::vector<std::pair<std::string, std::string>>& given,
-                std::string draws = "");
+                std::string draws = "", BatchShare share = {});
 
   const StepIndex& step_index() const { return step_index_; }
   /// Steps until a sliced array ends, where there is one.
@@ -51,8 +58,8 @@ class InputPipeline {
   bool is_seen_reading() const;
   /// Fills what never changes. Before the first step, once for each slot.
   void prime(Program& program, size_t slot);
-  /// Fills what varies for this step; false where a stream has ended, or `give_up` said so to one
-  /// who waits for it. Allocates nothing from the second call on.
+  /// Fills what varies for this step, of datasets this rank's rows; false where a stream has ended,
+  /// or `give_up` said so to one who waits for it. Allocates nothing from the second call on.
   bool fill(Program& program, int64_t step, size_t slot, const std::function<bool()>& give_up = {});
 
  private:
@@ -68,6 +75,7 @@ class InputPipeline {
                                 const fs::path& root);
   io::Dataset& open_dataset(std::string_view name, const fs::path& root);
   void agree_on_length();
+  bool fill(Channel& channel, const Reading& reading, std::span<std::byte> out) const;
   void read_integers_once();
   void look_for_nonfinite(const fs::path& root);
   void find_rows(const Position& position);
@@ -76,6 +84,7 @@ class InputPipeline {
 
   const plan::Job& job_;
   const std::string draws_;
+  const BatchShare share_;
   std::vector<std::unique_ptr<io::Dataset>> datasets_;  // those that are read, in order of use
   std::vector<Channel> channels_;
   StepIndex step_index_;

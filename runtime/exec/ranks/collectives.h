@@ -23,9 +23,10 @@ struct RankMessage {
   std::vector<std::byte> bytes;
 };
 
-/// An operation is started by every rank, in the same order, and does not block. Its buffers may
-/// not be touched before it is complete. All members may be called from any thread. RunError where
-/// the library reports a failure.
+/// An operation is started by every rank and does not block. Those of one kind are started in the
+/// same order by all ranks; those of different kinds may overtake each other. Buffers may not be
+/// touched before it is complete, but those that are sent may be read. All members may be called
+/// from any thread. RunError where the library reports a failure.
 class Collectives {
  public:
   /// A started operation. Valid until `test` says that it is complete.
@@ -39,7 +40,8 @@ class Collectives {
   /// "Open MPI 4.1.4"
   virtual std::string library() const = 0;
 
-  /// Block r of `send` goes to rank r, where it is the block of this rank in `receive`.
+  /// Block r of `send` goes to rank r, where it is the block of this rank in `receive`. Blocks of
+  /// `send` may overlap.
   virtual Operation exchange(const RankBlocks& send, const RankBlocks& receive) = 0;
   /// Each rank's own block goes to all others.
   virtual Operation gather(const RankBlocks& blocks) = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/exec/ranks/collectives.h"
 #include "runtime/io/dataset.h"
 #include "runtime/plan/model/plan.h"
 
@@ -73,6 +74,8 @@ struct PrepareOptions {
   /// Of a part of a job (split.h): the step behind the last of each segment; empty: there is one.
   std::vector<size_t> segments = {};
   std::vector<TransferredTensor> transferred = {};
+  Collectives* ranks = nullptr;               // that share the job's shards; null: there is one
+  std::vector<plan::TensorId> streamed = {};  // inputs that only rank 0 fills
 };
 
 struct MemoryReport {
@@ -84,6 +87,7 @@ struct MemoryReport {
   std::vector<MemoryReport> parts = {};  // of a job on two devices, whose sum this is
   size_t variables = 0, inputs = 0, outputs = 0, arena = 0;  // bytes, on the device
   size_t columns = 0;                                        // datasets that the device keeps
+  size_t sent = 0;    // by a rank to the others in each call, on average; not memory
   size_t pinned = 0;  // of the host's memory, where the device is not the host; not in total()
   std::vector<Holder> at_peak;  // what lives at the arena's fullest step, largest first
   std::string peak_step;

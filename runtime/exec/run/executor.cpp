@@ -37,6 +37,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/step_counter.h"
 #include "runtime/plan/model/schedule.h"
 
@@ -113,6 +114,7 @@ class Executor {
   bool await_inputs(int64_t step);
   bool await_sinks(int64_t step);
   bool await_turn(int64_t step);
+  bool agree_to_launch(bool ready);
   void launch(int64_t step);
   void choose_wanted(int64_t step);
   bool leaves_something(int64_t step);
@@ -205,10 +207,20 @@ bool Executor::await_sinks(int64_t step) {
 }
 
 bool Executor::await_turn(int64_t step) {
+  if (run_.ranks) run_.ranks->enter(RankActivity::kDelivering, step);
   const bool ready = await_inputs(step) && await_sinks(step);
   // Asked when earlier deliveries have reached their sinks: one of them may ask for the stop.
   if (run_.stop) stop_ = run_.stop();
-  return ready && stop_ == Stop::kNone;
+  return run_.ranks ? agree_to_launch(ready) : ready && stop_ == Stop::kNone;
+}
+
+/// A rank that has nothing to launch, as its inputs have ended or failed, ends the steps of all.
+bool Executor::agree_to_launch(bool ready) {
+  constexpr uint8_t kNotReady = 255;
+  const uint8_t all =
+      agree(run_.ranks->collectives(), ready ? static_cast<uint8_t>(stop_) : kNotReady);
+  stop_ = all == kNotReady ? Stop::kNone : static_cast<Stop>(all);
+  return all == 0;
 }
 
 void Executor::choose_wanted(int64_t step) {
@@ -234,7 +246,15 @@ void Executor::launch(int64_t step) {
     begin_ = run_.since.value_or(woken_);
   }
   const Timed timed(run_.profile, Activity::kLaunch, step);
-  run_.program.launch({step, record.learning_rate, wanted_}, input_slot(step), output_slot(step));
+  const Call call{step, record.learning_rate, wanted_};
+  if (!run_.ranks) return run_.program.launch(call, input_slot(step), output_slot(step));
+  run_.ranks->enter(RankActivity::kComputing, step);
+  try {
+    run_.program.launch(call, input_slot(step), output_slot(step));
+  } catch (const std::exception& error) {
+    run_.ranks->fail(error);  // the others wait for what this rank does not send
+    throw;
+  }
 }
 
 /// Does the delivery thread deliver something of the step? In a synchronous job this is asked when

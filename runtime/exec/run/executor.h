@@ -15,6 +15,7 @@
 
 #include "runtime/exec/deliver/delivery.h"
 #include "runtime/exec/input/input_pipeline.h"
+#include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/profile.h"
 #include "runtime/exec/run/stop.h"
@@ -72,6 +73,9 @@ struct Execution {
   /// Asked on the compute thread before each call: does the run end here? May be empty.
   std::function<Stop()> stop;
   Profile* profile = nullptr;  // of a program that profiles
+  /// Those that run the same steps; null: this process is alone. They launch a call together or not
+  /// at all, and stop after the same step.
+  Ranks* ranks = nullptr;
 };
 
 struct RunResult {

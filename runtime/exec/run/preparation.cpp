@@ -16,6 +16,11 @@
 #include "runtime/exec/checkpoint/initialize.h"
 #include "runtime/exec/checkpoint/load.h"
 #include "runtime/exec/checkpoint/resume_checks.h"
+#include "runtime/exec/input/source.h"
+#include "runtime/exec/ranks/follower.h"
+#include "runtime/exec/ranks/ranks.h"
+#include "runtime/exec/ranks/same_data.h"
+#include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/remarks.h"
 #include "runtime/exec/run/request_paths.h"
@@ -62,6 +67,16 @@ void require_shards(const Backend& backend, const plan::Job& job) {
   throw RequestError(fmt::format("{}: shards are not supported on {}: job `{}` has {}, expected 1",
                                  job.where, backend.device(), job.name, job.sharding->count),
                      "write `shards: 1`, or use --device cpu");
+}
+
+/// Inputs of the job.
+std::vector<plan::TensorId> tensors_named(const plan::Job& job,
+                                          const std::vector<std::string>& names) {
+  std::vector<plan::TensorId> tensors;
+  for (const plan::Input& input : job.inputs)
+    if (std::ranges::find(names, job[input.tensor].name) != names.end())
+      tensors.push_back(input.tensor);
+  return tensors;
 }
 
 /// What `--input` gives to the job itself; names that nobody wants are left for it to refuse.
@@ -146,6 +161,30 @@ int64_t end_of_run(const plan::Job& job, const InputPipeline& input_pipeline,
   return steps || ends_with_slices || input_pipeline.is_seen_reading() ? end : 1;
 }
 
+BatchShare share_of(const RunRequest& request, const plan::Job& job) {
+  if (!request.ranks || !job.sharding) return {};
+  const Ranks& ranks = *request.ranks;
+  return {ranks.rank(), ranks.size(), ranks.leads() ? std::vector<std::string>() : request.streamed,
+          ranks.is_first_of_host()};
+}
+
+std::vector<std::string> streamed_inputs(const RunRequest& request) {
+  if (request.ranks && !request.ranks->leads()) return request.streamed;
+  std::vector<std::string> names;
+  for (const plan::Input& input : request.job.inputs) {
+    const std::string& name = request.job[input.tensor].name;
+    const auto given =
+        std::ranges::find(request.inputs, name, &std::pair<std::string, std::string>::first);
+    const bool is_given = given != request.inputs.end();
+    const plan::InputSource source =
+        is_given ? parse_input_source(name, given->second) : input.source;
+    const auto* npy = std::get_if<plan::FromNpy>(&source);
+    if (npy && is_stream(is_given ? fs::path(npy->path) : request.root / npy->path))
+      names.push_back(name);
+  }
+  return names;
+}
+
 std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& request,
                                          const plan::Job& job, const InputPipeline& input_pipeline,
                                          const std::vector<Delivery>& deliveries, int64_t first,
@@ -153,6 +192,10 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          const std::vector<VariableSource>& variable_sources) {
   require_shards(backend, job);
   PrepareOptions options;
+  if (request.ranks && job.sharding) {
+    options.ranks = &request.ranks->collectives();
+    if (&job == &request.job) options.streamed = tensors_named(job, streamed_inputs(request));
+  }
   options.threads = request.threads;
   options.input_slots = input_slots(job);
   options.output_slots = output_slots(job, backend);
@@ -197,7 +240,8 @@ struct OpenedData {
 
 OpenedData open_data(Backend& backend, const RunRequest& request) {
   plan::WholeJob whole(request.job);
-  auto input_pipeline = std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request));
+  auto input_pipeline = std::make_unique<InputPipeline>(*whole, request.root, inputs_of(request),
+                                                        "", share_of(request, request.job));
   SubJobRuns called(backend, request, input_pipeline->step_index());
   return {std::move(whole), std::move(input_pipeline), std::move(called)};
 }
@@ -342,9 +386,52 @@ Programs prepare_programs(Backend& backend, const RunRequest& request, OpenedDat
   return programs;
 }
 
-}  // namespace
+/// A rank that does not lead: its variables come from rank 0, and it writes nothing.
+PreparedRun prepare_to_follow(Backend& backend, const RunRequest& request) {
+  OpenedData opened = open_data(backend, request);
+  const int64_t end = end_of_run(request.job, *opened.input_pipeline, request.steps);
+  std::vector<Delivery> deliveries =
+      list_deliveries(*opened.whole, opened.input_pipeline->step_index());
+  Start start{State(jobs_of(request))};
+  for (State::Entry& entry : start.state.entries())
+    entry.value = Array(entry.tensor->dtype, entry.tensor->shape);
+  if (request.job.train && request.ranks->is_first_of_host() &&
+      !request.ranks->is_on_host_of_leader())
+    start.data = hash_data(request, {});
+  Programs programs = prepare_programs(backend, request, opened, deliveries, start, end);
+  return {request.job, std::move(opened.whole),          std::move(start),
+          end,         std::move(opened.input_pipeline), std::move(deliveries),
+          {},          std::move(programs.main),         std::move(programs.called)};
+}
 
-PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
+PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request);
+
+/// Each rank prepares for itself. Where all succeed, they have the data and the variables of rank
+/// 0.
+PreparedRun prepare_on_ranks(Backend& backend, const RunRequest& request) {
+  const Ranks& ranks = *request.ranks;
+  if (ranks.leads()) {
+    for (const plan::Job* job : jobs_of(request))
+      if (job == &request.job || job->sharding) require_ranks_divide(ranks, *job);
+    announce(request);
+  }
+  std::optional<PreparedRun> prepared;
+  std::exception_ptr error;
+  try {
+    prepared.emplace(ranks.leads() ? prepare_to_lead(backend, request)
+                                   : prepare_to_follow(backend, request));
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  require_same_data(
+      ranks, ranks.join(error, prepared ? describe_data(prepared->start.data,
+                                                        prepared->input_pipeline->step_index())
+                                        : ""));
+  share_variables(ranks, *prepared);
+  return std::move(*prepared);
+}
+
+PreparedRun prepare_to_lead(Backend& backend, const RunRequest& request) {
   std::future<State> drawn = begin_drawing(request);
   OpenedData opened = open_data(backend, request);
   if (request.commands) require_environment(request);
@@ -370,6 +457,20 @@ PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
                        std::move(programs.called)};
   if (request.say) say_remarks(request, backend, prepared);
   return prepared;
+}
+
+}  // namespace
+
+PreparedRun prepare_run(Backend& backend, const RunRequest& request) {
+  return request.ranks ? prepare_on_ranks(backend, request) : prepare_to_lead(backend, request);
+}
+
+void share_variables(const Ranks& ranks, PreparedRun& prepared) {
+  for (State::Entry& entry : prepared.start.state.entries())
+    broadcast(ranks.collectives(), 0, entry.value.bytes());
+  if (ranks.leads()) return;
+  prepared.start.state.write_to(prepared.job, *prepared.program);
+  for (const auto& job : prepared.called.jobs()) job->restore(prepared.start.state);
 }
 
 }  // namespace flow::exec

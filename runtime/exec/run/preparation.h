@@ -43,8 +43,15 @@ struct PreparedRun {
   void capture();
 };
 
-/// RunError or RequestError, naming the place in the job file or the flag.
+/// RunError or RequestError, naming the place in the job file or the flag. On several ranks: they
+/// prepare it together, all or none; where it fails, EndedByLeader on those that do not lead.
 PreparedRun prepare_run(Backend& backend, const RunRequest& request);
+
+/// The inputs of the request's job that come from a pipe.
+std::vector<std::string> streamed_inputs(const RunRequest& request);
+
+/// All ranks get the variables of rank 0, whose state has their current values.
+void share_variables(const Ranks& ranks, PreparedRun& prepared);
 
 /// The program of a job, for steps [first, end), on variables that other programs share with it.
 /// RequestError where its batch is cut and the backend does not run shards.
@@ -53,6 +60,9 @@ std::unique_ptr<Program> prepare_program(Backend& backend, const RunRequest& req
                                          const std::vector<Delivery>& deliveries, int64_t first,
                                          int64_t end,
                                          const std::vector<VariableSource>& variable_sources);
+
+/// What this rank reads of the batches of a job.
+BatchShare share_of(const RunRequest& request, const plan::Job& job);
 
 /// Where a job's outputs go: below `directory`, its own part of the run's; `first`: the step that
 /// it goes on from.

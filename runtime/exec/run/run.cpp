@@ -15,6 +15,8 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/checkpoint/checkpoint_writer.h"
 #include "runtime/exec/deliver/metrics_log.h"
+#include "runtime/exec/ranks/execute.h"
+#include "runtime/exec/ranks/ranks.h"
 #include "runtime/exec/run/executor.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
@@ -61,6 +63,7 @@ class Run {
   OutputState outputs() const { return with_logs(deliverer_->outputs()); }
   OutputState with_logs(OutputState outputs) const;
   bool call_others(RunResult& result);
+  void share_trained();
   bool has_metrics() const;
   void log_step(const StepRecord& record);
   void say_skipped(const StepRecord& record) const;
@@ -186,22 +189,24 @@ bool Run::has_metrics() const {
 /// Goes on from where `before` ended.
 RunResult Run::execute_until(int64_t step, const RunResult& before) {
   RunResult result =
-      exec::execute({.job = job_,
-                     .program = *prepared_.program,
-                     .input_pipeline = *prepared_.input_pipeline,
-                     .deliveries = prepared_.deliveries,
-                     .deliverer = *deliverer_,
-                     .first = before.steps,
-                     .end = step,
-                     .since = before.since,
-                     .output_slots = output_slots(job_, backend_),
-                     .launches_ahead = backend_.asynchronous(),
-                     .pool = *pool_,
-                     .capture = [this] { prepared_.capture(); },
-                     .saves = [this](int64_t at) { return saves(at); },
-                     .on_step = [this](const StepRecord& record) { log_step(record); },
-                     .stop = [this] { return stop(); },
-                     .profile = profile_ ? &*profile_ : nullptr});
+      execute_on_ranks({.job = job_,
+                        .program = *prepared_.program,
+                        .input_pipeline = *prepared_.input_pipeline,
+                        .deliveries = prepared_.deliveries,
+                        .deliverer = *deliverer_,
+                        .first = before.steps,
+                        .end = step,
+                        .since = before.since,
+                        .output_slots = output_slots(job_, backend_),
+                        .launches_ahead = backend_.asynchronous(),
+                        .pool = *pool_,
+                        .capture = [this] { prepared_.capture(); },
+                        .saves = [this](int64_t at) { return saves(at); },
+                        .on_step = [this](const StepRecord& record) { log_step(record); },
+                        .stop = [this] { return stop(); },
+                        .profile = profile_ ? &*profile_ : nullptr,
+                        .ranks = request_.ranks},
+                       0);
   if (!result.last_loss) result.last_loss = before.last_loss;
   if (before.first_call_done) result.first_call_done = before.first_call_done;
   result.seconds = std::max(result.seconds, before.seconds);
@@ -263,11 +268,23 @@ bool Run::call_others(RunResult& result) {
   result.error = of_calls.error;
   result.delivered = !result.error;  // a call was left in its middle
   if (result.cut_short()) return false;
+  share_trained();
   if (checkpoint_writer_->wanted_after(steps - 1)) {
     prepared_.capture();
     checkpoint_writer_->save(steps, outputs());
   }
   return true;
+}
+
+/// What jobs that run on this rank alone have trained goes to the others.
+void Run::share_trained() {
+  const auto& jobs = prepared_.called.jobs();
+  if (!request_.ranks ||
+      std::ranges::none_of(jobs, [](const auto& job) { return job->job().train; }))
+    return;
+  prepared_.capture();
+  request_.ranks->send({.kind = Order::Kind::kTakeVariables});
+  share_variables(*request_.ranks, prepared_);
 }
 
 void Run::log_step(const StepRecord& record) {

@@ -23,6 +23,8 @@ class Keeper;
 
 namespace flow::exec {
 
+class Ranks;
+
 /// What a call tells whoever shows progress. Called from the delivery thread, once a step.
 struct Progress {
   int64_t step = 0;   // calls completed, of this job, over all runs
@@ -54,7 +56,9 @@ struct RunRequest {
   std::function<void(const std::string&)> say = {};
   /// Checked between steps: a signal number asks the run to finish the step, save and stop.
   std::function<int()> stop_signal = {};
-  const io::Keeper* keeper = nullptr;  // ends commands when this process is killed; may be null
+  const io::Keeper* keeper = nullptr;      // ends commands when this process is killed; may be null
+  Ranks* ranks = nullptr;                  // of a distributed run; null: this process is alone
+  std::vector<std::string> streamed = {};  // inputs that only rank 0 reads; for other ranks
 };
 
 struct RunOutcome {

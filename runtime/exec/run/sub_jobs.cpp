@@ -7,7 +7,9 @@
 #include <exception>
 #include <limits>
 
+#include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/exec/ranks/execute.h"
 #include "runtime/exec/run/preparation.h"
 #include "runtime/exec/run/run_files.h"
 #include "runtime/plan/model/shards.h"
@@ -46,14 +48,17 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const plan::Job& job,
 }  // namespace
 
 SubJobRun::SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
-                     const plan::Job& job)
+                     const plan::Job& job, int64_t number)
     : also_(also),
       planned_(job),
+      number_(number),
+      ranks_(job.sharding ? request.ranks : nullptr),
       job_(called(job)),
       whole_(job_),
       stop_signal_(request.stop_signal),
       say_(request.say),
-      input_pipeline_(*whole_, request.root, inputs_of(job, request), job.name + ":"),
+      input_pipeline_(*whole_, request.root, inputs_of(job, request), job.name + ":",
+                      share_of(request, job)),
       deliveries_(list_deliveries(*whole_, input_pipeline_.step_index())),
       output_slots_(exec::output_slots(job_, backend)),
       launches_ahead_(backend.asynchronous()) {
@@ -132,20 +137,23 @@ RunResult SubJobRun::call(const CallSite& site) {
     if (record.loss) log(record, site);
     if (job_.train) say_what_is_awaited(record.step + 1 - steps_);
   };
-  return execute({.job = *whole_,
-                  .program = *program_,
-                  .input_pipeline = input_pipeline_,
-                  .deliveries = deliveries_,
-                  .deliverer = *deliverer_,
-                  .first = steps_,
-                  .end = steps_ + steps_a_call_,
-                  .since = site.since,
-                  .output_slots = output_slots_,
-                  .launches_ahead = launches_ahead_,
-                  .pool = site.pool,
-                  .on_step = log_step,
-                  .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
-                  .profile = profile_ ? &*profile_ : nullptr});
+  return execute_on_ranks(
+      {.job = *whole_,
+       .program = *program_,
+       .input_pipeline = input_pipeline_,
+       .deliveries = deliveries_,
+       .deliverer = *deliverer_,
+       .first = steps_,
+       .end = steps_ + steps_a_call_,
+       .since = site.since,
+       .output_slots = output_slots_,
+       .launches_ahead = launches_ahead_,
+       .pool = site.pool,
+       .on_step = log_step,
+       .stop = [this] { return job_.train ? Stop::kNone : stop_for(stop_signal_); },
+       .profile = profile_ ? &*profile_ : nullptr,
+       .ranks = ranks_},
+      number_);
 }
 
 void SubJobRun::log(const StepRecord& record, const CallSite& site) {
@@ -175,13 +183,21 @@ SubJobRuns::SubJobRuns(Backend& backend, const RunRequest& request, const StepIn
   const auto jobs = plan::sub_jobs_of(request.plan, request.job);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const plan::SubJob& also = request.job.run.also[i];
+    if (request.ranks && !request.ranks->leads() && !jobs[i]->sharding) continue;
     if (also.every_epochs > 0 && !step_index.has_rows())
       throw RequestError(
           fmt::format("{}: job `{}` is called after epochs, but `{}` reads no dataset", also.where,
                       also.job, request.job.name),
           "use `steps` instead");
-    jobs_.push_back(std::make_unique<SubJobRun>(backend, request, also, *jobs[i]));
+    jobs_.push_back(
+        std::make_unique<SubJobRun>(backend, request, also, *jobs[i], static_cast<int64_t>(i) + 1));
   }
+}
+
+SubJobRun& SubJobRuns::numbered(int64_t number) const {
+  const auto found = std::ranges::find(jobs_, number, &SubJobRun::number);
+  FLOW_CHECK(found != jobs_.end(), "called job {}", number);
+  return **found;
 }
 
 void SubJobRuns::prepare(Backend& backend, const RunRequest& request, const Program& main,

@@ -36,8 +36,9 @@ struct CallSite {
 class SubJobRun {
  public:
   /// Opens everything, as prepare_run does; writes nothing.
+  /// `number`: in the list of those that the main job calls, from 1.
   SubJobRun(Backend& backend, const RunRequest& request, const plan::SubJob& also,
-            const plan::Job& job);
+            const plan::Job& job, int64_t number);
   /// Makes the program, on variables that other programs share with it; those that only it has come
   /// from `state`.
   void prepare(Backend& backend, const RunRequest& request,
@@ -45,12 +46,17 @@ class SubJobRun {
 
   const plan::SubJob& also() const { return also_; }
   const plan::Job& job() const { return job_; }
-  const Program& program() const { return *program_; }
-  const InputPipeline& input_pipeline() const { return input_pipeline_; }
+  const plan::Job& whole() const { return *whole_; }
+  int64_t number() const { return number_; }
+  Program& program() const { return *program_; }
+  InputPipeline& input_pipeline() { return input_pipeline_; }
+  const std::vector<Delivery>& deliveries() const { return deliveries_; }
   /// Where the time of its calls went, where that is asked for.
   const Profile* profile() const { return profile_ ? &*profile_ : nullptr; }
   /// Copies the variables that only it has.
   void capture(State& state) const { state.capture(planned_, *program_); }
+  /// Gives them the state's values.
+  void restore(const State& state) { state.write_to(planned_, *program_); }
   /// Own steps, over all calls.
   int64_t steps() const { return steps_; }
   /// Goes on after so many steps. False where they are not those of `calls` calls, or of fewer.
@@ -84,6 +90,8 @@ class SubJobRun {
 
   const plan::SubJob& also_;
   const plan::Job& planned_;
+  const int64_t number_;
+  Ranks* const ranks_;          // that share its shards; null: it runs on this rank alone
   const plan::Job job_;         // as it is called: its draws named `JOB:NAME`
   const plan::WholeJob whole_;  // the same for the whole batch
   const std::function<int()> stop_signal_;
@@ -104,10 +112,13 @@ class SubJobRun {
 /// The job and those that it calls.
 std::vector<const plan::Job*> jobs_of(const RunRequest& request);
 
-/// All that a job calls, in the order of its list.
+/// All that a job calls, in the order of its list. A rank that does not lead has only those whose
+/// shards the ranks share.
 class SubJobRuns {
  public:
   SubJobRuns(Backend& backend, const RunRequest& request, const StepIndex& step_index);
+  /// The one of that number.
+  SubJobRun& numbered(int64_t number) const;
   /// Makes the programs, on the variables of `main`'s.
   void prepare(Backend& backend, const RunRequest& request, const Program& main,
                const State& state);

@@ -1,0 +1,125 @@
+// Joining and leaving a distributed run.
+#include "cli/rank_session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "cli/console.h"
+#include "runtime/base/error.h"
+#include "runtime/base/exit_code.h"
+#include "runtime/base/text.h"
+#include "runtime/cpu/backend/backend.h"
+#include "runtime/cpu/loops/features.h"
+#include "runtime/exec/ranks/mpi_module.h"
+
+namespace flow::cli {
+namespace {
+
+constexpr const char* kCheckpointIntact = "the last checkpoint is intact; continue with --resume";
+
+const char* variable(const char* name) { return std::getenv(name); }
+
+exec::LaunchedRank require_launched() {
+  if (const auto launched = exec::launched_rank(variable)) return *launched;
+  throw RequestError("--distributed requires a launcher, but none started this process",
+                     "start it with `mpirun -np 4 flowrun ...` or `srun -n 4 flowrun ...`");
+}
+
+std::vector<std::string> hosts_of(const std::vector<exec::RankIdentity>& identities) {
+  std::vector<std::string> hosts;
+  for (const exec::RankIdentity& identity : identities) hosts.push_back(identity.host);
+  return hosts;
+}
+
+/// Called on the monitor's thread: the run of the others is over.
+[[noreturn]] void end_process(const std::string& message) {
+  if (!message.empty()) print_error("flowrun", message, kCheckpointIntact);
+  ::_exit(kRunFailed);
+}
+
+}  // namespace
+
+RankSession::RankSession(const RunOptions& options)
+    : launched_(require_launched()), collectives_(exec::open_mpi(launched_, options.mpi)) {
+  identities_ = exec::gather_identities(*collectives_, exec::identify(cpu::instruction_set(), ""));
+  exec::Monitor::Options watch;
+  watch.timeout = std::chrono::seconds(options.rank_timeout);
+  watch.hosts = hosts_of(identities_);
+  watch.end = end_process;
+  monitor_ = std::make_unique<exec::Monitor>(*collectives_, watch);
+  ranks_ = std::make_unique<exec::Ranks>(*collectives_, monitor_.get(), hosts_of(identities_));
+}
+
+RankSession::~RankSession() = default;
+
+int RankSession::threads() const {
+  return exec::threads_here(identities_, ranks_->rank(), cpu::usable_cores());
+}
+
+std::string RankSession::text() const {
+  const std::vector<std::string> hosts = hosts_of(identities_);
+  const size_t count = std::set(hosts.begin(), hosts.end()).size();
+  return fmt::format("{} on {}", counted(hosts.size(), "rank"), counted(count, "host"));
+}
+
+std::vector<std::string> RankSession::command() const {
+  const std::string size = std::to_string(ranks_->size());
+  if (launched_.launcher == "Slurm") return {"srun", "-n", size};
+  return {"mpirun", "-np", size};
+}
+
+/// All ranks leave together, so that nobody takes it for a failure.
+void RankSession::leave() {
+  monitor_->leave();
+  collectives_->finish();
+}
+
+int RankSession::lead(const std::function<int()>& body) {
+  std::exception_ptr error;
+  int status = kDone;
+  try {
+    exec::require_alike(identities_);
+    status = body();
+  } catch (const std::exception& failed) {
+    error = std::current_exception();
+    status = exit_status_of(failed);
+  }
+  if (!ranks_->failed()) {
+    ranks_->send({.kind = exec::Order::Kind::kEnd, .exit_status = status});
+    leave();
+  }
+  if (error) std::rethrow_exception(error);
+  return status;
+}
+
+int RankSession::follow(const std::function<int()>& body) {
+  constexpr auto kPatience = std::chrono::seconds(10);
+  try {
+    const int status = body();
+    leave();
+    return status;
+  } catch (const std::exception& error) {
+    ranks_->fail(error);
+  }
+  std::this_thread::sleep_for(kPatience);  // rank 0 reports it, and ends this process
+  ::_exit(kRunFailed);
+}
+
+std::string remark_on_launcher() {
+  try {
+    const auto launched = exec::launched_rank(variable);
+    if (!launched || launched->size == 1 || launched->rank > 0) return "";
+    return fmt::format("this is one of {} separate runs; --distributed makes them one",
+                       launched->size);
+  } catch (const RequestError&) {
+    return "";
+  }
+}
+
+}  // namespace flow::cli

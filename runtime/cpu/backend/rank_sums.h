@@ -1,0 +1,71 @@
+// Sums over the shards of all ranks: totals of one rank are exchanged while it computes.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "runtime/cpu/backend/shard_sums.h"
+#include "runtime/exec/ranks/buckets.h"
+#include "runtime/exec/ranks/collectives.h"
+
+namespace flow::cpu {
+
+/// What ShardSums leaves as totals of this rank becomes the wholes of all, in three phases a
+/// bucket: totals are exchanged, slices are added up, results are gathered. One call at a time.
+class RankSums {
+ public:
+  /// `probes`: for each entry of `sums`, is it made in some calls only? `sums` and `ranks` outlive
+  /// it.
+  RankSums(const ShardSums& sums, std::span<const uint8_t> probes, exec::Collectives& ranks,
+           int threads);
+
+  /// Of memory that it needs.
+  size_t bytes() const { return bytes_; }
+  /// `memory`: 64-byte aligned; outlives it.
+  void use(std::byte* memory);
+  /// What each rank sends in a call, on average.
+  size_t bytes_sent() const { return exec::bytes_sent(buckets_, ranks_.size()); }
+
+  /// Where the total of entry `entry` of this rank goes.
+  std::byte* total(size_t entry) const;
+  /// A call begins, in which the entries are made for which `made` is true.
+  void begin(const std::function<bool(size_t entry)>& made);
+  /// The total of an entry is there. That of the last one of a bucket starts its exchange.
+  void complete(size_t entry);
+  /// Moves on what is under way.
+  void advance();
+  /// Returns when all results are there, and writes them to where `address` says.
+  void finish(const std::function<std::byte*(size_t entry)>& address);
+
+ private:
+  enum class Phase { kIdle, kComputing, kExchanging, kGathering, kDone };
+  struct State {
+    Phase phase = Phase::kIdle;
+    size_t incomplete = 0;  // entries whose totals are not there
+    exec::Collectives::Operation operation = 0;
+    std::byte *totals = nullptr, *received = nullptr, *wholes = nullptr;
+    std::vector<size_t> receive_offsets, receive_bytes;  // by rank
+    std::vector<size_t> send_offsets, send_bytes;
+  };
+
+  void plan(size_t bucket);
+  void start(size_t bucket);
+  void advance(size_t bucket);
+  void add_up(size_t bucket);
+  void add_up(size_t bucket, const exec::Slice& slice, size_t start);
+  size_t place_of(size_t entry) const;
+  void write(size_t bucket, const std::function<std::byte*(size_t entry)>& address);
+
+  const ShardSums& sums_;
+  exec::Collectives& ranks_;
+  const int threads_;
+  std::vector<exec::Bucket> buckets_;
+  std::vector<State> states_;            // of each
+  std::vector<size_t> bucket_of_;        // by entry
+  std::vector<const std::byte*> parts_;  // of the ranks, while a slice is added up
+  size_t bytes_ = 0;
+};
+
+}  // namespace flow::cpu

@@ -1,0 +1,109 @@
+// Buckets of tensors that ranks exchange, cut into a slice for each rank.
+#include "runtime/exec/ranks/buckets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/ceil_div.h"
+
+namespace flow::exec {
+namespace {
+
+constexpr size_t kBucketBytes = size_t{1} << 20;  // at least, but for the last one
+constexpr size_t kSmallBytes = size_t{1} << 14;   // at most: latency costs more than bytes
+constexpr size_t kAlignment = 64;
+
+class BucketMaker {
+ public:
+  BucketMaker(std::span<const CombinedTensor> tensors, int ranks)
+      : tensors_(tensors), ranks_(static_cast<size_t>(ranks)) {}
+
+  std::vector<Bucket> make() {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (tensors_[i].probe) close();
+      append(i);
+      if (tensors_[i].probe || open_.total_bytes >= kBucketBytes) close();
+    }
+    close();
+    return std::move(buckets_);
+  }
+
+ private:
+  void append(size_t tensor) {
+    const auto elements = static_cast<size_t>(tensors_[tensor].elements);
+    open_.tensors.push_back(tensor);
+    open_.total_offsets.push_back(open_.total_bytes);
+    open_.whole_offsets.push_back(open_.whole_bytes);
+    open_.total_bytes += round_up(elements * tensors_[tensor].total_size, kAlignment);
+    open_.whole_bytes += round_up(elements * tensors_[tensor].size, kAlignment);
+  }
+
+  void close() {
+    if (open_.tensors.empty()) return;
+    open_.small = open_.total_bytes <= kSmallBytes;
+    open_.slices.resize(ranks_);
+    if (!open_.small) cut();
+    buckets_.push_back(std::exchange(open_, {}));
+  }
+
+  /// A piece belongs to the rank in whose equal share of the totals it begins.
+  void cut() {
+    for (size_t i = 0; i < open_.tensors.size(); ++i) {
+      const CombinedTensor& tensor = tensors_[open_.tensors[i]];
+      for (int64_t first = 0; first < tensor.elements; first += kSlicePiece) {
+        const size_t begin =
+            open_.total_offsets[i] + static_cast<size_t>(first) * tensor.total_size;
+        const int64_t end = std::min(tensor.elements, first + kSlicePiece);
+        add_slice(begin * ranks_ / open_.total_bytes, {open_.tensors[i], first, end});
+      }
+    }
+    place(&Bucket::total_offsets, &CombinedTensor::total_size, open_.total_starts,
+          open_.total_lengths);
+    place(&Bucket::whole_offsets, &CombinedTensor::size, open_.whole_starts, open_.whole_lengths);
+  }
+
+  void add_slice(size_t rank, const Slice& slice) {
+    std::vector<Slice>& slices = open_.slices[rank];
+    if (!slices.empty() && slices.back().tensor == slice.tensor)
+      slices.back().end = slice.end;
+    else
+      slices.push_back(slice);
+  }
+
+  /// The slices of a rank follow one another.
+  void place(std::vector<size_t> Bucket::*offsets, size_t CombinedTensor::*size,
+             std::vector<size_t>& starts, std::vector<size_t>& lengths) const {
+    for (const std::vector<Slice>& slices : open_.slices) {
+      const auto position = [&](const Slice& slice, int64_t element) {
+        const auto found = std::ranges::find(open_.tensors, slice.tensor) - open_.tensors.begin();
+        return (open_.*offsets)[static_cast<size_t>(found)] +
+               static_cast<size_t>(element) * tensors_[slice.tensor].*size;
+      };
+      const size_t start = slices.empty() ? 0 : position(slices.front(), slices.front().first);
+      starts.push_back(start);
+      lengths.push_back(slices.empty() ? 0 : position(slices.back(), slices.back().end) - start);
+    }
+  }
+
+  std::span<const CombinedTensor> tensors_;
+  const size_t ranks_;
+  std::vector<Bucket> buckets_;
+  Bucket open_;
+};
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks) {
+  return BucketMaker(tensors, ranks).make();
+}
+
+size_t bytes_sent(std::span<const Bucket> buckets, int ranks) {
+  const auto others = static_cast<size_t>(ranks - 1), all = static_cast<size_t>(ranks);
+  size_t bytes = 0;
+  for (const Bucket& bucket : buckets)
+    bytes += bucket.small ? bucket.total_bytes * others
+                          : (bucket.total_bytes + bucket.whole_bytes) * others / all;
+  return bytes;
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,48 @@
+// How the sums over ranks are cut: buckets that are exchanged while later steps compute, and the
+// slice of each that a rank adds up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace flow::exec {
+
+/// A tensor that is combined over ranks.
+struct CombinedTensor {
+  int64_t elements = 0;
+  size_t total_size = 0;  // bytes of an element while it is added up
+  size_t size = 0;        // ... and of the result
+  bool probe = false;     // made in some calls only
+};
+
+/// Elements [first, end) of tensor `tensor`.
+struct Slice {
+  size_t tensor = 0;
+  int64_t first = 0, end = 0;
+};
+
+/// Tensors that are exchanged at once. Each rank sends every other one the totals of its slices,
+/// adds up its own, and sends the results to all. Their bytes in all: 2 (N - 1) times the bucket's.
+/// Of a small bucket each rank sends all, and adds up all: a round less.
+struct Bucket {
+  std::vector<size_t> tensors;
+  std::vector<size_t> total_offsets, whole_offsets;  // of each: in the bucket's totals and results
+  size_t total_bytes = 0, whole_bytes = 0;
+  bool small = false;
+  std::vector<std::vector<Slice>> slices;  // by rank; of a small one: every rank has all
+  /// By rank: where its slices lie among the totals, and their results. Not of a small one.
+  std::vector<size_t> total_starts, total_lengths, whole_starts, whole_lengths;
+};
+
+/// Slices end at multiples of this many elements: the pieces in which norms are summed.
+constexpr int64_t kSlicePiece = 16384;
+
+/// Tensors stay in their order, that in which they are complete. A probe has a bucket of its own.
+std::vector<Bucket> make_buckets(std::span<const CombinedTensor> tensors, int ranks);
+
+/// What each rank sends for these in a call, on average.
+size_t bytes_sent(std::span<const Bucket> buckets, int ranks);
+
+}  // namespace flow::exec

@@ -1,0 +1,163 @@
+// The ranks that do not lead: from the description of a run to its end.
+#include "runtime/exec/ranks/follower.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/exec/deliver/delivery.h"
+#include "runtime/exec/ranks/execute.h"
+#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/run/executor.h"
+#include "runtime/exec/run/preparation.h"
+#include "runtime/plan/json/serialize.h"
+
+namespace flow::exec {
+namespace {
+
+using nlohmann::json;
+
+/// The run that rank 0 prepares.
+struct DescribedRun {
+  plan::Plan plan;
+  std::string job;
+  fs::path root;
+  std::vector<std::pair<std::string, std::string>> inputs;
+  std::optional<int64_t> steps;
+  bool profile = false;
+  std::vector<std::string> streamed;  // inputs of the job that only rank 0 reads
+};
+
+std::string describe(const RunRequest& request) {
+  json text{{"plan", plan::to_json(request.plan)}, {"job", request.job.name},
+            {"root", request.root.string()},       {"inputs", request.inputs},
+            {"profile", request.profile},          {"streamed", streamed_inputs(request)}};
+  if (request.steps) text["steps"] = *request.steps;
+  return text.dump();
+}
+
+DescribedRun described(const std::string& text) {
+  const json said = json::parse(text);
+  DescribedRun run{plan::from_json(said["plan"].get<std::string>(), "the plan of rank 0"),
+                   said["job"].get<std::string>(),
+                   said["root"].get<std::string>(),
+                   said["inputs"].get<std::vector<std::pair<std::string, std::string>>>(),
+                   {},
+                   said["profile"].get<bool>(),
+                   said["streamed"].get<std::vector<std::string>>()};
+  if (said.contains("steps")) run.steps = said["steps"].get<int64_t>();
+  return run;
+}
+
+class Follower {
+ public:
+  Follower(PreparedRun& prepared, Ranks& ranks, const FollowOptions& options, size_t output_slots)
+      : prepared_(prepared),
+        ranks_(ranks),
+        options_(options),
+        output_slots_(output_slots),
+        pool_(kThreads) {}
+
+  int obey() {
+    for (;;) {
+      const Order order = ranks_.receive();
+      if (order.kind == Order::Kind::kEnd) return static_cast<int>(order.exit_status);
+      if (order.kind == Order::Kind::kTakeVariables)
+        share_variables(ranks_, prepared_);
+      else if (order.kind == Order::Kind::kExecute)
+        execute_steps(order);
+    }
+  }
+
+ private:
+  void execute_steps(const Order& order) {
+    if (order.job == 0)
+      return execute_steps(order, *prepared_.whole, *prepared_.program, *prepared_.input_pipeline,
+                           prepared_.deliveries);
+    SubJobRun& called = prepared_.called.numbered(order.job);
+    execute_steps(order, called.whole(), called.program(), called.input_pipeline(),
+                  called.deliveries());
+  }
+
+  /// All deliveries count for what a call computes, but none of them is made here.
+  void execute_steps(const Order& order, const plan::Job& job, Program& program,
+                     InputPipeline& input_pipeline, const std::vector<Delivery>& deliveries) {
+    Deliverer nothing(job, input_pipeline.step_index(), {}, {});
+    try {
+      execute_on_ranks({.job = job,
+                        .program = program,
+                        .input_pipeline = input_pipeline,
+                        .deliveries = deliveries,
+                        .deliverer = nothing,
+                        .first = order.first,
+                        .end = order.end,
+                        .output_slots = output_slots_,
+                        .pool = pool_,
+                        .stop = [this] { return stop_for(options_.stop_signal); },
+                        .ranks = &ranks_},
+                       order.job);
+    } catch (const std::exception&) {
+      if (ranks_.failed()) throw;  // else it is the same on all ranks, and rank 0 reports it
+    }
+  }
+
+  PreparedRun& prepared_;
+  Ranks& ranks_;
+  const FollowOptions& options_;
+  const size_t output_slots_;
+  ThreadPool pool_;
+};
+
+/// An error of this rank before it prepares anything; rank 0 reports it.
+template <typename F>
+auto join_failure(const Ranks& ranks, F f) {
+  try {
+    return f();
+  } catch (const std::exception&) {
+    ranks.join(std::current_exception(), {});
+    throw;
+  }
+}
+
+int follow_described(Ranks& ranks, const MakeBackend& make_backend, const FollowOptions& options) {
+  const std::string text = broadcast_text(ranks.collectives(), 0, {});
+  const DescribedRun run = join_failure(ranks, [&] { return described(text); });
+  const plan::Job& job = *std::ranges::find(run.plan.jobs, run.job, &plan::Job::name);
+  const auto backend = join_failure(ranks, [&] { return make_backend(run.plan, job); });
+  const RunRequest request{.plan = run.plan,
+                           .job = job,
+                           .root = run.root,
+                           .inputs = run.inputs,
+                           .steps = run.steps,
+                           .threads = options.threads,
+                           .profile = run.profile,
+                           .stop_signal = options.stop_signal,
+                           .ranks = &ranks,
+                           .streamed = run.streamed};
+  PreparedRun prepared = prepare_run(*backend, request);
+  return Follower(prepared, ranks, options, output_slots(*prepared.whole, *backend)).obey();
+}
+
+}  // namespace
+
+void announce(const RunRequest& request) {
+  request.ranks->send({.kind = Order::Kind::kPrepare});
+  broadcast_text(request.ranks->collectives(), 0, describe(request));
+}
+
+int follow(Ranks& ranks, const MakeBackend& make_backend, const FollowOptions& options) {
+  const Order order = ranks.receive();
+  if (order.kind == Order::Kind::kEnd) return static_cast<int>(order.exit_status);
+  FLOW_CHECK(order.kind == Order::Kind::kPrepare, "order {}", static_cast<int>(order.kind));
+  try {
+    return follow_described(ranks, make_backend, options);
+  } catch (const EndedByLeader&) {
+    return static_cast<int>(ranks.receive().exit_status);
+  }
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,82 @@
+// Orders of rank 0, and errors of all ranks as one.
+#include "runtime/exec/ranks/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/ranks/together.h"
+
+namespace flow::exec {
+namespace {
+
+using nlohmann::json;
+
+json describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RunError& failed) {
+    return {{"error", failed.what()}, {"hint", failed.hint()}, {"exit", failed.exit_status()}};
+  } catch (const std::exception& failed) {
+    return {{"error", failed.what()}, {"hint", ""}, {"exit", exit_status_of(failed)}};
+  }
+}
+
+}  // namespace
+
+Ranks::Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts)
+    : collectives_(collectives), monitor_(monitor), hosts_(std::move(hosts)) {}
+
+bool Ranks::is_first_of_host() const {
+  const auto own = hosts_.begin() + rank();
+  return std::find(hosts_.begin(), own, *own) == own;
+}
+
+std::string Ranks::name_of(int rank) const {
+  return fmt::format("rank {} ({})", rank, hosts_[static_cast<size_t>(rank)]);
+}
+
+void Ranks::enter(RankActivity activity, int64_t step) const {
+  if (monitor_) monitor_->enter(activity, step);
+}
+
+void Ranks::fail(const std::exception& error) {
+  if (std::exchange(failed_, true)) return;
+  if (monitor_) monitor_->fail(error.what());
+}
+
+void Ranks::send(const Order& order) const {
+  Order copy = order;
+  broadcast(collectives_, 0, std::as_writable_bytes(std::span(&copy, 1)));
+}
+
+Order Ranks::receive() const {
+  Order order;
+  broadcast(collectives_, 0, std::as_writable_bytes(std::span(&order, 1)));
+  return order;
+}
+
+std::vector<std::string> Ranks::join(const std::exception_ptr& error,
+                                     const std::string& mine) const {
+  const json said = error ? describe(error) : json{{"said", mine}};
+  std::vector<std::string> texts;
+  int rank = 0;
+  for (const std::string& text :
+       gather_texts(collectives_, said.dump(-1, ' ', false, json::error_handler_t::replace))) {
+    const json from = json::parse(text);
+    if (from.contains("error")) {
+      if (!leads()) throw EndedByLeader();
+      if (rank == 0) std::rethrow_exception(error);
+      throw RunError(fmt::format("{}: {}", name_of(rank), from["error"].get<std::string>()),
+                     from["hint"].get<std::string>(), from["exit"].get<int>());
+    }
+    texts.push_back(from["said"].get<std::string>());
+    ++rank;
+  }
+  return texts;
+}
+
+}  // namespace flow::exec

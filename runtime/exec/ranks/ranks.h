@@ -1,0 +1,71 @@
+// The ranks of a distributed run, as one of them sees them. Rank 0 leads: it compiles, writes the
+// run directory, and tells the others what to do next.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/ranks/collectives.h"
+#include "runtime/exec/ranks/monitor.h"
+
+namespace flow::exec {
+
+/// What rank 0 tells the others to do.
+struct Order {
+  enum class Kind : uint8_t {
+    kPrepare,        // the job that a text describes, which follows
+    kTakeVariables,  // their values follow
+    kExecute,        // steps [first, end) of a job
+    kEnd             // the run, with an exit status
+  };
+  Kind kind = Kind::kEnd;
+  int64_t job = 0;  // of kExecute: 0 is the run's, others are those that it calls, from 1
+  int64_t first = 0, end = 0;
+  int64_t exit_status = 0;
+};
+
+/// Thrown on a rank that does not lead when the run fails for a reason that rank 0 reports.
+class EndedByLeader : public std::exception {
+ public:
+  const char* what() const noexcept override { return "the run ended on rank 0"; }
+};
+
+class Ranks {
+ public:
+  /// `hosts`: by rank. What it is given outlives it; `monitor` may be null.
+  Ranks(Collectives& collectives, Monitor* monitor, std::vector<std::string> hosts);
+
+  Collectives& collectives() const { return collectives_; }
+  int rank() const { return collectives_.rank(); }
+  int size() const { return collectives_.size(); }
+  bool leads() const { return rank() == 0; }
+  /// Is this the lowest rank of its host?
+  bool is_first_of_host() const;
+  bool is_on_host_of_leader() const { return hosts_[static_cast<size_t>(rank())] == hosts_[0]; }
+  /// "rank 2 (node7)"
+  std::string name_of(int rank) const;
+
+  /// For heartbeats: what this rank is at.
+  void enter(RankActivity activity, int64_t step) const;
+  /// This rank fails while the others count on it: they end, too.
+  void fail(const std::exception& error);
+  bool failed() const { return failed_; }
+
+  void send(const Order& order) const;
+  Order receive() const;
+
+  /// What each rank has to say where all of them have succeeded. `error`: why this one has not;
+  /// null. Rank 0 throws its own error, or that of the lowest other rank; the others throw
+  /// EndedByLeader.
+  std::vector<std::string> join(const std::exception_ptr& error, const std::string& mine) const;
+
+ private:
+  Collectives& collectives_;
+  Monitor* const monitor_;
+  const std::vector<std::string> hosts_;
+  bool failed_ = false;
+};
+
+}  // namespace flow::exec

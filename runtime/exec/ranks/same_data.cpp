@@ -1,0 +1,55 @@
+// Data as ranks describe them to each other, and shards for so many ranks.
+#include "runtime/exec/ranks/same_data.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/plan/model/shards.h"
+
+namespace flow::exec {
+
+std::string describe_data(const DataFiles& files, const StepIndex& step_index) {
+  nlohmann::json data = nlohmann::json::object();
+  for (const auto& [name, file] : files) data[name] = {file.digest, file.path.string()};
+  return nlohmann::json{{"rows", step_index.has_rows() ? step_index.rows() : 0}, {"data", data}}
+      .dump();
+}
+
+void require_same_data(const Ranks& ranks, const std::vector<std::string>& texts) {
+  const auto refuse = [&](const std::string& what) {
+    if (!ranks.leads()) throw EndedByLeader();
+    throw RequestError(what, "give all machines the same files");
+  };
+  const auto of_leader = nlohmann::json::parse(texts[0]);
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    const auto data = nlohmann::json::parse(texts[rank]);
+    const std::string name = ranks.name_of(static_cast<int>(rank));
+    if (data["rows"] != of_leader["rows"])
+      refuse(fmt::format("{} has {} rows of data, {} has {}", name, data["rows"].get<int64_t>(),
+                         ranks.name_of(0), of_leader["rows"].get<int64_t>()));
+    for (const auto& [key, file] : data["data"].items())
+      if (of_leader["data"].contains(key) && of_leader["data"][key][0] != file[0])
+        refuse(fmt::format("{} differs between {} and {}", file[1].get<std::string>(), name,
+                           ranks.name_of(0)));
+  }
+}
+
+void require_ranks_divide(const Ranks& ranks, const plan::Job& job) {
+  const int64_t shards = plan::shards_of(job), size = ranks.size();
+  if (shards % size == 0) return;
+  const std::string fits =
+      std::has_single_bit(static_cast<uint64_t>(size))
+          ? fmt::format("add --set jobs.{}.shards={}", job.name, size)
+          : fmt::format("use {} ranks", std::bit_floor(static_cast<uint64_t>(size)));
+  throw RequestError(
+      fmt::format("{}: job `{}` has {} for {} ranks; the number of ranks must "
+                  "divide the number of shards",
+                  job.where, job.name, counted(static_cast<uint64_t>(shards), "shard"), size),
+      fits);
+}
+
+}  // namespace flow::exec
