@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBucketBytes = size_t{1} << 20;  // at least, but for the last one
 constexpr size_t kSmallBytes = size_t{1} << 14;   // at most: latency costs more than bytes
-constexpr size_t kAlignment = 64;
+constexpr size_t kLine = 64;  // bytes of a cache line
 
 class BucketMaker {
  public:
@@ -34,8 +34,8 @@ class BucketMaker {
     open_.tensors.push_back(tensor);
     open_.total_offsets.push_back(open_.total_bytes);
     open_.whole_offsets.push_back(open_.whole_bytes);
-    open_.total_bytes += round_up(elements * tensors_[tensor].total_size, kAlignment);
-    open_.whole_bytes += round_up(elements * tensors_[tensor].size, kAlignment);
+    open_.total_bytes += round_up(elements * tensors_[tensor].total_size, kLine);
+    open_.whole_bytes += round_up(elements * tensors_[tensor].size, kLine);
   }
 
   void close() {

@@ -69,9 +69,9 @@ struct Execution {
   std::function<void()> capture = {};
   std::function<bool(int64_t step)> saves = {};
   /// Called on the delivery thread after the step's deliveries, in order.
-  std::function<void(const StepRecord&)> on_step;
+  std::function<void(const StepRecord&)> on_step = {};
   /// Asked on the compute thread before each call: does the run end here? May be empty.
-  std::function<Stop()> stop;
+  std::function<Stop()> stop = {};
   Profile* profile = nullptr;  // of a program that profiles
   /// Those that run the same steps; null: this process is alone. They launch a call together or not
   /// at all, and stop after the same step.

@@ -400,6 +400,10 @@ void Run::write_record(int exit_status, const std::string& error) const {
   record.exit_status = exit_status;
   record.error = error;
   record.libraries = backend_.libraries();
+  if (const Ranks* ranks = request_.ranks) {
+    record.ranks = {ranks->size(), prepared_.program->memory().sent};
+    record.libraries["mpi"] = ranks->collectives().library();
+  }
   write_text_atomically(request_.directory / kRunRecord, plan::to_json(record));
 }
 

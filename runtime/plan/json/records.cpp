@@ -124,25 +124,27 @@ std::string to_json(const ScopeRecord& record) {
 }
 
 std::string to_json(const RunRecord& record) {
-  const OrderedJson json{{"job", record.job},
-                         {"source", record.source},
-                         {"plan_hash", record.plan_hash},
-                         {"overrides", record.overrides},
-                         {"seed", record.seed},
-                         {"device", record.device},
-                         {"instruction_set", record.instruction_set},
-                         {"version", record.version},
-                         {"libraries", record.libraries},
-                         {"threads", record.threads},
-                         {"first_step", record.first_step},
-                         {"last_step", record.last_step},
-                         {"epochs", record.epochs},
-                         {"seconds", record.seconds},
-                         {"seconds_to_first_step", record.seconds_to_first_step},
-                         {"arena_bytes", record.arena_bytes},
-                         {"peak_memory_bytes", record.peak_memory_bytes},
-                         {"exit_status", record.exit_status},
-                         {"error", record.error}};
+  OrderedJson json{{"job", record.job},
+                   {"source", record.source},
+                   {"plan_hash", record.plan_hash},
+                   {"overrides", record.overrides},
+                   {"seed", record.seed},
+                   {"device", record.device},
+                   {"instruction_set", record.instruction_set},
+                   {"version", record.version},
+                   {"libraries", record.libraries},
+                   {"threads", record.threads},
+                   {"first_step", record.first_step},
+                   {"last_step", record.last_step},
+                   {"epochs", record.epochs},
+                   {"seconds", record.seconds},
+                   {"seconds_to_first_step", record.seconds_to_first_step},
+                   {"arena_bytes", record.arena_bytes},
+                   {"peak_memory_bytes", record.peak_memory_bytes},
+                   {"exit_status", record.exit_status},
+                   {"error", record.error}};
+  if (record.ranks)
+    json["ranks"] = {{"count", record.ranks->count}, {"bytes_a_step", record.ranks->bytes_a_step}};
   // Command lines and paths need not be UTF-8; a record of them should not fail for that.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

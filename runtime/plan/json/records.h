@@ -113,10 +113,16 @@ FilesRecord files_from_json(const std::string& text, const std::string& path);
 
 /// run.json: written last.
 struct RunRecord {
+  /// Of a distributed run.
+  struct Ranks {
+    int count = 1;
+    uint64_t bytes_a_step = 0;  // that each rank sends to the others, on average
+  };
   std::string job, source, plan_hash, device, instruction_set, version;
   std::vector<std::string> overrides;  // --set, --input, --watch as given
   uint64_t seed = 0;
   int threads = 0;
+  std::optional<Ranks> ranks = {};
   int64_t first_step = 0, last_step = 0;  // global steps run: [first, last)
   int64_t epochs = 0;
   double seconds = 0, seconds_to_first_step = 0;
