@@ -20,8 +20,9 @@ uint8_t agree(Collectives& collectives, uint8_t mine);
 /// The text of each rank, on every rank.
 std::vector<std::string> gather_texts(Collectives& collectives, const std::string& mine);
 
-/// The bytes of `root`, of any number. Every rank knows how many.
-void broadcast(Collectives& collectives, int root, std::span<std::byte> bytes);
+/// The bytes of `root`, of any number. Every rank knows how many. `most` go in one operation.
+void broadcast(Collectives& collectives, int root, std::span<std::byte> bytes,
+               size_t most = Collectives::kMostBytes);
 
 /// The text of `root`.
 std::string broadcast_text(Collectives& collectives, int root, const std::string& text);

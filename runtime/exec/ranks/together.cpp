@@ -1,0 +1,101 @@
+// Collectives as most callers want them: whole values, waited for.
+#include "runtime/exec/ranks/together.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/check.h"
+
+namespace flow::exec {
+namespace {
+
+/// A block of each rank, one behind the other.
+class JoinedBlocks {
+ public:
+  explicit JoinedBlocks(std::vector<size_t> bytes)
+      : bytes_(std::move(bytes)), offsets_(bytes_.size()) {
+    std::exclusive_scan(bytes_.begin(), bytes_.end(), offsets_.begin(), size_t{0});
+    memory_.resize(std::reduce(bytes_.begin(), bytes_.end()));
+  }
+  size_t count() const { return bytes_.size(); }
+  std::span<std::byte> all() { return memory_; }
+  std::span<std::byte> of(size_t rank) {
+    return std::span(memory_).subspan(offsets_[rank], bytes_[rank]);
+  }
+
+  /// Sends the block of this rank to all others, and receives theirs.
+  void gather(Collectives& collectives, std::span<const std::byte> mine) {
+    std::ranges::copy(mine, of(static_cast<size_t>(collectives.rank())).begin());
+    wait(collectives, collectives.gather({memory_.data(), offsets_, bytes_}));
+  }
+
+ private:
+  std::vector<size_t> bytes_, offsets_;
+  std::vector<std::byte> memory_;
+};
+
+std::vector<size_t> gather_sizes(Collectives& collectives, size_t mine) {
+  std::vector<size_t> sizes(static_cast<size_t>(collectives.size()));
+  JoinedBlocks blocks(std::vector(sizes.size(), sizeof mine));
+  blocks.gather(collectives, std::as_bytes(std::span(&mine, 1)));
+  std::memcpy(sizes.data(), blocks.all().data(), blocks.all().size());
+  return sizes;
+}
+
+}  // namespace
+
+void wait(Collectives& collectives, Collectives::Operation operation) {
+  using Clock = std::chrono::steady_clock;
+  using namespace std::chrono_literals;
+  const auto start = Clock::now();
+  while (!collectives.test(operation)) {
+    const auto waited = Clock::now() - start;
+    if (waited < 5us) continue;
+    if (waited < 500us)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::min<Clock::duration>(waited / 16, 1ms));
+  }
+}
+
+uint8_t agree(Collectives& collectives, uint8_t mine) {
+  thread_local JoinedBlocks said({});  // kept: steps agree, and allocate nothing
+  const auto ranks = static_cast<size_t>(collectives.size());
+  if (said.count() != ranks) said = JoinedBlocks(std::vector<size_t>(ranks, 1));
+  said.gather(collectives, std::as_bytes(std::span(&mine, 1)));
+  return static_cast<uint8_t>(std::ranges::max(said.all()));
+}
+
+std::vector<std::string> gather_texts(Collectives& collectives, const std::string& mine) {
+  JoinedBlocks blocks(gather_sizes(collectives, mine.size()));
+  FLOW_CHECK(blocks.all().size() <= Collectives::kMostBytes);
+  blocks.gather(collectives, std::as_bytes(std::span(mine)));
+  std::vector<std::string> texts(blocks.count());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const auto block = blocks.of(rank);
+    texts[rank].assign(reinterpret_cast<const char*>(block.data()), block.size());
+  }
+  return texts;
+}
+
+void broadcast(Collectives& collectives, int root, std::span<std::byte> bytes, size_t most) {
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), most));
+    wait(collectives, collectives.broadcast(root, part));
+    bytes = bytes.subspan(part.size());
+  }
+}
+
+std::string broadcast_text(Collectives& collectives, int root, const std::string& text) {
+  uint64_t size = text.size();
+  broadcast(collectives, root, std::as_writable_bytes(std::span(&size, 1)));
+  std::string received = collectives.rank() == root ? text : std::string(size, '\0');
+  broadcast(collectives, root, std::as_writable_bytes(std::span(received)));
+  return received;
+}
+
+}  // namespace flow::exec
