@@ -30,6 +30,7 @@ ProcessOptions CommandProcess::process_options(std::map<std::string, std::string
   for (const auto& [name, text] : options_.env)
     process.environment.emplace(name, plan::with_environment(text));
   process.environment["FLOW_RUN_DIR"] = context_.run_directory.string();
+  process.hides_launcher = context_.hides_launcher;
   process.directory = context_.directory;
   process.output_to_stderr = context_.output_to_stderr;
   process.acknowledges = options_.ack;

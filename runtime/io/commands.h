@@ -30,6 +30,7 @@ struct CommandContext {
   std::function<bool()> stopping = {};               // has the run been asked to stop? May be empty
   double patience = 30;            // seconds that commands have then for what they are at
   const Keeper* keeper = nullptr;  // ends them when this process is killed; may be null
+  bool hides_launcher = false;     // as in ProcessOptions: of a distributed run
 };
 
 /// One command: a process for the whole run, or one for each event.

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "runtime/base/check.h"
+#include "runtime/base/launcher_variables.h"
 #include "runtime/io/child.h"
 #include "runtime/io/keeper.h"
 
@@ -62,9 +63,11 @@ void adopt_orphans() {
   FLOW_CHECK(adopted == 0);
 }
 
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
+std::vector<std::string> environment_of(const ProcessOptions& options) {
+  const std::map<std::string, std::string>& added = options.environment;
   std::vector<std::string> all;
   for (char** variable = environ; *variable; ++variable) {
+    if (options.hides_launcher && is_of_launcher(*variable)) continue;
     const std::string text = *variable;
     if (!added.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
@@ -101,7 +104,7 @@ Process::Process(const ProcessOptions& options)
   make_nonblocking(input.write);  // the child's end stays as programs expect it
   if (options.acknowledges) acknowledgements = make_pipe();
   pid_ = start_child({.words = options.words,
-                      .environment = environment_with(options.environment),
+                      .environment = environment_of(options),
                       .directory = options.directory,
                       .standard_input = input.read.get(),
                       .output_to_stderr = options.output_to_stderr,

@@ -35,6 +35,7 @@ struct ExitStatus {
 struct ProcessOptions {
   std::vector<std::string> words;  // the program, looked up in PATH, and its arguments
   std::map<std::string, std::string> environment;  // beside and before ours
+  bool hides_launcher = false;                     // ours without the launcher's variables
   fs::path directory;                              // where it works
   bool output_to_stderr = false;                   // its standard output goes to standard error
   bool acknowledges = false;                       // it is given descriptor 3

@@ -24,8 +24,4 @@ using Environment = std::function<const char*(const char* name)>;
 /// makes no sense.
 std::optional<LaunchedRank> launched_rank(const Environment& environment);
 
-/// The variables by which launchers speak to a process: commands that a run starts must not see
-/// them. "OMPI_COMM_WORLD_RANK=1" is one.
-bool is_of_launcher(const char* assignment);
-
 }  // namespace flow::exec

@@ -53,6 +53,21 @@ TEST_CASE("a child works in its directory, with our environment and what is put 
         fs::canonical(home.directory.path()).string() + "\nours its own a\nb\n1\n");
 }
 
+TEST_CASE("a child of a distributed run does not see the launcher's variables", "[io]") {
+  const Home home;
+  ::setenv("PMI_RANK", "1", 1);
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  ProcessOptions options = home.shell("echo ${PMI_RANK-none} ${SLURM_JOB_ID-none} >> out");
+  CHECK(Process(options).wait({})->good());
+  options.hides_launcher = true;
+  CHECK(Process(options).wait({})->good());
+  options.environment = {{"SLURM_JOB_ID", "given"}};  // by the job file
+  CHECK(Process(options).wait({})->good());
+  ::unsetenv("PMI_RANK");
+  ::unsetenv("SLURM_JOB_ID");
+  CHECK(read_text(home.directory / "out") == "1 7\nnone none\nnone given\n");
+}
+
 TEST_CASE("a child gets no descriptor but its pipe, output, error and acknowledgements", "[io]") {
   const Home home;
   const int leaking = ::dup2(STDERR_FILENO, 77);  // not closed by exec
