@@ -1,16 +1,122 @@
-// Ranks as threads of one process: whatever arrives when, the bits are those of one rank.
-#include <catch2/catch_test_macros.hpp>
+// Ranks as threads of one process: in whatever order bytes arrive, the bits are those of one rank.
+#include <catch2/catch.hpp>
 
-#include <memory>
-#include <thread>
-#include <vector>
-
-#include "runtime/cpu/backend/backend.h"
-#include "runtime/exec/run/backend.h"
-#include "tests/support/job_builder.h"
+#include "runtime/exec/ranks/buckets.h"
 #include "tests/support/run_job.h"
 #include "tests/support/thread_ranks.h"
+#include "tests/unit/job/compiled.h"
 
-using namespace flow;
-using namespace flow::test;
+namespace flow {
+namespace {
 
+// Gradients of several buckets and slices, small ones, batch norm, a mean, a tensor whose rows lie
+// on its second axis, and an update that looks at whole variables.
+constexpr const char* kJob = R"(flow: 1
+seed: 5
+jobs:
+  train:
+    type: train
+    shards: 8
+    inputs:
+      x: {shape: [16, 40], dtype: float32}
+      label: {shape: [16], dtype: int32}
+    graph:
+      wide:   {op: dense, in: x, units: 700}
+      normal: {op: batch_normalization}
+      active: {op: relu}
+      drop:   {op: dropout, rate: 0.2}
+      deep:   {op: dense, units: 500}
+      turned: {op: transpose, perm: [1, 0]}
+      back:   {op: transpose, perm: [1, 0]}
+      logits: {op: dense, units: 10}
+      loss:   {op: sparse_softmax_cross_entropy_with_logits, labels: label, logits: logits}
+      mean:   {op: reduce_mean, in: logits, axis: [0, 1]}
+    optimizer:
+      type: lamb
+      learning_rate: 0.05
+      minimize: loss
+      grad_clipping: {type: by_global_norm, clip_norm: 1}
+    returns: {type: "Dict[str, Numpy]", value: {logits: logits, loss: loss, mean: mean, turned: turned}}
+    hooks: [{watch_diff: deep/weight, to: npy}]
+)";
+
+std::vector<std::string> wanted_of(const plan::Job& job) {
+  std::vector<std::string> wanted = {"logits", "loss", "mean", "turned", "x"};
+  for (const plan::Variable& variable : job.variables) wanted.push_back(job[variable.tensor].name);
+  return wanted;
+}
+
+TEST_CASE("ranks compute the bits of one rank, whatever arrives first", "[property]") {
+  const plan::Plan plan = plan_of(kJob);
+  const plan::Job& job = plan.jobs[0];
+  const test::Arrays values = test::random_values(job);
+  const std::vector<std::string> wanted = wanted_of(job);
+  const test::Arrays alone = test::run(job, values, wanted, {.calls = 3});
+  for (const int size : {1, 2, 4, 8})
+    for (const unsigned seed : {1U, 2U, 3U}) {
+      ThreadRanks world(size, seed);
+      world.run([&](exec::Collectives& ranks) {
+        const test::RunJob options{.threads = 1 + size % 3, .calls = 3, .ranks = &ranks};
+        const test::Arrays found = test::run(job, values, wanted, options);
+        if (ranks.rank() == 0) FLOW_CHECK(test::same_bits(found, alone), "{} ranks", size);
+      });
+    }
+}
+
+TEST_CASE("a fault of one rank is that of all", "[property]") {
+  const plan::Plan plan = plan_of(kJob);
+  const plan::Job& job = plan.jobs[0];
+  test::Arrays values = test::random_values(job);
+  values.at("label").as<int32_t>()[13] = 10;
+  exec::PrepareOptions options;
+  const auto fault_on = [&](exec::Collectives* ranks) {
+    exec::PrepareOptions with = options;
+    with.ranks = ranks;
+    const auto backend = cpu::make_backend();
+    const auto program = backend->prepare(job, with);
+    for (const plan::Input& input : job.inputs)
+      std::ranges::copy(values.at(job[input.tensor].name).bytes(),
+                        program->input(input.tensor, 0).begin());
+    program->launch({0, 0.1, {}}, 0, 0);
+    return program->fault(0);
+  };
+  const auto expected = fault_on(nullptr);
+  REQUIRE(expected);
+  ThreadRanks world(4);
+  world.run([&](exec::Collectives& ranks) {
+    const auto found = fault_on(&ranks);
+    FLOW_CHECK(found && found->row == expected->row && found->where == expected->where);
+    FLOW_CHECK(found->value == 10 && found->limit == 10 && found->operand == expected->operand);
+  });
+}
+
+TEST_CASE("slices cover each tensor once, and share a bucket evenly", "[property]") {
+  const std::vector<exec::CombinedTensor> tensors = {{700'000, 4, 4},   {10, 4, 4},     {1, 8, 4},
+                                                     {300, 4, 2, true}, {40'000, 8, 8}, {5, 4, 4}};
+  for (const int ranks : {1, 2, 8}) {
+    std::vector<int64_t> covered(tensors.size());
+    for (const exec::Bucket& bucket : exec::make_buckets(tensors, ranks)) {
+      if (bucket.small) {
+        for (const size_t tensor : bucket.tensors) covered[tensor] = tensors[tensor].elements;
+        continue;
+      }
+      size_t most = 0;
+      for (const auto& slices : bucket.slices) {
+        size_t bytes = 0;
+        for (const exec::Slice& slice : slices) {
+          CHECK(slice.first == covered[slice.tensor]);
+          CHECK(slice.first % exec::kSlicePiece == 0);
+          covered[slice.tensor] = slice.end;
+          bytes += static_cast<size_t>(slice.end - slice.first) * tensors[slice.tensor].total_size;
+        }
+        most = std::max(most, bytes);
+      }
+      const size_t piece = static_cast<size_t>(exec::kSlicePiece) * 8;
+      CHECK(most <= bucket.total_bytes / static_cast<size_t>(ranks) + piece);
+    }
+    for (size_t i = 0; i < tensors.size(); ++i) CHECK(covered[i] == tensors[i].elements);
+  }
+}
+
+}  // namespace
+}  // namespace flow

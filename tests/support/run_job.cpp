@@ -60,6 +60,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
            const RunJob& options) {
   exec::PrepareOptions prepare;
   prepare.threads = options.threads;
+  prepare.ranks = options.ranks;
   for (const std::string& name : wanted)
     if (job[tensor(job, name)].role != plan::Role::kVariable)
       prepare.deliverables.push_back(tensor(job, name));

@@ -20,7 +20,8 @@ struct RunJob {
   std::span<const cpu::KernelEntry> kernels = {};  // empty: the backend's choice
   int calls = 1;
   double learning_rate = 0.1;
-  exec::Backend* backend = nullptr;  // another than a CPU's
+  exec::Backend* backend = nullptr;    // another than a CPU's
+  exec::Collectives* ranks = nullptr;  // that share the job's shards
 };
 
 /// The tensor of that name. FLOW_CHECKs that there is one.

@@ -2,6 +2,7 @@
 #include "tests/support/thread_ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <exception>
 #include <map>
@@ -16,6 +17,9 @@ namespace flow {
 namespace {
 
 constexpr std::byte kGarbage{0xA5};
+
+enum class Kind : size_t { kExchange, kGather, kGatherAt, kBroadcast };
+constexpr size_t kKinds = 4;
 
 /// What an operation sends to and receives from each rank, on one of them.
 struct Transfer {
@@ -93,7 +97,7 @@ struct ThreadRanks::World {
   std::mutex mutex;
   std::mt19937 random;
   bool failed = false;
-  std::vector<size_t> next;  // the number of a rank's next operation
+  std::vector<std::array<size_t, kKinds>> next;  // of a rank and kind: the next operation's number
   std::map<size_t, StartedOperation> operations;
   std::vector<std::map<int, std::deque<std::vector<std::byte>>>> mail;  // [to][from]
 };
@@ -112,7 +116,7 @@ class ThreadRanks::Rank final : public exec::Collectives {
       transfer.sends[index(other)] = block_of(send, other);
       transfer.receives[index(other)] = block_of(receive, other);
     }
-    return start("exchange", std::move(transfer));
+    return start(Kind::kExchange, "exchange", std::move(transfer));
   }
 
   Operation gather(const exec::RankBlocks& blocks) override {
@@ -122,7 +126,7 @@ class ThreadRanks::Rank final : public exec::Collectives {
       transfer.sends[index(other)] = block_of(blocks, rank_);
       transfer.receives[index(other)] = block_of(blocks, other);
     }
-    return start("gather", std::move(transfer));
+    return start(Kind::kGather, "gather", std::move(transfer));
   }
 
   Operation gather_at(int root, const exec::RankBlocks& blocks) override {
@@ -130,7 +134,7 @@ class ThreadRanks::Rank final : public exec::Collectives {
     if (rank_ != root) transfer.sends[index(root)] = block_of(blocks, rank_);
     for (int other = 0; other < size() && rank_ == root; ++other)
       if (other != root) transfer.receives[index(other)] = block_of(blocks, other);
-    return start(fmt::format("gather_at {}", root), std::move(transfer));
+    return start(Kind::kGatherAt, fmt::format("gather_at {}", root), std::move(transfer));
   }
 
   Operation broadcast(int root, std::span<std::byte> bytes) override {
@@ -138,7 +142,7 @@ class ThreadRanks::Rank final : public exec::Collectives {
     if (rank_ != root) transfer.receives[index(root)] = bytes;
     for (int other = 0; other < size() && rank_ == root; ++other)
       if (other != root) transfer.sends[index(other)] = bytes;
-    return start(fmt::format("broadcast {}", root), std::move(transfer));
+    return start(Kind::kBroadcast, fmt::format("broadcast {}", root), std::move(transfer));
   }
 
   bool test(Operation number) override {
@@ -189,9 +193,11 @@ class ThreadRanks::Rank final : public exec::Collectives {
  private:
   static size_t index(int rank) { return static_cast<size_t>(rank); }
 
-  Operation start(const std::string& name, Transfer transfer) {
+  /// Numbers count those of one kind.
+  Operation start(Kind kind, const std::string& name, Transfer transfer) {
     return world_.alone([&] {
-      const size_t number = world_.next[index(rank_)]++;
+      const auto of_kind = static_cast<size_t>(kind);
+      const size_t number = world_.next[index(rank_)][of_kind]++ * kKinds + of_kind;
       auto& operation = world_.operations.try_emplace(number, name, size()).first->second;
       FLOW_CHECK(operation.name == name, "rank {} starts {}; another rank started {}", rank_, name,
                  operation.name);

@@ -136,7 +136,8 @@ SinkOptions sink_options(const RunRequest& request, const plan::Job& job, const 
                       .output_to_stderr = request.json,
                       .say = request.say,
                       .stopping = [asked = request.stop_signal] { return asked && asked() != 0; },
-                      .keeper = request.keeper};
+                      .keeper = request.keeper,
+                      .hides_launcher = request.ranks != nullptr};
   options.digests = request.job.train;  // it leaves checkpoints
   if (request.resume) options.commands.resumed_from = first;
   return options;
