@@ -41,7 +41,10 @@ jobs:
 )";
 
 std::vector<std::string> wanted_of(const plan::Job& job) {
-  std::vector<std::string> wanted = {"logits", "loss", "mean", "turned", "x"};
+  std::vector<std::string> wanted = {"x"};
+  for (const plan::ReturnValue& item : job.returns->value.items)
+    wanted.push_back(job[item.tensor].name);
+  for (const plan::Hook& hook : job.hooks) wanted.push_back(job[hook.tensor].name);
   for (const plan::Variable& variable : job.variables) wanted.push_back(job[variable.tensor].name);
   return wanted;
 }

@@ -21,45 +21,6 @@ constexpr std::byte kGarbage{0xA5};
 enum class Kind : size_t { kExchange, kGather, kGatherAt, kBroadcast };
 constexpr size_t kKinds = 4;
 
-/// What an operation sends to and receives from each rank, on one of them.
-struct Transfer {
-  explicit Transfer(int size)
-      : sends(static_cast<size_t>(size)), receives(static_cast<size_t>(size)) {}
-
-  uint64_t digest_of_sends() const {
-    uint64_t sum = kFnvOfNothing;
-    for (const auto block : sends)
-      sum = fnv1a64({reinterpret_cast<const char*>(block.data()), block.size()}, sum);
-    return sum;
-  }
-
-  std::vector<std::span<std::byte>> sends, receives;
-  uint64_t digest = 0;
-  unsigned tests_left = 0;
-  bool started = false, complete = false;
-};
-
-struct StartedOperation {
-  StartedOperation(std::string what, int size)
-      : name(std::move(what)), transfers(static_cast<size_t>(size), Transfer(size)) {}
-
-  void move() {
-    moved = true;
-    for (size_t from = 0; from < transfers.size(); ++from)
-      for (size_t to = 0; to < transfers.size(); ++to) {
-        const auto sent = transfers[from].sends[to], received = transfers[to].receives[from];
-        FLOW_CHECK(sent.size() == received.size(), "{}: rank {} sends {} bytes, rank {} expects {}",
-                   name, from, sent.size(), to, received.size());
-        std::ranges::copy(sent, received.begin());
-      }
-  }
-
-  std::string name;
-  std::vector<Transfer> transfers;
-  size_t started = 0, completed = 0;
-  bool moved = false;
-};
-
 std::span<std::byte> block_of(const exec::RankBlocks& blocks, int rank) {
   const auto r = static_cast<size_t>(rank);
   return {blocks.memory + blocks.offsets[r], blocks.bytes[r]};
@@ -68,6 +29,46 @@ std::span<std::byte> block_of(const exec::RankBlocks& blocks, int rank) {
 }  // namespace
 
 struct ThreadRanks::World {
+  /// What an operation sends to and receives from each rank, on one of them.
+  struct Transfer {
+    explicit Transfer(int size)
+        : sends(static_cast<size_t>(size)), receives(static_cast<size_t>(size)) {}
+
+    uint64_t digest_of_sends() const {
+      uint64_t sum = kFnvOfNothing;
+      for (const auto block : sends)
+        sum = fnv1a64({reinterpret_cast<const char*>(block.data()), block.size()}, sum);
+      return sum;
+    }
+
+    std::vector<std::span<std::byte>> sends, receives;
+    uint64_t digest = 0;
+    unsigned tests_left = 0;
+    bool started = false, complete = false;
+  };
+
+  struct StartedOperation {
+    StartedOperation(std::string what, int size)
+        : name(std::move(what)), transfers(static_cast<size_t>(size), Transfer(size)) {}
+
+    void move() {
+      moved = true;
+      for (size_t from = 0; from < transfers.size(); ++from)
+        for (size_t to = 0; to < transfers.size(); ++to) {
+          const auto sent = transfers[from].sends[to], received = transfers[to].receives[from];
+          FLOW_CHECK(sent.size() == received.size(),
+                     "{}: rank {} sends {} bytes, rank {} expects {}", name, from, sent.size(), to,
+                     received.size());
+          std::ranges::copy(sent, received.begin());
+        }
+    }
+
+    std::string name;
+    std::vector<Transfer> transfers;
+    size_t started = 0, completed = 0;
+    bool moved = false;
+  };
+
   World(int size, unsigned seed)
       : random(seed), next(static_cast<size_t>(size)), mail(static_cast<size_t>(size)) {}
 
@@ -103,6 +104,9 @@ struct ThreadRanks::World {
 };
 
 class ThreadRanks::Rank final : public exec::Collectives {
+  using Transfer = World::Transfer;
+  using StartedOperation = World::StartedOperation;
+
  public:
   Rank(World& world, int rank) : world_(world), rank_(rank) {}
 

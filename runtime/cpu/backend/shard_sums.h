@@ -29,7 +29,7 @@ class ShardSums {
   ShardSums() = default;
   /// Of the job's tensors that are combined. Of several in one memory, the first stands for all.
   /// `owners`: for each tensor, whose memory it lies in. `ranks`: that share the shards.
-  ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks);
+  ShardSums(const plan::Job& job, std::span<const plan::TensorId> owners, int64_t ranks = 1);
 
   std::span<const Entry> entries() const { return entries_; }
   /// Of memory that it needs: log2 of the number of a rank's shards times the combined tensors.
@@ -40,7 +40,8 @@ class ShardSums {
   /// Takes a shard's part of entry `entry`, in the order of this rank's shards, counted from 0. Of
   /// the last one, the total goes to `total`; null: it is that of all shards, and the whole
   /// replaces the part.
-  void add(int threads, size_t entry, int64_t shard, std::byte* part, std::byte* total) const;
+  void add(int threads, size_t entry, int64_t shard, std::byte* part,
+           std::byte* total = nullptr) const;
   /// Elements [first, end) of the whole, from the totals of all ranks: `totals` and `whole` begin
   /// at element `first`.
   void join_ranks(int threads, size_t entry, int64_t first, int64_t end,

@@ -16,19 +16,22 @@ namespace flow::exec {
 enum class RankActivity : uint8_t { kPreparing, kComputing, kWaiting, kDelivering, kSaving };
 
 /// Sends heartbeats on a thread of its own and watches those of the others: rank 0 all of them, the
-/// others rank 0.
+/// others rank 0. The thread alone polls for messages.
 class Monitor {
  public:
   struct Options {
-    std::chrono::milliseconds period{500};  // between two heartbeats
-    std::chrono::seconds timeout{120};      // `--rank-timeout`
-    std::vector<std::string> hosts = {};    // by rank, for messages
+    std::chrono::milliseconds period{500};                       // between two heartbeats
+    std::chrono::milliseconds timeout{std::chrono::minutes(2)};  // `--rank-timeout`
+    std::vector<std::string> hosts = {};                         // by rank, for messages
     /// Called once, on the monitor's thread, when the run of this rank must end: with the message
-    /// where this rank is the lowest that is left, else with an empty one. Does not return.
-    std::function<void(const std::string& message)> end = {};
+    /// and its hint where this rank is the lowest that is left, else with empty ones. Does not
+    /// return.
+    std::function<void(const std::string& message, const std::string& hint)> end = {};
   };
+  /// All ranks make one at about the same time: one that is not heard of for the timeout is lost.
+  /// RunError where the system gives no thread.
   Monitor(Collectives& collectives, Options options);
-  /// Stops watching; sends nothing more.
+  /// Stops watching; sends nothing more. Rank 0, where it has failed, ends the others first.
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
@@ -38,8 +41,10 @@ class Monitor {
   /// A step of the run took so long: a rank may compute for 20 times the median of the last ones,
   /// where that is more than the timeout.
   void step_took(std::chrono::nanoseconds duration);
-  /// This rank fails on its own: the others end too, and the lowest of them reports `message`.
-  void fail(const std::string& message);
+  /// This rank fails on its own, and all ranks end. Rank 0 reports that itself, as in any run: this
+  /// returns, and the others wait for its monitor's end. On another rank the lowest one reports
+  /// `message`, and this waits for `end`: it does not return either.
+  void fail(const std::string& message, const std::string& hint = {});
   /// From here on other ranks may leave: nothing that they do not do is a failure.
   void leave();
 

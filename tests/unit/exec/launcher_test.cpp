@@ -99,16 +99,5 @@ TEST_CASE("a launcher's variable that makes no sense is named", "[exec]") {
   CHECK(refusal_of({{"SLURM_STEP_ID", "0"}}) == "environment variable SLURM_PROCID is missing");
 }
 
-TEST_CASE("the variables of launchers are known", "[exec]") {
-  for (const char* assignment :
-       {"OMPI_COMM_WORLD_RANK=1", "OMPI_MCA_ess=^singleton", "PMI_FD=6", "PMI2_X=", "PMIX_RANK=0",
-        "SLURM_PROCID=0", "HYDI_CONTROL_FD=7", "HYDRA_LAUNCHER=ssh", "MPI_LOCALRANKID=0",
-        "MPI_LOCALNRANKS=1", "PRTE_MCA_x=1", "OPAL_PREFIX=/opt"})
-    CHECK(is_of_launcher(assignment));
-  for (const char* assignment :
-       {"PATH=/bin", "OMP_NUM_THREADS=2", "MPI_HOME=/opt", "MPI_LOCALRANKIDS=1", "XSLURM_PROCID=0"})
-    CHECK_FALSE(is_of_launcher(assignment));
-}
-
 }  // namespace
 }  // namespace flow::exec

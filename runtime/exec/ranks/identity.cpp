@@ -1,0 +1,138 @@
+// Collects what ranks are as JSON, and compares it.
+#include "runtime/exec/ranks/identity.h"
+
+#include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+
+#include "flow_version.h"
+#include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/exec/ranks/together.h"
+#include "runtime/exec/run/module.h"
+#include "runtime/plan/json/json.h"
+
+namespace flow::exec {
+
+namespace {
+
+struct IdentityKey {
+  const char* key;
+  std::string RankIdentity::*text;
+};
+constexpr IdentityKey kIdentityKeys[] = {{"host", &RankIdentity::host},
+                                         {"build", &RankIdentity::build},
+                                         {"version", &RankIdentity::version},
+                                         {"cpu", &RankIdentity::cpu},
+                                         {"instruction_set", &RankIdentity::instruction_set},
+                                         {"device", &RankIdentity::device},
+                                         {"cores", &RankIdentity::cores}};
+
+/// What must be the same on all ranks.
+struct SameText {
+  const char* what;
+  std::string RankIdentity::*text;
+  const char* hint;
+};
+constexpr const char* kSameBuild = "install the same build of flow on all hosts";
+constexpr const char* kSameMachine =
+    "results would differ; start all ranks on hosts with the same CPU and GPU models";
+constexpr SameText kSameTexts[] = {
+    {"version of flow", &RankIdentity::version, kSameBuild},
+    {"build of flow", &RankIdentity::build, kSameBuild},
+    {"CPU model", &RankIdentity::cpu, kSameMachine},
+    {"instruction set", &RankIdentity::instruction_set, kSameMachine},
+    {"device", &RankIdentity::device, kSameMachine}};
+
+/// The value of the first line of a file of proc(5) that is "NAME: VALUE"; empty where it has none.
+std::string proc_value(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (const size_t colon = line.find(':');
+        colon != std::string::npos && trimmed(line.substr(0, colon)) == name)
+      return trimmed(line.substr(colon + 1));
+  return {};
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown host";
+}
+
+std::string identity_text(const RankIdentity& identity) {
+  Json json;
+  for (const auto& [key, text] : kIdentityKeys) json[key] = identity.*text;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Empty where another build writes something else: it is refused for its build.
+RankIdentity read_identity(const std::string& written) {
+  RankIdentity identity;
+  const Json json = Json::parse(written, nullptr, false);
+  if (json.is_object())
+    for (const auto& [key, text] : kIdentityKeys) identity.*text = json.value(key, std::string());
+  return identity;
+}
+
+/// The GPUs of one host have numbers: "cuda:1 NVIDIA H100".
+std::string without_index(const std::string& text) {
+  static const std::regex index("cuda:[0-9]+");
+  return std::regex_replace(text, index, "cuda");
+}
+
+std::string rank_name(std::span<const RankIdentity> ranks, size_t rank) {
+  return fmt::format("rank {} ({})", rank, ranks[rank].host);
+}
+
+}  // namespace
+
+RankIdentity identify(const std::string& instruction_set, const std::string& device) {
+  return {.host = host_name(),
+          .build = build_id(),
+          .version = FLOW_VERSION,
+          .cpu = proc_value("/proc/cpuinfo", "model name"),
+          .instruction_set = instruction_set,
+          .device = device,
+          .cores = proc_value("/proc/self/status", "Cpus_allowed_list")};
+}
+
+std::vector<RankIdentity> gather_identities(Collectives& collectives, const RankIdentity& mine) {
+  std::vector<RankIdentity> all;
+  for (const std::string& text : gather_texts(collectives, identity_text(mine)))
+    all.push_back(read_identity(text));
+  return all;
+}
+
+void require_alike(std::span<const RankIdentity> ranks) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank)
+    for (const auto& [what, text, hint] : kSameTexts)
+      if (without_index(ranks[rank].*text) != without_index(ranks[0].*text))
+        throw RequestError(fmt::format("ranks differ in the {}: {} has `{}`, {} has `{}`", what,
+                                       rank_name(ranks, rank), ranks[rank].*text,
+                                       rank_name(ranks, 0), ranks[0].*text),
+                           hint);
+}
+
+PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank) {
+  PlaceOnHost place{0, 0};
+  for (size_t other = 0; other < ranks.size(); ++other) {
+    if (ranks[other].host != ranks[static_cast<size_t>(rank)].host) continue;
+    if (other < static_cast<size_t>(rank)) ++place.rank;
+    ++place.ranks;
+  }
+  return place;
+}
+
+int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores) {
+  const RankIdentity& own = ranks[static_cast<size_t>(rank)];
+  const auto sharing = std::ranges::count_if(ranks, [&](const RankIdentity& other) {
+    return other.host == own.host && other.cores == own.cores;
+  });
+  return std::max(1, usable_cores / static_cast<int>(sharing));
+}
+
+}  // namespace flow::exec

@@ -1,0 +1,43 @@
+// What the ranks of a run are: the build, the CPU and the device of each. Results are the same only
+// where these are.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/ranks/collectives.h"
+
+namespace flow::exec {
+
+/// What a rank says of itself.
+struct RankIdentity {
+  std::string host;  // containers of one name count as one host
+  std::string build, version;
+  std::string cpu;  // its model; empty where the system does not say
+  std::string instruction_set, device;
+  std::string cores;  // that the process may run on: "0-3,8"
+
+  bool operator==(const RankIdentity&) const = default;
+};
+
+/// Of this process. The texts are its backend's.
+RankIdentity identify(const std::string& instruction_set, const std::string& device);
+
+/// Of each rank, on every rank.
+std::vector<RankIdentity> gather_identities(Collectives& collectives, const RankIdentity& mine);
+
+/// RequestError that names the first rank that differs from rank 0 in build, CPU or device.
+void require_alike(std::span<const RankIdentity> ranks);
+
+/// Where a rank is among those of its host.
+struct PlaceOnHost {
+  int rank = 0, ranks = 1;
+};
+PlaceOnHost place_on_host(std::span<const RankIdentity> ranks, int rank);
+
+/// Compute threads of a rank that is not given a number: ranks of one host that may run on the same
+/// cores share them. At least 1. `usable_cores`: of this rank.
+int threads_here(std::span<const RankIdentity> ranks, int rank, int usable_cores);
+
+}  // namespace flow::exec

@@ -1,0 +1,118 @@
+// The monitor's thread, and what the run says to it.
+#include "runtime/exec/ranks/monitor.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/exec/ranks/failure_detector.h"
+
+namespace flow::exec {
+
+struct Monitor::Implementation {
+  struct OwnFailure {
+    std::string message, hint;
+  };
+
+  Implementation(Collectives& collectives, Options given)
+      : options(std::move(given)), rank(collectives.rank()), detector(collectives, options) {}
+
+  RankStatus own_status() const {
+    RankStatus own = status;
+    own.median_step = durations.median();
+    return own;
+  }
+
+  void watch() {
+    auto last = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex);
+    while (!ended) {
+      changed.wait_for(lock, options.period, [this] { return stops || failure; });
+      if (stops) return close();
+      const auto failed = std::exchange(failure, std::nullopt);
+      status.fails |= failed && rank == 0 && !detector.ends();
+      const RankStatus own = own_status();
+      lock.unlock();
+      if (failed && rank != 0) detector.fail(own, failed->message, failed->hint);
+      const auto now = std::chrono::steady_clock::now();
+      const auto end = detector.turn(own, now - std::exchange(last, now));
+      if (end) options.end(end->message, end->hint);
+      lock.lock();
+      ended = end.has_value();
+      changed.notify_all();
+    }
+  }
+
+  /// What is posted at the end moves while others are listened to.
+  void close() {
+    if (!status.fails) return;
+    detector.end_others();
+    std::this_thread::sleep_for(options.period);
+    detector.turn(status, {});
+  }
+
+  const Options options;
+  const int rank;
+  FailureDetector detector;  // of the thread, but for `send_heartbeat`
+  std::mutex mutex;          // of all that follows
+  std::condition_variable changed;
+  RankStatus status;
+  StepDurations durations;
+  std::optional<OwnFailure> failure;  // that the thread has not seen
+  bool stops = false, ended = false;
+  std::thread thread;
+};
+
+Monitor::Monitor(Collectives& collectives, Options options)
+    : implementation_(std::make_unique<Implementation>(collectives, std::move(options))) {
+  try {
+    implementation_->thread = std::thread([own = implementation_.get()] { own->watch(); });
+  } catch (const std::system_error& error) {
+    throw RunError(fmt::format("cannot create a thread: {}", error.what()));
+  }
+}
+
+Monitor::~Monitor() {
+  {
+    const std::lock_guard lock(implementation_->mutex);
+    implementation_->stops = true;
+  }
+  implementation_->changed.notify_all();
+  implementation_->thread.join();
+}
+
+void Monitor::enter(RankActivity activity, int64_t step) {
+  const std::lock_guard lock(implementation_->mutex);
+  implementation_->status.activity = activity;
+  implementation_->status.step = step;
+}
+
+void Monitor::step_took(std::chrono::nanoseconds duration) {
+  const std::lock_guard lock(implementation_->mutex);
+  implementation_->durations.add(duration);
+}
+
+void Monitor::fail(const std::string& message, const std::string& hint) {
+  std::unique_lock lock(implementation_->mutex);
+  implementation_->failure = Implementation::OwnFailure{message, hint};
+  implementation_->changed.notify_all();
+  implementation_->changed.wait(
+      lock, [this] { return implementation_->ended || implementation_->status.fails; });
+}
+
+void Monitor::leave() {
+  std::unique_lock lock(implementation_->mutex);
+  implementation_->status.leaves = true;
+  const RankStatus own = implementation_->status;
+  lock.unlock();
+  // At once: the thread may have no turn any more.
+  implementation_->detector.send_heartbeat(own);
+}
+
+}  // namespace flow::exec
