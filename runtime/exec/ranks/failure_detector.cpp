@@ -23,7 +23,7 @@ constexpr size_t kMostText = 3000, kMostHint = 1000;
 /// own: a thousand ranks that each write to all lower ones would be a flood.
 constexpr int kHeirs = 8;
 /// A proposal and the announcement that follows need a turn each; the rest is for busy machines.
-constexpr int kTurnsOfRank = 4;
+constexpr int kTurnsOfRank = 6;
 /// The one that reports ends a turn after its announcement, for the library may send late.
 constexpr int kTurnsOfReport = 1, kTurnsOfFollower = 4;
 

@@ -16,10 +16,6 @@
 namespace flow::exec {
 
 struct Monitor::Implementation {
-  struct OwnFailure {
-    std::string message, hint;
-  };
-
   Implementation(Collectives& collectives, Options given)
       : options(std::move(given)), rank(collectives.rank()), detector(collectives, options) {}
 
@@ -64,7 +60,7 @@ struct Monitor::Implementation {
   std::condition_variable changed;
   RankStatus status;
   StepDurations durations;
-  std::optional<OwnFailure> failure;  // that the thread has not seen
+  std::optional<RankFailure> failure;  // of this rank, that the thread has not seen
   bool stops = false, ended = false;
   std::thread thread;
 };
@@ -100,7 +96,7 @@ void Monitor::step_took(std::chrono::nanoseconds duration) {
 
 void Monitor::fail(const std::string& message, const std::string& hint) {
   std::unique_lock lock(implementation_->mutex);
-  implementation_->failure = Implementation::OwnFailure{message, hint};
+  implementation_->failure = RankFailure{implementation_->rank, message, hint};
   implementation_->changed.notify_all();
   implementation_->changed.wait(
       lock, [this] { return implementation_->ended || implementation_->status.fails; });
