@@ -11,7 +11,6 @@
 
 #include "flow_version.h"
 #include "runtime/base/error.h"
-#include "runtime/base/text.h"
 #include "runtime/exec/ranks/together.h"
 #include "runtime/exec/run/module.h"
 #include "runtime/plan/json/json.h"
@@ -48,13 +47,15 @@ constexpr SameText kSameTexts[] = {
     {"instruction set", &RankIdentity::instruction_set, kSameMachine},
     {"device", &RankIdentity::device, kSameMachine}};
 
-/// The value of the first line of a file of proc(5) that is "NAME: VALUE"; empty where it has none.
+/// The value of the first line of a file of proc(5) that begins with `name`; empty where it has
+/// none.
 std::string proc_value(const char* path, const std::string& name) {
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);)
-    if (const size_t colon = line.find(':');
-        colon != std::string::npos && trimmed(line.substr(0, colon)) == name)
-      return trimmed(line.substr(colon + 1));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    const size_t value = line.find_first_not_of("\t :", name.size());
+    return value == std::string::npos ? std::string() : line.substr(value);
+  }
   return {};
 }
 
