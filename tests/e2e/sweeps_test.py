@@ -1,4 +1,4 @@
-"""Sweeps: many runs from a shell loop, GNU parallel and a Slurm array, and their table."""
+"""Sweeps: many runs from a shell loop, GNU parallel and a Slurm array, and their table. A Slurm job of several ranks."""
 import json
 import os
 import shutil
@@ -9,8 +9,22 @@ import unittest
 
 from flow import BIN, JOBS, FlowTest, train_job
 
+# Runs the program as one process and logs its own words. ENDS replaces the exit status, MORE adds words.
+SRUN = """#!/usr/bin/env python3
+import os, subprocess, sys
+program = next(at for at, word in enumerate(sys.argv) if at and not word.startswith("-"))
+with open("srun.log", "a") as log:
+    print(*sys.argv[1:program], *[word for word in sys.argv if word == "--distributed"], file=log)
+words = [word for word in sys.argv[program:] if word != "--distributed"] + os.environ.get("MORE", "").split()
+status = subprocess.run(words).returncode
+sys.exit(int(os.environ.get("ENDS", status)))
+"""
+SCONTROL = """#!/bin/sh
+echo "$@" >>scontrol.log
+"""
 
-class Sweeps(FlowTest):
+
+class SweepTest(FlowTest):
     def setUp(self):
         super().setUp()
         self.write("point.yaml", train_job(30))
@@ -25,6 +39,8 @@ class Sweeps(FlowTest):
         lines = self.sweep("collect.py", *map(str, runs)).stdout.splitlines()
         return [dict(zip(lines[0].split("\t"), line.split("\t"))) for line in lines[1:]]
 
+
+class Sweeps(SweepTest):
     def points(self, rows):
         return sorted((row["vars.lr"], row["seed"], row["steps"], row["exit_status"]) for row in rows)
 
@@ -121,6 +137,45 @@ class Sweeps(FlowTest):
         self.sweep("slurm.sh", "point.yaml", **task)
         record = json.loads((run / "run.json").read_text())
         self.assertEqual((record["first_step"], record["last_step"]), (0, 30))
+
+
+class Distributed(SweepTest):
+    """One run of several ranks as a Slurm job."""
+
+    def setUp(self):
+        super().setUp()
+        for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
+            self.write(f"slurm/{name}", text).chmod(0o755)
+
+    def submit(self, *words, status=0, **env):
+        task = {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2", "SHARDS": "4", "PATH": f"{self.dir}/slurm:{os.environ['PATH']}"}
+        self.sweep("slurm_distributed.sh", "point.yaml", *words, status=status, **{**task, **env})
+
+    def record(self):
+        return json.loads((self.dir / "runs/slurm-77/run.json").read_text())
+
+    def requeued(self):
+        return (self.dir / "scontrol.log").read_text() if (self.dir / "scontrol.log").exists() else ""
+
+    def test_a_job_starts_all_ranks(self):
+        self.submit(SLURM_CPUS_PER_TASK="3")
+        self.assertEqual((self.dir / "srun.log").read_text(), "--mpi=pmix --ntasks=2 --cpus-per-task=3 --distributed\n")
+        record = self.record()
+        self.assertEqual((record["first_step"], record["last_step"], record["exit_status"]), (0, 30, 0))
+        self.assertIn("--set jobs.train.shards=4", record["overrides"])
+        self.assertEqual(self.requeued(), "")
+
+    def test_a_job_that_the_signal_stopped_is_queued_again_and_resumes(self):
+        self.submit(MORE="--steps 10", ENDS=str(128 + signal.SIGUSR1))
+        self.assertEqual(self.requeued(), "requeue 77\n")
+        self.submit(SLURM_NTASKS="4")
+        self.assertEqual((self.record()["first_step"], self.record()["last_step"]), (10, 30))
+        self.assertEqual(self.requeued(), "requeue 77\n")
+
+    def test_another_exit_status_is_that_of_the_job(self):
+        for status in (3, 128 + signal.SIGKILL, 128 + signal.SIGTERM):
+            self.submit(MORE="--steps 10", ENDS=str(status), status=status)
+        self.assertEqual(self.requeued(), "")
 
 
 if __name__ == "__main__":
