@@ -76,7 +76,7 @@ def compare_ranks(net, ranks, rounds):
     common = {"net": net, "steps": NETS[net][1]}
     contestants = {"one process": {**common, "threads": ranks},
                    f"one process, {ranks} shards": {**common, "threads": ranks, "shards": ranks}}
-    for launcher in {} if launchers.missing(BIN / "flowrun") else launchers.programs():
+    for launcher in [] if launchers.missing(BIN) else launchers.available(BIN):
         contestants[f"{ranks} ranks, {launcher}"] = {**common, "threads": 1, "shards": ranks, "launcher": launcher, "ranks": ranks}
     rates, runs = compare(rounds, contestants)
     whole, cut = list(rates.values())[:2]
@@ -111,7 +111,7 @@ def main():
     if options.model:
         ranks_model.print_model()
         return
-    if reason := launchers.missing(BIN / "flowrun"):
+    if reason := launchers.missing(BIN):
         print(f"no ranks: {reason}")
     report = []
     for net in options.nets.split(","):

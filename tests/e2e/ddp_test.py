@@ -63,11 +63,11 @@ class DistributedDataParallel(FlowTest):
         self.assertGreater(np.abs(whole - golden)[0].max(), 1e-2)
 
     def test_two_ranks_agree_and_are_bit_identical_to_one_process(self):
-        if reason := launchers.missing(BIN / "flowrun"):
+        if reason := launchers.missing(BIN):
             self.skipTest(reason)
         for precision in TOLERANCE:
             self.flowrun(*self.words(f"one-{precision}", precision))
-            for launcher in launchers.programs():
+            for launcher in launchers.available(BIN):
                 out = f"{launcher}-{precision}"
                 self.train_on_ranks(launcher, out, precision)
                 self.check(out, precision)
