@@ -29,7 +29,11 @@ std::string line_of(const std::string& where, const std::string& source) {
 class Listing {
  public:
   Listing(const plan::Job& job, const JobTree& tree, const std::string& source)
-      : job_(job), tree_(tree), source_(source), two_devices_(plan::has_two_devices(job)) {
+      : job_(job),
+        tree_(tree),
+        source_(source),
+        two_devices_(plan::has_two_devices(job)),
+        own_(plan::own_of_shards(job)) {
     row({"entry", "op", "output", "params", "FLOPs", "bytes", "line"}, "device");
     for (const size_t numbers : {kOutput + 1, kOutput + 2, kOutput + 3, two_devices_ ? 7UL : 6UL})
       table_.align_right(numbers);
@@ -46,7 +50,9 @@ class Listing {
       const Shape shape = plan::whole_shape(job_, tensor);
       output = tensor.dtype == plan::compute_dtype_of(job_.precision) ? shape.str()
                                                                       : type_of(job_, tensor);
-      bytes = human_bytes(bytes_of(shape, tensor.dtype));
+      const int64_t copies = own_[entry.output.index()] ? plan::shards_of(job_) : 1;
+      if (copies > 1) output = fmt::format("{} x {}", copies, output);
+      bytes = human_bytes(bytes_of(shape, tensor.dtype) * static_cast<uint64_t>(copies));
     }
     row({name, op, output, line.parameters ? human_count(static_cast<double>(line.parameters)) : "",
          line.flops > 0 ? human_count(line.flops) : "", bytes, line_of(entry.where, source_)},
@@ -71,6 +77,7 @@ class Listing {
   const JobTree& tree_;
   const std::string& source_;
   const bool two_devices_;
+  const std::vector<bool> own_;  // by tensor: each shard has a value of its own
   Table table_;
 };
 

@@ -17,6 +17,7 @@
 #include "runtime/io/commands.h"
 #include "runtime/plan/json/fields.h"
 #include "runtime/plan/model/named_values.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cli {
 namespace {
@@ -62,6 +63,7 @@ void add_commands(Table& table, const std::string& whose, const std::string& whe
 Table steps_table(const plan::Job& job) {
   Table table;
   const bool two_devices = plan::has_two_devices(job);
+  const std::vector<bool> own = plan::own_of_shards(job);
   const auto row = [&](std::vector<std::string> cells, std::string_view device) {
     if (two_devices) cells.insert(cells.begin() + 1, std::string(device));
     table.row(std::move(cells));
@@ -75,6 +77,7 @@ Table steps_table(const plan::Job& job) {
     if (!step.outputs.empty() && step.outputs[0].valid()) {
       const plan::Tensor& made = job[step.outputs[0]];
       result = type_of(made);
+      if (own[step.outputs[0].index()]) result += ", one a shard";
       if (made.combine) result += fmt::format(", {} of shards", plan::spelled(*made.combine));
     }
     const bool once = job.sharding && i >= job.sharding->steps.index();

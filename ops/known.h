@@ -14,6 +14,7 @@ inline const OpSpec* const kFill = find_spec("fill");
 inline const OpSpec* const kMatmul = find_spec("matmul");
 inline const OpSpec* const kMaxPool2d = find_spec("max_pool2d");
 inline const OpSpec* const kMaxPool2dGrad = find_spec("max_pool2d_grad");
+inline const OpSpec* const kShardRows = find_spec("shard_rows");
 inline const OpSpec* const kSliceGrad = find_spec("slice_grad");
 inline const OpSpec* const kVariable = find_spec("variable");
 

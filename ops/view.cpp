@@ -1,7 +1,16 @@
 // Other names and shapes for the same elements.
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace flow::ops {
+namespace {
+
+void infer_shard_rows(Call& call) {
+  if (const auto axis = axis_of(call))
+    call.result(call.dtype(0), call.shape(0), static_cast<int>(*axis));
+}
+
+}  // namespace
 
 std::span<const OpSpec> view() {
   static const OpSpec kOps[] = {
@@ -38,6 +47,18 @@ std::span<const OpSpec> view() {
           .moves_elements = true,
           .numpy = "x",
           .examples = {"stop_gradient(f32[3,4])", "stop_gradient(i32[])"},
+      },
+      {
+          .name = "shard_rows",
+          .doc = "Each shard reads its own rows of a value that all shards share.",
+          .formula = "y = x",
+          .operands = {{"x", "any shape that has the axis", Accepts::kAny}},
+          .attributes = {{"axis", AttributeType::kInteger, "", "batch axis of the result"}},
+          .plan_attributes = {{"axis", Kind::kAxis}},
+          .normalise = normalise_axis,
+          .infer = infer_shard_rows,
+          .dropped = true,
+          .internal = true,
       },
   };
   return kOps;

@@ -97,7 +97,7 @@ std::vector<ValueId> batch_norm_predict_gradient(GradientContext& context) {
   const ValueId dy = context.gradient(), gamma = context.operand(1), mean = context.operand(3),
                 variance = context.operand(4);
   const auto constant = [&](std::string_view part, double value) {
-    const ir::Value& channels = context.value_of(variance);
+    const ir::Value channels = context.value_of(variance);
     return context.add(
         "fill", 0, {},
         {{"value", value}, {"shape", channels.shape.extents()}, {"dtype", channels.dtype}}, part);

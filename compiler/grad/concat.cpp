@@ -18,7 +18,7 @@ std::vector<ir::ValueId> concat_gradient(GradientContext& context) {
   std::vector<ir::ValueId> gradients(context.node.operands.size());
   int64_t begin = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Shape& x = context.value_of(context.operand(i)).shape;
+    const Shape x = context.value_of(context.operand(i)).shape;
     const int rank = x.rank();
     const int64_t end = begin + x[axis];
     if (context.wanted[i])

@@ -26,7 +26,11 @@ void set_regularizer(const ir::Attributes& attributes, std::string_view initiali
 
 }  // namespace
 
-const ir::Value& GradientContext::value_of(ir::ValueId id) const { return builder.graph()[id]; }
+ir::Value GradientContext::value_of(ir::ValueId id) const {
+  ir::Value value = builder.graph()[id];
+  if (node.per_shard) value.shape = builder.graph().shape_of_shard(id);
+  return value;
+}
 
 ir::ValueId GradientContext::add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
                                  ir::Attributes attributes, std::string_view part) {

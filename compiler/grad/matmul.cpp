@@ -15,7 +15,7 @@ std::vector<ir::ValueId> matmul_gradient(GradientContext& context) {
   const ir::ValueId a = context.operand(0), b = context.operand(1), dy = context.gradient();
   const auto product = [&](size_t i, ir::ValueId left, bool transpose_left, ir::ValueId right,
                            bool transpose_right) {
-    const Shape& y = context.value_of(dy).shape;
+    const Shape y = context.value_of(dy).shape;
     const bool copied =
         leading_dimensions(context.value_of(context.operand(i)).shape) != leading_dimensions(y);
     const ir::ValueId made =

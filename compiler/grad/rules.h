@@ -30,7 +30,8 @@ struct GradientContext {
   ir::ValueId operand(size_t i) const { return node.operands[i]; }
   ir::ValueId result(size_t i) const { return node.results[i]; }
   ir::ValueId gradient(size_t i = 0) const { return result_gradients[i]; }
-  const ir::Value& value_of(ir::ValueId id) const;
+  /// As the rule is to see it: of one shard where the node is per shard.
+  ir::Value value_of(ir::ValueId id) const;
   /// Adds the op that makes the gradient of operand i, or where `part` is given, one on the way.
   ir::ValueId add(std::string_view op, size_t i, std::vector<ir::ValueId> operands,
                   ir::Attributes attributes, std::string_view part = {});

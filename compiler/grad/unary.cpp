@@ -37,7 +37,7 @@ std::vector<ValueId> square_gradient(GradientContext& context) {
 
 /// Between its steps the function is constant.
 std::vector<ValueId> step_gradient(GradientContext& context) {
-  const ir::Value& x = context.value_of(context.operand(0));
+  const ir::Value x = context.value_of(context.operand(0));
   return {context.add("fill", 0, {},
                       {{"value", 0.0}, {"shape", x.shape.extents()}, {"dtype", x.dtype}})};
 }

@@ -37,6 +37,24 @@ bool countable(const Shape& shape, const std::string& name, Span span, Diags& di
   return false;
 }
 
+void infer(const ops::OpSpec& op, ops::Call& call, Attributes& attributes) {
+  if (op.normalise) op.normalise(call, attributes);
+  if (!call.failed()) op.infer(call);
+}
+
+/// The axis along which `whole` has `shards` times as much as `part`; kBatchReduced where they
+/// differ otherwise, or not at all.
+int axis_of_rows(const Shape& part, const Shape& whole, int64_t shards) {
+  if (part.rank() != whole.rank()) return kBatchReduced;
+  int found = kBatchReduced;
+  for (int axis = 0; axis < part.rank(); ++axis) {
+    if (part[axis] == whole[axis]) continue;
+    if (found >= 0 || part[axis] * shards != whole[axis]) return kBatchReduced;
+    found = axis;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string Builder::unique(std::string name) const {
@@ -117,6 +135,49 @@ bool Builder::check_operands(const ops::OpSpec& op, CallSite& site) const {
   return !site.failed();
 }
 
+bool Builder::is_per_shard(std::span<const ValueId> operands, const ops::Call& whole) const {
+  const auto any = [&](auto has) { return std::ranges::any_of(operands, has); };
+  const auto depends = [&](ValueId id) { return graph_[id].batch_axis != kNoBatch; };
+  if (graph_.shards == 1 || per_shard_ == PerShard::kNever || !any(depends)) return false;
+  if (per_shard_ == PerShard::kAlways) return true;
+  const bool reads_own = any([&](ValueId id) { return graph_.is_own(id); });
+  const bool reads_parts =
+      any([&](ValueId id) { return graph_[id].batch_axis == kBatchReduced && !graph_.is_own(id); });
+  if (per_shard_ == PerShard::kOfOwn) return reads_own && !reads_parts;
+  return reads_own || reads_parts ||
+         (!whole.failed() && whole.results()[0].batch_axis == kBatchReduced);
+}
+
+/// Results of one shard as the graph has them: joined where they have rows. `whole`: what the op
+/// makes of the whole batch, which shows where ops along the batch leave its rows.
+std::vector<ops::Result> Builder::infer_per_shard(const ops::OpSpec& op, const ops::Call& whole,
+                                                  Attributes& attributes, CallSite& site) const {
+  std::vector<ValueId> operands;
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < site.operands(); ++i) {
+    operands.push_back(site.id(i));
+    shapes.push_back(graph_.shape_of_shard(site.id(i)));
+  }
+  ops::Call call = call_of_shard(graph_, operands, shapes, attributes);
+  infer(op, call, attributes);
+  for (ops::Refusal refusal : call.refusals()) {
+    refusal.with_hint(fmt::format(
+        "use one shard; here each of {} computes the entry from its own rows", graph_.shards));
+    site.report(refusal);
+  }
+  std::vector<ops::Result> results = call.results();
+  const bool compares = per_shard_ != PerShard::kAlways && !whole.failed();
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto& [dtype, shape, batch_axis, combine] = results[i];
+    combine = ops::Combine::kNone;
+    if (batch_axis < 0)
+      batch_axis =
+          compares ? axis_of_rows(shape, whole.results()[i].shape, graph_.shards) : kBatchReduced;
+    if (batch_axis >= 0 && !graph_.cut) shape[batch_axis] *= graph_.shards;
+  }
+  return results;
+}
+
 std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
                                   std::vector<ValueId> operands, Attributes attributes,
                                   const AttributeSpans& spans) {
@@ -126,12 +187,17 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
   const bool complete = complete_attributes(op, name, spans, diags_, attributes);
   CallSite site(graph_, name, operands, spans, diags_);
   if (!check_operands(op, site) || !complete) return invalid;
+  const Attributes written = graph_.shards > 1 ? attributes : Attributes();
   ops::Call call = typed_call(graph_, operands, attributes);
-  if (op.normalise) op.normalise(call, attributes);
-  if (!call.failed()) op.infer(call);
-  for (const ops::Refusal& refusal : call.refusals()) site.report(refusal);
-  if (call.failed()) return invalid;
-  const size_t count = call.results().size();
+  infer(op, call, attributes);
+  const bool per_shard = is_per_shard(operands, call);
+  if (per_shard) attributes = written;
+  const std::vector<ops::Result> results =
+      per_shard ? infer_per_shard(op, call, attributes, site) : call.results();
+  if (!per_shard)
+    for (const ops::Refusal& refusal : call.refusals()) site.report(refusal);
+  if (site.failed()) return invalid;
+  const size_t count = results.size();
   FLOW_CHECK(count == op.results.size() || op.results.back().variadic, "{}", op.name);
 
   Node node{&op,
@@ -142,10 +208,12 @@ std::vector<ValueId> Builder::add(const ops::OpSpec& op, std::string name,
             {},
             false,
             spans.op,
-            device_};
+            device_,
+            false,
+            per_shard};
   const NodeId id(graph_.nodes.size());
   for (size_t i = 0; i < count; ++i) {
-    const auto& [dtype, shape, batch_axis, combine] = call.results()[i];
+    const auto& [dtype, shape, batch_axis, combine] = results[i];
     node.results.emplace_back(graph_.values.size());
     graph_.values.push_back(
         {i == 0 ? node.name : unique(fmt::format("{}.{}", node.name, op.result_name(i))), dtype,

@@ -2,6 +2,8 @@
 // inferred, names made unique.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,14 @@
 
 namespace flow::ir {
 
+/// What each shard computes from its own values alone, where the batch has shards.
+enum class PerShard : uint8_t {
+  kNever,
+  kOfOwn,       // what reads such values, and no part of a value of the whole batch
+  kWhereAsked,  // also what reads parts, or needs rows of other shards
+  kAlways       // all that is not the same on each shard: gradients of such nodes
+};
+
 class Builder {
  public:
   /// Places what it adds on the job's device.
@@ -20,6 +30,9 @@ class Builder {
 
   /// From now on nodes, their results and variables are placed there.
   void place_on(plan::DeviceKind device) { device_ = device; }
+
+  /// From now on nodes are per shard in these cases.
+  void compute_per_shard(PerShard which) { per_shard_ = which; }
 
   /// An input of the job, or a variable. Reports a shape that is too large and returns an invalid
   /// id then.
@@ -55,9 +68,13 @@ class Builder {
   std::string unique(std::string name) const;
   bool are_swapped(const ops::OpSpec& op, const CallSite& site) const;
   bool check_operands(const ops::OpSpec& op, CallSite& site) const;
+  bool is_per_shard(std::span<const ValueId> operands, const ops::Call& whole) const;
+  std::vector<ops::Result> infer_per_shard(const ops::OpSpec& op, const ops::Call& whole,
+                                           Attributes& attributes, CallSite& site) const;
   Graph& graph_;
   Diags& diags_;
   plan::DeviceKind device_;
+  PerShard per_shard_ = PerShard::kNever;
 };
 
 }  // namespace flow::ir

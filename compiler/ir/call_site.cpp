@@ -101,6 +101,18 @@ ops::JobTypes types_of(const ir::Graph& graph) {
   return {.compute = graph.compute_dtype, .batch = batch_of(graph), .shards = graph.shards};
 }
 
+ops::Call call_of_shard(const ir::Graph& graph, std::span<const ir::ValueId> operands,
+                        std::span<const Shape> shapes, const ir::Attributes& attributes) {
+  std::vector<ops::Operand> types;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ir::Value& value = graph[operands[i]];
+    types.push_back({value.dtype, shapes[i], std::max(value.batch_axis, ir::kNoBatch)});
+  }
+  ops::JobTypes job = types_of(graph);
+  if (!graph.cut) job.batch /= graph.shards;
+  return ops::Call(std::move(types), attributes, job);
+}
+
 ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                      const ir::Attributes& attributes) {
   std::vector<ops::Operand> types;

@@ -64,5 +64,9 @@ ops::JobTypes types_of(const ir::Graph& graph);
 /// The call as functions of ops/ see it. Borrows shapes and attributes.
 ops::Call typed_call(const ir::Graph& graph, std::span<const ir::ValueId> operands,
                      const ir::Attributes& attributes);
+/// The same of one shard, whose operands have `shapes`: rows are those of the shard, and all else
+/// is the same in each of its rows.
+ops::Call call_of_shard(const ir::Graph& graph, std::span<const ir::ValueId> operands,
+                        std::span<const Shape> shapes, const ir::Attributes& attributes);
 
 }  // namespace flow

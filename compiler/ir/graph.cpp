@@ -50,6 +50,19 @@ const Variable* Graph::variable_of(ValueId value) const {
   return found == index_.variable_of.end() ? nullptr : &variables[found->second];
 }
 
+bool Graph::is_own(ValueId value) const {
+  const Node* producer = producer_of(value);
+  const Value& made = (*this)[value];
+  return producer && producer->per_shard && made.batch_axis == kBatchReduced && !made.combine;
+}
+
+Shape Graph::shape_of_shard(ValueId value) const {
+  const int axis = (*this)[value].batch_axis;
+  Shape shape = (*this)[value].shape;
+  if (axis >= 0 && !cut) shape[axis] /= shards;
+  return shape;
+}
+
 void Graph::set_updated(ValueId variable, ValueId updated) {
   variables[static_cast<size_t>(variable_of(variable) - variables.data())].updated = updated;
 }

@@ -65,6 +65,9 @@ struct Node {
   Span span;           // the `op:` that asked for it; a gradient's is that of the forward op
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // what runs it; its results lie there
   bool once = false;                                 // runs once, on what all shards made
+  /// Each shard computes it from its own values alone, whatever other shards have. Attributes are
+  /// those of a shard's shapes.
+  bool per_shard = false;
 };
 
 struct Variable {
@@ -86,6 +89,7 @@ struct Alias {
 struct Graph {
   DType compute_dtype = DType::kFloat32;             // the float dtype that the job computes in
   int64_t shards = 1;                                // of a batch
+  bool cut = false;                                  // shapes are those of one shard
   plan::DeviceKind device = plan::DeviceKind::kCpu;  // the job's, of all that is not placed apart
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
@@ -123,6 +127,11 @@ struct Graph {
   ValueId gradient_of(ValueId value) const;
   /// The variable whose value is `value`, or null.
   const Variable* variable_of(ValueId value) const;
+  /// Does each shard have a value of its own, which nothing joins or combines? Its shape is that of
+  /// one of them.
+  bool is_own(ValueId value) const;
+  /// What a shard sees of the value's shape.
+  Shape shape_of_shard(ValueId value) const;
   /// What a variable holds after the call. REQUIRES: variable_of(variable).
   void set_updated(ValueId variable, ValueId updated);
 

@@ -91,9 +91,10 @@ class Printer {
     std::vector<std::string> types;
     for (const ValueId result : node.results)
       types.push_back(type_text(graph_[result]) + combine_text(graph_[result]));
-    line("{}{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", node.once ? "once " : "",
-         names(node.results), node.op->name, names(node.operands), attributes_text(node.attributes),
-         join(types, ", "), elsewhere(node.device));
+    line("{}{}{}{} = {}({}){}: {}{}", node.probe ? "tap " : "", node.once ? "once " : "",
+         node.per_shard ? "per shard " : "", names(node.results), node.op->name,
+         names(node.operands), attributes_text(node.attributes), join(types, ", "),
+         elsewhere(node.device));
     for (const EpilogueOp& fused : node.epilogue)
       line("  + {}({}){}", fused.op->name, names(fused.operands),
            attributes_text(fused.attributes));

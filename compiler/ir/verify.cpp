@@ -63,7 +63,7 @@ class Verifier {
     for (const ValueId operand : node.operands) check_read(operand, node);
     std::vector<ValueId> made = node.results;
     if (!node.epilogue.empty()) made[0] = node.epilogue.front().replaced;
-    check_inferred(*node.op, node.name, node.operands, node.attributes, made);
+    check_inferred(*node.op, node.name, node.per_shard, node.operands, node.attributes, made);
     for (size_t i = 0; i < node.epilogue.size(); ++i) {
       const EpilogueOp& fused = node.epilogue[i];
       std::vector<ValueId> operands = {fused.replaced};
@@ -75,7 +75,7 @@ class Verifier {
       replaced_.insert(fused.replaced);
       const bool last = i + 1 == node.epilogue.size();
       const ValueId result = last ? node.results[0] : node.epilogue[i + 1].replaced;
-      check_inferred(*fused.op, fused.name, operands, fused.attributes, {result});
+      check_inferred(*fused.op, fused.name, node.per_shard, operands, fused.attributes, {result});
     }
     for (const ValueId result : node.results) {
       check_id(result);
@@ -86,10 +86,14 @@ class Verifier {
     }
   }
 
-  void check_inferred(const ops::OpSpec& op, const std::string& name,
+  /// Rows of what is per shard lie where its maker says.
+  void check_inferred(const ops::OpSpec& op, const std::string& name, bool per_shard,
                       const std::vector<ValueId>& operands, const Attributes& attributes,
                       const std::vector<ValueId>& results) {
-    ops::Call call = typed_call(graph_, operands, attributes);
+    std::vector<Shape> shapes;
+    for (const ValueId operand : operands) shapes.push_back(graph_.shape_of_shard(operand));
+    ops::Call call = per_shard ? call_of_shard(graph_, operands, shapes, attributes)
+                               : typed_call(graph_, operands, attributes);
     ops::check_attributes(op, call);
     if (!call.failed()) op.infer(call);
     FLOW_CHECK(!call.failed(), "{}: {}", name, call.refusals().front().text);
@@ -97,8 +101,10 @@ class Verifier {
     for (size_t i = 0; i < results.size(); ++i) {
       const auto& [dtype, shape, batch_axis, combine] = call.results()[i];
       const Value& value = graph_[results[i]];
-      FLOW_CHECK(value.dtype == dtype && value.shape == shape && value.batch_axis == batch_axis,
-                 "{} is {}, {} makes {}", value.name, value.shape.str(), op.name, shape.str());
+      const Shape made = per_shard ? graph_.shape_of_shard(results[i]) : value.shape;
+      FLOW_CHECK(
+          value.dtype == dtype && made == shape && (per_shard || value.batch_axis == batch_axis),
+          "{} is {}, {} makes {}", value.name, made.str(), op.name, shape.str());
     }
   }
 

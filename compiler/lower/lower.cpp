@@ -79,7 +79,10 @@ class Lowering {
     made.shape = value.shape;
     made.role = value.role;
     made.batch_axis = value.batch_axis;
-    if (graph_.shards > 1 && read_as_whole_[id.index()]) made.combine = value.combine;
+    // Only the tensor itself says of what is per shard that it is a part of a sum.
+    const ir::Node* producer = graph_.producer_of(id);
+    if (graph_.shards > 1 && (read_as_whole_[id.index()] || (producer && producer->per_shard)))
+      made.combine = value.combine;
     made.where = sources_.where(value.span);
     made.device = elsewhere(value.device);
     tensor = TensorId(job_.tensors.size());
@@ -113,6 +116,7 @@ class Lowering {
       step.epilogue.push_back({fused.op->name, fused.name, read(fused.operands), fused.attributes});
     }
     step.probe = node.probe;
+    step.per_shard = node.per_shard;
     step.where = sources_.where(node.span);
     step.device = elsewhere(node.device);
     return step;

@@ -52,9 +52,9 @@ class Updates {
   void add_mean_loss() {
     const std::vector<Loss>& losses = context_.training->losses;
     const auto mean = [&](const Loss& loss, std::string name) {
-      if (graph_[loss.value].shape.rank() == 0) return loss.value;
-      builder_.place_on(graph_[loss.value].device);
-      return builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
+      const ValueId value = mean_of(loss, std::move(name));
+      if (graph_.is_own(value)) graph_[value].combine = plan::Combine::kMean;
+      return value;
     };
     const std::string name = "minimize/mean_loss";
     ValueId& sum = context_.mean_loss;
@@ -68,6 +68,16 @@ class Updates {
       run_once(graph_.nodes.back());
     }
     graph_.results.push_back(sum);
+  }
+
+  ValueId mean_of(const Loss& loss, std::string name) {
+    if (graph_[loss.value].shape.rank() == 0) return loss.value;
+    builder_.place_on(graph_[loss.value].device);
+    builder_.compute_per_shard(graph_.is_own(loss.value) ? ir::PerShard::kAlways
+                                                         : ir::PerShard::kNever);
+    const ValueId mean = builder_.add("reduce_mean", std::move(name), {loss.value}, {}, loss.span);
+    builder_.compute_per_shard(ir::PerShard::kNever);
+    return mean;
   }
 
   /// The gradient with what its regularizer adds, before the scale as the gradient is.

@@ -168,21 +168,30 @@ class Autodiff {
                               false, true, training_.losses.front().span);
   }
 
-  /// The part of the loss's gradient that is its own: ones, or the loss's scale.
+  /// The part of the loss's gradient that is its own: ones, or the loss's scale. What is minimised
+  /// of losses that shards have for themselves is their mean.
   void seed(const Loss& of) {
     const ir::Value loss = graph_[of.value];
     builder_.place_on(loss.device);
     const std::string name = name_of_part(of.value, arrived_[of.value.index()] + 1);
     const std::vector<int64_t> shape = loss.shape.extents();
+    const double share = graph_.is_own(of.value) ? 1 / static_cast<double>(graph_.shards) : 1;
     const ValueId part =
         context_.loss_scale.valid()
-            ? builder_.add("broadcast_to", name, {context_.loss_scale}, {{"shape", shape}},
-                           loss.span)
-            : builder_.add(
-                  "fill", name, {},
-                  {{"value", training_.static_scale()}, {"shape", shape}, {"dtype", loss.dtype}},
-                  loss.span);
+            ? builder_.add("broadcast_to", name, {scale_of(share, name, loss.span)},
+                           {{"shape", shape}}, loss.span)
+            : builder_.add("fill", name, {},
+                           {{"value", training_.static_scale() * share},
+                            {"shape", shape},
+                            {"dtype", loss.dtype}},
+                           loss.span);
     arrive(of.value, part, loss.span);
+  }
+
+  /// The dynamic loss scale of a loss that counts as that much.
+  ValueId scale_of(double share, const std::string& name, Span span) {
+    if (share == 1) return context_.loss_scale;
+    return builder_.add("scale", name + "/scale", {context_.loss_scale}, {{"factor", share}}, span);
   }
 
   /// The gradient as hooks read it: a dynamic scale undone.
@@ -192,6 +201,7 @@ class Autodiff {
     if (const ValueId known = delivered_gradient(graph_, context_, of); known != gradient)
       return known;
     builder_.place_on(graph_[gradient].device);
+    builder_.compute_per_shard(mode_of(gradient));
     const ValueId unscaled =
         builder_.add("divide", graph_[gradient].name + "/unscaled", {gradient, context_.loss_scale},
                      {}, graph_[gradient].span);
@@ -199,11 +209,19 @@ class Autodiff {
     return unscaled;
   }
 
+  static ir::PerShard mode(bool per_shard) {
+    return per_shard ? ir::PerShard::kAlways : ir::PerShard::kNever;
+  }
+  /// Of what is computed from that value.
+  ir::PerShard mode_of(ValueId value) const { return mode(graph_.is_own(value)); }
+
   void differentiate(const ir::Node& node) {
     builder_.place_on(node.device);
     GradientContext context{builder_, node, {}, {}, {}};
     for (const ValueId result : node.results)
-      context.result_gradients.push_back(gradients_[result.index()]);
+      context.result_gradients.push_back(gradient_for(context.node, result));
+    builder_.compute_per_shard(mode(context.node.per_shard));
+    const size_t known = graph_.values.size();
     for (size_t i = 0; i < context.node.operands.size(); ++i) {
       const ValueId operand = context.operand(i);
       context.wanted.push_back(is_wanted(operand));
@@ -218,8 +236,57 @@ class Autodiff {
     for (size_t i = 0; i < context.node.operands.size() && !diags_.has_errors(); ++i) {
       if (!context.wanted[i]) continue;
       FLOW_CHECK(made[i].valid(), "{}: no gradient of operand {}", context.node.name, i);
-      arrive(context.operand(i), made[i], context.node.span);
+      arrive(context.operand(i), laid_out(context, made, i, known), context.node.span);
     }
+  }
+
+  /// The gradient of a result as the rule reads it: of rows, each shard reads its own.
+  ValueId gradient_for(const ir::Node& node, ValueId result) {
+    const ValueId gradient = gradients_[result.index()];
+    const int axis = graph_[result].batch_axis;
+    if (!node.per_shard || !gradient.valid() || axis < 0 ||
+        graph_[gradient].batch_axis != ir::kNoBatch)
+      return gradient;
+    builder_.compute_per_shard(ir::PerShard::kNever);
+    return builder_.add("shard_rows", graph_[gradient].name + "/rows", {gradient},
+                        {{"axis", int64_t{axis}}}, node.span);
+  }
+
+  /// The gradient of operand i as what comes before the node reads it. `known`: values that were
+  /// there before the rule.
+  ValueId laid_out(const GradientContext& context, const std::vector<ValueId>& made, size_t i,
+                   size_t known) {
+    const ValueId of = context.operand(i);
+    const int axis = graph_[of].batch_axis;
+    if (!context.node.per_shard || lies_as_needed(of, made[i])) return made[i];
+    const auto before = made.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool is_new =
+        made[i].index() >= known && std::find(made.begin(), before, made[i]) == before;
+    const bool is_constant = graph_[made[i]].batch_axis == ir::kNoBatch;
+    const ValueId gradient =
+        is_new && !is_constant ? made[i] : copy_per_shard(made[i], context.names[i], context.node);
+    ir::Value& value = graph_[gradient];
+    value.shape = graph_.shape_of_shard(gradient);
+    value.batch_axis = axis >= 0 ? axis : ir::kBatchReduced;
+    if (axis >= 0) value.shape[axis] *= graph_.shards;
+    if (axis == ir::kNoBatch) value.combine = plan::Combine::kSum;
+    return gradient;
+  }
+
+  /// A gradient of rows has the same rows. Where each shard has a value of its own, it may have any
+  /// gradient. What all shards share has a gradient of which each of them makes a part.
+  bool lies_as_needed(ValueId of, ValueId gradient) const {
+    const int axis = graph_[of].batch_axis;
+    if (axis >= 0) return graph_[gradient].batch_axis == axis;
+    if (graph_.is_own(of)) return true;
+    return axis == ir::kNoBatch ? graph_[gradient].combine.has_value() : graph_.is_own(gradient);
+  }
+
+  /// The same numbers as a value of each shard.
+  ValueId copy_per_shard(ValueId value, const std::string& name, const ir::Node& node) {
+    const ValueId copy = builder_.add("scale", name, {value}, {{"factor", 1.0}}, node.span);
+    graph_.nodes.back().per_shard = true;
+    return copy;
   }
 
   std::string name_of_part(ValueId of, int number) const {
@@ -238,6 +305,7 @@ class Autodiff {
     } else {
       const std::string name = graph_[of].name + ":diff";
       builder_.place_on(graph_[of].device);
+      builder_.compute_per_shard(mode_of(of));
       gradient = builder_.add("add", number == uses ? name : fmt::format("{}.sum{}", name, number),
                               {gradient, part}, {}, span);
     }

@@ -9,7 +9,7 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/passes/passes.h"
-#include "ops/spec.h"
+#include "ops/known.h"
 #include "runtime/plan/model/layouts.h"
 
 namespace flow::passes {
@@ -65,6 +65,7 @@ class ShardCutter {
     const size_t count = graph_.nodes.size();
     for (size_t i = 0; i < count; ++i) visit(i);
     if (diags_.has_errors()) return;
+    graph_.cut = true;
     graph_.move_last(before_);
     std::vector<ir::Node> nodes = std::move(graph_.nodes);
     std::stable_partition(nodes.begin(), nodes.end(),
@@ -76,6 +77,7 @@ class ShardCutter {
   ShardLayout::Kind kind_of(ValueId value) const { return layouts_[value.index()].kind; }
   bool is_split(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kSplit; }
   bool is_broadcast(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kBroadcast; }
+  bool is_own(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kOwn; }
   bool is_whole(ValueId value) const { return kind_of(value) == ShardLayout::Kind::kWhole; }
 
   /// Each shard has its own rows of the value. False where these are not equally many.
@@ -93,8 +95,11 @@ class ShardCutter {
 
   void visit(size_t index) {
     ir::Node& node = graph_.nodes[index];
+    for (ValueId& operand : node.operands)
+      if (const auto rows = rows_.find(operand); rows != rows_.end()) operand = rows->second;
     if (std::ranges::any_of(node.operands, [&](ValueId id) { return has_error_[id.index()]; }))
       return spoil(node);
+    if (node.op == ops::kShardRows) return read_rows(index);
     node.once = node.once || node.op->runs_once() ||
                 std::ranges::any_of(node.operands, [&](ValueId id) { return is_whole(id); });
     if (!node.once && !lay_out(node)) return spoil(node);
@@ -108,8 +113,32 @@ class ShardCutter {
     for (const ValueId result : node.results) has_error_[result.index()] = true;
   }
 
-  /// All that shards make is known where the node runs, but for rows, which no node joins.
-  void make_whole(const ir::Node& node) {
+  /// Who reads the rows reads what is made of as many.
+  void read_rows(size_t index) {
+    const ir::Node node = graph_.nodes[index];
+    const auto axis = static_cast<int>(node.attributes.get<int64_t>("axis"));
+    const ValueId rows = constant_of_shard(node.operands[0], axis, index);
+    if (rows.valid()) {
+      rows_[node.results[0]] = rows;
+    } else {
+      report_constant(node);
+      spoil(node);
+    }
+  }
+
+  /// All that shards make is known where the node runs, but for rows, which no node joins. Moving
+  /// statistics take the mean of what shards have for themselves.
+  void make_whole(ir::Node& node) {
+    node.per_shard = false;
+    for (const ValueId operand : node.operands) {
+      if (!is_own(operand)) continue;
+      if (!node.op->moves_statistics()) {
+        report_own(node, operand);
+        return spoil(node);
+      }
+      graph_[operand].combine = Combine::kMean;
+      layouts_[operand.index()] = {ShardLayout::Kind::kPartial, Combine::kMean};
+    }
     if (std::ranges::any_of(node.operands, [&](ValueId id) { return is_split(id); })) {
       report_mixed_rows(node);
       return spoil(node);
@@ -124,6 +153,7 @@ class ShardCutter {
 
   /// How the results lie on the shards, or that the node runs once. Reports what neither can do.
   bool lay_out(ir::Node& node) {
+    if (node.per_shard) return lay_out_per_shard(node);
     std::vector<ShardLayout> operands;
     for (const ValueId operand : node.operands) operands.push_back(layouts_[operand.index()]);
     for (const ValueId id : node.results) {
@@ -139,17 +169,30 @@ class ShardCutter {
     return true;
   }
 
-  /// Parts of a gradient that combine in different ways are added once they are whole.
+  /// As the node's maker says.
+  bool lay_out_per_shard(const ir::Node& node) {
+    for (const ValueId id : node.results) {
+      const ir::Value& result = graph_[id];
+      layouts_[id.index()] = plan::layout_per_shard(result.batch_axis, result.combine);
+    }
+    return true;
+  }
+
+  /// What gradients of weights are made from is read once it is whole, where parts do not do.
   bool resolve(ir::Node& node, const LayoutFault& fault) {
     using Kind = LayoutFault::Kind;
     const bool parts_of_a_sum =
         fault.kind == Kind::kPartsDiffer || fault.kind == Kind::kPartialAndBroadcast;
-    if (parts_of_a_sum && !is_written(node)) {
+    const bool reads_rows =
+        std::ranges::any_of(node.operands, [&](ValueId id) { return is_split(id); });
+    if (!is_written(node) && (parts_of_a_sum || (fault.kind == Kind::kReadsPart && !reads_rows))) {
       node.once = true;
       return true;
     }
     if (parts_of_a_sum)
       report_unequal_parts(node, fault);
+    else if (fault.kind == Kind::kReadsOwn)
+      report_own(node, node.operands[fault.operand]);
     else if (fault.kind == Kind::kReadsPart)
       report_read_part(node, fault.operand);
     else
@@ -179,6 +222,24 @@ class ShardCutter {
                            : "which does not depend on the batch");
   }
 
+  /// What accepts an entry that no shard can compute as the whole batch would.
+  static constexpr std::string_view kPerShardHint =
+      "write `per_shard: true` on the entry to compute it from the rows of each shard alone";
+
+  /// Only what is per shard itself reads values that shards have for themselves, but for gradients
+  /// of what was read as such and is not.
+  void report_own(const ir::Node& node, ValueId own) {
+    const std::string problem =
+        is_written(node)
+            ? fmt::format(
+                  "{}: `{}` reads {}, of which each shard has its own, and a value of the "
+                  "whole batch; expected one kind in a job with {} shards",
+                  entry_of(node), node.op->name, text_of(own), graph_.shards)
+            : fmt::format("each of {} shards has its own value for {}; expected one for all",
+                          graph_.shards, text_of(own));
+    diags_.error(Diagnosis::kOwnOfShards, node.span, problem).with_hint(std::string(kPerShardHint));
+  }
+
   void report_unequal_parts(const ir::Node& node, const LayoutFault& fault) {
     const auto part = std::ranges::find_if(node.operands, [&](ValueId id) {
       return kind_of(id) == ShardLayout::Kind::kPartial && id != node.operands[fault.operand];
@@ -192,7 +253,8 @@ class ShardCutter {
         .with_hint(graph_[node.results[0]].shape.rank() > 0
                        ? "use one shard"
                        : fmt::format("to minimize their sum, write `minimize: [{}, {}]`",
-                                     graph_[*part].name, graph_[other].name));
+                                     graph_[*part].name, graph_[other].name))
+        .with_hint(std::string(kPerShardHint));
   }
 
   void report_read_part(const ir::Node& node, size_t operand) {
@@ -213,7 +275,8 @@ class ShardCutter {
             Diagnosis::kNonlinearInPart, node.span,
             fmt::format("{}: {} in a job with {} shards", entry_of(node), problem, graph_.shards))
         .with_hint(
-            fmt::format("use one shard, or return {} and compute the rest from it", text_of(part)));
+            fmt::format("use one shard, or return {} and compute the rest from it", text_of(part)))
+        .with_hint(is_written(node) ? std::string(kPerShardHint) : std::string());
   }
 
   void report_extreme(const ir::Node& node, ValueId part) {
@@ -221,7 +284,8 @@ class ShardCutter {
         .error(Diagnosis::kGradientOfExtreme, node.span,
                fmt::format("{} is {}, whose gradient no single shard of {} can compute",
                            text_of(part), phrase_of(layouts_[part.index()].combine), graph_.shards))
-        .with_hint("use one shard, or minimize a mean or a sum");
+        .with_hint("use one shard, or minimize a mean or a sum")
+        .with_hint(std::string(kPerShardHint));
   }
 
   void report_mixed_rows(const ir::Node& node) {
@@ -234,7 +298,8 @@ class ShardCutter {
                fmt::format("{}: `{}` works along the batch axis{}; expected another axis in a job "
                            "with {} shards",
                            entry_of(node), node.op->name, operand, graph_.shards))
-        .with_hint("use one shard, or compute along another axis");
+        .with_hint("use one shard, or compute along another axis")
+        .with_hint(is_written(node) ? std::string(kPerShardHint) : std::string());
   }
 
   // Shapes of one shard.
@@ -302,6 +367,7 @@ class ShardCutter {
     bool cut_evenly = true;
     for (const ValueId result : node.results)
       if (is_split(result)) cut_evenly &= split(result);
+    if (node.per_shard && cut_evenly) return true;  // its maker has seen the shapes of a shard
     if (is_split(node.results[0])) cut_attributes(node, graph_[node.results[0]].batch_axis);
     std::vector<ir::Value> expected;
     for (const ValueId result : node.results) expected.push_back(graph_[result]);
@@ -412,8 +478,9 @@ class ShardCutter {
   std::vector<ShardLayout> layouts_;
   std::vector<bool> has_error_;
   std::map<std::pair<ValueId, int>, ValueId> constants_;  // of a shard, by value and axis
-  ValueId uncut_;               // the constant that no shard can make its slice of
-  std::vector<size_t> before_;  // of each node that is added: the node that it goes before
+  std::map<ValueId, ValueId> rows_;  // what is read in place of the results of shard_rows
+  ValueId uncut_;                    // the constant that no shard can make its slice of
+  std::vector<size_t> before_;       // of each node that is added: the node that it goes before
 };
 
 }  // namespace

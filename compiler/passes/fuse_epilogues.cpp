@@ -47,7 +47,8 @@ class EpilogueFuser {
     const size_t index = made_by_[running.index()];
     if (index == kNobody || reads_[running.index()] != 1) return kNobody;
     const ir::Node& host = graph_.nodes[index];
-    if (host.results[0] != running || host.device != node.device || host.once != node.once)
+    if (host.results[0] != running || host.device != node.device || host.once != node.once ||
+        host.per_shard != node.per_shard)
       return kNobody;
     const Epilogue last =
         host.epilogue.empty() ? Epilogue::kNone : host.epilogue.back().op->epilogue;

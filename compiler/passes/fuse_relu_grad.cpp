@@ -32,7 +32,7 @@ class GradFuser {
   /// The batch_norm whose rectified result the relu_grad looks at, or null.
   const ir::Node* normalisation_of(const ir::Node& relu_grad) const {
     const ir::Node* relu = graph_.producer_of(relu_grad.operands[1]);
-    if (!relu || relu->op->epilogue != Epilogue::kRelu) return nullptr;
+    if (!relu || relu->op->epilogue != Epilogue::kRelu || relu_grad.per_shard) return nullptr;
     const ir::Node* norm = graph_.producer_of(relu->operands[0]);
     const bool fits = norm && norm->op == ops::kBatchNorm &&
                       norm->results[0] == relu->operands[0] && norm->device == relu_grad.device;

@@ -54,6 +54,7 @@ class Joiner {
     for (size_t i = 0; i < count; ++i) {
       const ir::Node& node = graph_.nodes[i];
       int64_t& covered = covered_[node.results[0].index()];
+      if (node.per_shard) continue;
       if (node.op == ops::kSliceGrad) covered = Shape(integers(node, "counts")).elements();
       if (node.op != ops::kAdd) continue;
       covered = covered_by(node);

@@ -80,6 +80,7 @@ class ProductRounding {
     const std::string name = fmt::format("{}:{}", graph_[value].name, name_of(low_precision_));
     const size_t node = graph_.nodes.size();
     builder_.place_on(graph_.nodes[reader].device);
+    builder_.compute_per_shard(graph_.is_own(value) ? ir::PerShard::kAlways : ir::PerShard::kNever);
     casts_.push_back({node, reader,
                       builder_.add("cast", name, {value}, {{"dtype", low_precision_}},
                                    graph_.nodes[reader].span)});

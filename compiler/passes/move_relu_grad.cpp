@@ -42,11 +42,12 @@ class Mover {
  private:
   /// For relu_grad(max_pool2d_grad(dp, argmax), y): the max_pool2d of y that made argmax, or null.
   const ir::Node* matching_pool(const ir::Node& node) const {
-    if (node.op->gradient_of != ops::Epilogue::kRelu || node.probe) return nullptr;
+    if (node.op->gradient_of != ops::Epilogue::kRelu || node.probe || node.per_shard)
+      return nullptr;
     const ir::Node* unpool = graph_.producer_of(node.operands[0]);
     if (!unpool || unpool->op != ops::kMaxPool2dGrad || reads_[node.operands[0].index()] != 1)
       return nullptr;
-    if (unpool->device != node.device) return nullptr;
+    if (unpool->device != node.device || unpool->per_shard) return nullptr;
     const ir::Node* pool = graph_.producer_of(unpool->operands[1]);
     const bool of_this = pool && pool->op == ops::kMaxPool2d &&
                          pool->operands[0] == node.operands[1] &&

@@ -53,6 +53,7 @@ class Object {
   void optional(std::string_view key, const std::optional<T>&) {
     properties_[std::string(key)] = of(T{});
   }
+  void flag(std::string_view key, bool value) { properties_[std::string(key)] = of(value); }
   template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     (*this)(key, list);

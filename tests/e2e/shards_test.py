@@ -43,6 +43,47 @@ jobs:
     run: {epochs: 2, shuffle: true}
 """
 
+# Normalization over rows, a layer on their means, and every row against every other: by shards, and by parts of one batch.
+OWN = """flow: 1
+seed: 5
+vars: {{shards: 1, parts: 1, rows: 16, loss: loss, precision: float64}}
+networks:
+  center:
+    inputs: [x]
+    graph:
+      mean:    {{op: reduce_mean, in: x, axis: -2, keepdims: true}}
+      moved:   {{op: dense, in: mean, units: 4}}
+      off:     {{op: subtract, in: [x, mean]}}
+      squares: {{op: square, in: off}}
+      power:   {{op: reduce_mean, in: squares, axis: -2, keepdims: true}}
+      scale:   {{op: rsqrt, in: power}}
+      scaled:  {{op: multiply, in: [off, scale]}}
+      out:     {{op: add, in: [scaled, moved]}}
+jobs:
+  train:
+    type: train
+    precision: $precision
+    shards: $shards
+    inputs: {{x: {{shape: [16, 5], dtype: float32, from: {{npy: own.npy}}}}}}
+    graph:
+      hidden: {{op: dense, in: x, units: 4, activation: tanh}}
+      linear: {{op: dense, in: x, units: 4}}
+      rows:   {{op: {rows}, in: hidden{shape}}}
+      others: {{op: {rows}, in: linear{shape}}}
+      normal: {{op: center, in: rows{per_shard}}}
+      alike:  {{op: matmul, in: [normal, others], transpose_b: true{per_shard}}}
+      share:  {{op: log_softmax, in: alike}}
+      best:   {{op: reduce_max, in: share, axis: -1}}
+      loss:   {{op: reduce_mean, in: best}}
+    optimizer: {{type: adam, learning_rate: 0.01, minimize: $loss, grad_clipping: {{type: by_global_norm, clip_norm: 0.1}}}}
+    hooks:
+      - {{watch_diff: hidden, of: mean, to: npy}}
+      - {{watch_diff: normal/moved/weight, of: mean, to: npy}}
+    run: {{steps: 4}}
+"""
+IN_SHARDS = {"rows": "identity", "shape": "", "per_shard": ", per_shard: true"}
+IN_PARTS = {"rows": "reshape", "shape": ", shape: [$parts, $rows, 4]", "per_shard": ""}
+
 
 class Shards(FlowTest):
     def setUp(self):
@@ -52,13 +93,13 @@ class Shards(FlowTest):
         np.save(self.dir / "label.npy", random.integers(0, 4, 80).astype(np.int32))
         self.write("job.yaml", JOB)
 
-    def train(self, out, *more):
-        self.flowrun("train", "job.yaml", "-o", out, *more)
+    def train(self, out, *more, job="job.yaml"):
+        self.flowrun("train", job, "-o", out, *more)
         return {name: data for folder in ("returns", "watch", "checkpoints")
                 for name, data in self.files(f"{out}/{folder}").items() if name.endswith(".npy")}
 
-    def arrays(self, out, *more):
-        self.train(out, *more)
+    def arrays(self, out, *more, job="job.yaml"):
+        self.train(out, *more, job=job)
         root = self.dir / out
         return {p.relative_to(root): np.load(p) for p in sorted(root.rglob("*.npy"))}
 
@@ -136,6 +177,62 @@ jobs:
         parts = sorted((self.dir / "list/returns").rglob("value.npy"))
         self.assertEqual(len(parts), 4)
         np.testing.assert_array_equal(np.concatenate([np.load(p)[0] for p in parts]), 2 * x[0])
+
+    def test_an_op_along_the_batch_works_on_each_shard(self):
+        self.write("along.yaml", """flow: 1
+jobs:
+  predict:
+    type: predict
+    precision: float64
+    shards: 4
+    inputs: {x: {shape: [8, 3], dtype: float32, from: {npy: along.npy}}}
+    graph:
+      share:  {op: softmax, in: x, axis: 0, per_shard: true}
+      turned: {op: slice, in: x, index: "[::-1]", per_shard: true}
+      most:   {op: reduce_max, in: x, axis: 0, per_shard: true}
+      below:  {op: subtract, in: [x, most]}
+      mean:   {op: reduce_mean, in: x, axis: 0}
+      power:  {op: exp, in: mean, per_shard: true}
+    returns: {type: "Tuple[Numpy, Numpy, ListNumpy, Numpy, Numpy, ListNumpy]", value: [share, turned, most, below, mean, power]}
+    hooks: [{watch: most, type: ListNumpy, to: npy}]
+""")
+        x = np.random.default_rng(3).uniform(-1, 1, (1, 8, 3)).astype(np.float32)
+        np.save(self.dir / "along.npy", x)
+        self.flowrun("along.yaml", "-o", "along")
+        parts = x[0].astype(np.float64).reshape(4, 2, 3)
+        most = parts.max(axis=1)
+        e = np.exp(parts)
+        expected = {"share": (e / e.sum(axis=1, keepdims=True)).reshape(8, 3), "turned": parts[:, ::-1].reshape(8, 3),
+                    "below": (parts - most[:, None]).reshape(8, 3), "mean": parts.mean(axis=(0, 1))}
+        for shard in range(4):
+            expected[f"most/{shard}"] = most[shard]
+            expected[f"power/{shard}"] = np.exp(parts[shard].mean(axis=0))
+        for name, value in expected.items():
+            np.testing.assert_allclose(self.load(f"along/returns/{name}/value.npy")[0], value, rtol=1e-12, err_msg=name)
+        np.testing.assert_array_equal(self.load("along/watch/most/3.npy")[0], most[3])
+
+    def test_a_loss_of_each_shard_is_that_of_its_part_of_the_batch(self):
+        x = np.random.default_rng(4).uniform(-1, 1, (4, 16, 5)).astype(np.float32)
+        np.save(self.dir / "own.npy", x)
+        self.write("cut.yaml", OWN.format(**IN_SHARDS))
+        self.write("parts.yaml", OWN.format(**IN_PARTS))
+        for shards in (1, 2, 4, 8):
+            for loss in ("loss", "best"):
+                sets = ("--set", f"vars.rows={16 // shards}", "--set", f"vars.loss={loss}")
+                parts = self.arrays(f"parts-{loss}{shards}", "--set", f"vars.parts={shards}", *sets, job="parts.yaml")
+                cut = self.arrays(f"cut-{loss}{shards}", "--set", f"vars.shards={shards}", *sets, job="cut.yaml")
+                self.assertEqual(parts.keys(), cut.keys())
+                self.assertGreater(len(cut), 10)
+                for name, array in parts.items():
+                    np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{name}, {shards} shards, {loss}")
+
+    def test_what_each_shard_has_for_itself_has_the_same_bits_on_any_number_of_threads(self):
+        np.save(self.dir / "own.npy", np.random.default_rng(4).uniform(-1, 1, (4, 16, 5)).astype(np.float32))
+        self.write("job.yaml", OWN.format(**IN_SHARDS))
+        for precision in ("float32", "mixed_bfloat16"):
+            sets = ("--set", "vars.shards=4", "--set", f"vars.precision={precision}")
+            one = self.train(f"{precision}-1", *sets, "--threads", 1)
+            self.assertEqual(one, self.train(f"{precision}-2", *sets, "--threads", 2), precision)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,20 @@ class Binder {
       return;
     }
     instance_.graph.results.push_back(found.value);
-    if (value.kind == plan::ReturnValue::Kind::kListNumpy) check_parts(found.value, value.span);
+    if (value.kind == plan::ReturnValue::Kind::kListNumpy)
+      check_parts(found.value, value.span);
+    else
+      check_whole(found.value, value.name, value.span);
+  }
+
+  /// What each shard has for itself is no array of the batch.
+  void check_whole(ir::ValueId id, const std::string& name, Span span) {
+    if (!instance_.graph.is_own(id)) return;
+    reader_
+        .error(Diagnosis::kOwnOfShards, span,
+               fmt::format("each of {} shards has its own `{}`; expected the type ListNumpy",
+                           instance_.graph.shards, name))
+        .with_hint("add `type: ListNumpy` for an array of each shard");
   }
 
   /// Arrays are handed out device by device along the axis of their rows, which must be the first.
@@ -143,7 +156,10 @@ class Binder {
   }
 
   void watch(const Hook& hook, plan::Hook::Kind kind, std::string name, ir::ValueId value) {
-    if (hook.per_device) check_parts(value, hook.pattern.span);
+    if (hook.per_device)
+      check_parts(value, hook.pattern.span);
+    else
+      check_whole(value, name, hook.pattern.span);
     bound_.watched.push_back({&hook, kind, std::move(name), maker_of(value), value});
     if (kind == plan::Hook::Kind::kWatch) instance_.graph.watched.push_back(value);
   }

@@ -166,7 +166,8 @@ ir::ValueId Instance::call_network(const Call& call, const std::vector<Argument>
               call.variables + "/",
               call.shared_at,
               {},
-              call.device};
+              call.device,
+              scope.per_shard || call.entry.per_shard};
   for (size_t i = 0; i < network.inputs.size(); ++i) {
     const std::string& input = network.inputs[i].text;
     if (arguments[i].number)
@@ -185,6 +186,8 @@ ir::ValueId Instance::call_op(const Call& call, std::vector<Argument> arguments,
                               const Scope& scope) {
   const Entry& entry = call.entry;
   builder_.place_on(call.device);
+  builder_.compute_per_shard(scope.per_shard || entry.per_shard ? ir::PerShard::kWhereAsked
+                                                                : ir::PerShard::kOfOwn);
   std::vector<ir::ValueId> operands;
   for (size_t i = 0; i < arguments.size(); ++i) {
     operands.push_back(arguments[i].number ? add_number(call, i, arguments) : arguments[i].value);

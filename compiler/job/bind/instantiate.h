@@ -66,6 +66,7 @@ class Instance {
     Span shared_at;         // of the `variables:` that says so
     std::map<std::string, Operand> numbers;  // inputs of a network that are given as numbers
     plan::DeviceKind device = plan::DeviceKind::kCpu;  // of entries without their own placement
+    bool per_shard = false;  // what needs rows of several shards is computed from those of each
   };
   /// Where one entry, or one copy of it, is called.
   struct Call {

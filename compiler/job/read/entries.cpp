@@ -217,6 +217,8 @@ class EntryReader {
         entry_.trainable = read_bool(reader_, field.value, "`trainable`").value_or(true);
       } else if (field.key == "training" && (network_ || entry_.def->trains_otherwise)) {
         entry_.training = read_bool(reader_, field.value, "`training`").value_or(true);
+      } else if (field.key == "per_shard") {
+        entry_.per_shard = read_bool(reader_, field.value, "`per_shard`").value_or(false);
       }
     }
     if (!entry_.def) return;

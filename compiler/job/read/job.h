@@ -56,6 +56,7 @@ struct Entry {
   AttributeSpans spans;
   bool trainable = true;
   bool training = true;                // false: as in a predict job
+  bool per_shard = false;              // computed from the rows of each shard alone
   std::optional<Name> variables;       // the entry whose variables it uses
   std::optional<Placement> placement;  // nothing: where its network or job is
   /// `repeat:` - the copies, each reading the one before as its first operand; the members above

@@ -142,7 +142,9 @@ void Networks::read_params(const yaml::Node& node, Signature& signature) {
 /// Reports a name that is a key of every call, unless no name at all may be that word.
 void Networks::check_taken(const Name& name, std::string_view what) {
   if (std::ranges::count(reserved_names(), name.text) > 0) return;
-  for (const KeyDef& key : training_keys(nullptr))
+  std::vector<KeyDef> keys = training_keys(nullptr);
+  keys.insert(keys.end(), call_keys().begin(), call_keys().end());
+  for (const KeyDef& key : keys)
     if (key.name == name.text)
       reader_.error(Diagnosis::kReservedName, name.span,
                     fmt::format("{} cannot have the name `{}`, a key of every network call", what,

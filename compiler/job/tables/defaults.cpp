@@ -137,6 +137,9 @@ class Defaults {
     // One that is absent means another's, so that its default is not dropped.
     yaml::Node* placement = node.find("placement");
     if (placement && writes_) visit_section(*placement, entry_placement_section());
+    const yaml::Node* per_shard = node.find("per_shard");
+    if (per_shard && !writes_ && same_value(*per_shard, yaml::scalar_node("false")))
+      node.erase("per_shard");
   }
 
   void visit_attributes(yaml::Node& node, const ops::OpSpec& op) {

@@ -174,7 +174,10 @@ const std::vector<KeyDef>& call_keys() {
       {"repeat", KeyType::kInteger, "none", "number of chained copies; each reads the one before",
        Bounds{.min = 1, .max = 10'000}},
       section("placement", "none", "device to run on; default: the device of its network or job",
-              entry_placement_section())};
+              entry_placement_section()),
+      {"per_shard", KeyType::kBool, "false",
+       "in a job with shards, compute what needs rows of the whole batch from those of each "
+       "shard"}};
   return kAll;
 }
 

@@ -59,6 +59,7 @@ class LayoutCheck {
   }
 
   void add_whole_step(const Step& step, const Location& location) {
+    location.require(!step.per_shard, "per shard, behind the shards");
     for (const TensorId id : step.inputs) check_whole(id, location);
     for (const EpilogueOp& fused : step.epilogue)
       for (const TensorId id : fused.operands) check_whole(id, location);
@@ -66,7 +67,7 @@ class LayoutCheck {
       if (id.valid()) layout(id) = {Kind::kWhole};
   }
 
-  /// Behind the shards, there are neither rows nor parts.
+  /// Behind the shards, there are neither rows nor parts, nor what each shard has for itself.
   void check_whole(TensorId id, const Location& location) const {
     location.require(layout(id).kind != Kind::kSplit, "reads rows of `{}` behind the shards",
                      job_[id].name);
@@ -76,10 +77,13 @@ class LayoutCheck {
   void check_combined(TensorId id, const Location& location) const {
     location.require(layout(id).kind != Kind::kPartial || job_[id].combine,
                      "reads `{}`, whose parts are not combined", job_[id].name);
+    location.require(layout(id).kind != Kind::kOwn, "reads `{}`, of which each shard has its own",
+                     job_[id].name);
   }
 
   void add_shard_step(const Step& step, const Location& location) {
     location.require(!updates_variables(*step.op), "updates variables on each shard");
+    if (step.per_shard) return add_per_shard_step(step, location);
     std::vector<Read> reads;
     add_reads(step.inputs, reads);
     std::vector<ops::Result> results = infer(*step.op, reads, step.attributes, location);
@@ -88,6 +92,19 @@ class LayoutCheck {
         layout(made) = layout_of(*step.op, reads, results[i], location);
     for (const EpilogueOp& fused : step.epilogue)
       add_epilogue(fused, step.outputs[0], results[0], location);
+  }
+
+  /// A shard's numbers can be joined along any axis, and combined in any way.
+  void add_per_shard_step(const Step& step, const Location& location) {
+    for (const EpilogueOp& fused : step.epilogue)
+      location.require(!updates_variables(*fused.op), "updates variables on each shard");
+    for (const TensorId id : step.outputs) {
+      if (!id.valid()) continue;
+      const Tensor& made = job_[id];
+      location.require(made.batch_axis != kNoBatch, "`{}` does not depend on the batch", made.name);
+      location.require(made.combine != Combine::kNone, "`{}` has parts without a sum", made.name);
+      layout(id) = layout_per_shard(made.batch_axis, made.combine);
+    }
   }
 
   void add_epilogue(const EpilogueOp& fused, TensorId made, ops::Result& running,
@@ -140,7 +157,7 @@ class LayoutCheck {
 
   void check_delivered() const {
     for (const Hook& hook : job_.hooks)
-      check_combined(hook.tensor, location_.at("hook", hook.name));
+      check_delivered(hook.tensor, hook.per_device, location_.at("hook", hook.name));
     if (job_.returns)
       check_returned(job_.returns->value, location_.at("return", job_.returns->type));
     if (job_.optimizer)
@@ -149,8 +166,14 @@ class LayoutCheck {
       });
   }
 
+  /// `in_parts`: an array for each shard.
+  void check_delivered(TensorId id, bool in_parts, const Location& location) const {
+    if (!in_parts || layout(id).kind != Kind::kOwn) check_combined(id, location);
+  }
+
   void check_returned(const ReturnValue& value, const Location& location) const {
-    if (value.is_leaf()) check_combined(value.tensor, location);
+    if (value.is_leaf())
+      check_delivered(value.tensor, value.kind == ReturnValue::Kind::kListNumpy, location);
     for (const ReturnValue& item : value.items) check_returned(item, location);
   }
 
@@ -164,6 +187,8 @@ void check_devices(const Job& job, const Location& location) {
   location.require(job.devices >= 1 && job.devices <= kMaxDevices, "{} devices", job.devices);
   for (const Tensor& tensor : job.tensors)
     location.at("tensor", tensor.name).require(!tensor.combine, "parts to combine, without shards");
+  for (const Step& step : job.steps)
+    location.at("step", step.name).require(!step.per_shard, "per shard, without shards");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The keys of each struct of a plan, sorted, once for writing and reading: `text` is a JsonWriter
 // or a JsonReader. A key's verb says how it is written: text(key, value) on the line of its
-// object; text.optional(key, value) as the first, where there is a value; text.lines(key, list)
-// with one element a line; text.remark(key, value) as the first, but outside the plan's hash, for
-// what names nothing that runs. text.named(variant, noun, write) calls write(values) with the
-// values of a record by name.
+// object; text.optional(key, value) as the first, where there is a value; text.flag(key, value)
+// likewise, where it is true; text.lines(key, list) with one element a line; text.remark(key,
+// value) as the first, but outside the plan's hash, for what names nothing that runs.
+// text.named(variant, noun, write) calls write(values) with the values of a record by name.
 #pragma once
 
 #include <array>
@@ -114,6 +114,7 @@ void fields(auto& text, Is<Step> auto& step) {
   text("name", step.name);
   text("op", step.op);
   text("outputs", step.outputs);
+  text.flag("per_shard", step.per_shard);
   text("posts", step.epilogue);
   text("tap", step.probe);
   text.remark("where", step.where);

@@ -48,6 +48,10 @@ class JsonReader {
     out.reset();
     if (json_.contains(key)) child(key).read(out.emplace());
   }
+  void flag(std::string_view key, bool& out) {
+    out = false;
+    if (json_.contains(key)) child(key).read(out);
+  }
   template <typename T>
   void lines(std::string_view key, std::vector<T>& out) {
     (*this)(key, out);

@@ -40,6 +40,9 @@ class JsonWriter {
   void optional(std::string_view key, const std::optional<T>& value) {
     if (value) (*this)(key, *value);
   }
+  void flag(std::string_view key, bool value) {
+    if (value) (*this)(key, value);
+  }
   template <typename T>
   void lines(std::string_view key, const std::vector<T>& list) {
     begin_key(key);

@@ -46,6 +46,7 @@ std::variant<ShardLayout, LayoutFault> layout_of_result(const ops::OpSpec& op,
   for (size_t i = 0; i < operands.size(); ++i) {
     const LayoutKind kind = operands[i].kind;
     if (kind == LayoutKind::kWhole) return LayoutFault{Fault::kReadsWhole, i};
+    if (kind == LayoutKind::kOwn) return LayoutFault{Fault::kReadsOwn, i};
     if (kind == LayoutKind::kPartial && !op.operand(i).per_shard)
       part = part.value_or(i);
     else
@@ -55,6 +56,12 @@ std::variant<ShardLayout, LayoutFault> layout_of_result(const ops::OpSpec& op,
   if (rows) return LayoutFault{Fault::kReadsPart, *part};
   if (const auto fault = find_nonlinear(op, operands, *part)) return *fault;
   return operands[*part];
+}
+
+ShardLayout layout_per_shard(int batch_axis, std::optional<ops::Combine> combine) {
+  if (batch_axis >= 0) return {LayoutKind::kSplit};
+  if (combine) return {LayoutKind::kPartial, *combine};
+  return {LayoutKind::kOwn};
 }
 
 }  // namespace flow::plan

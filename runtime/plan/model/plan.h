@@ -108,6 +108,9 @@ struct Step {
   /// What runs it, if that is not the job's device. Its operands and results lie there; of a `copy`
   /// the operand lies on the other device.
   std::optional<DeviceKind> device = {};
+  /// Each shard computes it from its own values alone, whatever other shards have. Its results say
+  /// themselves where they have rows, or how parts combine; else each shard has its own.
+  bool per_shard = false;
 };
 
 struct Variable {

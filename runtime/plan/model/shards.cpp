@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/spec.h"
+#include "runtime/plan/model/layouts.h"
 
 namespace flow::plan {
 
@@ -19,6 +20,16 @@ Shape whole_shape(const Job& job, const Tensor& tensor) {
   Shape shape = tensor.shape;
   if (tensor.batch_axis >= 0) shape[tensor.batch_axis] *= shards_of(job);
   return shape;
+}
+
+std::vector<bool> own_of_shards(const Job& job) {
+  std::vector<bool> own(job.tensors.size());
+  for (const Step& step : job.steps)
+    for (const TensorId id : step.outputs)
+      if (step.per_shard && id.valid())
+        own[id.index()] =
+            layout_per_shard(job[id].batch_axis, job[id].combine).kind == ShardLayout::Kind::kOwn;
+  return own;
 }
 
 namespace {

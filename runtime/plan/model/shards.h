@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "runtime/plan/model/plan.h"
 
@@ -16,6 +17,9 @@ int64_t runs_of(const Job& job, StepId step);
 
 /// A tensor's shape for the whole batch.
 Shape whole_shape(const Job& job, const Tensor& tensor);
+
+/// By tensor: does each shard have a value of its own, which nothing joins or combines?
+std::vector<bool> own_of_shards(const Job& job);
 
 /// The job for the whole batch, without shards.
 Job whole_job(const Job& job);

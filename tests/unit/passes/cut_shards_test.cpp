@@ -238,6 +238,70 @@ TEST_CASE("An optimizer that needs norms of whole gradients runs once", "[passes
     CHECK((job.steps[i].op == "lamb_update") == (i >= job.sharding->steps.index()));
 }
 
+TEST_CASE("What is per shard is made of the rows of each shard", "[passes]") {
+  ShardMaker maker;
+  maker.builder.compute_per_shard(ir::PerShard::kWhereAsked);
+  const ValueId x = maker.input("x", {8, 3});
+  const ValueId share = maker.add("softmax", "share", {x}, {{"axis", int64_t{0}}});
+  const ValueId most = maker.add("reduce_max", "most", {x}, {{"axis", Integers{0}}});
+  const ValueId last = maker.add("slice", "last", {x}, {{"index", std::string("[-1]")}});
+  const ValueId pairs = maker.add("matmul", "pairs", {x, x}, {{"transpose_b", true}});
+  const ValueId below = maker.add("subtract", "below", {x, most});
+  const ValueId y = maker.add("relu", "y", {x});
+  for (const ValueId own : {most, last, pairs}) CHECK(maker.graph.is_own(own));
+  CHECK(maker.graph[share].shape == Shape{8, 3});
+  CHECK(maker.graph[pairs].shape == Shape{4, 4});
+  maker.graph.results = {share, most, last, pairs, below, y};
+  maker.cut();
+  CHECK(maker.value("share").shape == Shape{4, 3});
+  CHECK(maker.value("share").batch_axis == 0);
+  CHECK(maker.value("below").shape == Shape{4, 3});
+  CHECK(maker.node("last").attributes.get<Integers>("starts") == Integers{3, 0});
+  CHECK(maker.node("below").per_shard);
+  CHECK_FALSE(maker.node("y").per_shard);
+  CHECK(maker.once().empty());
+}
+
+TEST_CASE("A loss of each shard gives parts of gradients, and its mean is minimized", "[passes]") {
+  ShardMaker maker;
+  const ValueId y = relu_layer(maker, "d", maker.input("x", {8, 3}));
+  maker.builder.compute_per_shard(ir::PerShard::kWhereAsked);
+  const ValueId most = maker.add("reduce_max", "most", {y}, {{"axis", Integers{0}}});
+  const ValueId off = maker.add("subtract", "off", {y, most});
+  maker.minimize(maker.add("reduce_mean", "loss", {off}));
+  maker.cut();
+  CHECK(maker.value("loss").combine == Combine::kMean);
+  CHECK(maker.node("loss:diff").attributes.get<double>("value") == 0.5);
+  CHECK(maker.value("d/weight:diff").combine == Combine::kSum);
+  CHECK(maker.value("d/bias:diff").combine == Combine::kSum);
+  CHECK(maker.value("d/relu:diff").shape == Shape{4, 4});
+  CHECK(maker.value("d/relu:diff").batch_axis == 0);
+}
+
+TEST_CASE("What all shards share and each reads for itself has a sum of gradients", "[passes]") {
+  ShardMaker maker;
+  maker.builder.compute_per_shard(ir::PerShard::kWhereAsked);
+  const ValueId w = maker.variable("w", {3});
+  const ValueId x = maker.input("x", {8, 3});
+  const ValueId most = maker.add("reduce_max", "most", {x}, {{"axis", Integers{0}}});
+  const ValueId sum = maker.add("add", "sum", {most, w});
+  maker.minimize(maker.add("reduce_mean", "loss", {sum}));
+  maker.cut();
+  CHECK(maker.value("w:diff").combine == Combine::kSum);
+  CHECK(maker.value("w:diff").shape == Shape{3});
+}
+
+TEST_CASE("Gradients of weights read gradients of weights once these are whole", "[passes]") {
+  ShardMaker maker;
+  const ValueId w = maker.variable("w", {3}), v = maker.variable("v", {3});
+  const ValueId most = maker.add("maximum", "most", {w, v});
+  maker.minimize(maker.add("multiply", "loss", {maker.input("x", {8, 3}), most}));
+  maker.cut();
+  CHECK(maker.value("most:diff").combine == Combine::kSum);
+  CHECK(maker.node("w:diff").once);
+  CHECK(maker.node("v:diff").once);
+}
+
 TEST_CASE("A constant is cut next to rows, and whole where it is returned", "[passes]") {
   ShardMaker maker;
   const ValueId x = maker.input("x", {8, 3});

@@ -139,6 +139,44 @@ TEST_CASE("each shard can run its steps on its own rows", "[plan]") {
   });
 }
 
+/// The largest elements of each shard, one array for each.
+Plan own_plan() {
+  JobBuilder b("job");
+  b.job.sharding = Sharding{2, StepId(size_t{1})};
+  b.job.devices = 2;
+  const TensorId most = b.one("reduce_max", "most", {b.input("x", DType::kFloat32, {3, 2})},
+                              {{"axes", Integers{0}}, {"keepdims", false}});
+  b.job.steps[0].per_shard = true;
+  b.job[most].combine.reset();
+  b.job.returns =
+      Returns{"ListNumpy", false, {ReturnValue::Kind::kListNumpy, most, {}, {}, "most"}, {}, ""};
+  return {kVersion, "", "", {b.done()}, {}};
+}
+
+TEST_CASE("what each shard has for itself is delivered by shards, and read by them alone",
+          "[plan]") {
+  CHECK(refusal(own_plan()).empty());
+  const auto refused = [](auto corrupt) {
+    Plan plan = own_plan();
+    corrupt(plan.jobs[0]);
+    assign_lifetimes(plan.jobs[0]);
+    return refusal(plan);
+  };
+  CHECK_THAT(refused([](Job& j) { j.returns->value.kind = ReturnValue::Kind::kNumpy; }),
+             Catch::Contains("reads `most`, of which each shard has its own"));
+  CHECK_THAT(refused([](Job& j) { j.sharding->steps = StepId(size_t{0}); }),
+             Catch::Contains("per shard, behind the shards"));
+  CHECK_THAT(refused([](Job& j) { tensor_named(j, "most").batch_axis = kNoBatch; }),
+             Catch::Contains("`most` does not depend on the batch"));
+  CHECK_THAT(refused([](Job& j) { tensor_named(j, "most").combine = Combine::kNone; }),
+             Catch::Contains("`most` has parts without a sum"));
+  CHECK_THAT(refused([](Job& j) {
+               j.sharding.reset();
+               j.devices = 1;
+             }),
+             Catch::Contains("per shard, without shards"));
+}
+
 TEST_CASE("all steps may be those of shards", "[plan]") {
   JobBuilder b("job");
   b.job.sharding = Sharding{2, StepId(size_t{1})};

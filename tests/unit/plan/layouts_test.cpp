@@ -82,6 +82,14 @@ TEST_CASE("what only moves elements keeps the parts of a maximum", "[plan]") {
   CHECK(fault(op_of({}, true, true), {min, max}).first == Fault::kPartsDiffer);
 }
 
+TEST_CASE("only steps that are per shard read what each shard has for itself", "[plan]") {
+  const ShardLayout own{Kind::kOwn};
+  CHECK(fault(op_of(), {kSplit, own}, 0) == std::pair(Fault::kReadsOwn, size_t{1}));
+  CHECK(layout_per_shard(1, {}) == kSplit);
+  CHECK(layout_per_shard(ops::kBatchReduced, {}) == own);
+  CHECK(layout_per_shard(ops::kBatchReduced, Combine::kSum) == part(Combine::kSum));
+}
+
 TEST_CASE("a shard reads its own part where the record says so", "[plan]") {
   ops::OpSpec op = op_of();
   op.operands[1].per_shard = true;
