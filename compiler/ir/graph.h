@@ -94,6 +94,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in execution order
   std::vector<ValueId> inputs;
+  ValueId row_numbers;  // an input that no file names, where a pass wants one: 0, 1, 2, ...
   std::vector<Variable> variables;
   std::vector<Alias> aliases;
   /// Values that must survive every pass: returned, minimised.

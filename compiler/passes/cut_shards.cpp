@@ -9,7 +9,9 @@
 
 #include "compiler/ir/call_site.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/shard_shapes.h"
 #include "ops/known.h"
+#include "runtime/base/text.h"
 #include "runtime/plan/model/layouts.h"
 
 namespace flow::passes {
@@ -19,7 +21,6 @@ using ir::ValueId;
 using ops::Combine;
 using plan::LayoutFault;
 using plan::ShardLayout;
-using Integers = std::vector<int64_t>;
 
 /// A colon marks what the compiler made for itself.
 bool is_written(const ir::Node& node) { return node.name.find(':') == std::string::npos; }
@@ -39,13 +40,6 @@ std::string_view phrase_of(Combine combine) {
   return "a sum over the batch";
 }
 
-/// The axis along which `part` is a part of `whole`; nothing where they are the same.
-std::optional<int> cut_axis(const Shape& whole, const Shape& part) {
-  for (int axis = 0; axis < whole.rank(); ++axis)
-    if (whole[axis] != part[axis]) return axis;
-  return {};
-}
-
 bool is_extreme(Combine combine) { return combine == Combine::kMax || combine == Combine::kMin; }
 
 class ShardCutter {
@@ -53,7 +47,7 @@ class ShardCutter {
   ShardCutter(ir::Graph& graph, Diags& diags)
       : graph_(graph),
         diags_(diags),
-        batch_(types_of(graph).batch),
+        shapes_(graph, [this](ValueId id) { return is_broadcast(id); }),
         layouts_(graph.values.size()),
         has_error_(graph.values.size()) {
     for (const ir::Value& value : graph.values) whole_.push_back(value.shape);
@@ -84,13 +78,7 @@ class ShardCutter {
   bool split(ValueId id) {
     ir::Value& value = graph_[id];
     layouts_[id.index()] = {ShardLayout::Kind::kSplit};
-    return cut(value.shape, value.batch_axis);
-  }
-
-  bool cut(Shape& shape, int axis) const {
-    if (shape[axis] % graph_.shards != 0) return false;
-    shape[axis] /= graph_.shards;
-    return true;
+    return shapes_.cut(value.shape, value.batch_axis);
   }
 
   void visit(size_t index) {
@@ -304,63 +292,6 @@ class ShardCutter {
 
   // Shapes of one shard.
 
-  /// What the op makes of such operands; nothing where it refuses them.
-  std::vector<ops::Result> infer(const ops::OpSpec& op, std::vector<ops::Operand> operands,
-                                 const ir::Attributes& attributes, int64_t batch) const {
-    ops::JobTypes types = types_of(graph_);
-    types.batch = batch;
-    ops::Call call(std::move(operands), attributes, types);
-    op.infer(call);
-    return call.failed() ? std::vector<ops::Result>() : call.results();
-  }
-
-  /// Whether the node makes values like these of operands of those shapes.
-  bool makes(const ir::Node& node, const std::vector<Shape>& shapes,
-             const std::vector<ir::Value>& expected) const {
-    std::vector<ops::Operand> operands;
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      const ir::Value& value = graph_[node.operands[i]];
-      operands.push_back({value.dtype, shapes[i], value.batch_axis});
-    }
-    const auto made = infer(*node.op, std::move(operands), node.attributes, batch_ / graph_.shards);
-    return std::ranges::equal(made, expected, [](const auto& result, const ir::Value& value) {
-      return result.dtype == value.dtype && result.shape == value.shape &&
-             result.batch_axis == value.batch_axis;
-    });
-  }
-
-  /// Cuts what all shards share, from operand `first` on, until the node makes `expected`.
-  bool fit(const ir::Node& node, const std::vector<ir::Value>& expected, std::vector<Shape>& shapes,
-           int& tries, size_t first = 0) const {
-    if (makes(node, shapes, expected)) return true;
-    for (size_t i = first; i < shapes.size() && --tries > 0; ++i) {
-      if (!is_broadcast(node.operands[i])) continue;
-      const Shape whole = shapes[i];
-      for (int axis = 0; axis < whole.rank(); ++axis) {
-        if (cut(shapes[i], axis) && fit(node, expected, shapes, tries, i + 1)) return true;
-        shapes[i] = whole;
-      }
-    }
-    return false;
-  }
-
-  std::vector<Shape> shapes_of_operands(const ir::Node& node) const {
-    std::vector<Shape> shapes;
-    for (const ValueId operand : node.operands) shapes.push_back(graph_[operand].shape);
-    return shapes;
-  }
-
-  /// Extents of the result, cut along `axis`, and of what is read of the first operand.
-  void cut_attributes(ir::Node& node, int axis) const {
-    for (const ops::PlanAttribute& attribute : node.op->plan_attributes) {
-      if (!attribute.of_result && !attribute.of_operand) continue;
-      const int along = attribute.of_result ? axis : graph_[node.operands[0]].batch_axis;
-      auto extents = node.attributes.get<Integers>(attribute.name);
-      if (along >= 0) extents[static_cast<size_t>(along)] /= graph_.shards;
-      node.attributes.set(attribute.name, std::move(extents));
-    }
-  }
-
   /// The shapes of a shard, for the node and its results.
   bool cut_node(size_t index) {
     ir::Node node = graph_.nodes[index];
@@ -368,12 +299,11 @@ class ShardCutter {
     for (const ValueId result : node.results)
       if (is_split(result)) cut_evenly &= split(result);
     if (node.per_shard && cut_evenly) return true;  // its maker has seen the shapes of a shard
-    if (is_split(node.results[0])) cut_attributes(node, graph_[node.results[0]].batch_axis);
+    if (is_split(node.results[0])) shapes_.cut_attributes(node, graph_[node.results[0]].batch_axis);
     std::vector<ir::Value> expected;
     for (const ValueId result : node.results) expected.push_back(graph_[result]);
-    std::vector<Shape> shapes = shapes_of_operands(node);
-    int tries = kMostTries;
-    if (!cut_evenly || !fit(node, expected, shapes, tries)) {
+    std::vector<Shape> shapes = shapes_.shapes_of_operands(node);
+    if (!cut_evenly || !shapes_.fit(node, expected, shapes)) {
       report_uneven(node);
       return false;
     }
@@ -387,12 +317,10 @@ class ShardCutter {
 
   void report_uneven(const ir::Node& node) {
     diags_
-        .error(
-            Diagnosis::kAlongBatch, node.span,
-            fmt::format(
-                "{}: `{}` cannot be computed in {} shards of {} each", entry_of(node),
-                node.op->name, graph_.shards,
-                batch_ == graph_.shards ? "1 row" : fmt::format("{} rows", batch_ / graph_.shards)))
+        .error(Diagnosis::kAlongBatch, node.span,
+               fmt::format("{}: `{}` cannot be computed in {} shards of {} each", entry_of(node),
+                           node.op->name, graph_.shards,
+                           counted(static_cast<uint64_t>(shapes_.batch() / graph_.shards), "row")))
         .with_hint("use fewer shards");
   }
 
@@ -423,35 +351,11 @@ class ShardCutter {
   ValueId constant_of_shard(ValueId value, int axis, size_t before) {
     const auto known = constants_.find({value, axis});
     if (known != constants_.end()) return known->second;
-    const ir::Node* maker = graph_.producer_of(value);
     uncut_ = value;
-    if (!maker || maker->results.size() != 1) return {};
-    ir::Node node = *maker;
-    ir::Value made = graph_[value];
-    cut(made.shape, axis);
-    cut_attributes(node, axis);
-    std::vector<Shape> shapes = shapes_of_operands(node);
-    int tries = kMostTries;
-    if (!fit(node, {made}, shapes, tries) || !keeps_rows(node, shapes, value, axis)) return {};
-    if (!read_cut(node, shapes, before)) return {};
-    return constants_[{value, axis}] = add(std::move(node), std::move(made), axis, before);
-  }
-
-  /// Does each slice of the value come from one slice of the operands that have other shapes?
-  bool keeps_rows(const ir::Node& node, const std::vector<Shape>& shapes, ValueId value,
-                  int axis) const {
-    std::vector<ops::Operand> operands;
-    bool reads_slices = false;
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      const ir::Value& operand = graph_[node.operands[i]];
-      const auto along = cut_axis(operand.shape, shapes[i]);
-      operands.push_back({operand.dtype, operand.shape, along.value_or(ir::kNoBatch)});
-      reads_slices |= along.has_value();
-    }
-    if (!reads_slices) return true;
-    const ir::Attributes& attributes = graph_.producer_of(value)->attributes;
-    const auto made = infer(*node.op, std::move(operands), attributes, batch_);
-    return !made.empty() && made[0].batch_axis == axis;
+    auto made = shapes_.remake(value, axis);
+    if (!made || !read_cut(made->node, made->shapes, before)) return {};
+    return constants_[{value, axis}] =
+               add(std::move(made->node), std::move(made->value), axis, before);
   }
 
   ValueId add(ir::Node node, ir::Value value, int axis, size_t before) {
@@ -468,11 +372,9 @@ class ShardCutter {
     return id;
   }
 
-  static constexpr int kMostTries = 10'000;
-
   ir::Graph& graph_;
   Diags& diags_;
-  const int64_t batch_;  // rows
+  const ShardShapes shapes_;
   // By ValueId:
   std::vector<Shape> whole_;  // shapes before the cut
   std::vector<ShardLayout> layouts_;

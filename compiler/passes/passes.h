@@ -5,6 +5,10 @@
 
 namespace flow::passes {
 
+/// Where the batch has shards: next to rows, what all shards share and has a slice for each row of
+/// the batch is read by the numbers of a shard's rows.
+void slice_shared(ir::Graph& graph, Context& context, Diags& diags);
+
 /// Adds the gradients of the summed loss with respect to what is trained or watched, and records
 /// them in graph.gradients. Watched ones join graph.watched.
 void autodiff(ir::Graph& graph, Context& context, Diags& diags);

@@ -7,6 +7,7 @@ namespace flow::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"slice_shared", slice_shared},
     {"autodiff", autodiff},
     {"drop_stop_gradients", drop_stop_gradients},
     {"add_updates", add_updates},

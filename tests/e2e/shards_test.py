@@ -178,6 +178,49 @@ jobs:
         self.assertEqual(len(parts), 4)
         np.testing.assert_array_equal(np.concatenate([np.load(p)[0] for p in parts]), 2 * x[0])
 
+    def test_what_shards_share_is_read_by_rows_and_trained_as_a_whole(self):
+        """A weight for each row, a table that is no input of rows, numbers of rows, and a maximum of two weights."""
+        self.write("shared.yaml", """flow: 1
+seed: 3
+vars: {shards: 1}
+jobs:
+  train:
+    type: train
+    precision: float64
+    shards: $shards
+    inputs:
+      x: {shape: [16, 3], dtype: float32, from: {npy: shared.npy}}
+      t: {shape: [16, 1], dtype: float32, rows: false, from: {npy: table.npy}}
+    graph:
+      weight: {op: variable, shape: [16, 3], initializer: {type: random_normal}}
+      a: {op: variable, shape: [3], initializer: {type: random_normal}}
+      b: {op: variable, shape: [3], initializer: {type: random_normal}}
+      most: {op: maximum, in: [a, b]}
+      positive: {op: greater, in: [a, 0]}
+      chosen: {op: where, in: [positive, a, b]}
+      ones: {op: constant, value: 1, shape: [16, 1]}
+      number: {op: cumsum, in: ones, axis: 0}
+      y1: {op: multiply, in: [x, weight]}
+      y2: {op: add, in: [y1, t]}
+      y3: {op: multiply, in: [y2, most]}
+      y4: {op: multiply, in: [y3, chosen]}
+      y5: {op: add, in: [y4, weight]}
+      y6: {op: multiply, in: [y5, number]}
+      loss: {op: square, in: y6}
+    optimizer: {type: adam, learning_rate: 0.01, minimize: loss}
+    hooks: [{watch: y5, to: npy}, {watch_diff: weight, to: npy}, {watch_diff: most, to: npy}]
+    run: {steps: 3}
+""")
+        random = np.random.default_rng(6)
+        np.save(self.dir / "shared.npy", random.uniform(-1, 1, (3, 16, 3)).astype(np.float32))
+        np.save(self.dir / "table.npy", random.uniform(-1, 1, (16, 1)).astype(np.float32))
+        whole = self.arrays("shared-1", job="shared.yaml")
+        for shards in (2, 16):
+            cut = self.arrays(f"shared-{shards}", "--set", f"vars.shards={shards}", job="shared.yaml")
+            self.assertEqual(whole.keys(), cut.keys())
+            for name, array in whole.items():
+                np.testing.assert_allclose(cut[name], array, rtol=1e-9, atol=1e-11, err_msg=f"{name}, {shards} shards")
+
     def test_an_op_along_the_batch_works_on_each_shard(self):
         self.write("along.yaml", """flow: 1
 jobs:

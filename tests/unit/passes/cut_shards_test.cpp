@@ -318,22 +318,39 @@ TEST_CASE("A constant is cut next to rows, and whole where it is returned", "[pa
   CHECK_FALSE(maker.find_node("weights"));
 }
 
-TEST_CASE("A variable as long as the batch cannot be cut", "[passes]") {
+TEST_CASE("Next to rows, a variable as long as the batch is read by their numbers", "[passes]") {
   ShardMaker maker;
   const ValueId x = maker.input("x", {8, 3});
-  maker.graph.results = {maker.add("add", "y", {x, maker.variable("w", {8, 3})})};
-  maker.run_passes("cut_shards");
-  CHECK_THAT(maker.messages(), Catch::StartsWith("y: `w` [8, 3] has a slice for each row"));
+  const ValueId w = maker.variable("w", {8, 3});
+  const ValueId y = maker.add("add", "y", {x, w});
+  maker.minimize(maker.add("multiply", "loss", {y, w}));
+  maker.cut();
+  CHECK(maker.value("batch:rows").shape == Shape{4});
+  CHECK(maker.value("w:rows0").shape == Shape{4, 3});
+  CHECK(maker.node("y").operands[1] == maker.graph.find("w:rows0"));
+  CHECK(maker.node("loss").operands[1] == maker.graph.find("w:rows0"));
+  CHECK(maker.value("w:diff").shape == Shape{8, 3});
+  CHECK(maker.value("w:diff").combine == Combine::kSum);
 }
 
-TEST_CASE("A value whose rows follow one another is not a constant along them", "[passes]") {
+TEST_CASE("A value whose rows follow one another is computed whole, and sliced", "[passes]") {
   ShardMaker maker;
   const ValueId x = maker.input("x", {8});
   const ValueId ones = maker.add("fill", "ones", {}, {{"value", 1.0}, {"shape", Integers{8}}});
   const ValueId numbers = maker.add("cumsum", "numbers", {ones}, {{"axis", int64_t{0}}});
   maker.graph.results = {maker.add("add", "y", {x, numbers})};
+  maker.cut();
+  CHECK(maker.value("numbers").shape == Shape{8});
+  CHECK(maker.value("numbers:rows0").shape == Shape{4});
+}
+
+TEST_CASE("A variable with several slices for each row cannot be cut", "[passes]") {
+  ShardMaker maker;
+  const ValueId x = maker.input("x", {8, 2, 3});
+  const ValueId rows = maker.add("reshape", "rows", {x}, {{"shape", Integers{16, 3}}});
+  maker.graph.results = {maker.add("add", "y", {rows, maker.variable("w", {16, 3})})};
   maker.run_passes("cut_shards");
-  CHECK_THAT(maker.messages(), Catch::StartsWith("y: `numbers` [8] has a slice for each row"));
+  CHECK_THAT(maker.messages(), Catch::StartsWith("y: `w` [16, 3] has a slice for each row"));
 }
 
 TEST_CASE("One error is reported where many values follow from it", "[passes]") {
