@@ -23,15 +23,19 @@ struct TensorDesc {
   DType dtype;
   Shape shape;
   bool used = true;  // false: a second result that nobody reads; its pointer is null
+  int batch_axis = plan::kNoBatch;
 };
 
-/// What differs from call to call, in device memory: the first copy of a call puts it there.
+/// What differs from call to call and from shard to shard, in device memory: a copy puts it there.
 struct CallBlock {
   int64_t step = 0;
   double learning_rate = 0;
+  int64_t shard = 0;
 
   /// As an update sees it whose variable has a learning rate `scale` times that of the call.
-  FLOW_HOST_DEVICE CallBlock at_rate(double scale) const { return {step, learning_rate * scale}; }
+  FLOW_HOST_DEVICE CallBlock at_rate(double scale) const {
+    return {step, learning_rate * scale, shard};
+  }
 };
 
 /// The first value of a call that was out of range, in pinned host memory: the host clears it
@@ -39,7 +43,7 @@ struct CallBlock {
 /// without a fault pays nothing. A check that finds `check` set leaves the block alone.
 struct FaultBlock {
   int32_t check = 0;  // 1 + index into Checks; 0: none
-  int64_t row = 0;    // the first one
+  int64_t row = 0;    // the first one, in the whole batch
   int64_t value = 0;
 };
 
@@ -62,6 +66,7 @@ struct Request {
   Driver& driver;        // outlives the Launch
   Libraries& libraries;  // likewise
   Checks& checks;        // a kernel that checks values appends here
+  int64_t shards = 1;    // that share the batch: what is drawn is that of the whole batch
 };
 
 /// Device addresses. Output 0 may lie exactly on the input that the plan's alias names.

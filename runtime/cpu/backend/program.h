@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "runtime/base/array.h"
+#include "runtime/base/whole_index.h"
 #include "runtime/cpu/backend/bound_kernel.h"
 #include "runtime/cpu/backend/rank_sums.h"
 #include "runtime/cpu/backend/shard_sums.h"
 #include "runtime/cpu/backend/step_clock.h"
 #include "runtime/cpu/loops/parallel.h"
-#include "runtime/cpu/loops/whole_index.h"
 #include "runtime/exec/run/backend.h"
 #include "runtime/exec/run/memory.h"
 

@@ -3,10 +3,10 @@
 #include <bit>
 
 #include "runtime/base/philox.h"
+#include "runtime/base/whole_index.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/features.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu::fast {
 namespace {

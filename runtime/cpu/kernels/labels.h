@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/base/whole_index.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu {
 

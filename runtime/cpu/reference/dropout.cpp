@@ -1,8 +1,8 @@
 // Reference: dropout, one Philox block at a time.
 #include "runtime/base/philox.h"
+#include "runtime/base/whole_index.h"
 #include "runtime/cpu/kernels/families.h"
 #include "runtime/cpu/loops/operands.h"
-#include "runtime/cpu/loops/whole_index.h"
 
 namespace flow::cpu::reference {
 namespace {

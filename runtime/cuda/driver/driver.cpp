@@ -2,6 +2,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "runtime/base/error.h"
 #include "runtime/base/text.h"
 #include "runtime/cuda/driver/device.h"
@@ -81,6 +84,15 @@ class CudaDriver : public Driver {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "a copy");
   }
 
+  void copy_rows(void* to, const void* from, const RowCopy& rows, Stream stream) override {
+    constexpr size_t kMostDistance = std::numeric_limits<int32_t>::max();  // CUDA's limit
+    if (rows.distance > kMostDistance) return copy_row_by_row(to, from, rows, stream);
+    activate();
+    check(cudaMemcpy2DAsync(to, rows.distance, from, rows.bytes, rows.bytes, rows.rows,
+                            cudaMemcpyDefault, native(stream)),
+          "a copy");
+  }
+
   void clear(void* memory, size_t bytes, Stream stream) override {
     activate();
     check(cudaMemsetAsync(memory, 0, bytes, native(stream)), "clearing memory");
@@ -156,6 +168,12 @@ class CudaDriver : public Driver {
  private:
   /// CUDA's current device is the thread's own; setting the same one again costs nanoseconds.
   void activate() { check(cudaSetDevice(properties_.index), "using the GPU"); }
+
+  void copy_row_by_row(void* to, const void* from, const RowCopy& rows, Stream stream) {
+    for (size_t i = 0; i < rows.rows; ++i)
+      copy(static_cast<std::byte*>(to) + i * rows.distance,
+           static_cast<const std::byte*>(from) + i * rows.bytes, rows.bytes, stream);
+  }
 
   Event create_event(unsigned flags) {
     activate();

@@ -24,6 +24,12 @@ struct Extent {
   unsigned x = 1, y = 1, z = 1;
 };
 
+/// Rows of bytes that do not lie together where they go to.
+struct RowCopy {
+  size_t rows = 1, bytes = 0;  // bytes: of a row
+  size_t distance = 0;         // from one row to the next at the target
+};
+
 /// One kernel launch. `launch.h` makes them.
 struct KernelCall {
   const char* name;
@@ -71,6 +77,8 @@ class Driver {
 
   /// Between host and device, or on the device: the addresses say which.
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
+  /// The same, of rows that lie together where they come from.
+  virtual void copy_rows(void* to, const void* from, const RowCopy& copy, Stream stream) = 0;
   virtual void clear(void* memory, size_t bytes, Stream stream) = 0;
   virtual void launch(const KernelCall& call, Stream stream) = 0;
 

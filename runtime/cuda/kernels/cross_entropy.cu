@@ -25,9 +25,9 @@ Sizes sizes_of(const TensorDesc& logits) {
 /// null. The sum is in double: beside the largest element's 1 a float's would lose the others.
 template <typename T, int kTeam>
 __global__ void sparse_rows(Integers labels, const T* logits, Sizes sizes, T* loss, T* prob,
-                            int32_t check, FaultBlock* fault) {
+                            RangeCheck check, const CallBlock* call, FaultBlock* fault) {
   const unsigned blocks = gridDim.x - 1;
-  if (blockIdx.x == blocks) return check_range(labels, sizes.rows, sizes.classes, check, fault);
+  if (blockIdx.x == blocks) return check_range(labels, check, call, fault);
   const auto make_row = [&](int64_t row, int lane) {
     const T* x = logits + row * sizes.classes;
     T* p = prob ? prob + row * sizes.classes : nullptr;
@@ -103,22 +103,21 @@ __global__ void dense_grad_rows(const T* labels, const T* prob, const T* dy, Siz
 }
 
 template <typename T>
-Launch sparse_launch(DType label_dtype, Sizes sizes, int32_t check) {
+Launch sparse_launch(DType label_dtype, Sizes sizes, const RangeCheck& check) {
   LaunchShape shape = shape_for_rows(sizes.rows, sizes.classes);
   ++shape.grid.x;  // the check
   const auto kernel = is_long_row(sizes.classes) ? sparse_rows<T, kThreads> : sparse_rows<T, kWarp>;
   return [=](const Buffers& buffers, const LaunchState& state) {
     launch(state.driver, state.stream, "loss", shape, kernel,
            Integers{buffers.inputs[0], label_dtype}, input<T>(buffers, 1), sizes,
-           output<T>(buffers, 0), output<T>(buffers, 1), check, state.fault);
+           output<T>(buffers, 0), output<T>(buffers, 1), check, state.call, state.fault);
   };
 }
 
 Kernel prepare_sparse(const Request& request) {
   const TensorDesc &labels = request.inputs[0], &logits = request.inputs[1];
   const Sizes sizes = sizes_of(logits);
-  request.checks.push_back({request.step.where, std::string(labels.name), sizes.classes});
-  const auto check = static_cast<int32_t>(request.checks.size());
+  const RangeCheck check = add_check(request, labels, sizes.classes);
   return visit_float(logits.dtype, [&]<typename T>(T) -> Kernel {
     return {sparse_launch<T>(labels.dtype, sizes, check)};
   });

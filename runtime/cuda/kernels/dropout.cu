@@ -2,6 +2,7 @@
 // same on every device: an element is kept where its Philox word is at least round(rate * 2^32).
 #include "runtime/base/ceil_div.h"
 #include "runtime/base/philox.h"
+#include "runtime/base/whole_index.h"
 #include "runtime/cuda/kernels/families.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
@@ -16,20 +17,28 @@ struct alignas(kWords * sizeof(T) < 16 ? kWords * sizeof(T) : 16) Four {
   T values[kWords];
 };
 
-/// y = keep ? x * factor : 0; mask = keep, unless null.
+struct Drop {
+  PhiloxKey key;
+  uint64_t threshold;
+  WholeIndex place;
+};
+
+/// y = keep ? x * factor : 0; mask = keep, unless null. REQUIRES: four elements that lie together
+/// here are one block of the whole batch.
 template <typename T>
-__global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, PhiloxKey key,
-                                uint64_t threshold, T factor, const CallBlock* call) {
+__global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
+                                const CallBlock* call) {
   const auto step = static_cast<uint32_t>(call->step);
   for (int64_t block = first_index(); block * kWords < n; block += index_step()) {
-    const PhiloxBlock words = philox_block(key, step, static_cast<uint64_t>(block));
     const int64_t first = block * kWords;
+    const int64_t drawn = drop.place.per_shard ? drop.place.at(first, call->shard) / kWords : block;
+    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(drawn));
     const bool whole = first + kWords <= n;
     Four<T> four;
     Four<bool> kept;
     if (whole) four = reinterpret_cast<const Four<T>*>(x)[block];
     for (int k = 0; k < kWords; ++k) {
-      kept.values[k] = words.words[k] >= threshold;
+      kept.values[k] = words.words[k] >= drop.threshold;
       if (whole) {
         four.values[k] = kept.values[k] ? four.values[k] * factor : T{0};
       } else if (first + k < n) {
@@ -40,6 +49,28 @@ __global__ void dropout_forward(const T* x, T* y, bool* mask, int64_t n, PhiloxK
     if (!whole) continue;
     reinterpret_cast<Four<T>*>(y)[block] = four;
     if (mask) reinterpret_cast<Four<bool>*>(mask)[block] = kept;
+  }
+}
+
+/// An index known only in the kernel would put the words into memory.
+__device__ inline uint32_t word_at(const PhiloxBlock& block, int64_t at) {
+  uint32_t word = block.words[0];
+  for (int k = 1; k < kWords; ++k)
+    if (at == k) word = block.words[k];
+  return word;
+}
+
+/// The same, one by one: the rows of a shard need not begin with a block.
+template <typename T>
+__global__ void dropout_elements(const T* x, T* y, bool* mask, int64_t n, Drop drop, T factor,
+                                 const CallBlock* call) {
+  const auto step = static_cast<uint32_t>(call->step);
+  for (int64_t i = first_index(); i < n; i += index_step()) {
+    const int64_t at = drop.place.at(i, call->shard);
+    const PhiloxBlock words = philox_block(drop.key, step, static_cast<uint64_t>(at / kWords));
+    const bool kept = word_at(words, at % kWords) >= drop.threshold;
+    y[i] = kept ? x[i] * factor : T{0};
+    if (mask) mask[i] = kept;
   }
 }
 
@@ -66,14 +97,17 @@ T factor_of(const Request& request) {
 }
 
 Kernel prepare_dropout(const Request& request) {
-  const PhiloxKey key = philox_key(request.seed, attribute<std::string>(request, "consumer"));
-  const uint64_t threshold = dropout_threshold(attribute<double>(request, "rate"));
+  const TensorDesc& out = request.outputs[0];
+  const Drop drop{philox_key(request.seed, attribute<std::string>(request, "consumer")),
+                  dropout_threshold(attribute<double>(request, "rate")),
+                  whole_index(out.shape, out.batch_axis, request.shards)};
   return visit_float(request.inputs[0].dtype, [&]<typename T>(T) -> Kernel {
-    return {[key, threshold, n = result_elements(request), factor = factor_of<T>(request)](
+    const bool fours = drop.place.per_shard == 0 || drop.place.run % kWords == 0;
+    return {[drop, fours, n = result_elements(request), factor = factor_of<T>(request)](
                 const Buffers& buffers, const LaunchState& state) {
-      launch(state.driver, state.stream, "dropout", shape_for_fours(n), dropout_forward<T>,
-             input<T>(buffers, 0), output<T>(buffers, 0), output<bool>(buffers, 1), n, key,
-             threshold, factor, state.call);
+      launch(state.driver, state.stream, "dropout", fours ? shape_for_fours(n) : shape_for(n),
+             fours ? dropout_forward<T> : dropout_elements<T>, input<T>(buffers, 0),
+             output<T>(buffers, 0), output<bool>(buffers, 1), n, drop, factor, state.call);
     }};
   });
 }

@@ -18,21 +18,19 @@ Sizes sizes_of(const Request& request, const Shape& whole, int64_t count) {
   return {whole.elements(0, axis), whole[axis], whole.elements(axis + 1, whole.rank()), count};
 }
 
-__global__ void check_indices(Integers indices, int64_t count, int64_t limit, int32_t check,
+__global__ void check_indices(Integers indices, RangeCheck check, const CallBlock* call,
                               FaultBlock* fault) {
-  check_range(indices, count, limit, check, fault);
+  check_range(indices, check, call, fault);
 }
 
 /// Stops the run where an integer of operand `i` is outside [0, limit).
 Launch check_launch(const Request& request, size_t i, int64_t limit) {
   const TensorDesc& indices = request.inputs[i];
-  request.checks.push_back({request.step.where, std::string(indices.name), limit});
-  const auto check = static_cast<int32_t>(request.checks.size());
   const LaunchShape shape{{1}, {kThreads}, kThreads / kWarp * sizeof(int64_t)};
-  return [=, dtype = indices.dtype, count = indices.shape.elements()](const Buffers& buffers,
-                                                                      const LaunchState& state) {
+  return [=, check = add_check(request, indices, limit), dtype = indices.dtype](
+             const Buffers& buffers, const LaunchState& state) {
     launch(state.driver, state.stream, "check_indices", shape, check_indices,
-           Integers{buffers.inputs[i], dtype}, count, limit, check, state.fault);
+           Integers{buffers.inputs[i], dtype}, check, state.call, state.fault);
   };
 }
 

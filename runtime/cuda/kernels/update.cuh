@@ -1,17 +1,13 @@
-// Kernels over many variables at once: tables of them as kernel parameters, and a block for every
-// chunk of one. The learning rate is read on the device, so that a captured call can be launched at
-// any step.
+// Kernels that update many variables at once. The learning rate is read on the device, so that a
+// captured call can be launched at any step.
 #pragma once
 
-#include "runtime/base/ceil_div.h"
 #include "runtime/base/power.h"
 #include "runtime/cuda/loops/map.cuh"
 #include "runtime/cuda/loops/operands.h"
+#include "runtime/cuda/loops/table.cuh"
 
 namespace flow::cuda {
-
-inline constexpr int kMostTensors = 48;  // of one launch: parameters have 4096 bytes at most
-inline constexpr int64_t kChunk = 16 * kThreads;  // elements of a block
 
 /// A gradient, and kMoved arrays that get new values: a variable, then its slots.
 template <int kMoved>
@@ -33,28 +29,6 @@ struct UpdateEntry {
     return value != value;
   }
 };
-
-template <typename Entry>
-struct Table {
-  Entry entries[kMostTensors];
-};
-
-/// Elements [first, end) of a variable.
-struct Piece {
-  int index;
-  int64_t first, end;
-};
-
-/// What this block does.
-template <typename Entry>
-__device__ Piece piece_of_block(const Table<Entry>& table) {
-  const int64_t block = blockIdx.x;
-  int index = 0;
-  while (block >= table.entries[index].end) ++index;
-  const int64_t first = (block - (index ? table.entries[index - 1].end : 0)) * kChunk;
-  const int64_t rest = table.entries[index].elements - first;
-  return {index, first, first + (rest < kChunk ? rest : kChunk)};
-}
 
 /// The arrays' elements become what they were.
 template <typename T, int kMoved>
@@ -97,8 +71,6 @@ __device__ void move_piece(const UpdateEntry<kMoved>& entry, const Piece& piece,
     for (int k = 0; k < kMoved; ++k) to[k][i] = values[k];
   }
 }
-
-inline int64_t chunks_of(int64_t elements) { return ceil_div(elements, kChunk); }
 
 inline std::vector<int64_t> elements_of(std::span<const Request> requests) {
   std::vector<int64_t> elements;

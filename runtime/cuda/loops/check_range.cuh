@@ -1,22 +1,37 @@
 // Integers that must be in range: labels, indices.
 #pragma once
 
+#include "runtime/base/whole_index.h"
 #include "runtime/cuda/kernel.h"
 #include "runtime/cuda/loops/integers.cuh"
 #include "runtime/cuda/loops/team.cuh"
 
 namespace flow::cuda {
 
-/// Notes the first of `count` integers outside [0, limit), unless the call has a fault already. The
-/// work of one block of whole warps, with shared memory for over_block.
-__device__ inline void check_range(const Integers& integers, int64_t count, int64_t limit,
-                                   int32_t check, FaultBlock* fault) {
-  int64_t first = count;
-  for (int64_t i = threadIdx.x; i < count && first == count; i += blockDim.x)
-    if (integers[i] < 0 || integers[i] >= limit) first = i;
+/// `count` integers are in [0, limit).
+struct RangeCheck {
+  int64_t count, limit;
+  WholeIndex place;
+  int32_t number;  // as FaultBlock::check
+};
+
+inline RangeCheck add_check(const Request& request, const TensorDesc& integers, int64_t limit) {
+  request.checks.push_back({request.step.where, std::string(integers.name), limit});
+  return {integers.shape.elements(), limit,
+          whole_index(integers.shape, integers.batch_axis, request.shards),
+          static_cast<int32_t>(request.checks.size())};
+}
+
+/// Notes the first integer out of range, unless the call has a fault already. The work of one block
+/// of whole warps, with shared memory for over_block.
+__device__ inline void check_range(const Integers& integers, const RangeCheck& check,
+                                   const CallBlock* call, FaultBlock* fault) {
+  int64_t first = check.count;
+  for (int64_t i = threadIdx.x; i < check.count && first == check.count; i += blockDim.x)
+    if (integers[i] < 0 || integers[i] >= check.limit) first = i;
   first = over_block(first, Smaller{});
-  if (threadIdx.x == 0 && first < count && fault->check == 0)
-    *fault = {check, first, integers[first]};
+  if (threadIdx.x == 0 && first < check.count && fault->check == 0)
+    *fault = {check.number, check.place.at(first, call->shard), integers[first]};
 }
 
 }  // namespace flow::cuda

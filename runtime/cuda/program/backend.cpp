@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -30,6 +31,14 @@ auto named(const plan::Job& job, F f) {
   }
 }
 
+/// Sums over shards lie at the end of the arena.
+void add_sums(const SumPlan& sums, exec::MemoryReport& report) {
+  if (sums.bytes == 0) return;
+  report.arena += sums.bytes;
+  report.at_peak.push_back({"sums over shards", sums.bytes});
+  std::ranges::stable_sort(report.at_peak, std::greater<>{}, &exec::MemoryReport::Holder::bytes);
+}
+
 class CudaBackend : public exec::Backend {
  public:
   CudaBackend(std::unique_ptr<Driver> driver, std::unique_ptr<Libraries> libraries)
@@ -42,6 +51,7 @@ class CudaBackend : public exec::Backend {
     return fmt::format("sm_{}{}", driver_->properties().major, driver_->properties().minor);
   }
   bool asynchronous() const override { return true; }
+  bool runs_shards() const override { return true; }
   std::map<std::string, std::string> libraries() const override {
     std::map<std::string, std::string> versions = libraries_->versions();
     versions["cuda"] = driver_->properties().runtime_version;
@@ -61,10 +71,11 @@ class CudaBackend : public exec::Backend {
     std::vector<TensorId> kept = options.deliverables;
     std::erase(kept, TensorId());
     const Grouped grouped = group_updates(fused(lower_epilogues(job), job, kept, options));
-    PreparedJob prepared{.grouped = grouped,
-                         .transferred = options.transferred,
-                         .segments = segments_of(job, options.segments, grouped.job),
-                         .segment_count = std::max<size_t>(1, options.segments.size())};
+    PreparedJob prepared{
+        .grouped = grouped,
+        .transferred = options.transferred,
+        .parts = parts_of(job, options.segments, grouped.job),
+        .part_count = job.sharding ? 2 : std::max<size_t>(1, options.segments.size())};
     prepared.owners = exec::share_memory(grouped.job, lie_alike, kept);
     prepared.bound = bind_kernels(grouped, prepared.owners, *driver_, *libraries_);
     std::vector<size_t> workspaces;
@@ -79,6 +90,9 @@ class CudaBackend : public exec::Backend {
                                                  .alignment = kAlignment});
     prepared.places = std::move(memory.tensors);
     prepared.workspaces = std::move(memory.workspaces);
+    prepared.sums = plan_sums(grouped.job, prepared.owners);
+    prepared.sums_offset = memory.report.arena;
+    add_sums(prepared.sums, memory.report);
     // Less may be left by now: the libraries have taken some.
     const bool keeps = account(grouped.job, options, available_memory(job), memory.report);
     return named(job, [&] {
@@ -102,7 +116,7 @@ class CudaBackend : public exec::Backend {
     for (const exec::TransferredTensor& transferred : options.transferred)
       visible.push_back(transferred.tensor);
     return named(job, [&] {
-      return fuse_gradients(expanded, segments_of(job, options.segments, expanded), visible,
+      return fuse_gradients(expanded, parts_of(job, options.segments, expanded), visible,
                             *libraries_, *driver_);
     });
   }
@@ -125,8 +139,7 @@ class CudaBackend : public exec::Backend {
     const InputLayout inputs = keeps ? with_columns : InputLayout(job, {});
     report.columns = keeps ? columns : 0;
     report.inputs = inputs.bytes;
-    report.pinned =
-        ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options.deliverables));
+    report.pinned = ProgramMemory::pinned_bytes(sizes, inputs, OutputLayout(job, options));
     return keeps;
   }
 

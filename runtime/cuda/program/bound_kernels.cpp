@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/exec/run/memory.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
 namespace {
@@ -55,7 +56,7 @@ class KernelBinder {
 
   TensorDesc desc_of(TensorId id) const {
     const plan::Tensor& tensor = job_[id];
-    return {tensor.name, tensor.dtype, tensor.shape};
+    return {tensor.name, tensor.dtype, tensor.shape, true, tensor.batch_axis};
   }
 
   /// A second result that nobody reads is described like the first: kernels only ask if it is used.
@@ -67,8 +68,16 @@ class KernelBinder {
   }
 
   Request request_of(const plan::Step& step) {
-    Request request{step,    {},         {},           {}, job_.seed, math_mode_of(job_),
-                    driver_, libraries_, bound_.checks};
+    Request request{step,
+                    {},
+                    {},
+                    {},
+                    job_.seed,
+                    math_mode_of(job_),
+                    driver_,
+                    libraries_,
+                    bound_.checks,
+                    plan::shards_of(job_)};
     for (TensorId id : step.inputs) request.inputs.push_back(desc_of(id));
     for (TensorId id : step.outputs) request.outputs.push_back(result_of(step, id));
     for (const plan::EpilogueOp& fused : step.epilogue) {

@@ -96,9 +96,10 @@ std::vector<plan::TensorId> KeptColumns::inputs() const {
   return inputs;
 }
 
-void KeptColumns::gather(size_t i, const int64_t* rows, std::byte* out,
+void KeptColumns::gather(size_t i, const int64_t* rows, int64_t shard, std::byte* out,
                          const LaunchState& state) const {
-  gather_rows(columns_[i].view, rows, columns_[i].batch, out, state);
+  const int64_t batch = columns_[i].batch;
+  gather_rows(columns_[i].view, rows + shard * batch, batch, out, state);
 }
 
 }  // namespace flow::cuda

@@ -26,13 +26,15 @@ class KeptColumns {
 
   std::vector<plan::TensorId> inputs() const;
   size_t size() const { return columns_.size(); }
-  /// Writes the rows numbered by `rows` (on the device) to the i-th column's input at `out`.
-  void gather(size_t i, const int64_t* rows, std::byte* out, const LaunchState& state) const;
+  /// Writes a shard's rows of the batch, which `rows` (on the device) numbers, to the i-th column's
+  /// input at `out`.
+  void gather(size_t i, const int64_t* rows, int64_t shard, std::byte* out,
+              const LaunchState& state) const;
 
  private:
   struct Column {
     plan::TensorId input;
-    int64_t batch;
+    int64_t batch;  // of a shard
     DeviceBytes rows, table;
     ResidentColumn view;
   };

@@ -23,10 +23,10 @@ namespace {
 
 class GradientFuser {
  public:
-  GradientFuser(const plan::Job& job, std::span<const size_t> segments,
+  GradientFuser(const plan::Job& job, std::span<const size_t> parts,
                 std::span<const TensorId> visible, Libraries& libraries, Driver& driver)
       : job_(job),
-        segments_(segments),
+        parts_(parts),
         libraries_(libraries),
         driver_(driver),
         tensors_(job.tensors.size()),
@@ -44,9 +44,11 @@ class GradientFuser {
       if (job_.steps[i].op->gradient_of == ops::Epilogue::kBias) fuse_bias_grad(i);
     }
     std::vector<plan::Step> steps = std::exchange(job_.steps, {});
+    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!gone_[i]) job_.steps.push_back(std::move(steps[i]));
       std::ranges::move(probes_[i], std::back_inserter(job_.steps));
+      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
     }
     plan::assign_lifetimes(job_);
     return std::move(job_);
@@ -92,6 +94,7 @@ class GradientFuser {
     const std::optional<size_t> back = product_of(cast ? job_.steps[*cast].inputs[0] : dy);
     const std::optional<size_t> forward = product_behind(y);
     if (!back || !forward || *forward > *back || tensors_[dy.index()].readers != 1) return;
+    if (job_.sharding && parts_[*back] != parts_[at]) return;
     plan::Step &product = job_.steps[*back], &rectified = job_.steps[*forward];
     const TensorId made = product.outputs[0];
     if (tensors_[made.index()].readers != 1) return;
@@ -178,7 +181,7 @@ class GradientFuser {
 
   /// May product `i` do the work of step `at` too, where the first of them stands?
   bool may_take(size_t i, size_t at) const {
-    if (job_.steps[i].probe || segments_[i] != segments_[at]) return false;
+    if (job_.steps[i].probe || parts_[i] != parts_[at]) return false;
     return i < at || std::ranges::all_of(job_.steps[i].inputs, [&](TensorId id) {
              const std::optional<size_t>& maker = tensors_[id.index()].maker;
              return maker ? *maker < at : job_[id].role == plan::Role::kInput;
@@ -224,13 +227,14 @@ class GradientFuser {
 
   TensorId add_tensor(plan::Tensor tensor) {
     tensor.alias = TensorId();
+    tensor.combine.reset();
     job_.tensors.push_back(std::move(tensor));
     tensors_.emplace_back();
     return TensorId{job_.tensors.size() - 1};
   }
 
   plan::Job job_;
-  std::span<const size_t> segments_;
+  std::span<const size_t> parts_;
   Libraries& libraries_;
   Driver& driver_;
   std::vector<Uses> tensors_;
@@ -241,9 +245,9 @@ class GradientFuser {
 
 }  // namespace
 
-plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> segments,
+plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> parts,
                          std::span<const TensorId> visible, Libraries& libraries, Driver& driver) {
-  return GradientFuser(job, segments, visible, libraries, driver).fuse();
+  return GradientFuser(job, parts, visible, libraries, driver).fuse();
 }
 
 }  // namespace flow::cuda

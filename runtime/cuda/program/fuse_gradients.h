@@ -16,9 +16,9 @@ namespace flow::cuda {
 ///   belongs to keeps a mask for it, where `driver`'s device says that this calls no 0 positive;
 /// - the one that makes a weight's gradient makes the bias's too, summed as the library does, not
 ///   in float64.
-/// `segments`: by step; `visible`: tensors that others than steps read. What is fused does not
-/// depend on them, nor on probes: where they read what is made no more, a probe makes it.
-plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> segments,
+/// `parts`: of a call, by step; `visible`: tensors that others than steps read. What is fused does
+/// not depend on them, nor on probes: where they read what is made no more, a probe makes it.
+plan::Job fuse_gradients(const plan::Job& job, std::span<const size_t> parts,
                          std::span<const plan::TensorId> visible, Libraries& libraries,
                          Driver& driver);
 

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ops/spec.h"
 #include "runtime/base/error.h"
+#include "runtime/base/whole_index.h"
 #include "runtime/exec/run/probes.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
 
@@ -21,6 +24,7 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
       stream_(stream),
       columns_(columns),
       memory_(memory),
+      shards_(plan::shards_of(job.grouped.job)),
       copies_(driver, driver.create_stream()),
       made_(driver, driver.create_event()),
       outer_copied_(driver, driver.create_event()),
@@ -38,16 +42,17 @@ GraphCapture::GraphCapture(Driver& driver, Stream stream, const PreparedJob& job
     add_updates(job, groups[group], job.bound.updates[group]);
     i = groups[group++].end - 1;
   }
-  end_segments(job);
+  end_parts(job);
   plan_deliveries(job, deliverables);
+  place_sums(job);
 }
 
-void GraphCapture::end_segments(const PreparedJob& job) {
-  segments_.resize(job.segment_count);
+void GraphCapture::end_parts(const PreparedJob& job) {
+  part_ends_.resize(job.part_count);
   for (size_t step = 0; step < item_of_.size(); ++step)
-    segments_[job.segments[step]] = item_of_[step] + 1;
-  for (size_t i = 1; i < segments_.size(); ++i)
-    segments_[i] = std::max(segments_[i], segments_[i - 1]);
+    part_ends_[job.parts[step]] = item_of_[step] + 1;
+  for (size_t i = 1; i < part_ends_.size(); ++i)
+    part_ends_[i] = std::max(part_ends_[i], part_ends_[i - 1]);
 }
 
 GraphCapture::Operands GraphCapture::operands_of(const PreparedJob& job, size_t at) const {
@@ -121,12 +126,20 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
   for (size_t i = 0; i < job.steps.size(); ++i)
     for (TensorId id : job.steps[i].outputs)
       if (id.valid()) maker[id.index()] = &items_[item_of_[i]];
+  const std::vector<bool> by_shards = tensors_of_shards(job);
   for (size_t i = 0; i < deliverables.size(); ++i) {
-    if (!deliverables[i].valid()) continue;
-    const size_t tensor = deliverables[i].index();
-    std::vector<CopyOut>& deliveries = maker[tensor] ? maker[tensor]->deliveries : outer_;
-    deliveries.push_back({i, memory_.address(prepared.places[tensor]),
-                          exec::bytes_of(job.tensors[tensor]), memory_.output_layout().offsets[i]});
+    const TensorId id = deliverables[i];
+    if (!id.valid()) continue;
+    const bool of_shards = by_shards[id.index()];
+    Item* const made_by = maker[id.index()];
+    std::vector<CopyOut>& deliveries = of_shards ? job[id].combine ? combined_ : after_shard_
+                                       : made_by ? made_by->deliveries
+                                                 : outer_;
+    deliveries.push_back(copy_out(prepared, i, id, of_shards));
+    if (const OutputLayout::Output& output = memory_.output_layout().outputs[i]; output.parts) {
+      const size_t bytes = output.part_bytes;
+      after_shard_.push_back({i, deliveries.back().from, *output.parts, {1, bytes, bytes}, bytes});
+    }
   }
   const std::vector<std::vector<size_t>> probes =
       exec::readers_of_probes(job, deliverables, prepared.transferred);
@@ -134,42 +147,96 @@ void GraphCapture::plan_deliveries(const PreparedJob& prepared,
     if (job.steps[i].probe) items_[item_of_[i]].wanted_by = probes[i];
 }
 
-void GraphCapture::put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+GraphCapture::CopyOut GraphCapture::copy_out(const PreparedJob& job, size_t index, TensorId id,
+                                             bool of_shards) const {
+  const plan::Tensor& tensor = job.grouped.job[id];
+  const int axis = of_shards ? tensor.batch_axis : plan::kNoBatch;
+  const WholeIndex place = whole_index(tensor.shape, axis, shards_);
+  const auto bytes = [&](int64_t elements) {
+    return static_cast<size_t>(elements) * size_of(tensor.dtype);
+  };
+  return {index,
+          memory_.address(job.places[id.index()]),
+          memory_.output_layout().outputs[index].offset,
+          {static_cast<size_t>(tensor.shape.elements() / place.run), bytes(place.run),
+           bytes(place.distance)},
+          bytes(place.per_shard)};
+}
+
+void GraphCapture::place_sums(const PreparedJob& job) {
+  for (const SumPlan::Entry& entry : job.sums.entries) {
+    const plan::Tensor& tensor = job.grouped.job[entry.tensor];
+    const ShardPart part{tensor.dtype,
+                         tensor.shape.rank() == 0,
+                         *tensor.combine,
+                         tensor.shape.elements(),
+                         memory_.address(job.places[entry.tensor.index()]),
+                         memory_.arena() + job.sums_offset + entry.offset,
+                         entry.stride};
+    const size_t item = item_of_[entry.step];
+    (items_[item].probe ? sums_.of_probes : sums_.always).push_back(part);
+    if (items_[item].probe) sums_.probes.push_back(item);
+  }
+}
+
+bool GraphCapture::Item::runs(std::span<const uint8_t> wanted) const {
+  return !probe || std::ranges::any_of(wanted_by, [&](size_t index) { return wanted[index] != 0; });
+}
+
+void GraphCapture::put(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                        size_t output_slot) {
-  const auto is_wanted = [&](size_t index) { return wanted[index] != 0; };
   const LaunchState state = launch_state(output_slot);
-  if (segment == 0) begin(wanted, input_slot, output_slot);
-  for (size_t i = segment == 0 ? 0 : segments_[segment - 1]; i < segments_[segment]; ++i) {
+  if (part == 0 && shards_ == 1) begin(wanted, input_slot, output_slot);
+  for (size_t i = part == 0 ? 0 : part_ends_[part - 1]; i < part_ends_[part]; ++i) {
     const Item& item = items_[i];
-    const size_t time = 2 + i;
-    if (item.probe && std::ranges::none_of(item.wanted_by, is_wanted)) {
-      mark(output_slot, time, false);
-      continue;
-    }
+    if (!item.runs(wanted)) continue;
     // A variable is delivered as it was before its update.
     if (item.updates && std::exchange(outer_copying_, false))
       driver_.wait(stream_, outer_copied_.get());
     if (item.launch) item.launch(item.buffers, state);
     deliver(item.deliveries, wanted, output_slot);
-    mark(output_slot, time, static_cast<bool>(item.launch));
+    if (item.launch) mark(output_slot, timed_index(i));
   }
   join_copies();
-  if (segment + 1 == segments_.size()) mark(output_slot, 2 + items_.size());
+  if (part + 1 == part_ends_.size()) mark(output_slot, timed_steps_.size() - 1);
 }
 
-/// What comes before the first item.
 void GraphCapture::begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot) {
-  mark(output_slot, 0);
-  put_inputs(input_slot, output_slot);
+  mark_begin(output_slot);
+  copy_in(memory_.input_layout().whole, 0, input_slot);
+  if (shards_ == 1) put_rows(0, input_slot, output_slot);
   deliver(outer_, wanted, output_slot);
-  mark(output_slot, 1);
+  mark(output_slot, 0);
   outer_copying_ = std::ranges::any_of(
       outer_, [&](const CopyOut& delivery) { return wanted[delivery.index] != 0; });
   if (outer_copying_) driver_.record(outer_copied_.get(), copies_.get());
 }
 
+void GraphCapture::begin_shard(int64_t shard, size_t input_slot, size_t output_slot) {
+  put_rows(shard, input_slot, output_slot);
+  mark(output_slot, 0);
+}
+
+void GraphCapture::end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot) {
+  deliver(after_shard_, wanted, output_slot, shard);
+  join_copies();  // before sums or the next shard take the place of what is copied
+  mark(output_slot, timed_steps_.size() - 1);
+  add_to_sums(shard, wanted, output_slot);
+  mark(output_slot, 1 + part_ends_[0]);
+  if (shard + 1 == shards_) deliver(combined_, wanted, output_slot);
+}
+
+void GraphCapture::add_to_sums(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot) {
+  const LaunchState state = launch_state(output_slot);
+  join_parts(sums_.always, shard, shards_, state);
+  for (size_t i = 0; i < sums_.probes.size(); ++i)
+    if (items_[sums_.probes[i]].runs(wanted))
+      join_parts({&sums_.of_probes[i], 1}, shard, shards_, state);
+}
+
 void GraphCapture::rehearse(const PreparedJob& job) {
-  put_inputs(0, 0);
+  copy_in(memory_.input_layout().whole, 0, 0);
+  put_rows(0, 0, 0);
   for (size_t i = 0; i < item_of_.size(); ++i) {
     const Item& item = items_[item_of_[i]];
     if (!item.launch || item.updates) continue;
@@ -181,64 +248,108 @@ void GraphCapture::rehearse(const PreparedJob& job) {
       throw error.at(fmt::format("step `{}` ({})", step.name, step.where));
     }
   }
+  join_parts(sums_.always, 0, shards_, launch_state(0));
+}
+
+/// Sums over shards come behind the items of shards.
+size_t GraphCapture::timed_index(size_t item) const {
+  return 1 + item + (shards_ > 1 && item >= part_ends_[0] ? 1 : 0);
 }
 
 void GraphCapture::take_times(const PreparedJob& job, size_t output_slots) {
-  timed_steps_.push_back({"inputs", "copy to the device", ""});
   timed_steps_.resize(1 + items_.size());
+  timed_steps_[0] = {"inputs", "copy to the device", ""};
+  const size_t of_shards = shards_ > 1 ? part_ends_[0] : 0;
+  if (shards_ > 1)
+    timed_steps_.insert(timed_steps_.begin() + static_cast<std::ptrdiff_t>(1 + of_shards),
+                        {"sums over shards", "combine", ""});
   const std::vector<plan::Step>& steps = job.grouped.job.steps;
   for (size_t i = steps.size(); i-- > 0;) {
-    exec::TimedStep& timed = timed_steps_[1 + item_of_[i]];
+    exec::TimedStep& timed = timed_steps_[timed_index(item_of_[i])];
     timed.kernel =
         timed.name.empty() ? "" : "with the following steps";  // updates, launched as one
     timed.name = steps[i].name;
     timed.op = steps[i].op.name();
-    timed.segment = job.segments[i];
+    timed.segment = shards_ > 1 ? 0 : job.parts[i];
   }
-  timed_steps_.push_back({"outputs", "wait for copies to the host", "", segments_.size() - 1});
+  timed_steps_.push_back(
+      {"outputs", "wait for copies to the host", "", shards_ > 1 ? 0 : part_ends_.size() - 1});
+  // A shard's items, with inputs, outputs and sums of its own; inputs and outputs of a call.
+  const size_t marks = static_cast<size_t>(shards_) * (shards_ > 1 ? of_shards + 3 : 0) +
+                       (items_.size() - of_shards) + 2;
   times_.resize(output_slots);
   for (Times& times : times_) {
-    times.ran.resize(timed_steps_.size() + 1);
-    for (size_t i = 0; i <= timed_steps_.size(); ++i)
+    times.ended.reserve(marks);
+    for (size_t i = 0; i <= marks; ++i)
       times.reached.emplace_back(driver_, driver_.create_timed_event());
   }
 }
 
-void GraphCapture::mark(size_t output_slot, size_t time, bool ran) {
+void GraphCapture::mark_begin(size_t output_slot) {
   if (timed_steps_.empty()) return;
-  times_[output_slot].ran[time] = ran;
-  if (ran) driver_.record(times_[output_slot].reached[time].get(), stream_);
+  times_[output_slot].ended.clear();
+  driver_.record(times_[output_slot].reached[0].get(), stream_);
 }
 
+void GraphCapture::mark(size_t output_slot, size_t timed_step) {
+  if (timed_steps_.empty()) return;
+  Times& times = times_[output_slot];
+  times.ended.push_back(timed_step);
+  driver_.record(times.reached[times.ended.size()].get(), stream_);
+}
+
+/// What steps take on all shards is added up.
 void GraphCapture::read_times(size_t output_slot, int64_t begin, std::span<int64_t> times) const {
-  const auto& [reached, ran] = times_[output_slot];
+  const auto& [reached, ended] = times_[output_slot];
+  std::ranges::fill(times, 0);
+  int64_t before = 0;
+  for (size_t i = 0; i < ended.size(); ++i) {
+    const double passed = driver_.milliseconds_between(reached[0].get(), reached[i + 1].get());
+    const auto now = static_cast<int64_t>(1e6 * passed);
+    times[1 + ended[i]] += now - std::exchange(before, now);
+  }
   times[0] = begin;
-  for (size_t i = 1; i < times.size(); ++i)
-    times[i] = ran[i] ? begin + static_cast<int64_t>(1e6 * driver_.milliseconds_between(
-                                                               reached[0].get(), reached[i].get()))
-                      : times[i - 1];
+  std::partial_sum(times.begin(), times.end(), times.begin());
 }
 
-void GraphCapture::put_inputs(size_t input_slot, size_t output_slot) {
-  driver_.copy(memory_.device_inputs(), memory_.host_inputs(input_slot),
-               memory_.input_layout().copied, stream_);
+/// `shard`: of what each shard has its own of.
+void GraphCapture::copy_in(const InputLayout::Copy& copy, int64_t shard, size_t input_slot) {
+  if (copy.bytes == 0) return;
+  driver_.copy(
+      memory_.device_inputs() + copy.to,
+      memory_.host_inputs(input_slot) + copy.from + static_cast<size_t>(shard) * copy.per_shard,
+      copy.bytes, stream_);
+}
+
+/// What a shard reads alone.
+void GraphCapture::put_rows(int64_t shard, size_t input_slot, size_t output_slot) {
+  for (const InputLayout::Copy& copy : memory_.input_layout().of_shards)
+    copy_in(copy, shard, input_slot);
   for (size_t i = 0; i < columns_.size(); ++i)
-    columns_.gather(i, memory_.rows(), column_inputs_[i], launch_state(output_slot));
+    columns_.gather(i, memory_.rows(), shard, column_inputs_[i], launch_state(output_slot));
 }
 
 void GraphCapture::deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
-                           size_t output_slot) {
+                           size_t output_slot, int64_t shard) {
   bool waits = false;
   for (const CopyOut& delivery : deliveries) {
-    if (!wanted[delivery.index]) continue;
+    if (!wanted[delivery.index] || (shard > 0 && delivery.per_shard == 0)) continue;
     if (!std::exchange(waits, true)) {
       driver_.record(made_.get(), stream_);
       driver_.wait(copies_.get(), made_.get());
       copying_ = true;
     }
-    driver_.copy(memory_.host_outputs(output_slot) + delivery.offset, delivery.from, delivery.bytes,
-                 copies_.get());
+    copy_to_host(delivery, memory_.host_outputs(output_slot) + delivery.offset +
+                               static_cast<size_t>(shard) * delivery.per_shard);
   }
+}
+
+void GraphCapture::copy_to_host(const CopyOut& delivery, std::byte* to) {
+  const RowCopy& rows = delivery.rows;
+  if (rows.rows == 1)
+    driver_.copy(to, delivery.from, rows.bytes, copies_.get());
+  else
+    driver_.copy_rows(to, delivery.from, rows, copies_.get());
 }
 
 void GraphCapture::join_copies() {

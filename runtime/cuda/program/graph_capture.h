@@ -6,13 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "runtime/cuda/kernels/shard_sums.h"
 #include "runtime/cuda/program/bound_kernels.h"
 #include "runtime/cuda/program/device_dataset.h"
 #include "runtime/cuda/program/program_memory.h"
+#include "runtime/cuda/program/sum_plan.h"
 
 namespace flow::cuda {
 
-/// A job's steps, prepared, and where their tensors lie.
+/// A job's steps, prepared, and where their tensors lie. A part of a call is what a graph holds: a
+/// segment; where the batch is cut, the steps of one shard, and then those that run once.
 struct PreparedJob {
   const Grouped& grouped;
   BoundKernels bound = {};
@@ -21,9 +24,11 @@ struct PreparedJob {
   std::vector<size_t> workspaces = {};      // by step: offset in the arena
   std::vector<exec::SharedVariable> shared = {};
   std::span<const exec::TransferredTensor>
-      transferred;               // through host memory, to or from another device
-  std::vector<size_t> segments;  // by step: in which it runs
-  size_t segment_count = 1;
+      transferred;            // through host memory, to or from another device
+  std::vector<size_t> parts;  // by step: in which it runs
+  size_t part_count = 1;
+  SumPlan sums = {};
+  size_t sums_offset = 0;  // in the arena
 };
 
 /// Copies to the host go through a stream of their own, beside the kernels that follow.
@@ -33,8 +38,19 @@ class GraphCapture {
   GraphCapture(Driver& driver, Stream stream, const PreparedJob& job, const KeptColumns& columns,
                const ProgramMemory& memory, std::span<const plan::TensorId> deliverables);
 
-  /// Puts a segment of a call: `wanted` says for each deliverable whether it is delivered.
-  void put(size_t segment, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  /// Puts a part of a call: `wanted` says for each deliverable whether it is delivered. Without
+  /// shards, what comes before the first step belongs to it.
+  void put(size_t part, std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+
+  // Of a call in shards, around its parts, which may be graphs. These are never captured.
+  /// Before the first shard.
+  void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  void begin_shard(int64_t shard, size_t input_slot, size_t output_slot);
+  /// Delivers what the shard made, and adds it to the sums.
+  void end_shard(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
+  /// From here on copies to the host are complete.
+  void join_copies();
+
   /// Runs each step once, but for those that write variables: what libraries set up at first use is
   /// no part of a graph, and a step that cannot run is told by its line and name. Results are lost.
   void rehearse(const PreparedJob& job);
@@ -56,7 +72,9 @@ class GraphCapture {
   struct CopyOut {
     size_t index;  // of the deliverable
     std::byte* from;
-    size_t bytes, offset;  // in an output slot
+    size_t offset;  // in an output slot
+    RowCopy rows;
+    size_t per_shard = 0;  // bytes in an output slot; 0: only the first shard's is copied
   };
   /// A step, or the updates that are launched as one.
   struct Item {
@@ -66,6 +84,13 @@ class GraphCapture {
     bool updates = false, probe = false;  // updates: it writes variables
     std::vector<size_t> wanted_by;        // of a probe: the deliverables that need it
     std::vector<CopyOut> deliveries;
+
+    bool runs(std::span<const uint8_t> wanted) const;
+  };
+  /// Sums over shards of what every call makes are launched together.
+  struct Sums {
+    std::vector<ShardPart> always, of_probes;
+    std::vector<size_t> probes;  // the items that make those
   };
 
   LaunchState launch_state(size_t output_slot) const {
@@ -75,32 +100,41 @@ class GraphCapture {
   void add_step(const PreparedJob& job, size_t step);
   void add_updates(const PreparedJob& job, const UpdateGroup& group, const LaunchUpdates& launch);
   void finish_item(Item item);
-  void end_segments(const PreparedJob& job);
+  void end_parts(const PreparedJob& job);
   void plan_deliveries(const PreparedJob& job, std::span<const plan::TensorId> deliverables);
-  void put_inputs(size_t input_slot, size_t output_slot);
-  void begin(std::span<const uint8_t> wanted, size_t input_slot, size_t output_slot);
+  CopyOut copy_out(const PreparedJob& job, size_t index, plan::TensorId id, bool of_shards) const;
+  void place_sums(const PreparedJob& job);
+  void copy_in(const InputLayout::Copy& copy, int64_t shard, size_t input_slot);
+  void put_rows(int64_t shard, size_t input_slot, size_t output_slot);
+  void add_to_sums(int64_t shard, std::span<const uint8_t> wanted, size_t output_slot);
   void deliver(std::span<const CopyOut> deliveries, std::span<const uint8_t> wanted,
-               size_t output_slot);
-  void join_copies();
-  void mark(size_t output_slot, size_t time, bool ran = true);
+               size_t output_slot, int64_t shard = 0);
+  void copy_to_host(const CopyOut& delivery, std::byte* to);
+  size_t timed_index(size_t item) const;
+  void mark_begin(size_t output_slot);
+  void mark(size_t output_slot, size_t timed_step);
 
   Driver& driver_;
   const Stream stream_;
   const KeptColumns& columns_;
   const ProgramMemory& memory_;
+  const int64_t shards_;
   OwnedStream copies_;
   OwnedEvent made_, outer_copied_, copied_;
   std::vector<std::byte*> column_inputs_;  // by column
   std::vector<Item> items_;
-  std::vector<size_t> item_of_;               // by step
-  std::vector<size_t> segments_;              // the item behind the last of each
-  std::vector<CopyOut> outer_;                // inputs and variables: before the first step
+  std::vector<size_t> item_of_;       // by step
+  std::vector<size_t> part_ends_;     // the item behind the last of each part
+  std::vector<CopyOut> outer_;        // inputs and variables: before the first step
+  std::vector<CopyOut> after_shard_;  // of each shard
+  std::vector<CopyOut> combined_;     // after the last shard
+  Sums sums_;
   bool copying_ = false;                      // the stream of copies has not joined the other
   bool outer_copying_ = false;                // and variables may not be written yet
   std::vector<exec::TimedStep> timed_steps_;  // empty: no times are taken
   struct Times {
-    std::vector<OwnedEvent> reached;  // before the first step, then after each
-    std::vector<uint8_t> ran;
+    std::vector<OwnedEvent> reached;  // when a call begins, then what `ended` says
+    std::vector<size_t> ended;        // which timed step, of the last call
   };
   std::vector<Times> times_;  // by output slot
 };

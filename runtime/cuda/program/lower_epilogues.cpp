@@ -43,7 +43,11 @@ class EpilogueLowering {
 
   plan::Job expand() {
     std::vector<plan::Step> steps = std::exchange(job_.steps, {});
-    for (plan::Step& step : steps) expand(std::move(step));
+    const size_t of_shards = job_.sharding ? job_.sharding->steps.index() : 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      expand(std::move(steps[i]));
+      if (i + 1 == of_shards) job_.sharding->steps = plan::StepId(job_.steps.size());
+    }
     plan::assign_lifetimes(job_);
     return std::move(job_);
   }
@@ -123,6 +127,7 @@ class EpilogueLowering {
     plan::Tensor tensor = job_[like];
     tensor.name = name;
     tensor.dtype = dtype;
+    tensor.combine.reset();
     tensor.alias = alias;
     job_.tensors.push_back(std::move(tensor));
     return TensorId{job_.tensors.size() - 1};
@@ -201,6 +206,8 @@ Grouped group_updates(const plan::Job& job) {
   return made;
 }
 
+namespace {
+
 std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> ends,
                                 const plan::Job& made) {
   std::vector<size_t> segments(made.steps.size());
@@ -216,6 +223,16 @@ std::vector<size_t> segments_of(const plan::Job& job, std::span<const size_t> en
     segments[i] = found == segment_of.end() ? before : std::max(before, found->second);
   }
   return segments;
+}
+
+}  // namespace
+
+std::vector<size_t> parts_of(const plan::Job& job, std::span<const size_t> ends,
+                             const plan::Job& made) {
+  if (!made.sharding) return segments_of(job, ends, made);
+  std::vector<size_t> parts(made.steps.size(), 1);
+  std::fill_n(parts.begin(), made.sharding->steps.index(), 0);
+  return parts;
 }
 
 }  // namespace flow::cuda

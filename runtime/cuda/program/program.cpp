@@ -9,6 +9,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/exec/run/profile.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
 namespace {
@@ -59,22 +60,24 @@ CudaProgram::CudaProgram(Driver& driver, PreparedJob prepared, exec::MemoryRepor
     : driver_(driver),
       name_(fmt::format("{}: job `{}`", prepared.grouped.job.where, prepared.grouped.job.name)),
       report_(std::move(report)),
+      shards_(plan::shards_of(prepared.grouped.job)),
       deliverables_(options.deliverables),
       checks_(prepared.bound.checks),
       sizes_{report_.variables, report_.arena, std::max<size_t>(1, options.input_slots),
              std::max<size_t>(1, options.output_slots)},
       stream_(driver, driver.create_stream()),
-      segments_(prepared.segment_count),
+      parts_(prepared.part_count),
+      segments_(shards_ > 1 ? 1 : parts_),
       columns_(keep(driver, stream_.get(), prepared.grouped.job, options, keep_columns)),
       memory_(driver, stream_.get(), sizes_, InputLayout(prepared.grouped.job, columns_.inputs()),
-              OutputLayout(prepared.grouped.job, deliverables_), addresses(prepared.shared),
+              OutputLayout(prepared.grouped.job, options), addresses(prepared.shared),
               addresses(prepared.transferred)) {
   const plan::Job& job = prepared.grouped.job;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     exec::Place& place = prepared.places[i];
     if (place.pool == exec::Pool::kInputs)
       place.offset = memory_.input_layout().offsets[prepared.owners[i].index()];
-    tensors_.push_back({job.tensors[i].dtype, job.tensors[i].shape, place});
+    tensors_.push_back({job.tensors[i].dtype, plan::whole_shape(job, job.tensors[i]), place});
   }
   for (size_t i = 0; i < sizes_.output_slots * segments_; ++i)
     done_.emplace_back(driver, driver.create_event());
@@ -109,24 +112,24 @@ std::vector<std::byte*> CudaProgram::addresses(
 /// What every call wants; then all there is, where that is more. Calls go round both kinds of
 /// slots: pairs that differ by what divides both numbers never meet.
 void CudaProgram::capture_forms(std::vector<uint8_t> always) {
-  const size_t divisor = std::gcd(sizes_.input_slots, sizes_.output_slots);
+  const size_t divisor = std::gcd(input_slots(), sizes_.output_slots);
   always.resize(deliverables_.size());
   const std::vector<uint8_t> all(deliverables_.size(), 1);
   for (const std::vector<uint8_t>& wanted : {always, all}) {
     if (!forms_.empty() && forms_.front().wanted == wanted) break;
     Form& form = forms_.emplace_back(Form{wanted, {}});
-    for (size_t in = 0; in < sizes_.input_slots; ++in)
+    for (size_t in = 0; in < input_slots(); ++in)
       for (size_t out = 0; out < sizes_.output_slots; ++out)
-        for (size_t segment = 0; segment < segments_; ++segment)
-          form.graphs.push_back(in % divisor == out % divisor ? capture(segment, wanted, in, out)
+        for (size_t part = 0; part < parts_; ++part)
+          form.graphs.push_back(in % divisor == out % divisor ? capture(part, wanted, in, out)
                                                               : OwnedGraph());
   }
 }
 
-OwnedGraph CudaProgram::capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+OwnedGraph CudaProgram::capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                                 size_t output_slot) {
   Capture capture(driver_, stream_.get(), *graph_capture_);
-  graph_capture_->put(segment, wanted, input_slot, output_slot);
+  graph_capture_->put(part, wanted, input_slot, output_slot);
   return capture.end();
 }
 
@@ -159,11 +162,9 @@ void CudaProgram::read_variable(TensorId id, std::span<std::byte> into) const {
 }
 
 std::span<std::byte> CudaProgram::input(TensorId input, size_t slot) {
-  const TensorInfo& tensor = tensors_[input.index()];
-  FLOW_CHECK(tensor.place.pool == exec::Pool::kInputs &&
-                 tensor.place.offset < memory_.input_layout().copied,
-             "input {}", input.value);
-  return {memory_.host_inputs(slot) + tensor.place.offset, tensor.bytes()};
+  const size_t offset = memory_.input_layout().host_offsets[input.index()];
+  FLOW_CHECK(offset > 0, "input {}", input.value);
+  return {memory_.host_inputs(slot) + offset, tensors_[input.index()].bytes()};
 }
 
 /// The graphs of the first form that delivers all that is wanted.
@@ -177,24 +178,43 @@ const CudaProgram::Form& CudaProgram::form_for(std::span<const uint8_t> wanted) 
 }
 
 void CudaProgram::launch(const exec::Call& call, size_t input_slot, size_t output_slot) {
-  if (call.segment == 0) {
-    memory_.call(input_slot) = {call.step, call.learning_rate};
-    memory_.fault(output_slot) = {};
-    if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
-  }
-  const size_t slots = input_slot * sizes_.output_slots + output_slot;
+  if (call.segment == 0) start(call, input_slot, output_slot);
   try {
-    if (forms_.empty()) {
-      graph_capture_->put(call.segment, call.wanted, input_slot, output_slot);
-    } else {
-      const OwnedGraph& graph = form_for(call.wanted).graphs[slots * segments_ + call.segment];
-      FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
-      driver_.launch(graph.get(), stream_.get());
-    }
+    if (shards_ > 1)
+      put_shards(call, input_slot, output_slot);
+    else
+      put(call.segment, call, input_slot, output_slot);
     driver_.record(done_[output_slot * segments_ + call.segment].get(), stream_.get());
   } catch (const RunError& error) {
     throw error.at(name_);
   }
+}
+
+void CudaProgram::start(const exec::Call& call, size_t input_slot, size_t output_slot) {
+  for (int64_t shard = 0; CallBlock & block : memory_.calls(input_slot))
+    block = {call.step, call.learning_rate, shard++};
+  memory_.fault(output_slot) = {};
+  if (!times_.empty()) times_[output_slot].launched = exec::Profile::now();
+}
+
+void CudaProgram::put_shards(const exec::Call& call, size_t input_slot, size_t output_slot) {
+  graph_capture_->begin(call.wanted, input_slot, output_slot);
+  for (int64_t shard = 0; shard < shards_; ++shard) {
+    graph_capture_->begin_shard(shard, input_slot, output_slot);
+    put(0, call, input_slot, output_slot);
+    graph_capture_->end_shard(shard, call.wanted, output_slot);
+  }
+  put(1, call, input_slot, output_slot);
+  graph_capture_->join_copies();
+}
+
+/// A graph, or step by step.
+void CudaProgram::put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot) {
+  if (forms_.empty()) return graph_capture_->put(part, call.wanted, input_slot, output_slot);
+  const size_t slots = input_slot % input_slots() * sizes_.output_slots + output_slot;
+  const OwnedGraph& graph = form_for(call.wanted).graphs[slots * parts_ + part];
+  FLOW_CHECK(graph, "input slot {} with output slot {}", input_slot, output_slot);
+  driver_.launch(graph.get(), stream_.get());
 }
 
 void CudaProgram::wait_segment(size_t segment, size_t output_slot) {
@@ -215,13 +235,24 @@ void CudaProgram::read_times(size_t output_slot) {
   last_end_ = times.ends.back();
 }
 
-std::span<const std::byte> CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
+const OutputLayout::Output& CudaProgram::output_of(TensorId tensor) const {
   const auto found = std::ranges::find(deliverables_, tensor);
   FLOW_CHECK(found != deliverables_.end(), "tensor {} is not deliverable", tensor.value);
-  const auto index = static_cast<size_t>(found - deliverables_.begin());
-  const TensorInfo& info = tensors_[tensor.index()];
-  return {memory_.host_outputs(output_slot) + memory_.output_layout().offsets[index],
-          bytes_of(info.shape, info.dtype)};
+  return memory_.output_layout().outputs[static_cast<size_t>(found - deliverables_.begin())];
+}
+
+std::span<const std::byte> CudaProgram::delivered(TensorId tensor, size_t output_slot) const {
+  return {memory_.host_outputs(output_slot) + output_of(tensor).offset,
+          tensors_[tensor.index()].bytes()};
+}
+
+std::span<const std::byte> CudaProgram::delivered_part(TensorId tensor, int64_t shard,
+                                                       size_t output_slot) const {
+  const OutputLayout::Output& output = output_of(tensor);
+  if (!output.parts) return delivered(tensor, output_slot);
+  return {memory_.host_outputs(output_slot) + *output.parts +
+              static_cast<size_t>(shard) * output.part_bytes,
+          output.part_bytes};
 }
 
 std::optional<exec::Fault> CudaProgram::fault(size_t output_slot) const {

@@ -1,4 +1,5 @@
-// A prepared job function on a GPU: calls are captured graphs, launched whole.
+// A prepared job function on a GPU: calls are captured graphs, launched whole. Where the batch is
+// cut, one graph has the steps of a shard and is launched once a shard; another has the rest.
 #pragma once
 
 #include <optional>
@@ -30,6 +31,8 @@ class CudaProgram : public exec::Program {
   void wait(size_t output_slot) override { wait_segment(segments_ - 1, output_slot); }
   void wait_segment(size_t segment, size_t output_slot) override;
   std::span<const std::byte> delivered(plan::TensorId tensor, size_t output_slot) const override;
+  std::span<const std::byte> delivered_part(plan::TensorId tensor, int64_t shard,
+                                            size_t output_slot) const override;
   std::optional<exec::Fault> fault(size_t output_slot) const override;
   std::vector<exec::TimedStep> timed_steps() const override {
     return graph_capture_->timed_steps();
@@ -43,7 +46,7 @@ class CudaProgram : public exec::Program {
   /// a call may have.
   struct Form {
     std::vector<uint8_t> wanted;     // by deliverable
-    std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then segment
+    std::vector<OwnedGraph> graphs;  // by input slot, then output slot, then part
   };
   struct Times {
     int64_t launched = 0;
@@ -54,19 +57,27 @@ class CudaProgram : public exec::Program {
   static std::vector<std::byte*> addresses(std::span<const exec::TransferredTensor> transferred);
   void read_times(size_t output_slot);
   void capture_forms(std::vector<uint8_t> always);
-  OwnedGraph capture(size_t segment, std::span<const uint8_t> wanted, size_t input_slot,
+  OwnedGraph capture(size_t part, std::span<const uint8_t> wanted, size_t input_slot,
                      size_t output_slot);
   const Form& form_for(std::span<const uint8_t> wanted) const;
+  /// With which graphs differ. Shards get their inputs before their graph.
+  size_t input_slots() const { return shards_ > 1 ? 1 : sizes_.input_slots; }
+  const OutputLayout::Output& output_of(plan::TensorId tensor) const;
+  void start(const exec::Call& call, size_t input_slot, size_t output_slot);
+  void put_shards(const exec::Call& call, size_t input_slot, size_t output_slot);
+  void put(size_t part, const exec::Call& call, size_t input_slot, size_t output_slot);
 
   Driver& driver_;
   std::string name_;  // "lenet.yaml:36:3: job `train`"
   exec::MemoryReport report_;
-  std::vector<exec::TensorInfo> tensors_;
+  const int64_t shards_;
+  std::vector<exec::TensorInfo> tensors_;  // of the whole batch
   std::vector<plan::TensorId> deliverables_;
   Checks checks_;
   ProgramMemory::Sizes sizes_;
   OwnedStream stream_;
-  size_t segments_;               // of a call
+  size_t parts_;                  // of a call
+  size_t segments_;               // likewise, as the executor knows them
   std::vector<OwnedEvent> done_;  // by output slot, then segment
   KeptColumns columns_;
   ProgramMemory memory_;

@@ -6,8 +6,12 @@
 #include <new>
 
 #include "runtime/base/check.h"
+#include "runtime/plan/model/shards.h"
 
 namespace flow::cuda {
+
+using plan::TensorId;
+
 namespace {
 
 DeviceBytes allocate(Driver& driver, size_t bytes) {
@@ -23,30 +27,73 @@ PinnedBytes allocate_pinned(Driver& driver, size_t bytes, size_t slots) {
 
 }  // namespace
 
-InputLayout::InputLayout(const plan::Job& job, std::span<const plan::TensorId> kept)
-    : offsets(job.tensors.size()), rows(aligned(sizeof(CallBlock))), bytes(rows) {
-  const auto is_kept = [&](plan::TensorId id) { return std::ranges::find(kept, id) != kept.end(); };
-  const auto place = [&](bool device_makes) {
-    for (size_t i = 0; i < job.tensors.size(); ++i) {
-      if (job.tensors[i].role != plan::Role::kInput) continue;
-      if (is_kept(plan::TensorId{i}) != device_makes) continue;
-      offsets[i] = bytes;
-      bytes += aligned(exec::bytes_of(job.tensors[i]));
-    }
-  };
-  if (!kept.empty()) row_count = job[kept.front()].shape[0];
-  bytes += aligned(static_cast<size_t>(row_count) * sizeof(int64_t));
-  place(false);
-  copied = bytes;
-  place(true);
+InputLayout::InputLayout(const plan::Job& job, std::span<const TensorId> kept)
+    : offsets(job.tensors.size()),
+      host_offsets(job.tensors.size()),
+      shards(static_cast<size_t>(plan::shards_of(job))),
+      bytes(aligned(sizeof(CallBlock))),
+      host_bytes(aligned(sizeof(CallBlock) * shards)) {
+  const std::vector<bool> by_shards = tensors_of_shards(job);
+  std::vector<TensorId> whole_inputs, cut_inputs;
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    const TensorId id(i);
+    if (job[id].role != plan::Role::kInput || std::ranges::find(kept, id) != kept.end()) continue;
+    (by_shards[i] ? cut_inputs : whole_inputs).push_back(id);
+  }
+  if (shards > 1) {
+    of_shards.push_back({0, 0, sizeof(CallBlock), sizeof(CallBlock)});
+    whole.to = bytes, whole.from = host_bytes;
+  }
+  rows = bytes, host_rows = host_bytes;
+  if (!kept.empty()) row_count = plan::whole_shape(job, job[kept.front()])[0];
+  const size_t row_bytes = aligned(static_cast<size_t>(row_count) * sizeof(int64_t));
+  bytes += row_bytes, host_bytes += row_bytes;
+  for (const TensorId id : whole_inputs) place(job, id);
+  whole.bytes = bytes - whole.to;
+  for (const TensorId id : cut_inputs) {
+    place(job, id);
+    const size_t of_shard = exec::bytes_of(job[id]);
+    of_shards.push_back({offsets[id.index()], host_offsets[id.index()], of_shard, of_shard});
+  }
+  for (const TensorId id : kept) place_on_device(job, id);
 }
 
-OutputLayout::OutputLayout(const plan::Job& job, std::span<const plan::TensorId> deliverables)
+void InputLayout::place(const plan::Job& job, TensorId input) {
+  host_offsets[input.index()] = host_bytes;
+  host_bytes += aligned(exec::whole_bytes_of(job, job[input]));
+  place_on_device(job, input);
+}
+
+void InputLayout::place_on_device(const plan::Job& job, TensorId input) {
+  offsets[input.index()] = bytes;
+  bytes += aligned(exec::bytes_of(job[input]));
+}
+
+OutputLayout::OutputLayout(const plan::Job& job, const exec::PrepareOptions& options)
     : bytes(aligned(sizeof(FaultBlock))) {
-  for (plan::TensorId id : deliverables) {
-    offsets.push_back(bytes);
-    if (id.valid()) bytes += aligned(exec::bytes_of(job[id]));
+  const std::vector<bool> by_shards = tensors_of_shards(job);
+  for (size_t i = 0; i < options.deliverables.size(); ++i) {
+    const TensorId id = options.deliverables[i];
+    Output& output = outputs.emplace_back(Output{bytes});
+    if (!id.valid()) continue;
+    bytes += aligned(exec::whole_bytes_of(job, job[id]));
+    const bool in_parts = i < options.in_parts.size() && options.in_parts[i] != 0;
+    if (!in_parts || !by_shards[id.index()]) continue;
+    output.parts = bytes;
+    output.part_bytes = exec::bytes_of(job[id]);
+    bytes += aligned(output.part_bytes * static_cast<size_t>(plan::shards_of(job)));
   }
+}
+
+std::vector<bool> tensors_of_shards(const plan::Job& job) {
+  std::vector<bool> found(job.tensors.size());
+  if (!job.sharding) return found;
+  for (size_t i = 0; i < job.tensors.size(); ++i)
+    found[i] = job.tensors[i].role == plan::Role::kInput && job.tensors[i].batch_axis >= 0;
+  for (size_t i = 0; i < job.sharding->steps.index(); ++i)
+    for (const TensorId id : job.steps[i].outputs)
+      if (id.valid()) found[id.index()] = true;
+  return found;
 }
 
 size_t ProgramMemory::device_bytes(const Sizes& sizes, const InputLayout& inputs) {
@@ -55,7 +102,7 @@ size_t ProgramMemory::device_bytes(const Sizes& sizes, const InputLayout& inputs
 
 size_t ProgramMemory::pinned_bytes(const Sizes& sizes, const InputLayout& inputs,
                                    const OutputLayout& outputs) {
-  return sizes.input_slots * inputs.copied + sizes.output_slots * outputs.bytes;
+  return sizes.input_slots * inputs.host_bytes + sizes.output_slots * outputs.bytes;
 }
 
 ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, InputLayout inputs,
@@ -66,7 +113,7 @@ ProgramMemory::ProgramMemory(Driver& driver, Stream stream, const Sizes& sizes, 
       variables_(allocate(driver, sizes.variables)),
       arena_(allocate(driver, sizes.arena)),
       inputs_(allocate(driver, input_layout_.bytes)),
-      host_inputs_(allocate_pinned(driver, input_layout_.copied, sizes.input_slots)),
+      host_inputs_(allocate_pinned(driver, input_layout_.host_bytes, sizes.input_slots)),
       host_outputs_(allocate_pinned(driver, output_layout_.bytes, sizes.output_slots)),
       shared_(std::move(variable_sources)),
       transferred_(std::move(transferred)) {
@@ -92,11 +139,11 @@ std::byte* ProgramMemory::address(const exec::Place& place) const {
 }
 
 std::byte* ProgramMemory::host_inputs(size_t slot) const {
-  return host_inputs_.get() + slot * input_layout_.copied;
+  return host_inputs_.get() + slot * input_layout_.host_bytes;
 }
 
 std::span<int64_t> ProgramMemory::rows(size_t slot) const {
-  auto* first = reinterpret_cast<int64_t*>(host_inputs(slot) + input_layout_.rows);
+  auto* first = reinterpret_cast<int64_t*>(host_inputs(slot) + input_layout_.host_rows);
   return {first, static_cast<size_t>(input_layout_.row_count)};
 }
 

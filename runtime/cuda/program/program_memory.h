@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,26 +18,48 @@ inline constexpr size_t kAlignment = 256;  // bytes, of every buffer
 
 inline size_t aligned(size_t bytes) { return round_up(bytes, kAlignment); }
 
-/// What is written for a call, in one piece so that one copy takes it to the device: the call
-/// block, row numbers, inputs. Inputs that the device makes of its columns come last.
+/// What is written for a call: call blocks, one a shard, row numbers, inputs. The device has one
+/// call block, and of inputs that are cut the rows of one shard. Inputs that the device makes of
+/// its columns come last there.
 struct InputLayout {
   /// `kept`: inputs that are columns which the device keeps.
   InputLayout(const plan::Job& job, std::span<const plan::TensorId> kept);
 
-  std::vector<size_t> offsets;  // by tensor, of inputs
-  size_t rows = 0;              // where the row numbers are
-  int64_t row_count = 0;        // 0: no column is kept
-  size_t copied = 0;            // bytes that the host writes
-  size_t bytes = 0;             // of all
+  /// From the host to the device.
+  struct Copy {
+    size_t to = 0, from = 0, bytes = 0;
+    size_t per_shard = 0;  // in `from`
+  };
+  Copy whole;                   // what all shards read; without shards everything, in one piece
+  std::vector<Copy> of_shards;  // what each shard has its own of
+
+  std::vector<size_t> offsets;       // on the device, by tensor, of inputs
+  std::vector<size_t> host_offsets;  // of those that the host writes; 0: of no other
+  size_t rows = 0, host_rows = 0;    // where the row numbers are
+  int64_t row_count = 0;             // 0: no column is kept
+  size_t shards = 1;
+  size_t bytes = 0, host_bytes = 0;  // of all
+
+ private:
+  void place(const plan::Job& job, plan::TensorId input);
+  void place_on_device(const plan::Job& job, plan::TensorId input);
 };
 
-/// What a call leaves for the host: the fault block, then what is delivered.
+/// What a call leaves for the host: the fault block, then what is delivered, of the whole batch.
 struct OutputLayout {
-  OutputLayout(const plan::Job& job, std::span<const plan::TensorId> deliverables);
+  OutputLayout(const plan::Job& job, const exec::PrepareOptions& options);
 
-  std::vector<size_t> offsets;  // by deliverable
+  struct Output {
+    size_t offset = 0;
+    std::optional<size_t> parts = {};  // the offset of the first shard's, where they are wanted
+    size_t part_bytes = 0;
+  };
+  std::vector<Output> outputs;  // by deliverable
   size_t bytes = 0;
 };
+
+/// By tensor: does each shard have its own, rows of an input or what its steps make?
+std::vector<bool> tensors_of_shards(const plan::Job& job);
 
 /// Allocated once. Variables, and what the host writes, are zero at first.
 class ProgramMemory {
@@ -66,7 +89,10 @@ class ProgramMemory {
 
   // Pinned, by slot.
   std::byte* host_inputs(size_t slot) const;
-  CallBlock& call(size_t slot) const { return *reinterpret_cast<CallBlock*>(host_inputs(slot)); }
+  /// By shard.
+  std::span<CallBlock> calls(size_t slot) const {
+    return {reinterpret_cast<CallBlock*>(host_inputs(slot)), input_layout_.shards};
+  }
   std::span<int64_t> rows(size_t slot) const;
   std::byte* host_outputs(size_t slot) const;
   FaultBlock& fault(size_t slot) const {

@@ -267,6 +267,20 @@ void FakeDriver::copy(void* to, const void* from, size_t bytes, cuda::Stream str
   if (target == Where::kPageable) run_until(id_of(stream.handle), state_of(stream).put);
 }
 
+/// Each row is a piece of the one copy.
+void FakeDriver::copy_rows(void* to, const void* from, const cuda::RowCopy& copy,
+                           cuda::Stream stream) {
+  const size_t reach = (copy.rows - 1) * copy.distance + copy.bytes;
+  if (where(to, reach) != Where::kPinned || where(from, copy.rows * copy.bytes) != Where::kDevice)
+    misuse("rows that are not copied from the device to pinned memory");
+  if (copy.bytes > copy.distance) misuse("rows that overlap");
+  put(stream, fmt::format("copy {} rows of {} to host", copy.rows, copy.bytes), [=] {
+    for (size_t i = 0; i < copy.rows; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * copy.distance,
+                  static_cast<const std::byte*>(from) + i * copy.bytes, copy.bytes);
+  });
+}
+
 void FakeDriver::clear(void* memory, size_t bytes, cuda::Stream stream) {
   if (where(memory, bytes) != Where::kDevice) misuse("clearing what is not on the device");
   put(stream, fmt::format("clear {}", bytes), [=] { std::memset(memory, 0, bytes); });

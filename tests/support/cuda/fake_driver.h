@@ -71,6 +71,8 @@ class FakeDriver : public cuda::Driver {
   cuda::Event create_timed_event() override;
   void destroy(cuda::Event event) noexcept override;
   void copy(void* to, const void* from, size_t bytes, cuda::Stream stream) override;
+  void copy_rows(void* to, const void* from, const cuda::RowCopy& copy,
+                 cuda::Stream stream) override;
   void clear(void* memory, size_t bytes, cuda::Stream stream) override;
   void launch(const cuda::KernelCall& call, cuda::Stream stream) override;
   void record(cuda::Event event, cuda::Stream stream) override;

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include "runtime/base/host_device.h"
 #include "runtime/base/shape.h"
 
-namespace flow::cpu {
+namespace flow {
 
 /// A shard's tensor consists of runs of elements that are adjacent in the whole batch, too.
 struct WholeIndex {
@@ -14,7 +15,7 @@ struct WholeIndex {
   int64_t per_shard;  // from the start of a shard to that of the next; 0: all shards have the same
 
   /// The index in the whole batch of an element of a shard.
-  int64_t at(int64_t element, int64_t shard) const {
+  FLOW_HOST_DEVICE int64_t at(int64_t element, int64_t shard) const {
     return element / run * distance + shard * per_shard + element % run;
   }
 };
@@ -26,4 +27,4 @@ inline WholeIndex whole_index(const Shape& shape, int batch_axis, int64_t shards
   return {run, run * shards, run};
 }
 
-}  // namespace flow::cpu
+}  // namespace flow
