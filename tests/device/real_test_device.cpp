@@ -1,8 +1,10 @@
 // This machine's first GPU, for the tests of kernels; opened once.
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "runtime/cuda/driver/device.h"
+#include "runtime/cuda/program/backend.h"
 #include "tests/support/cuda/test_device.h"
 
 namespace flow::test {
@@ -44,6 +46,12 @@ class RealTestDevice : public TestDevice {
 
 std::unique_ptr<TestDevice> open_test_device(LaneOrder) {
   return std::make_unique<RealTestDevice>();
+}
+
+std::unique_ptr<exec::Backend> open_test_backend() {
+  auto driver = open_first();
+  auto libraries = cuda::open_libraries(*driver);
+  return cuda::make_backend(std::move(driver), std::move(libraries));
 }
 
 }  // namespace flow::test

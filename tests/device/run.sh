@@ -168,6 +168,17 @@ placed() {  # NET ENTRY...
   done
 }
 
+# A step of a batch in eight shards, on the GPU, without graphs, and on the CPU.
+shards() {  # NET FLAG...
+  local net=$1 out=$work/$1-shards
+  local sets=(--set vars.batch=64 --set +jobs.train.shards=8 --steps 1 "${@:2}")
+  run train "jobs/$net.yaml" "${sets[@]}" --device gpu -o "$out-gpu" &&
+    run train "jobs/$net.yaml" "${sets[@]}" --device gpu --eager -o "$out-eager" &&
+    run train "jobs/$net.yaml" "${sets[@]}" --device cpu -o "$out-cpu" &&
+    same "$out-gpu" "$out-eager" &&
+    near "$out-cpu" "$out-gpu" 1e-3 1e-3
+}
+
 float64() {  # NET: ten steps
   local net=$1 sets=(--set +jobs.train.precision=float64 --steps 10 --watch-diff "$1/*/weight:3")
   run train "jobs/$net.yaml" --device gpu "${sets[@]}" -o "$work/$net-gpu64" &&
@@ -220,7 +231,7 @@ accuracy() {  # NET FLOOR EPOCHS: and the GPU's and the CPU's predictions from t
 }
 
 programs() {  # end-to-end tests, in which programs take the GPU by themselves
-  printf '%s\n' also data_ops gpu hooks inputs predicting_parts shared_statistics |
+  printf '%s\n' also data_ops gpu hooks inputs predicting_parts shards shared_statistics |
     FLOW_BIN=$build/bin FLOW_DEVICE=gpu xargs -P 4 -I NAME python3 tests/e2e/NAME_test.py
 }
 
@@ -230,7 +241,7 @@ sanitize() {  # TOOL FLAG...: over our kernels that the reference judges
   local only=--kernel-name
   compute-sanitizer --help | grep -q -- "$only" || only=--kernel-regex  # its name before 2023
   FLOW_CASES=2 compute-sanitizer --tool "$@" --report-api-errors no "$only" kns=4flow4cuda \
-    --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*"
+    --error-exitcode 1 "$build/bin/flow_gpu_tests" "every kernel gives*,rows are gathered*,parts of shards are joined*,shards drop*"
 }
 
 nvcc_version() { nvcc --version | sed -n 's/.*release \([^,]*\).*/\1/p'; }
@@ -276,6 +287,8 @@ together lenet-accuracy accuracy lenet 96.5 1
 together mlp-accuracy accuracy mlp 97.4 20
 together lenet-placed placed lenet conv2 drop dense2
 together mlp-placed placed mlp hidden
+for net in lenet mlp; do together "$net-shards" shards "$net" --watch "$net/**" --watch-diff "$net/**"; done
+together gpt_tiny-shards shards gpt_tiny
 together resnet18 as_on_cpu 1e-2 resnet18 train --steps 3 --set vars.width=16
 together gpt_tiny as_on_cpu 1e-3 gpt_tiny train --steps 5
 together siamese as_on_cpu 1e-3 siamese train --steps 5

@@ -61,6 +61,7 @@ Arrays run(const plan::Job& job, const Arrays& values, const std::vector<std::st
   exec::PrepareOptions prepare;
   prepare.threads = options.threads;
   prepare.ranks = options.ranks;
+  prepare.eager = options.eager;
   for (const std::string& name : wanted)
     if (job[tensor(job, name)].role != plan::Role::kVariable)
       prepare.deliverables.push_back(tensor(job, name));

@@ -22,6 +22,7 @@ struct RunJob {
   double learning_rate = 0.1;
   exec::Backend* backend = nullptr;    // another than a CPU's
   exec::Collectives* ranks = nullptr;  // that share the job's shards
+  bool eager = false;
 };
 
 /// The tensor of that name. FLOW_CHECKs that there is one.

@@ -1,7 +1,10 @@
 // A fresh fake device for each test.
 #include <catch2/catch.hpp>
 
+#include <utility>
+
 #include "tests/support/cuda/fake_driver.h"
+#include "tests/support/cuda/fake_gpu.h"
 #include "tests/support/cuda/naive_libraries.h"
 #include "tests/support/cuda/test_device.h"
 
@@ -28,5 +31,7 @@ class FakeTestDevice : public TestDevice {
 std::unique_ptr<TestDevice> open_test_device(LaneOrder lanes) {
   return std::make_unique<FakeTestDevice>(lanes);
 }
+
+std::unique_ptr<exec::Backend> open_test_backend() { return std::move(FakeGpu().backend); }
 
 }  // namespace flow::test

@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/libraries/libraries.h"
+#include "runtime/exec/run/backend.h"
 #include "tests/support/cuda/block.h"
 
 namespace flow::test {
@@ -25,5 +26,8 @@ class TestDevice {
 
 /// `lanes`: for a device that has the choice.
 std::unique_ptr<TestDevice> open_test_device(LaneOrder lanes);
+
+/// The CUDA backend on such a device.
+std::unique_ptr<exec::Backend> open_test_backend();
 
 }  // namespace flow::test

@@ -9,36 +9,13 @@
 #include "tests/support/allocation_count.h"
 #include "tests/support/job_builder.h"
 #include "tests/support/run_job.h"
+#include "tests/support/shard_jobs.h"
 
 namespace flow::test {
 namespace {
 
-using plan::Combine;
 using plan::TensorId;
 using Extents = std::vector<int64_t>;
-
-/// A layer without bias, its loss (the mean of squares) and an update of its weight.
-plan::Job layer_training(int64_t batch, int64_t in, int64_t out, int64_t shards, DType dtype) {
-  const int64_t rows = batch / shards;
-  JobBuilder b;
-  const TensorId x = b.input("x", {rows, in}, dtype), w = b.variable("w", {out, in}, dtype);
-  const TensorId y = b.step("matmul", "y", {x, w}, {{"transpose_a", false}, {"transpose_b", true}},
-                            {rows, out}, dtype);
-  const TensorId squares = b.step("square", "squares", {y}, {}, {rows, out}, dtype);
-  const TensorId loss = b.step("reduce_mean", "loss", {squares},
-                               {{"axes", Extents{0, 1}}, {"keepdims", false}}, {}, dtype);
-  const TensorId dy = b.step(
-      "scale", "dy", {y}, {{"factor", 2.0 / static_cast<double>(batch * out)}}, {rows, out}, dtype);
-  const TensorId dw = b.step("matmul", "dw", {dy, x},
-                             {{"transpose_a", true}, {"transpose_b", false}}, {out, in}, dtype);
-  for (const TensorId id : {x, y, squares, dy}) b.rows(id);
-  b.combined(loss, Combine::kMean);
-  b.combined(dw, Combine::kSum);
-  b.end_shards(shards);
-  b.step("sgd_update", "w:new", {dw, w}, {{"scale", 1.0}, {"rate_scale", 1.0}}, {out, in}, dtype,
-         w);
-  return b.build();
-}
 
 void require_near(const Arrays& got, const Arrays& expected) {
   for (const auto& [name, array] : expected) {
@@ -48,53 +25,6 @@ void require_near(const Arrays& got, const Arrays& expected) {
     for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - c[i]) < 1e-12);
   }
 }
-
-/// Ones, dropped at random. `axis`: of the batch.
-plan::Job dropping(Shape shape, int axis, int64_t shards, DType dtype) {
-  shape[axis] /= shards;
-  JobBuilder b;
-  const TensorId x =
-      b.step("fill", "ones", {}, {{"value", 1.0}, {"shape", shape.extents()}, {"dtype", dtype}},
-             shape, dtype);
-  const TensorId y = b.step("dropout", "drop", {x},
-                            {{"rate", 0.4}, {"consumer", std::string("drop")}}, shape, dtype);
-  const TensorId mask = b.second_result("mask", shape, DType::kBool);
-  for (const TensorId id : {x, y, mask}) b.rows(id, axis);
-  b.end_shards(shards);
-  return b.build();
-}
-
-/// One tensor of each kind: split along axes 0 and 1, combined, the same on all shards, a view of
-/// an input, and one that a step behind the shards makes.
-plan::Job delivering(int64_t shards) {
-  const int64_t rows = 8 / shards;
-  JobBuilder b;
-  const TensorId x = b.input("x", {rows, 3}), w = b.variable("w", {3});
-  const TensorId flat = b.step("reshape", "flat", {x}, {{"shape", Extents{rows * 3}}}, {rows * 3},
-                               DType::kFloat32, x);
-  const TensorId split = b.step("scale", "split", {x}, {{"factor", 2.0}}, {rows, 3});
-  const TensorId across =
-      b.step("transpose", "across", {split}, {{"perm", Extents{1, 0}}}, {3, rows});
-  const plan::Attributes over_rows = [] {
-    plan::Attributes attributes;
-    attributes.set("axes", Extents{0});
-    attributes.set("keepdims", false);
-    return attributes;
-  }();
-  const TensorId sum = b.step("reduce_sum", "sum", {x}, over_rows, {3});
-  const TensorId most = b.step("reduce_max", "most", {x}, over_rows, {3});
-  const TensorId same = b.step("scale", "same", {w}, {{"factor", 3.0}}, {3});
-  for (const TensorId id : {x, flat, split}) b.rows(id);
-  b.rows(across, 1);
-  b.combined(sum, Combine::kSum);
-  b.combined(most, Combine::kMax);
-  b.end_shards(shards);
-  b.step("add", "behind", {sum, same}, {}, {3});
-  return b.build();
-}
-
-const std::vector<std::string> kDelivered = {"x",   "w",    "flat", "split", "across",
-                                             "sum", "most", "same", "behind"};
 
 void write_labels(exec::Program& program, TensorId input, const std::vector<int32_t>& labels) {
   std::memcpy(program.input(input, 0).data(), labels.data(), labels.size() * sizeof(int32_t));
@@ -173,15 +103,8 @@ TEST_CASE("what shards make parts of is delivered in parts where that is wanted"
 }
 
 TEST_CASE("what a probe of shards makes is combined where it runs", "[cpu]") {
-  JobBuilder b;
-  const TensorId x = b.input("x", {1, 2});
-  const TensorId sum =
-      b.step("reduce_sum", "sum", {x}, {{"axes", Extents{0}}, {"keepdims", false}}, {2});
-  b.last_step().probe = true;
-  b.rows(x);
-  b.combined(sum, Combine::kSum);
-  b.end_shards(2);
-  const plan::Job job = b.build();
+  const plan::Job job = probing();
+  const TensorId x = tensor(job, "x"), sum = tensor(job, "sum");
   const auto program = cpu::make_backend()->prepare(job, {1, 1, 1, {sum}});
   const auto write = [&](std::vector<float> values) {
     std::memcpy(program->input(x, 0).data(), values.data(), 4 * sizeof(float));
@@ -219,14 +142,9 @@ TEST_CASE("images of shards that lie channels-last are delivered in C order", "[
 }
 
 TEST_CASE("a label out of range is a fault of its row in the whole batch", "[cpu]") {
-  JobBuilder b;
-  const TensorId labels = b.input("labels", {2}, DType::kInt32), logits = b.input("logits", {2, 3});
-  const TensorId loss =
-      b.step("sparse_softmax_cross_entropy_with_logits", "loss", {labels, logits}, {}, {2});
-  const TensorId prob = b.second_result("loss.prob", {2, 3}, DType::kFloat32);
-  for (const TensorId id : {labels, logits, loss, prob}) b.rows(id);
-  b.end_shards(4);
-  const auto program = cpu::make_backend()->prepare(b.build(), {});
+  const plan::Job job = labelling();
+  const TensorId labels = tensor(job, "labels");
+  const auto program = cpu::make_backend()->prepare(job, {});
   write_labels(*program, labels, {0, 1, 2, 0, 1, 3, 0, -1});
   program->launch({}, 0, 0);
   const std::optional<exec::Fault> fault = program->fault(0);

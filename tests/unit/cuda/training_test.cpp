@@ -242,6 +242,34 @@ TEST_CASE("every optimizer, clipped and regularized, moves variables as the CPU'
   runs.check("cpu", "gpu", 1e-9, 1e-9, 4);
 }
 
+TEST_CASE("nets train in shards on the CUDA backend as on the CPU", "[cuda]") {
+  struct Net {
+    std::string file;
+    Wanted wanted;
+  };
+  const std::string in_shards = "+jobs.train.shards=4";
+  const Net net = GENERATE_COPY(
+      Net{"lenet.yaml",
+          {.sets = {in_shards}, .watches = kLeNetWatches, .watch_diffs = kLeNetDiffs}},
+      Net{"mlp.yaml", {.sets = {in_shards, "+jobs.train.run.shuffle=true"}, .watches = {"images"}}},
+      Net{"../tests/unit/cuda/normalised.yaml",
+          {.sets = {"+jobs.train.shards=2"}, .watches = {"net/bn1", "net/bn1/moving_mean"}}});
+  CAPTURE(net.file);
+  Runs runs;
+  Wanted wanted = net.wanted;
+  runs.run(*cpu::make_backend(), net.file, wanted, "cpu");
+  runs.run_gpu(net.file, wanted, "graphs");
+  runs.check("cpu", "graphs", 1e-3, 1e-3, 4);
+  test::FakeDevice hasty, latest;
+  hasty.timing = test::Timing::kEager;
+  latest.graphs = test::GraphOrder::kLatestFirst;
+  runs.run_gpu(net.file, wanted, "hasty", hasty);
+  runs.run_gpu(net.file, wanted, "latest", latest);
+  wanted.eager = true;
+  runs.run_gpu(net.file, wanted, "eager");
+  for (const std::string out : {"hasty", "latest", "eager"}) runs.check_bits("graphs", out);
+}
+
 TEST_CASE("mixed jobs train as on the CPU", "[cuda]") {
   const std::string precision = GENERATE("mixed_bfloat16", "mixed_float16");
   CAPTURE(precision);
